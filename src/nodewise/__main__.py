@@ -1,0 +1,5 @@
+"""`python -m nodewise` is the command `nodewise`."""
+
+from nodewise.cli.main import main
+
+main()

@@ -1,0 +1,169 @@
+"""The scales that a decision chooses from, as arrays: measured ones, or those of a law.
+
+Everything after this point treats both alike; only a measured candidate can support a claim.
+"""
+
+import msgspec
+import numpy as np
+
+from nodewise.attribute import Attribution
+from nodewise.causes import CauseName
+from nodewise.errors import SpecError
+from nodewise.laws import Law, growth_term
+from nodewise.prices import NODE_HOURS, Price
+from nodewise.scaling import THRESHOLD, Timings
+from nodewise.stats import Floats, normal_share_below
+from nodewise.study import Regime, Study
+
+
+class Needs(msgspec.Struct, frozen=True, kw_only=True):
+    """What the answer must hold to, and what an hour of waiting is worth."""
+
+    deadline_seconds: float | None = None
+    deadline_confidence: float = 0.95
+    budget: float | None = None
+    value_per_hour: float = 0.0
+    quality_tolerance: float = 0.005
+    threshold: float = THRESHOLD
+
+
+class Candidates(msgspec.Struct, frozen=True, kw_only=True):
+    """Every scale under consideration; an array has one value for each."""
+
+    name: str
+    regime: Regime
+    measured: bool
+    nodes: tuple[int, ...]
+    seconds: Floats
+    speedup: Floats
+    efficiency: Floats
+    rate_per_hour: Floats  # of all nodes together
+    relative_work: Floats  # of each run, over that of the first
+    causes: tuple[CauseName | None, ...]  # what costs most folds at each scale
+    work: Floats | None = None
+    quality: Floats | None = None
+    energy_joules: Floats | None = None
+    draws: Floats | None = None  # seconds of resampled rounds: a row a draw
+    in_time: Floats | None = None  # share of runs that meet the deadline, when noise is known
+
+    def after(self, at: int | None) -> int | None:
+        """The position of the next larger scale."""
+        return at + 1 if at is not None and at + 1 < len(self.nodes) else None
+
+
+def candidates_of_study(
+    study: Study, times: Timings, attribution: Attribution, price: Price, needs: Needs
+) -> tuple[Candidates, Price, list[str]]:
+    """The measured scales, the price that holds for them, and notes on it."""
+    price, rate, notes = _rates(study, price, needs)
+    in_time = None
+    if needs.deadline_seconds is not None and times.draws is not None:
+        allowed = needs.deadline_seconds - price.startup_seconds
+        in_time = np.array(
+            [
+                _share_in_time(samples, times.draws[:, at], allowed)
+                for at, samples in enumerate(times.samples)
+            ]
+        )
+    work = _mean_of(study, "work")
+    grown = times.k if study.regime == "weak" else np.ones_like(times.k)
+    candidates = Candidates(
+        name=study.name,
+        regime=study.regime,
+        measured=True,
+        nodes=times.nodes,
+        seconds=times.seconds,
+        speedup=times.speedup(times.seconds),
+        efficiency=times.efficiency(times.seconds),
+        rate_per_hour=rate,
+        relative_work=grown if work is None else work / work[0],
+        causes=tuple(row.dominant_cause for row in attribution.rows),
+        work=work,
+        quality=_mean_of(study, "quality"),
+        energy_joules=_mean_of(study, "energy_joules"),
+        draws=times.draws,
+        in_time=in_time,
+    )
+    return candidates, price, notes
+
+
+def candidates_of_law(
+    law: Law, max_nodes: int, price: Price, needs: Needs, noise: float
+) -> tuple[Candidates, Price, list[str]]:
+    """Every K up to `max_nodes` as the law has it; `noise` is the relative spread of a run."""
+    if price.per_node_hour is None:
+        _refuse_money_without_price(price, needs)
+        price = msgspec.structs.replace(price, per_node_hour=1.0, currency=NODE_HOURS)
+    assert price.per_node_hour is not None
+    nodes = np.arange(1, max_nodes + 1, dtype=np.float64)
+    seconds = law.seconds(nodes)
+    grown = nodes if law.regime == "weak" else np.ones_like(nodes)
+    speedup = grown * seconds[0] / seconds
+    in_time = None
+    notes = [f"A model, not a measurement: s={law.s:g}, c={law.c:g}, growth {law.growth}."]
+    if needs.deadline_seconds is not None and noise > 0:
+        left = (needs.deadline_seconds - price.startup_seconds) / seconds - 1
+        in_time = np.array([normal_share_below(float(value) / noise) for value in left])
+    elif needs.deadline_seconds is not None:
+        notes.append("The expected time meets the deadline, half of the runs may not: see --noise.")
+    serial = law.s * (1 - 1 / nodes) if law.regime == "strong" else np.zeros_like(nodes)
+    communication = law.c * growth_term(law.growth, nodes)
+    candidates = Candidates(
+        name="law",
+        regime=law.regime,
+        measured=False,
+        nodes=tuple(int(count) for count in nodes),
+        seconds=seconds,
+        speedup=speedup,
+        efficiency=speedup / nodes,
+        rate_per_hour=price.per_node_hour * nodes,
+        relative_work=grown,
+        causes=tuple(
+            "communication" if communication[at] > serial[at] else "serial fraction"
+            for at in range(len(nodes))
+        ),
+        in_time=in_time,
+    )
+    return candidates, price, notes
+
+
+def _rates(study: Study, price: Price, needs: Needs) -> tuple[Price, Floats, list[str]]:
+    """What all nodes of each scale cost an hour: by the price given, else by the table's column."""
+    nodes = np.array(study.scales, dtype=np.float64)
+    column = _mean_of(study, "rate_per_hour")
+    notes = []
+    if price.per_node_hour is not None:
+        if column is not None:
+            notes.append("Column rate_per_hour is not used: --price is given.")
+        rate = price.per_node_hour * nodes
+    elif column is not None:
+        rate = column
+    else:
+        _refuse_money_without_price(price, needs)
+        notes.append("No price is given: costs are node-hours. Add --price to see money.")
+        return msgspec.structs.replace(price, currency=NODE_HOURS), nodes, notes
+    if not price.source:
+        notes.append("The price has no source and date; say them with --price-source.")
+    return price, rate, notes
+
+
+def _refuse_money_without_price(price: Price, needs: Needs) -> None:
+    if price.fixed_per_hour or needs.value_per_hour or needs.budget is not None:
+        raise SpecError(
+            "An overhead, a value of time or a budget in money needs the price of a node.",
+            "Add --price (dollars per node-hour) or a column rate_per_hour.",
+        )
+
+
+def _mean_of(study: Study, field: str) -> Floats | None:
+    """A column's mean at each scale, or nothing if a run lacks it."""
+    values = [[getattr(run, field) for run in study.at(nodes)] for nodes in study.scales]
+    if any(value is None for rounds in values for value in rounds):
+        return None
+    return np.array([float(np.mean(rounds)) for rounds in values])
+
+
+def _share_in_time(samples: Floats, centers: Floats, allowed: float) -> float:
+    """How often a single run is in time: spread of the centre and of the runs around it."""
+    around = samples / samples.mean()
+    return float(np.mean(centers[:, None] * around[None, :] <= allowed))

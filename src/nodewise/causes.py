@@ -1,0 +1,65 @@
+"""The vocabulary of the ledger: every cause of lost speedup, and the one change that acts on it."""
+
+from typing import Literal
+
+import msgspec
+
+CauseName = Literal[
+    "serial fraction",
+    "communication",
+    "load imbalance",
+    "slow node",
+    "jitter",
+    "input/output",
+    "compute inflation",
+    "idle",
+    "unexplained",
+]
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """What moves the knee when this cause is to blame, and what that change acts on."""
+
+    change: str
+    acts_on: str
+
+
+CAUSES: dict[CauseName, Cause] = {
+    "serial fraction": Cause(
+        "split, overlap or speed up the stage that does not shrink with K",
+        "work that every node repeats or that one node does while the others wait",
+    ),
+    "communication": Cause(
+        "send less, send later or send faster: fewer and larger messages, compression, overlap "
+        "with compute, a better collective, a faster link",
+        "time on the wire",
+    ),
+    "load imbalance": Cause(
+        "divide the work evenly: equal shards, or small pieces handed out on demand",
+        "the extra items of the fullest rank",
+    ),
+    "slow node": Cause(
+        "repair, replace or leave out the slow node, or give it a smaller share",
+        "the extra seconds per item of one rank",
+    ),
+    "jitter": Cause(
+        "synchronise less often, make steps longer, and keep other load off the nodes",
+        "a different rank being last each time",
+    ),
+    "input/output": Cause(
+        "read ahead, cache, shard or move the data nearer to the nodes",
+        "time spent reading and writing",
+    ),
+    "compute inflation": Cause(
+        "keep the work per node efficient: a larger share per node, pinning, less repeated work",
+        "the same work costing more compute seconds in total than on the base scale",
+    ),
+    "idle": Cause(
+        "find what the ranks wait for: record the stages of each rank",
+        "waiting that totals cannot divide among its causes",
+    ),
+    "unexplained": Cause(
+        "record stages (compute_s, comm_s, io_s, serial_s) at every scale",
+        "seconds that nothing recorded accounts for",
+    ),
+}

@@ -1,0 +1,1 @@
+"""The commands: each reads, computes and writes. No arithmetic here."""

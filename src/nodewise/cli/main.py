@@ -1,0 +1,81 @@
+"""The command `nodewise`: its list of commands, and where errors become exit codes."""
+
+import importlib
+import os
+import sys
+
+import click
+
+from nodewise import __version__
+from nodewise.errors import NodewiseError
+
+# Name -> one line of help. A command's module is imported when it is called, so `--help` is quick.
+COMMANDS = {
+    "scale": "Speedup, efficiency, the bend, the knee and the laws of a table of timings.",
+    "attribute": "The cause of every lost fold of speedup, and the change that would help.",
+    "decide": "The price of every scale and the one to run at, with the reason.",
+    "simulate": "A table with a planted truth, to learn on and to plan rounds with.",
+}
+
+
+class _Commands(click.Group):
+    """A group that knows its commands by name and imports only the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"nodewise.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Try: nodewise decide timings.csv --price 3.20   (columns K,time_s; more in the README)",
+)
+@click.version_option(__version__, prog_name="nodewise")
+def nodewise() -> None:
+    """How many nodes is this job worth, and why not more?
+
+    Measure, attribute, decide: hand in a CSV of timings and get the scaling table, the cause of
+    every lost fold of speedup, the price of each scale and a recommendation.
+    """
+
+
+def main() -> None:
+    """Run a command; errors are two lines on stderr, never a traceback."""
+    try:
+        code = nodewise.main(standalone_mode=False)
+        sys.stdout.flush()
+        sys.exit(code or 0)
+    except NodewiseError as error:
+        click.echo(str(error), err=True)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        command = (
+            error.ctx.command_path
+            if isinstance(error, click.UsageError) and error.ctx
+            else "nodewise"
+        )
+        click.echo(f"nodewise: {_one_line(error.format_message())}", err=True)
+        click.echo(f"  fix: See {command} --help.", err=True)
+        sys.exit(2)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("nodewise: stopped.", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader, such as `head`, has seen enough; Python must not complain at shutdown.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+def _one_line(message: str) -> str:
+    return " ".join(message.split())

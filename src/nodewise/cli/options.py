@@ -1,0 +1,154 @@
+"""Options that several commands share, and the types that read a time, a share or a law."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nodewise.errors import DataError, NodewiseError
+from nodewise.units import parse_fraction, parse_seconds
+
+if TYPE_CHECKING:
+    from nodewise.report.text import Report
+    from nodewise.study import Regime, Study
+
+Command = Callable[..., Any]
+Decorator = Callable[[Command], Command]
+
+_LARGEST_TABLE_BYTES = 256 * 2**20
+_PIPED_WIDTH = 100
+_ANY_WIDTH = 10_000
+
+
+class _Parsed(click.ParamType[Any]):
+    """A type whose values are read by one of our own parsers, within bounds."""
+
+    def __init__(
+        self,
+        name: str,
+        parse: Callable[[str], Any],
+        least: float | None = None,
+        most: float | None = None,
+        above: float | None = None,
+    ) -> None:
+        self.name = name
+        self._parse = parse
+        self._least, self._most, self._above = least, most, above
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            parsed = self._parse(value)
+        except ValueError as error:
+            self.fail(str(error).rstrip("."), param, ctx)
+        except NodewiseError as error:
+            self.fail(f"{error.what} {error.fix}", param, ctx)
+        if self._least is not None and parsed < self._least:
+            self.fail(f"{value} is below {self._least:g}", param, ctx)
+        if self._most is not None and parsed > self._most:
+            self.fail(f"{value} is above {self._most:g}", param, ctx)
+        if self._above is not None and parsed <= self._above:
+            self.fail(f"{value} is not above {self._above:g}", param, ctx)
+        return parsed
+
+
+DURATION = _Parsed("time", parse_seconds, least=0)
+POSITIVE_DURATION = _Parsed("time", parse_seconds, above=0)
+FRACTION = _Parsed("share", parse_fraction, least=0, most=1)
+MONEY = _Parsed("money", parse_fraction, least=0)
+QUANTITY = _Parsed("number", parse_fraction, above=0)
+
+
+def shared(*options: Decorator) -> Decorator:
+    """One decorator out of several options, shown in the order given."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+table_argument = click.argument("table", metavar="TABLE", type=click.Path(path_type=Path))
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="The same numbers for machines, on stdout."
+)
+analysis_options = shared(
+    click.option(
+        "--regime",
+        type=click.Choice(["strong", "weak"]),
+        help="strong: the job is fixed; weak: the work per node is. Default: what the table says, "
+        "else strong.",
+    ),
+    click.option(
+        "--threshold",
+        type=FRACTION,
+        default="0.70",
+        show_default=True,
+        help="Efficiency below which the curve has bent.",
+    ),
+    click.option(
+        "--center",
+        type=click.Choice(["mean", "median"]),
+        default="mean",
+        show_default=True,
+        help="Centre of repeated runs; median for noisy data.",
+    ),
+)
+
+
+def read_study(table: Path, regime: "Regime | None", work: float | None = None) -> "Study":
+    """The study in a CSV file, or on stdin for `-`."""
+    from nodewise.table import parse_table
+
+    name = "stdin" if str(table) == "-" else table.stem
+    try:
+        if str(table) == "-":
+            raw = sys.stdin.buffer.read(_LARGEST_TABLE_BYTES + 1)
+        else:
+            with table.open("rb") as file:
+                raw = file.read(_LARGEST_TABLE_BYTES + 1)
+    except OSError as error:
+        reason = (error.strerror or "it cannot be read").lower()
+        raise DataError(
+            f"Cannot read {table}: {reason}.", "Name a CSV file, or - for standard input."
+        ) from None
+    if len(raw) > _LARGEST_TABLE_BYTES:
+        raise DataError(f"{name} is larger than 256 MiB.", "Hand in one row for each run.")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{name} is not text in UTF-8 (byte {error.start}).", "Save the table as CSV in UTF-8."
+        ) from None
+    return parse_table(text, name, regime, work)
+
+
+def emit(result: Any, as_json: bool, report: "Callable[[Any], Report]") -> None:
+    """Write a result: JSON for machines, or the text that a person reads."""
+    if as_json:
+        import msgspec
+
+        click.echo(msgspec.json.format(msgspec.json.encode(result), indent=2).decode())
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    terminal = Console()
+    width = terminal.width if terminal.is_terminal else _PIPED_WIDTH
+    # A table is never cut: where the terminal is too narrow its lines run over.
+    console = Console(width=_ANY_WIDTH, highlight=False)
+    for part in report(result):
+        if isinstance(part, Table):
+            console.print(part)
+            continue
+        indent = " " * (len(part) - len(part.lstrip()))
+        wrapped = Text.from_markup(part.lstrip()).wrap(console, width - len(indent))
+        for line in wrapped or [Text()]:
+            line.rstrip()
+            console.print(indent, line, sep="")

@@ -1,0 +1,47 @@
+"""`nodewise scale`."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nodewise.cli.options import (
+    FRACTION,
+    analysis_options,
+    emit,
+    json_option,
+    read_study,
+    table_argument,
+)
+
+
+@click.command("scale")
+@table_argument
+@analysis_options
+@click.option(
+    "--at-efficiency",
+    type=FRACTION,
+    default="0.50",
+    show_default=True,
+    help="Also say at which K Amdahl's law brings the efficiency down to this.",
+)
+@json_option
+def command(
+    table: Path, regime: Any, threshold: float, center: Any, at_efficiency: float, as_json: bool
+) -> None:
+    """Speedup and efficiency at every K, with intervals; the bend, the knee, the fitted laws.
+
+    TABLE is a CSV with a column K (also p, n, nodes, workers, gpus, ranks) and time_s or throughput
+    or stages (compute_s, comm_s, idle_s, io_s, serial_s); rep numbers repeated runs. - reads stdin.
+
+    \b
+    Examples:
+      nodewise scale timings.csv
+      nodewise scale timings.csv --center median --threshold 0.75
+      nodewise scale weak.csv --regime weak --json
+    """
+    from nodewise.report import text
+    from nodewise.scaling import scale
+
+    result = scale(read_study(table, regime), threshold, center, at_efficiency)
+    emit(result, as_json, text.scaling_report)

@@ -1,0 +1,156 @@
+"""`nodewise simulate`."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nodewise.cli.options import FRACTION, POSITIVE_DURATION, QUANTITY, shared
+from nodewise.errors import SpecError
+
+_truth = shared(
+    click.option(
+        "--law",
+        default="s=0.04,c=0.01,growth=log2",
+        show_default=True,
+        metavar="s=S,c=C",
+        help="The law of the system; growth=linear, log2 or none.",
+    ),
+    click.option(
+        "--t1", type=POSITIVE_DURATION, default="1s", show_default=True, help="Time on one node."
+    ),
+    click.option(
+        "--regime",
+        type=click.Choice(["strong", "weak"]),
+        default="strong",
+        show_default=True,
+        help="Hold the job or the work per node fixed.",
+    ),
+    click.option(
+        "--noise",
+        type=FRACTION,
+        default="0.02",
+        show_default=True,
+        help="Relative spread of a run.",
+    ),
+    click.option(
+        "--jitter", type=FRACTION, default="0", help="Relative spread of each rank's compute."
+    ),
+    click.option(
+        "--imbalance",
+        type=QUANTITY,
+        default="1",
+        help="Rank 0 has this many times the items of another.",
+    ),
+    click.option(
+        "--slow-node",
+        type=QUANTITY,
+        default="1",
+        help="The last node takes this many times as long per item.",
+    ),
+    click.option(
+        "--straggler",
+        type=QUANTITY,
+        default="1",
+        help="At each K the slowest round is held up by up to this factor.",
+    ),
+    click.option(
+        "--crippled-baseline",
+        type=QUANTITY,
+        default="1",
+        help="The smallest K is this many times too slow.",
+    ),
+)
+
+
+@click.command("simulate")
+@_truth
+@click.option("--scales", default="1,2,4,8,16,32,64", show_default=True, help="The K to run.")
+@click.option("--rounds", type=click.IntRange(1, 10_000), default=7, show_default=True)
+@click.option(
+    "--detail",
+    type=click.Choice(["timings", "stages", "ranks"]),
+    default="timings",
+    show_default=True,
+    help="What is recorded.",
+)
+@click.option("--seed", type=click.IntRange(0), default=7, show_default=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File to write; default stdout.",
+)
+@click.option(
+    "--rounds-to-see",
+    type=FRACTION,
+    metavar="SHARE",
+    help="Instead: how many rounds show a difference this small at the given noise.",
+)
+def command(output: Path | None, rounds_to_see: float | None, **options: Any) -> None:
+    """A table with a planted truth: to learn on, to test detectors with, to plan rounds by.
+
+    \b
+    Examples:
+      nodewise simulate -o table.csv && nodewise scale table.csv
+      nodewise simulate --straggler 1.5 | nodewise attribute -
+      nodewise simulate --imbalance 2 --detail ranks | nodewise attribute -
+      nodewise simulate --regime weak | nodewise scale -
+      nodewise simulate --noise 3% --rounds-to-see 5%
+    """
+    if rounds_to_see is not None:
+        from nodewise.simulate import rounds_needed
+
+        rounds = rounds_needed(options["noise"], rounds_to_see)
+        click.echo(
+            f"{rounds} rounds show a difference of {rounds_to_see:.1%} at a noise of "
+            f"{options['noise']:.1%} in four of five studies."
+        )
+        return
+    from nodewise.simulate import simulate
+    from nodewise.table import format_table
+
+    table = format_table(simulate(_plan(options)), [f"planted by: {_command_line()}"])
+    if output is None:
+        click.echo(table, nl=False)
+        return
+    try:
+        output.write_text(table)
+    except OSError as error:
+        reason = (error.strerror or "it cannot be written").lower()
+        raise SpecError(f"Cannot write {output}: {reason}.", "Name a file you can write.") from None
+
+
+def _plan(options: dict[str, Any]) -> Any:
+    from nodewise.laws import parse_law
+    from nodewise.simulate import Plan
+
+    return Plan(
+        law=parse_law(options["law"], options["t1"], options["regime"]),
+        scales=_scales(options["scales"]),
+        rounds=options["rounds"],
+        noise=options["noise"],
+        jitter=options["jitter"],
+        shard_factor=options["imbalance"],
+        slow_node_factor=options["slow_node"],
+        straggler_factor=options["straggler"],
+        baseline_factor=options["crippled_baseline"],
+        detail=options["detail"],
+        seed=options["seed"],
+    )
+
+
+def _scales(text: str) -> tuple[int, ...]:
+    try:
+        scales = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        scales = ()
+    if not scales or min(scales) < 1 or max(scales) > 100_000:
+        raise SpecError(f"'{text}' is no list of scales.", "Write for example --scales 1,2,4,8.")
+    return scales
+
+
+def _command_line() -> str:
+    return shlex.join(["nodewise", *sys.argv[1:]])

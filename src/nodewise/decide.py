@@ -1,0 +1,526 @@
+"""The joint verdict: seconds, speedup, efficiency, quality and cost of each scale, and the choice.
+
+A decision never runs ahead of a named cause: `decide` attributes first. Where time has a price (an
+overhead by the hour, a value of waiting, a deadline), the cheapest scale that meets it is chosen;
+where it has none, one node is nearly always the cheapest, so the largest scale that keeps its
+efficiency is chosen instead, and both are shown.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from nodewise.attribute import Attribution, attribute_scaling
+from nodewise.candidates import Candidates, Needs, candidates_of_law, candidates_of_study
+from nodewise.causes import CauseName
+from nodewise.claim import cheaper_nodes, claim, what_would_change, why_this_scale
+from nodewise.laws import Law
+from nodewise.prices import NODE_HOURS, Alternatives, Bill, Bills, Price, bill
+from nodewise.scaling import scale, timings
+from nodewise.stats import Center, Floats
+from nodewise.study import Regime, Study
+from nodewise.units import SECONDS_PER_HOUR, format_duration, format_money, format_percent
+
+__all__ = ["Decision", "Needs", "decide", "decide_law"]
+
+_ROUNDING = 1e-12  # 0.871 - 0.866 is a hair above 0.005 in binary
+_INDIFFERENT = 0.01  # scales whose cost is within 1 % of the least are equally good
+
+
+class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """The rubric of one scale. An excluded scale is shown and takes part in no ranking."""
+
+    nodes: int
+    seconds: float
+    speedup: float
+    efficiency: float
+    quality: float | None
+    cost: float
+    bill: Bill
+    cost_per_work: float | None
+    work_per_dollar: float | None
+    energy_joules: float | None
+    excluded: bool
+    excluded_because: str | None
+    deadline_probability: float | None
+    probability_cheapest: float | None
+    expected_regret: float | None  # mean extra cost over the cheapest, over resamples
+
+
+class Quality(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the answer stayed as good at every scale as at the first."""
+
+    held: bool
+    max_drift: float
+    tolerance: float
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """A scale with what it costs and takes."""
+
+    nodes: int
+    cost: float
+    seconds: float
+    speedup: float
+
+
+class PriceOfSpeed(msgspec.Struct, frozen=True, kw_only=True):
+    """The exchange rate between the cheapest and the fastest scale."""
+
+    extra_cost: float
+    cost_ratio: float | None  # null where the cheapest costs nothing
+    speed_ratio: float
+
+
+class Marginal(
+    msgspec.Struct, frozen=True, kw_only=True, rename={"from_nodes": "from", "to_nodes": "to"}
+):
+    """One step up the ladder: folds gained, money added, their ratio (null if money is saved)."""
+
+    from_nodes: int
+    to_nodes: int
+    speedup: float
+    cost: float
+    speedup_per_dollar: float | None
+    seconds_saved: float
+    cost_per_hour_saved: float | None
+
+
+class Recommendation(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """The scale to run at, and why."""
+
+    nodes: int | None
+    because: str
+
+
+class Deployment(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """The scale for one kind of use, and what it gives up against the other."""
+
+    kind: str
+    nodes: int
+    cost: float
+    seconds: float
+    gives_up: str
+
+
+class ScaleCost(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """The cost of one scale."""
+
+    nodes: int
+    cost: float
+
+
+class RegimePrice(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """The same curve paid for in another way: the cheapest scale and the cost of each."""
+
+    regime: str
+    fraction: float
+    applies: bool
+    condition: str
+    nodes: int | None
+    cost: float | None
+    rows: tuple[ScaleCost, ...]
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """The scale to run at, the alternatives, what each gives up, what would change it."""
+
+    name: str
+    regime: Regime
+    measured: bool  # false: every number comes from a model
+    price: Price
+    rows: tuple[DecisionRow, ...]
+    quality: Quality | None
+    cause: CauseName | None
+    cheapest: Choice | None
+    fastest: Choice | None
+    price_of_speed: PriceOfSpeed | None
+    marginal: tuple[Marginal, ...]
+    doublings: tuple[Marginal, ...]
+    first_unfavourable_doubling: tuple[int, int] | None
+    within_1_percent: tuple[int, ...]
+    frontier: tuple[int, ...]
+    recommended: Recommendation
+    deployments: tuple[Deployment, ...]
+    regimes: tuple[RegimePrice, ...]
+    cheaper_nodes: str
+    would_change: tuple[str, ...]
+    claim: str | None
+    attribution: Attribution | None
+    notes: tuple[str, ...]
+
+    def row(self, nodes: int) -> DecisionRow:
+        """The row of one scale."""
+        return next(row for row in self.rows if row.nodes == nodes)
+
+
+def decide(
+    study: Study,
+    price: Price | None = None,
+    needs: Needs | None = None,
+    alternatives: Alternatives | None = None,
+    center: Center = "mean",
+) -> Decision:
+    """Price every measured scale, apply the gates, and recommend one; attributes first."""
+    price, needs = price or Price(), needs or Needs()
+    scaling = scale(study, needs.threshold, center)
+    attribution = attribute_scaling(study, scaling)
+    scales, price, notes = candidates_of_study(
+        study, timings(study, center), attribution, price, needs
+    )
+    notes = [*scaling.notes, *attribution.notes[len(study.notes) :], *notes]
+    return _decide(scales, price, needs, alternatives or Alternatives(), attribution, notes)
+
+
+def decide_law(
+    law: Law,
+    max_nodes: int,
+    price: Price,
+    needs: Needs | None = None,
+    alternatives: Alternatives | None = None,
+    noise: float = 0.0,
+) -> Decision:
+    """The same decision for a law without data, at every K up to `max_nodes`.
+
+    `noise` is the relative spread of a run; with it a deadline is kept with the confidence asked.
+    """
+    needs = needs or Needs()
+    scales, price, notes = candidates_of_law(law, max_nodes, price, needs, noise)
+    return _decide(scales, price, needs, alternatives or Alternatives(), None, notes)
+
+
+def _decide(
+    scales: Candidates,
+    price: Price,
+    needs: Needs,
+    alternatives: Alternatives,
+    attribution: Attribution | None,
+    notes: Sequence[str],
+) -> Decision:
+    bills = bill(price, scales.rate_per_hour, scales.seconds, needs.value_per_hour)
+    reasons = _exclusions(scales, price, needs, bills)
+    allowed = np.array([reason is None for reason in reasons])
+    # A run that grows with K does more work for its money, so scales are ranked by unit of work.
+    unit_cost = bills.total / scales.relative_work
+    cheapest = _best(unit_cost, allowed)
+    fastest = _best(-scales.speedup, allowed)
+    chosen, because = _recommend(scales, price, needs, allowed, cheapest, reasons)
+    ladder = [at for at in range(len(scales.nodes)) if allowed[at]]
+    doublings = [_marginal(scales, bills, *pair) for pair in _doublings(scales.nodes, ladder)]
+    unfavourable = [(step.from_nodes, step.to_nodes) for step in doublings if step.cost > 0]
+    regimes = _regimes(scales, price, needs, alternatives)
+    return Decision(
+        name=scales.name,
+        regime=scales.regime,
+        measured=scales.measured,
+        price=price,
+        rows=_rows(scales, price, needs, bills, reasons, allowed),
+        quality=_quality(scales, needs),
+        cause=_cause_beyond(scales, chosen),
+        cheapest=_choice(scales, bills, cheapest),
+        fastest=_choice(scales, bills, fastest),
+        price_of_speed=_price_of_speed(scales, bills, cheapest, fastest),
+        marginal=tuple(_marginal(scales, bills, *pair) for pair in pairwise(ladder)),
+        doublings=tuple(doublings),
+        first_unfavourable_doubling=unfavourable[0] if unfavourable else None,
+        within_1_percent=_indifferent(scales, unit_cost, ladder),
+        frontier=_frontier(scales, unit_cost, ladder),
+        recommended=Recommendation(
+            nodes=None if chosen is None else scales.nodes[chosen], because=because
+        ),
+        deployments=_deployments(scales, price, bills, cheapest, fastest),
+        regimes=regimes,
+        cheaper_nodes=cheaper_nodes(price, needs, [(one.regime, one.nodes) for one in regimes]),
+        would_change=what_would_change(scales, price, needs, bills, allowed, chosen, fastest),
+        claim=claim(scales, price, bills.total, chosen)
+        if scales.measured and chosen is not None
+        else None,
+        attribution=attribution,
+        notes=tuple(notes),
+    )
+
+
+def _quality(scales: Candidates, needs: Needs) -> Quality | None:
+    if scales.quality is None:
+        return None
+    drift = float(np.max(np.abs(scales.quality - scales.quality[0])))
+    return Quality(
+        held=drift <= needs.quality_tolerance + _ROUNDING,
+        max_drift=drift,
+        tolerance=needs.quality_tolerance,
+    )
+
+
+def _exclusions(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> list[str | None]:
+    """Why each scale may not be chosen, or nothing."""
+    reasons: list[str | None] = []
+    for at in range(len(scales.nodes)):
+        reason = None
+        if scales.quality is not None:
+            drift = float(scales.quality[at] - scales.quality[0])
+            if abs(drift) > needs.quality_tolerance + _ROUNDING:
+                reason = f"quality drifts by {drift:+.3g}, tolerance {needs.quality_tolerance:g}"
+        if reason is None and needs.deadline_seconds is not None:
+            reason = _lateness(scales, price, needs, at)
+        if reason is None and needs.budget is not None and bills.total[at] > needs.budget:
+            reason = f"costs more than the budget of {format_money(needs.budget, price.currency)}"
+        reasons.append(reason)
+    return reasons
+
+
+def _lateness(scales: Candidates, price: Price, needs: Needs, at: int) -> str | None:
+    assert needs.deadline_seconds is not None
+    deadline = f"the deadline of {format_duration(needs.deadline_seconds)}"
+    if scales.in_time is None:
+        # rounding of T1*(s + ...) must not decide against a scale that just meets it
+        late = scales.seconds[at] + price.startup_seconds > needs.deadline_seconds * (1 + _ROUNDING)
+        return f"misses {deadline}" if late else None
+    share = float(scales.in_time[at])
+    if share >= needs.deadline_confidence:
+        return None
+    return f"meets {deadline} in {format_percent(share)} of runs only"
+
+
+def _rows(
+    scales: Candidates,
+    price: Price,
+    needs: Needs,
+    bills: Bills,
+    reasons: Sequence[str | None],
+    allowed: NDArray[np.bool_],
+) -> tuple[DecisionRow, ...]:
+    sure = _resampled_costs(scales, price, needs, allowed)
+    rows = []
+    for at, nodes in enumerate(scales.nodes):
+        cost = float(bills.total[at])
+        work = float(scales.work[at]) if scales.work is not None else None
+        rows.append(
+            DecisionRow(
+                nodes=nodes,
+                seconds=float(scales.seconds[at]),
+                speedup=float(scales.speedup[at]),
+                efficiency=float(scales.efficiency[at]),
+                quality=float(scales.quality[at]) if scales.quality is not None else None,
+                cost=cost,
+                bill=bills.at(at),
+                cost_per_work=cost / work if work else None,
+                work_per_dollar=work / cost if work and cost > 0 else None,
+                energy_joules=float(scales.energy_joules[at])
+                if scales.energy_joules is not None
+                else None,
+                excluded=reasons[at] is not None,
+                excluded_because=reasons[at],
+                deadline_probability=float(scales.in_time[at])
+                if scales.in_time is not None
+                else None,
+                probability_cheapest=float(sure[0][at]) if sure else None,
+                expected_regret=float(sure[1][at]) if sure and allowed[at] else None,
+            )
+        )
+    return tuple(rows)
+
+
+def _resampled_costs(
+    scales: Candidates, price: Price, needs: Needs, allowed: NDArray[np.bool_]
+) -> tuple[Floats, Floats] | None:
+    """The share of resamples in which each scale is cheapest, and its mean cost above the least."""
+    if scales.draws is None or not allowed.any():
+        return None
+    costs = (
+        bill(price, scales.rate_per_hour, scales.draws, needs.value_per_hour).total
+        / scales.relative_work
+    )
+    costs = np.where(allowed, costs, np.inf)
+    winners = np.bincount(costs.argmin(axis=1), minlength=len(scales.nodes)) / len(costs)
+    with np.errstate(invalid="ignore"):
+        regret = (costs - costs.min(axis=1, keepdims=True)).mean(axis=0)
+    return winners, regret
+
+
+def _best(score: Floats, allowed: NDArray[np.bool_]) -> int | None:
+    """The first position with the least score among those allowed."""
+    return int(np.argmin(np.where(allowed, score, np.inf))) if allowed.any() else None
+
+
+def _recommend(
+    scales: Candidates,
+    price: Price,
+    needs: Needs,
+    allowed: NDArray[np.bool_],
+    cheapest: int | None,
+    reasons: Sequence[str | None],
+) -> tuple[int | None, str]:
+    """The position of the scale to run at, and why."""
+    if cheapest is None:
+        quickest = int(np.argmin(scales.seconds))
+        return None, (
+            f"no scale passes every gate; the fastest, K={scales.nodes[quickest]}, "
+            f"{reasons[quickest]}"
+        )
+    time_is_priced = (
+        price.fixed_per_hour or needs.value_per_hour or needs.deadline_seconds is not None
+    )
+    efficient = np.flatnonzero(allowed & (scales.efficiency >= needs.threshold))
+    if not time_is_priced and len(efficient):
+        rule = f"the largest scale that keeps its efficiency at or above {needs.threshold:.2f}"
+        return int(efficient[-1]), why_this_scale(scales, needs, int(efficient[-1]), rule)
+    rule = "the cheapest scale" if allowed.all() else "the cheapest scale that passes every gate"
+    return cheapest, why_this_scale(scales, needs, cheapest, rule)
+
+
+def _cause_beyond(scales: Candidates, chosen: int | None) -> CauseName | None:
+    """The cause at the first scale that was not chosen, or at the largest."""
+    beyond = scales.after(chosen)
+    return scales.causes[-1 if beyond is None else beyond]
+
+
+def _choice(scales: Candidates, bills: Bills, at: int | None) -> Choice | None:
+    if at is None:
+        return None
+    return Choice(
+        nodes=scales.nodes[at],
+        cost=float(bills.total[at]),
+        seconds=float(scales.seconds[at]),
+        speedup=float(scales.speedup[at]),
+    )
+
+
+def _marginal(scales: Candidates, bills: Bills, low: int, high: int) -> Marginal:
+    gained = float(scales.speedup[high] - scales.speedup[low])
+    cost = float(bills.total[high] - bills.total[low])
+    saved = float(scales.seconds[low] - scales.seconds[high])
+    return Marginal(
+        from_nodes=scales.nodes[low],
+        to_nodes=scales.nodes[high],
+        speedup=gained,
+        cost=cost,
+        speedup_per_dollar=gained / cost if cost > 0 else None,
+        seconds_saved=saved,
+        cost_per_hour_saved=cost / saved * SECONDS_PER_HOUR if saved > 0 else None,
+    )
+
+
+def _doublings(nodes: tuple[int, ...], ladder: Sequence[int]) -> list[tuple[int, int]]:
+    """Positions of K and 2K along base, 2*base, 4*base..., where both may be chosen."""
+    where = {nodes[at]: at for at in ladder}
+    pairs, low = [], nodes[0]
+    while 2 * low <= nodes[-1]:
+        if low in where and 2 * low in where:
+            pairs.append((where[low], where[2 * low]))
+        low *= 2
+    return pairs
+
+
+def _price_of_speed(
+    scales: Candidates, bills: Bills, cheapest: int | None, fastest: int | None
+) -> PriceOfSpeed | None:
+    if cheapest is None or fastest is None:
+        return None
+    least, most = float(bills.total[cheapest]), float(bills.total[fastest])
+    return PriceOfSpeed(
+        extra_cost=most - least,
+        cost_ratio=most / least if least > 0 else None,
+        speed_ratio=float(scales.speedup[fastest] / scales.speedup[cheapest]),
+    )
+
+
+def _indifferent(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> tuple[int, ...]:
+    least = min((cost[at] for at in ladder), default=0.0)
+    return tuple(scales.nodes[at] for at in ladder if cost[at] <= least * (1 + _INDIFFERENT))
+
+
+def _frontier(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> tuple[int, ...]:
+    """Scales that no other beats in speed and cost at once."""
+    kept, best = [], -np.inf
+    for at in sorted(ladder, key=lambda at: (cost[at], -scales.speedup[at])):
+        if scales.speedup[at] > best:
+            kept.append(scales.nodes[at])
+            best = scales.speedup[at]
+    return tuple(sorted(kept))
+
+
+def _deployments(
+    scales: Candidates, price: Price, bills: Bills, cheapest: int | None, fastest: int | None
+) -> tuple[Deployment, ...]:
+    if cheapest is None or fastest is None:
+        return ()
+    saved = float(scales.seconds[cheapest] - scales.seconds[fastest])
+    extra = float(bills.total[fastest] - bills.total[cheapest])
+    ratio = float(scales.speedup[fastest] / scales.speedup[cheapest])
+    if cheapest == fastest:
+        slower = dearer = "nothing: the cheapest scale is the fastest"
+    else:
+        slower = f"{format_duration(saved)} a run: the fastest is {ratio:.2f} times as fast"
+        dearer = f"{format_money(extra, price.currency)} a run"
+        if bills.total[cheapest] > 0:
+            dearer += f", {bills.total[fastest] / bills.total[cheapest]:.2f} times the cheapest"
+
+    def deployment(kind: str, at: int, gives_up: str) -> Deployment:
+        return Deployment(
+            kind=kind,
+            nodes=scales.nodes[at],
+            cost=float(bills.total[at]),
+            seconds=float(scales.seconds[at]),
+            gives_up=gives_up,
+        )
+
+    return (
+        deployment("dollars dominate", cheapest, slower),
+        deployment("latency dominates", fastest, dearer),
+    )
+
+
+def _regimes(
+    scales: Candidates, price: Price, needs: Needs, alternatives: Alternatives
+) -> tuple[RegimePrice, ...]:
+    """The same runs on demand, on spot and on owned nodes."""
+    used, least = alternatives.utilisation, format_percent(alternatives.owned_above)
+    idle = used is not None and used <= alternatives.owned_above
+    stated = "yours is not stated" if used is None else f"yours is {format_percent(used)}"
+    rows = [_regime_price(scales, price, needs, "on-demand", 1.0, True, "the price as given")]
+    if price.currency == NODE_HOURS:
+        return tuple(rows)
+    return (
+        *rows,
+        _regime_price(
+            scales, price, needs, "spot", alternatives.spot_fraction, True, "before any preemption"
+        ),
+        _regime_price(
+            scales,
+            price,
+            needs,
+            "owned",
+            alternatives.owned_fraction,
+            not idle,
+            f"holds above {least} utilisation; {stated}",
+        ),
+    )
+
+
+def _regime_price(
+    scales: Candidates,
+    price: Price,
+    needs: Needs,
+    name: str,
+    fraction: float,
+    applies: bool,
+    condition: str,
+) -> RegimePrice:
+    bills = bill(price, scales.rate_per_hour, scales.seconds, needs.value_per_hour, fraction)
+    allowed = np.array([reason is None for reason in _exclusions(scales, price, needs, bills)])
+    best = _best(bills.total / scales.relative_work, allowed)
+    return RegimePrice(
+        regime=name,
+        fraction=fraction,
+        applies=applies,
+        condition=condition,
+        nodes=scales.nodes[best] if best is not None else None,
+        cost=float(bills.total[best]) if best is not None else None,
+        rows=tuple(
+            ScaleCost(nodes=nodes, cost=float(bills.total[at]))
+            for at, nodes in enumerate(scales.nodes)
+        ),
+    )

@@ -1,0 +1,38 @@
+"""Every error that a user can meet: what is wrong on one line, the fix on the next.
+
+NodewiseError      exit code
+├── SpecError      2   the arguments, or later the spec
+└── DataError      4   the numbers that were handed in
+
+Exit code 1 is no error: the analysis is right and a gate is not met (`GATE_NOT_MET`).
+"""
+
+GATE_NOT_MET = 1
+
+
+class NodewiseError(Exception):
+    """What is wrong and how to mend it; never shown with a traceback."""
+
+    exit_code = 2
+
+    def __init__(self, what: str, fix: str) -> None:
+        """Keep both lines; `str()` of the error is what the user reads."""
+        super().__init__(what, fix)
+        self.what = what
+        self.fix = fix
+
+    def __str__(self) -> str:
+        """Two lines: what, fix."""
+        return f"nodewise: {self.what}\n  fix: {self.fix}"
+
+
+class SpecError(NodewiseError):
+    """An argument or an option does not make sense."""
+
+    exit_code = 2
+
+
+class DataError(NodewiseError):
+    """The numbers that were handed in cannot be read or contradict each other."""
+
+    exit_code = 4

@@ -1,0 +1,102 @@
+"""What a run at each scale is billed.
+
+    bill = billed hours * (price * K + fixed) + waiting hours * value of an hour
+
+Hours count from the launch, so start-up is part of them, and are rounded up to the billing unit.
+"""
+
+import msgspec
+import numpy as np
+
+from nodewise.stats import Floats
+from nodewise.units import SECONDS_PER_HOUR
+
+NODE_HOURS = "node-h"
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node costs an hour, what runs beside it, and how the meter counts."""
+
+    per_node_hour: float | None = None  # None: the table says what each scale costs an hour
+    fixed_per_hour: float = 0.0  # billed by wall-clock time whatever K is
+    startup_seconds: float = 0.0  # launch and tear-down, billed on every node
+    billing_unit_seconds: float = 0.0  # 0: to the instant
+    billing_minimum_seconds: float = 0.0
+    currency: str = "$"
+    source: str = ""
+
+
+class Alternatives(msgspec.Struct, frozen=True, kw_only=True):
+    """Other ways to pay for the same nodes, as fractions of the price."""
+
+    spot_fraction: float = 0.30
+    owned_fraction: float = 0.60
+    owned_above: float = 0.60  # the utilisation from which the owned fraction holds
+    utilisation: float | None = None
+
+
+class Bill(msgspec.Struct, frozen=True, kw_only=True):
+    """The line items of one run; they add up to its cost."""
+
+    compute: float
+    startup: float
+    rounding: float
+    fixed: float
+    waiting: float
+
+
+class Bills(msgspec.Struct, frozen=True):
+    """Line items of many runs at once, as arrays of one shape."""
+
+    compute: Floats
+    startup: Floats
+    rounding: Floats
+    fixed: Floats
+    waiting: Floats
+
+    @property
+    def total(self) -> Floats:
+        """The cost of each run."""
+        return self.compute + self.startup + self.rounding + self.fixed + self.waiting
+
+    def at(self, position: int) -> Bill:
+        """The items of one run."""
+        return Bill(
+            compute=float(self.compute[position]),
+            startup=float(self.startup[position]),
+            rounding=float(self.rounding[position]),
+            fixed=float(self.fixed[position]),
+            waiting=float(self.waiting[position]),
+        )
+
+
+def bill(
+    price: Price,
+    rate_per_hour: Floats,
+    seconds: Floats,
+    value_per_hour: float = 0.0,
+    node_fraction: float = 1.0,
+) -> Bills:
+    """The bills of runs whose nodes together cost `rate_per_hour`.
+
+    `node_fraction` scales the price of the nodes alone: a spot discount leaves the overhead.
+
+    >>> textbook = bill(Price(fixed_per_hour=9.0), np.array([8 * 2.10]), np.array([582.3]))
+    >>> round(float(textbook.total[0]), 5)
+    4.17315
+    """
+    rate = rate_per_hour * node_fraction
+    launched = seconds + price.startup_seconds
+    billed = launched
+    if price.billing_unit_seconds > 0:
+        # the small slack keeps 60.000000001 s from being billed as two minutes
+        units = np.ceil(launched / price.billing_unit_seconds - 1e-9)
+        billed = units * price.billing_unit_seconds
+    billed = np.maximum(billed, price.billing_minimum_seconds)
+    return Bills(
+        compute=rate * seconds / SECONDS_PER_HOUR,
+        startup=rate * np.full_like(seconds, price.startup_seconds) / SECONDS_PER_HOUR,
+        rounding=rate * (billed - launched) / SECONDS_PER_HOUR,
+        fixed=price.fixed_per_hour * billed / SECONDS_PER_HOUR,
+        waiting=value_per_hour * launched / SECONDS_PER_HOUR,
+    )

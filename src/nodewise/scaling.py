@@ -1,0 +1,309 @@
+"""From a study's seconds to speedup, efficiency, the bend, the knee and the fitted laws."""
+
+import msgspec
+import numpy as np
+
+from nodewise.errors import DataError
+from nodewise.laws import Laws, amdahl_scale_at_efficiency, cannot_tell, fit_laws, karp_flatt
+from nodewise.stats import (
+    ENOUGH_ROUNDS,
+    Center,
+    Floats,
+    Interval,
+    center_of,
+    median_interval,
+    nonnegative_least_squares,
+    percentile_interval,
+    resample,
+    std,
+)
+from nodewise.study import Regime, Study
+from nodewise.units import format_percent
+
+THRESHOLD = 0.70
+
+
+class ScalingRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """What one scale reached. Bounds are null where a single run gives none."""
+
+    nodes: int
+    rounds: int
+    seconds: float
+    std: float | None
+    seconds_low: float | None
+    seconds_high: float | None
+    speedup: float
+    speedup_low: float | None
+    speedup_high: float | None
+    efficiency: float
+    efficiency_low: float | None
+    efficiency_high: float | None
+    karp_flatt: float | None
+
+
+class Bend(msgspec.Struct, frozen=True, kw_only=True):
+    """Where efficiency falls below the threshold, and in which share of resamples it does there."""
+
+    threshold: float
+    first_below: int | None
+    last_above: int | None
+    shares: dict[str, float]  # of resamples that bend first at each K, or at "none"
+
+
+class EfficiencyFalls(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """Where Amdahl's law brings the efficiency down to a value; predicted, not measured."""
+
+    efficiency: float
+    nodes: float
+
+
+class Scaling(msgspec.Struct, frozen=True, kw_only=True, rename={"base_nodes": "base_K"}):
+    """The scaling table of a study with its landmarks and laws."""
+
+    name: str
+    regime: Regime
+    center: Center
+    base_nodes: int
+    interval: str
+    rows: tuple[ScalingRow, ...]
+    bend: Bend
+    knee: int | None
+    knee_low: int | None
+    knee_high: int | None
+    fastest: int
+    efficiency_falls: EfficiencyFalls | None
+    laws: Laws
+    cannot_tell: str
+    notes: tuple[str, ...]
+
+    def row(self, nodes: int) -> ScalingRow:
+        """The row of one scale."""
+        return next(row for row in self.rows if row.nodes == nodes)
+
+
+class Timings(msgspec.Struct, frozen=True, kw_only=True):
+    """The seconds of a study as arrays: what every later computation starts from."""
+
+    nodes: tuple[int, ...]
+    k: Floats  # nodes over the smallest measured scale
+    samples: tuple[Floats, ...]
+    seconds: Floats  # the centre at each scale
+    draws: Floats | None  # centres of resampled rounds: a row a draw, a column a scale
+    regime: Regime
+    rounds: int
+
+    def speedup(self, seconds: Floats) -> Floats:
+        """Folds over the base: T0/T for a fixed job, k*T0/T when the job grows with k."""
+        grown = self.k if self.regime == "weak" else 1.0
+        return np.asarray(grown * seconds[..., :1] / seconds)
+
+    def efficiency(self, seconds: Floats) -> Floats:
+        """Speedup over k."""
+        return self.speedup(seconds) / self.k
+
+
+def timings(study: Study, center: Center = "mean") -> Timings:
+    """The seconds of a study by scale, with their resamples."""
+    nodes = study.scales
+    if len(nodes) < 2:
+        raise DataError(
+            f"There is only one scale, K={nodes[0]}; scaling needs at least two.",
+            "Add runs at another number of nodes.",
+        )
+    samples = tuple(np.array([run.seconds for run in study.at(count)]) for count in nodes)
+    return Timings(
+        nodes=nodes,
+        k=np.array(nodes, dtype=np.float64) / nodes[0],
+        samples=samples,
+        seconds=np.array([center_of(values, center) for values in samples]),
+        draws=resample(samples, study.paired, center),
+        regime=study.regime,
+        rounds=study.rounds,
+    )
+
+
+def scale(
+    study: Study,
+    threshold: float = THRESHOLD,
+    center: Center = "mean",
+    at_efficiency: float = 0.5,
+) -> Scaling:
+    """The scaling table, the bend, the knee, the fastest scale and the laws of a study.
+
+    `at_efficiency` asks where Amdahl's law brings the efficiency down to that value.
+    """
+    times = timings(study, center)
+    knee = _knee(times)
+    laws = fit_laws(times.k, times.seconds, times.draws, times.regime)
+    return Scaling(
+        name=study.name,
+        regime=study.regime,
+        center=center,
+        base_nodes=times.nodes[0],
+        interval=_interval_name(study),
+        rows=_rows(times, study.paired),
+        bend=_bend(times, threshold),
+        knee=knee[0],
+        knee_low=knee[1],
+        knee_high=knee[2],
+        efficiency_falls=_efficiency_falls(times, laws, at_efficiency),
+        fastest=times.nodes[int(np.argmax(times.speedup(times.seconds)))],
+        laws=laws,
+        cannot_tell=cannot_tell(times.k, laws, times.regime),
+        notes=(*study.notes, *_notes(study, times, center)),
+    )
+
+
+def _interval_name(study: Study) -> str:
+    if study.rounds < 2:
+        return "none: single runs"
+    if study.rounds < ENOUGH_ROUNDS:
+        return f"range of {study.rounds} rounds"
+    return "95 % of resampled rounds" if study.paired else "95 % of resampled runs, not paired"
+
+
+def _rows(times: Timings, paired: bool) -> tuple[ScalingRow, ...]:
+    speedups = times.speedup(times.seconds)
+    rows = []
+    for position, (nodes, samples) in enumerate(zip(times.nodes, times.samples, strict=True)):
+        speedup = float(speedups[position])
+        k = float(times.k[position])
+        bounds = _speedup_interval(times, position, paired)
+        spread = median_interval(samples) if len(samples) > 1 else None
+        rows.append(
+            ScalingRow(
+                nodes=nodes,
+                rounds=len(samples),
+                seconds=float(times.seconds[position]),
+                std=std(samples),
+                seconds_low=spread.low if spread else None,
+                seconds_high=spread.high if spread else None,
+                speedup=speedup,
+                speedup_low=bounds.low if bounds else None,
+                speedup_high=bounds.high if bounds else None,
+                efficiency=speedup / k,
+                efficiency_low=bounds.low / k if bounds else None,
+                efficiency_high=bounds.high / k if bounds else None,
+                karp_flatt=karp_flatt(speedup, k)
+                if position and times.regime == "strong"
+                else None,
+            )
+        )
+    return tuple(rows)
+
+
+def _speedup_interval(times: Timings, position: int, paired: bool) -> Interval | None:
+    """From resampled rounds; below six rounds the range of what the rounds themselves gave."""
+    if times.draws is None:
+        return None
+    if times.rounds >= ENOUGH_ROUNDS:
+        return percentile_interval(times.speedup(times.draws)[:, position])
+    base, here = times.samples[0], times.samples[position]
+    grown = float(times.k[position]) if times.regime == "weak" else 1.0
+    if paired:
+        ratios = grown * base / here
+        return Interval(float(ratios.min()), float(ratios.max()))
+    if position == 0:
+        return Interval(1.0, 1.0)
+    return Interval(grown * float(base.min() / here.max()), grown * float(base.max() / here.min()))
+
+
+def _bend(times: Timings, threshold: float) -> Bend:
+    def first_below(seconds: Floats) -> Floats:
+        """Position of the first scale below, or -1, for each row."""
+        below = times.efficiency(seconds) < threshold
+        return np.where(below.any(axis=1), below.argmax(axis=1), -1)
+
+    position = int(first_below(times.seconds[None, :])[0])
+    above = np.flatnonzero(times.efficiency(times.seconds) >= threshold)
+    shares: dict[str, float] = {}
+    if times.draws is not None:
+        found, counts = np.unique(first_below(times.draws), return_counts=True)
+        shares = {
+            str(times.nodes[int(where)]) if where >= 0 else "none": float(count / len(times.draws))
+            for where, count in zip(found, counts, strict=True)
+        }
+    return Bend(
+        threshold=threshold,
+        first_below=times.nodes[position] if position >= 0 else None,
+        last_above=times.nodes[int(above[-1])] if len(above) else None,
+        shares=shares,
+    )
+
+
+def _knee(times: Timings) -> tuple[int | None, int | None, int | None]:
+    """The K of the largest S*E on a smooth fit, inside the measured range, with its bounds.
+
+    On the fit, because on raw points a noise of 2 % moves it to another scale in every tenth study.
+    A knee at the largest measured scale is no knee: the curve has not turned yet.
+    """
+    if len(times.nodes) < 3:
+        return None, None, None
+    grid = np.unique(np.geomspace(times.nodes[0], times.nodes[-1], 400).round())
+    k = grid / times.nodes[0]
+    constant = [1 / times.k, 1 - 1 / times.k] if times.regime == "strong" else [times.k**0]
+    fine = [1 / k, 1 - 1 / k] if times.regime == "strong" else [k**0]
+    design = np.stack([*constant, np.log2(times.k), times.k - 1], axis=1) / times.seconds[:, None]
+    fine_design = np.stack([*fine, np.log2(k), k - 1], axis=1)
+
+    def knees(seconds: Floats) -> Floats:
+        fitted = nonnegative_least_squares(design, seconds / times.seconds) @ fine_design.T
+        speedup = fitted[:, :1] / fitted * (k if times.regime == "weak" else 1.0)
+        return np.asarray(grid[np.argmax(speedup * speedup / k, axis=1)])
+
+    knee = int(knees(times.seconds[None, :])[0])
+    low = high = None
+    if times.draws is not None:
+        bounds = percentile_interval(knees(times.draws))
+        low, high = round(bounds.low), round(bounds.high)
+    return (knee if knee < times.nodes[-1] else None), low, high
+
+
+def _efficiency_falls(times: Timings, laws: Laws, efficiency: float) -> EfficiencyFalls | None:
+    if laws.amdahl is None or not laws.amdahl.s or efficiency <= 0:
+        return None
+    k = amdahl_scale_at_efficiency(laws.amdahl.s, efficiency)
+    if k is None:
+        return None
+    return EfficiencyFalls(efficiency=efficiency, nodes=k * times.nodes[0])
+
+
+def _notes(study: Study, times: Timings, center: Center) -> list[str]:
+    """What a reader must know before trusting the table; each with its remedy."""
+    notes = []
+    if times.nodes[0] != 1:
+        notes.append(
+            f"No run at K=1: speedup and efficiency are relative to K={times.nodes[0]}, and what "
+            "was lost below it is unknown. Measure K=1 to see it."
+        )
+    if study.rounds < 2:
+        notes.append("Single runs: no spread is known. Repeat each scale, best seven times.")
+    elif study.rounds < ENOUGH_ROUNDS:
+        notes.append(
+            f"{study.rounds} rounds give a range, not a confidence interval; six or more do."
+        )
+    if study.rounds >= 2 and not study.paired:
+        notes.append(
+            "The scales were not run in the same rounds, so ratios carry the noise of both. "
+            "Number the rounds in a column rep and run every K in each."
+        )
+    for nodes, samples in zip(times.nodes, times.samples, strict=True):
+        gap = float(np.mean(samples) / np.median(samples) - 1)
+        if center == "mean" and len(samples) > 2 and abs(gap) > 0.05:
+            notes.append(
+                f"At K={nodes} the mean lies {format_percent(abs(gap))} "
+                f"{'above' if gap > 0 else 'below'} the median. Try --center median."
+            )
+            break
+    above = [
+        nodes
+        for nodes, value in zip(times.nodes, times.efficiency(times.seconds), strict=True)
+        if value > 1.02
+    ]
+    if above:
+        notes.append(
+            f"Faster than ideal at K={', '.join(map(str, above))}: a cache or memory effect, or a "
+            "baseline that is too slow. Check that K="
+            f"{times.nodes[0]} is the fastest correct run of that size."
+        )
+    return notes

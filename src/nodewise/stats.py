@@ -1,0 +1,127 @@
+"""Centres, spreads and intervals of repeated timings. Everything random is seeded."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Center = Literal["mean", "median"]
+Floats = NDArray[np.float64]
+
+LEVEL = 0.95
+# The least n for which the extremes of a sample hold the median with 95 % (2^(1-n) <= 0.05).
+# Below it there is no distribution-free interval, only a range.
+ENOUGH_ROUNDS = 6
+DRAWS = 2000
+SEED = 7
+
+
+class Interval(NamedTuple):
+    """Two bounds; what they mean is said by whoever made them."""
+
+    low: float
+    high: float
+
+
+def center_of(samples: Floats, center: Center, axis: int = -1) -> Floats:
+    """Mean or median along an axis."""
+    chosen = np.mean if center == "mean" else np.median
+    return np.asarray(chosen(samples, axis=axis), dtype=np.float64)
+
+
+def std(samples: Floats) -> float | None:
+    """Sample standard deviation (n-1), or nothing for a single value."""
+    return float(np.std(samples, ddof=1)) if len(samples) > 1 else None
+
+
+def relative_spread(samples: Floats) -> float:
+    """Standard deviation over mean; zero for a single value."""
+    return (std(samples) or 0.0) / float(np.mean(samples))
+
+
+def median_interval(samples: Floats, level: float = LEVEL) -> Interval:
+    """Order statistics that hold the median with at least `level`; below six values, the range.
+
+    >>> median_interval(np.array([5.0, 1.0, 3.0]))
+    Interval(low=1.0, high=5.0)
+    >>> median_interval(np.arange(1.0, 11.0))
+    Interval(low=2.0, high=9.0)
+    """
+    ordered = np.sort(samples)
+    cut = _order_cut(len(ordered), level)
+    return Interval(float(ordered[cut]), float(ordered[len(ordered) - 1 - cut]))
+
+
+def _order_cut(n: int, level: float) -> int:
+    """How many extremes can be cut at each end while the rest still holds the median."""
+    if n > 100:  # the normal approximation is right to one order statistic here
+        return int(n / 2 - 0.98 * math.sqrt(n))
+    tail = 0
+    for cut in range(n // 2):
+        tail += math.comb(n, cut)
+        if 1 - 2 * tail / 2**n < level:
+            return max(cut - 1, 0)
+    return 0
+
+
+def resample(
+    samples: Sequence[Floats], paired: bool, center: Center, draws: int = DRAWS, seed: int = SEED
+) -> Floats | None:
+    """Centres of bootstrap samples, a row a draw and a column a scale; nothing for single runs.
+
+    Paired scales are resampled by whole rounds, so that what disturbed a round disturbs its ratio
+    only once; otherwise each scale is resampled by itself.
+    """
+    if min(len(values) for values in samples) < 2:
+        return None
+    columns = []
+    rounds = resample_rounds(len(samples[0]), draws, seed)
+    for position, values in enumerate(samples):
+        if not paired:
+            rounds = resample_rounds(len(values), draws, seed + position)
+        columns.append(center_of(values[rounds], center))
+    return np.stack(columns, axis=1)
+
+
+def resample_rounds(rounds: int, draws: int = DRAWS, seed: int = SEED) -> NDArray[np.int64]:
+    """Which rounds each draw is made of."""
+    return np.random.default_rng(seed).integers(0, rounds, size=(draws, rounds))
+
+
+def percentile_interval(draws: Floats, level: float = LEVEL) -> Interval:
+    """The central `level` of draws of one quantity."""
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(low), float(high))
+
+
+def nonnegative_least_squares(design: Floats, targets: Floats) -> Floats:
+    """Coefficients >= 0 that fit each row of `targets` best; a row of coefficients each.
+
+    The optimum is an ordinary least squares solution on the columns that it uses, so all subsets of
+    the (at most four) columns are tried. This is exact, and fits thousands of resamples in one
+    matrix product, where an iterative solver takes them one by one.
+
+    >>> fit = nonnegative_least_squares(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[2.0, -1.0]]))
+    >>> [round(float(value), 12) for value in fit[0]]
+    [2.0, 0.0]
+    """
+    columns = design.shape[1]
+    best = np.zeros((len(targets), columns))
+    best_error = np.sum(targets**2, axis=1)
+    for chosen in range(1, 2**columns):
+        used = [column for column in range(columns) if chosen >> column & 1]
+        part = design[:, used]
+        solved = targets @ np.linalg.pinv(part).T
+        error = np.sum((targets - solved @ part.T) ** 2, axis=1)
+        better = np.all(solved >= 0, axis=1) & (error < best_error)
+        best_error = np.where(better, error, best_error)
+        best[better] = 0.0
+        best[np.ix_(better, used)] = solved[better]
+    return best
+
+
+def normal_share_below(value: float) -> float:
+    """The standard normal distribution function."""
+    return 0.5 * (1 + math.erf(value / math.sqrt(2)))

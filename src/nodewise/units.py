@@ -1,0 +1,112 @@
+"""Numbers to text and back: the only place that rounds.
+
+Computation keeps full precision; a figure is cut to its printed digits here, once, by its quantity.
+"""
+
+import math
+import re
+
+SECONDS_PER_HOUR = 3600.0
+
+_SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PART = re.compile(r"(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)\s*(ms|min|s|m|h|d)\s*")
+
+
+def parse_seconds(text: str) -> float:
+    """Seconds in `90`, `90s`, `1.5h`, `1h30m`, `250ms`; a bare number is seconds.
+
+    >>> parse_seconds("1h"), parse_seconds("1h30m"), parse_seconds("0.15h"), parse_seconds("90")
+    (3600.0, 5400.0, 540.0, 90.0)
+    """
+    stripped = text.strip().lower()
+    try:
+        return _finite(float(stripped))
+    except ValueError:
+        pass
+    parts = list(_PART.finditer(stripped))
+    if not parts or "".join(part.group(0) for part in parts) != stripped:
+        raise ValueError(f"'{text}' is not a time; write for example 90s, 15min, 1.5h")
+    return _finite(sum(float(part.group(1)) * _SECONDS[part.group(2)] for part in parts))
+
+
+def parse_fraction(text: str) -> float:
+    """A share written as `0.05` or `5%`.
+
+    >>> parse_fraction("5%"), parse_fraction("0.7")
+    (0.05, 0.7)
+    """
+    stripped = text.strip()
+    try:
+        if stripped.endswith("%"):
+            return _finite(float(stripped[:-1]) / 100.0)
+        return _finite(float(stripped))
+    except ValueError:
+        raise ValueError(f"'{text}' is not a share; write for example 0.05 or 5%") from None
+
+
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError("the number must be finite")
+    return value
+
+
+def format_seconds(seconds: float) -> str:
+    """Seconds with four decimals below ten, one below a thousand, none above.
+
+    >>> [format_seconds(value) for value in (0.18840410, 206.0, 3600.0)]
+    ['0.1884', '206.0', '3600']
+    """
+    size = abs(seconds)
+    return f"{seconds:.{4 if size < 10 else 1 if size < 1000 else 0}f}"
+
+
+def format_duration(seconds: float) -> str:
+    """A time in words, for sentences.
+
+    >>> [format_duration(value) for value in (0.0031, 42.0, 582.3, 5400.0)]
+    ['0.0031 s', '42.0 s', '9.7 min', '1.50 h']
+    """
+    size = abs(seconds)
+    if size < 100:
+        return f"{format_seconds(seconds)} s"
+    return f"{seconds / 60:.1f} min" if size < 3600 else f"{seconds / 3600:.2f} h"
+
+
+def format_speedup(folds: float) -> str:
+    """Speedups and folds of speedup: two decimals; never minus zero."""
+    return f"{folds + 0.0:.2f}".replace("-0.00", "0.00")
+
+
+def format_efficiency(efficiency: float) -> str:
+    """Efficiencies and quality: three decimals."""
+    return f"{efficiency:.3f}"
+
+
+def format_money(amount: float, currency: str = "$") -> str:
+    """The cost of a run: three decimals below a thousand, two above, three digits when tiny.
+
+    >>> [format_money(value) for value in (4.17315, -0.053333, 12345.678, 0.000181234)]
+    ['$4.173', '-$0.053', '$12,345.68', '$0.000181']
+    >>> format_money(1.5, "node-h")
+    '1.500 node-h'
+    """
+    size = f"{abs(amount):.3f}" if abs(amount) < 1000 else f"{abs(amount):,.2f}"
+    if 0 < abs(amount) < 0.01:
+        size = f"{abs(amount):.{2 - math.floor(math.log10(abs(amount)))}f}"
+    sign = "-" if amount < 0 else ""
+    return f"{sign}${size}" if currency == "$" else f"{sign}{size} {currency}"
+
+
+def format_unit_cost(amount: float, currency: str = "$") -> str:
+    """The cost of one unit of work, which is often tiny: four significant digits."""
+    return f"${amount:.3e}" if currency == "$" else f"{amount:.3e} {currency}"
+
+
+def format_percent(share: float) -> str:
+    """A share as a percentage, whole from ten on.
+
+    >>> [format_percent(value) for value in (0.0376, 0.667, 1.0)]
+    ['3.8 %', '67 %', '100 %']
+    """
+    percent = 100 * share
+    return f"{percent:.1f} %" if abs(percent) < 10 else f"{percent:.0f} %"
