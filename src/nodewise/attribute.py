@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from nodewise.causes import CAUSES, CauseName
 from nodewise.laws import growth_term
 from nodewise.scaling import THRESHOLD, Scaling, Timings, scale, timings
-from nodewise.shapes import EARLY_EXPONENT, Shape, growth_exponent, shape_of
+from nodewise.shapes import EARLY_EXPONENT, Shape, ShapeName, growth_exponent, shape_of
 from nodewise.stats import (
     SEED,
     Center,
@@ -38,7 +38,7 @@ Losses = dict[CauseName, Floats]  # seconds lost to each cause: a row a draw, a 
 _DRAWS = 300  # each averages the stages of every rank anew
 _LATE = 0.10  # a rank this much slower than the typical one is late for a reason, not by chance
 _PERSISTENT = 2 / 3  # share of rounds in which the same rank must be the late one
-_SURE = 0.8  # share of resamples that must agree before a shape renames a cause
+_SURE = 0.6  # share of resamples that must agree before a shape renames a cause
 _NOTHING_LOST = 0.02  # of the ideal speedup
 _STEADY_EXPONENT = 1.3  # overhead above (k-1)^1.3 grows in seconds: not a constant stage
 _MATTERS = 0.25  # of what is lost: a second cause worth a change of its own
@@ -65,7 +65,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     folds: float
     folds_low: float | None
     folds_high: float | None
-    speedup_without: float
+    speedup_without: float | None  # null where the loss is as long as the run: stages overlap
 
 
 class LedgerRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
@@ -128,12 +128,17 @@ def attribute_scaling(study: Study, scaling: Scaling) -> Attribution:
         ledger = _ledger_of_stages(study, times, scaling.center, _total_losses)
     else:
         evidence = "fitted law"
-        ledger = _ledger_of_law(times, scaling, shape)
-        notes.append(f"The causes come from a law fitted to totals. {scaling.cannot_tell}")
+        sure_shape = shape.shape if shape is not None and shape.confidence >= _SURE else None
+        ledger = _ledger_of_law(times, scaling, sure_shape)
+        told = scaling.cannot_tell
+        if sure_shape in ("early", "noisy"):
+            told = "Their names follow the shape of the bend."
+        notes.append(f"The causes come from a law fitted to totals. {told}")
     rows = _rows(times, ledger)
     nodes = scaling.bend.first_below or times.nodes[-1]
     row = next(row for row in rows if row.nodes == nodes)
-    notes += _overlap_note(row)
+    if evidence != "fitted law":
+        notes += _overlap_note(row)
     return Attribution(
         name=study.name,
         regime=study.regime,
@@ -362,8 +367,8 @@ def _late_cause(measured: Sequence[_Measured], times: Timings) -> CauseName:
     for one, factor in zip(measured[1:], grown[1:], strict=True):
         compute = one.of("compute").mean(axis=0)
         expected = base * float(factor) / len(compute)
-        uneven += abs(float(np.log(compute.mean() / expected)))
-        slow += abs(float(np.log(_lower_median(compute) / expected)))
+        uneven += abs(compute.mean() / expected - 1)
+        slow += abs(_lower_median(compute) / expected - 1)
     return "slow node" if slow < uneven else "load imbalance"
 
 
@@ -376,34 +381,31 @@ def _rank_notes(study: Study) -> list[str]:
     ]
 
 
-def _ledger_of_law(times: Timings, scaling: Scaling, shape: Shape | None) -> _Ledger:
+def _ledger_of_law(times: Timings, scaling: Scaling, shape: ShapeName | None) -> _Ledger:
     """Seconds by cause from a law; bare totals name a shape, so the names are what fits best."""
-    held_up = np.zeros_like(times.seconds)
-    sure = shape is not None and shape.confidence >= _SURE
-    if sure and shape is not None and shape.shape == "noisy":
-        held_up = times.seconds - np.array([samples.min() for samples in times.samples])
-    early = sure and shape is not None and shape.shape == "early"
     nearest = scaling.laws.nearest()
-    growing = growth_term(nearest[0], times.k) if nearest else None
+    ideal = np.ones_like(times.k) if times.regime == "weak" else 1 / times.k
+    terms: dict[CauseName, Floats] = {}
+    if nearest is not None:
+        if shape == "early":
+            terms["load imbalance"] = (1 - 1 / times.k) / times.k
+        elif times.regime == "strong":
+            terms["serial fraction"] = 1 - 1 / times.k
+        terms["communication"] = growth_term(nearest[0], times.k)
+    design = np.stack([ideal, *terms.values()], axis=1) / times.seconds[:, None]
+    undisturbed = np.array([samples.min() for samples in times.samples])
 
     def losses_of(seconds: Floats) -> Losses:
-        free = np.maximum(seconds - held_up, 1e-3 * seconds)
-        ideal = np.ones_like(times.k) if times.regime == "weak" else 1 / times.k
-        terms: dict[CauseName, Floats] = {}
-        if growing is not None:
-            if times.regime == "strong" and early:
-                terms["load imbalance"] = (1 - 1 / times.k) / times.k
-            elif times.regime == "strong":
-                terms["serial fraction"] = 1 - 1 / times.k
-            terms["communication"] = growing
-        design = np.stack([ideal, *terms.values()], axis=1) / times.seconds[:, None]
-        solved = nonnegative_least_squares(design, free / times.seconds)
-        losses = {
+        # Where runs are held up, the law is that of the quickest runs and the rest is jitter.
+        lawful = np.broadcast_to(undisturbed, seconds.shape) if shape == "noisy" else seconds
+        solved = nonnegative_least_squares(design, lawful / times.seconds)
+        losses: Losses = {
             cause: solved[:, at, None] * term[None, :]
             for at, (cause, term) in enumerate(terms.items(), start=1)
         }
-        if held_up.any():
-            losses["jitter"] = (seconds - free) - ideal * (seconds - free)[:, :1]
+        if shape == "noisy":
+            held_up = seconds - lawful
+            losses["jitter"] = held_up - ideal * held_up[:, :1]
         losses["unexplained"] = seconds - ideal * seconds[:, :1] - sum(losses.values())
         return losses
 
@@ -432,7 +434,9 @@ def _rows(times: Timings, ledger: _Ledger) -> tuple[LedgerRow, ...]:
                     folds=ideal * loss / seconds,
                     folds_low=low,
                     folds_high=high,
-                    speedup_without=speedup * seconds / (seconds - loss),
+                    speedup_without=speedup * seconds / (seconds - loss)
+                    if loss < seconds
+                    else None,
                 )
             )
         losses.sort(key=lambda loss: -loss.folds)
@@ -477,7 +481,7 @@ def _overlap_note(row: LedgerRow) -> list[str]:
         return []
     return [
         f"At K={row.nodes} the named seconds exceed the wall time by {-overlap.seconds:.3g} s: "
-        "stages overlap, or the base is slower than the rest implies."
+        "stages overlap, or one of them was measured wrongly."
     ]
 
 

@@ -33,6 +33,8 @@ _GROWTH: dict[Growth, Callable[[Floats], Floats]] = {
     "log2": np.log2,
 }
 
+_LEAST_BASE = 1e-3  # of the measured base
+
 
 def growth_term(growth: Growth, k: Floats) -> Floats:
     """g(k), the part of a law that grows."""
@@ -69,7 +71,7 @@ class LawFit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ceiling_at: float | None = None  # and the k where it is reached, when that is finite
     interval: str
     speedup: tuple[float, ...]  # of the law over the measured base, at each scale
-    residuals: tuple[float, ...]  # measured over fitted seconds, minus one, at each scale
+    residuals: tuple[float, ...]  # share of the measured seconds that the law misses, each scale
     rms: float
 
 
@@ -264,7 +266,8 @@ def _growing(growth: Growth, k: Floats, seconds: Floats, regime: Regime) -> _Sol
     def solve(times: Floats, keep: Floats) -> Floats:
         kept = keep > 0
         solved = nonnegative_least_squares(design[kept], (times / seconds)[:, kept])
-        base = np.maximum(solved[:, 0], np.finfo(float).tiny)
+        # Where time only rises with K nothing shrinks and T0 would be zero; s is then very large.
+        base = np.maximum(solved[:, 0], _LEAST_BASE * seconds[0])
         s = solved[:, 1] / base if regime == "strong" else np.full_like(base, np.nan)
         return np.stack([base, s, solved[:, -1] / base], axis=1)
 
@@ -285,7 +288,7 @@ def _fit(
     s_low, s_high = _bounds(spread, 1)
     c_low, c_high = _bounds(spread, 2)
     law_seconds = fitted(base, s, c)
-    residuals = seconds / law_seconds - 1
+    residuals = 1 - law_seconds / seconds
     return LawFit(
         formula=formula,
         s=_known(s),

@@ -12,6 +12,7 @@ from nodewise.stats import Floats
 from nodewise.units import SECONDS_PER_HOUR
 
 NODE_HOURS = "node-h"
+_INSTANT_SECONDS = 1e-6
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +89,7 @@ def bill(
     rate = rate_per_hour * node_fraction
     launched = seconds + price.startup_seconds
     billed = launched
-    if price.billing_unit_seconds > 0:
+    if price.billing_unit_seconds > _INSTANT_SECONDS:
         # the small slack keeps 60.000000001 s from being billed as two minutes
         units = np.ceil(launched / price.billing_unit_seconds - 1e-9)
         billed = units * price.billing_unit_seconds

@@ -248,8 +248,10 @@ def _knee(times: Timings) -> tuple[int | None, int | None, int | None]:
 
     def knees(seconds: Floats) -> Floats:
         fitted = nonnegative_least_squares(design, seconds / times.seconds) @ fine_design.T
-        speedup = fitted[:, :1] / fitted * (k if times.regime == "weak" else 1.0)
-        return np.asarray(grid[np.argmax(speedup * speedup / k, axis=1)])
+        fitted = np.maximum(fitted, 1e-12 * times.seconds.min())
+        # S*E is T0^2 / (k*T^2) for a fixed job and k*T0^2 / T^2 when the job grows with k
+        power = k / fitted**2 if times.regime == "weak" else 1 / (k * fitted**2)
+        return np.asarray(grid[np.argmax(power, axis=1)])
 
     knee = int(knees(times.seconds[None, :])[0])
     low = high = None

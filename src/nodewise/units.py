@@ -102,6 +102,15 @@ def format_unit_cost(amount: float, currency: str = "$") -> str:
     return f"${amount:.3e}" if currency == "$" else f"{amount:.3e} {currency}"
 
 
+def format_quantity(amount: float) -> str:
+    """Work per dollar, joules: whole from a thousand on, four digits below.
+
+    >>> [format_quantity(value) for value in (1148936.17, 540000.0, 3.14159)]
+    ['1,148,936', '540,000', '3.142']
+    """
+    return f"{amount:,.0f}" if abs(amount) >= 1000 else f"{amount:.4g}"
+
+
 def format_percent(share: float) -> str:
     """A share as a percentage, whole from ten on.
 

@@ -17,6 +17,7 @@ from nodewise.units import (
     format_efficiency,
     format_money,
     format_percent,
+    format_quantity,
     format_seconds,
     format_speedup,
     format_unit_cost,
@@ -55,14 +56,7 @@ def attribution_report(result: Attribution) -> Report:
         "",
         *_causes_at(row),
         *_changes(result),
-        *(
-            [
-                f"Shape: {result.shape.shape}, {result.shape.evidence} "
-                f"(agreed by {format_percent(result.shape.confidence)} of resamples)."
-            ]
-            if result.shape
-            else []
-        ),
+        *_shape(result),
         *_notes(result.notes),
     ]
 
@@ -248,12 +242,17 @@ def _causes_at(row: LedgerRow) -> Report:
         if abs(loss.folds) < _TRIFLE * row.lost_folds:
             continue
         between = _between(loss.folds_low, loss.folds_high, format_speedup)
-        lines.append(
+        line = (
             f"  K={row.nodes}: {format_speedup(loss.folds)} folds to {loss.cause}"
             f"{f' ({between})' if between else ''}: {format_duration(loss.seconds)}, "
-            f"{format_percent(loss.share)} of the time; without it "
-            f"{format_speedup(loss.speedup_without)}x instead of {format_speedup(row.speedup)}x."
+            f"{format_percent(loss.share)} of the time"
         )
+        if loss.speedup_without is not None:
+            line += (
+                f"; without it {format_speedup(loss.speedup_without)}x instead of "
+                f"{format_speedup(row.speedup)}x"
+            )
+        lines.append(f"{line}.")
     return lines or [f"  K={row.nodes}: nothing to speak of is lost."]
 
 
@@ -264,6 +263,15 @@ def _changes(result: Attribution) -> Report:
     for other in result.other_changes:
         lines.append(f"  - against {other.cause}: {other.verdict}.")
     return lines
+
+
+def _shape(result: Attribution) -> Report:
+    """What repeated timings alone point at; stages say more, so only where there are none."""
+    if result.shape is None or result.evidence != "fitted law":
+        return []
+    shape = result.shape
+    agreed = f"agreed by {format_percent(shape.confidence)} of resamples"
+    return ["", f"Shape of the bend: {shape.shape}; {shape.evidence} ({agreed})."]
 
 
 def _verdict(result: Decision) -> str:
@@ -295,11 +303,11 @@ def _rubric_table(result: Decision) -> Table:
         columns.append(
             (
                 "work/$" if currency == "$" else "work/node-h",
-                lambda row: f"{row.work_per_dollar or 0.0:.6g}",
+                lambda row: format_quantity(row.work_per_dollar or 0.0),
             )
         )
     if rows[0].energy_joules is not None:
-        columns.append(("energy J", lambda row: f"{row.energy_joules or 0.0:.4g}"))
+        columns.append(("energy J", lambda row: format_quantity(row.energy_joules or 0.0)))
     if rows[0].deadline_probability is not None:
         columns.append(("in time", lambda row: format_percent(row.deadline_probability or 0.0)))
     if rows[0].probability_cheapest is not None:

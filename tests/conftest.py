@@ -1,0 +1,66 @@
+"""What tests share: the worked examples, the folder of larger public data, the command line."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import HealthCheck, settings
+
+from nodewise.study import Study
+from nodewise.table import parse_table
+
+GOLDEN = Path(__file__).parents[1] / "examples"
+SHARED = Path(__file__).parents[2] / "shared"
+
+settings.register_profile("steady", deadline=None, derandomize=True, max_examples=60,
+                          suppress_health_check=[HealthCheck.too_slow])  # fmt: skip
+settings.load_profile("steady")
+
+
+def golden_study(name: str) -> Study:
+    return parse_table((GOLDEN / f"{name}.csv").read_text(), name)
+
+
+@dataclass
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def nodewise(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
+    """The command, run in this process: arguments in; code, stdout and stderr out."""
+    from nodewise.cli.main import main
+
+    def call(*arguments: object, stdin: str | bytes = "") -> Outcome:
+        raw = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr("sys.argv", ["nodewise", *map(str, arguments)])
+        with CliRunner().isolation(input=raw), pytest.raises(SystemExit) as stop:
+            import sys
+
+            try:
+                main()
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                out = sys.stdout.buffer.getvalue().decode()
+                err = sys.stderr.buffer.getvalue().decode()
+        return Outcome(int(stop.value.code or 0), out, err)
+
+    return call
+
+
+@pytest.fixture
+def shared() -> Path:
+    """Larger published data beside the checkout; tests that want it skip without it."""
+    if not SHARED.is_dir():
+        pytest.skip("the folder of public data is not beside this checkout")
+    return SHARED

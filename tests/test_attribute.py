@@ -1,0 +1,225 @@
+import csv
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodewise.attribute import attribute
+from nodewise.laws import Law
+from nodewise.simulate import Plan, simulate
+from nodewise.study import STAGES, Rank, Run, Study
+from nodewise.table import parse_table
+from tests.conftest import golden_study
+
+seconds = st.floats(0.0, 100.0)
+
+
+@st.composite
+def measured(draw) -> Study:
+    """A random study: totals, stages or ranks; strong or weak; with or without K=1."""
+    detail = draw(st.sampled_from(["totals", "stages", "ranks"]))
+    items = draw(st.booleans())
+    scales = sorted(draw(st.sets(st.integers(1, 12), min_size=2, max_size=5)))
+    rounds = draw(st.integers(1, 3))
+    recorded = draw(st.sets(st.sampled_from(STAGES), min_size=1))
+    runs = []
+    for nodes in scales:
+        for number in range(rounds):
+            stages = [{stage: draw(seconds) for stage in recorded} for _ in range(nodes)]
+            runs.append(
+                Run(
+                    nodes=nodes,
+                    round=number,
+                    seconds=draw(st.floats(1e-3, 1e3)),
+                    stages=stages[0] if detail == "stages" else {},
+                    ranks=tuple(
+                        Rank(rank=r, stages=s, items=draw(st.floats(1, 10)) if items else None)
+                        for r, s in enumerate(stages)
+                    )
+                    if detail == "ranks"
+                    else (),
+                )
+            )
+    return Study(name="random", regime=draw(st.sampled_from(["strong", "weak"])), runs=tuple(runs))
+
+
+@given(measured(), st.sampled_from(["mean", "median"]))
+def test_losses_sum_to_ideal_minus_measured(study, center):
+    result = attribute(study, center=center)
+    base = study.scales[0]
+    assert result.rows[0].causes == ()
+    for row in result.rows:
+        assert row.ideal == pytest.approx(row.nodes / base)
+        assert row.lost_folds == pytest.approx(row.ideal - row.speedup)
+        total = sum(loss.folds for loss in row.causes)
+        size = max([1.0, *(abs(loss.folds) for loss in row.causes)])
+        assert total == pytest.approx(row.lost_folds, abs=1e-9 * size)
+        for loss in row.causes:
+            assert loss.folds == pytest.approx(row.ideal * loss.seconds / row.seconds)
+
+
+def table_of(rows: list[str]) -> Study:
+    return parse_table("\n".join(rows))
+
+
+def test_the_three_systems_of_the_exercise_are_told_apart_by_stage_totals():
+    """A: communication grows with K. B: one shard twice the size. C: a stage that never shrinks."""
+    scales = [1, 2, 4, 8, 16]
+    a = ["K,compute_s,comm_s,idle_s"] + [f"{k},{800 / k},{7 * (k - 1)},0" for k in scales]
+    b = ["K,compute_s,comm_s,idle_s"] + [
+        f"{k},{800 / k},{0.1 * (k - 1)},{(1600 / (k + 1) if k > 1 else 800) - 800 / k}"
+        for k in scales
+    ]
+    c = ["K,compute_s,comm_s,serial_s"] + [f"{k},{740 / k},{0.2 * (k - 1)},60" for k in scales]
+    results = [attribute(table_of(rows)) for rows in (a, b, c)]
+    assert [one.dominant_cause for one in results] == [
+        "communication",
+        "load imbalance",
+        "serial fraction",
+    ]
+    # A's fix on C: faster messages return next to nothing.
+    against = {other.cause: other for other in results[2].other_changes}
+    assert against["communication"].folds < 0.05 * results[2].row(results[2].nodes).lost_folds
+    assert (
+        "nothing" in against["communication"].verdict
+        or "little" in against["communication"].verdict
+    )
+
+
+def test_a_stage_that_never_shrinks_is_serial_even_inside_compute_or_idle():
+    scales = [1, 2, 4, 8, 16]
+    inside = ["K,compute_s,comm_s"] + [f"{k},{740 / k + 60},{0.2 * (k - 1)}" for k in scales]
+    assert attribute(table_of(inside)).dominant_cause == "serial fraction"
+    waiting = ["K,compute_s,comm_s,idle_s"] + [
+        f"{k},{800 / k},{0.2 * (k - 1)},{60 * (k - 1) / k}" for k in scales
+    ]
+    assert attribute(table_of(waiting)).dominant_cause == "serial fraction"
+
+
+def test_idling_that_grows_stays_idle_and_says_what_would_divide_it():
+    result = attribute(golden_study("breakdown"))
+    causes = {loss.cause for loss in result.row(8).causes}
+    assert causes == {"communication", "idle"}
+    against = {other.cause: other.verdict for other in result.other_changes}
+    assert against["jitter"].startswith("unknown: part of the 1.86 idle folds")
+    assert against["input/output"].startswith("would do nothing")
+
+
+RANKED = Plan(law=Law(s=0.01, c=0.0005), detail="ranks", jitter=0.02, scales=(1, 2, 4, 8))
+PLANTED = {
+    "communication": {"law": Law(s=0.005, c=0.02)},
+    "serial fraction": {"law": Law(s=0.15, c=0.0005)},
+    "load imbalance": {"shard_factor": 2.0},
+    "slow node": {"slow_node_factor": 2.0},
+}
+
+
+@pytest.mark.parametrize("cause", PLANTED)
+@pytest.mark.parametrize("with_items", [True, False])
+def test_a_planted_cause_is_named_from_rank_rows(cause, with_items):
+    right = 0
+    for seed in range(10):
+        plan = msgspec.structs.replace(RANKED, seed=seed, rounds=5, **PLANTED[cause])
+        study = simulate(plan)
+        if not with_items:
+            study = msgspec.structs.replace(
+                study,
+                runs=tuple(
+                    msgspec.structs.replace(
+                        run,
+                        ranks=tuple(msgspec.structs.replace(r, items=None) for r in run.ranks),
+                    )
+                    for run in study.runs
+                ),
+            )
+        result = attribute(study)
+        right += result.dominant_cause == cause
+        assert result.confidence > 0.5
+    assert right >= 9
+
+
+@pytest.mark.parametrize(
+    ("plan", "cause"),
+    [
+        (Plan(law=Law(s=0.002, c=0.004)), "communication"),
+        (Plan(law=Law(s=0.08, c=0.00005)), "serial fraction"),
+        (Plan(law=Law(c=0.0001), shard_factor=2), "load imbalance"),
+    ],
+)
+def test_bare_timings_name_what_their_shape_allows(plan, cause):
+    result = attribute(simulate(plan), threshold=0.9)
+    assert result.evidence == "fitted law"
+    assert result.dominant_cause == cause
+    assert any("fitted to totals" in note for note in result.notes)
+
+
+def test_stragglers_that_the_base_does_not_have_are_jitter():
+    named = 0
+    for seed in range(10):
+        plan = Plan(law=Law(s=0.001), straggler_factor=2.5, scales=(1, 2, 4, 8), seed=seed)
+        held_up = simulate(plan)
+        alone = simulate(msgspec.structs.replace(plan, straggler_factor=1.0))
+        runs = (*alone.at(1), *(run for run in held_up.runs if run.nodes > 1))
+        result = attribute(msgspec.structs.replace(held_up, runs=runs), threshold=0.95)
+        named += result.dominant_cause == "jitter"
+    assert named >= 8
+
+
+def test_waiting_inside_a_collective_is_told_from_transfer():
+    rows = ["K,rank,compute_s,comm_s,work", "1,0,80,0,80"]
+    rows += [f"4,{rank},{20 + 12 * (rank == 3)},{2 + 12 * (rank != 3)},20" for rank in range(4)]
+    result = attribute(table_of(rows))
+    folds = {loss.cause: loss.seconds for loss in result.row(4).causes}
+    assert folds["communication"] == pytest.approx(2.0)
+    assert folds["slow node"] == pytest.approx(12.0)
+
+
+def test_intervals_and_confidence_come_from_rounds():
+    result = attribute(simulate(msgspec.structs.replace(RANKED, shard_factor=2.0, rounds=7)))
+    top = result.row(8).causes[0]
+    assert top.folds_low <= top.folds <= top.folds_high
+    assert result.confidence == 1.0
+    single = attribute(golden_study("breakdown"))
+    assert single.confidence is None
+    assert single.row(8).causes[0].folds_low is None
+
+
+def test_removing_a_cause_gives_the_speedup_it_says():
+    row = attribute(golden_study("breakdown")).row(8)
+    assert row.causes[0].speedup_without == pytest.approx(800 / (206 - 58))
+
+
+def test_rehearsed_runs_name_the_injected_cause(shared):
+    """Real torch runs on emulated nodes, each with one disease turned on."""
+    expected = {
+        "straggler": "slow node",
+        "p20_straggler": "slow node",
+        "imbalance": "load imbalance",
+        "p20_imbalance": "load imbalance",
+        "serial": "serial fraction",
+        "link30": "communication",
+        "link100": "communication",
+    }
+    names = [
+        "K",
+        "rep",
+        "rank",
+        "T_step_s",
+        "compute_s",
+        "transfer_s",
+        "wait_s",
+        "io_s",
+        "serial_s",
+    ]
+    tables: dict[tuple[str, str], list[str]] = {}
+    with (shared / "data" / "rehearsal-sample.csv").open() as file:
+        for r in csv.DictReader(file):
+            if r["condition"] in expected:
+                key = (r["condition"], r["comm_threads_offloaded"])
+                tables.setdefault(key, []).append(",".join(r[name] for name in names))
+    assert len(tables) >= 10
+    header = "K,rep,rank,time_s,compute_s,comm_s,idle_s,io_s,serial_s"
+    for (condition, _), rows in tables.items():
+        result = attribute(table_of([header, *rows]))
+        assert result.dominant_cause == expected[condition], condition

@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import optimize
+from scipy import stats as reference
+
+from nodewise.stats import (
+    center_of,
+    median_interval,
+    nonnegative_least_squares,
+    normal_share_below,
+    resample,
+    std,
+)
+
+
+@pytest.mark.parametrize("n", [6, 7, 10, 15, 30, 99, 101, 400])
+def test_the_order_statistics_hold_the_median_as_often_as_promised(n):
+    interval = median_interval(np.arange(n, dtype=float))
+    cut = int(interval.low)
+    assert interval.high == n - 1 - cut
+    assert 1 - 2 * reference.binom.cdf(cut, n, 0.5) >= 0.945
+    assert 1 - 2 * reference.binom.cdf(cut + 2, n, 0.5) < 0.95
+
+
+def test_below_six_values_it_is_the_range():
+    assert median_interval(np.array([3.0, 1.0, 2.0, 9.0, 4.0])) == (1.0, 9.0)
+
+
+@given(
+    arrays(float, (7, 3), elements=st.floats(0.1, 10)),
+    arrays(float, (4, 7), elements=st.floats(-5, 5)),
+)
+def test_least_squares_agree_with_scipy(design, targets):
+    ours = nonnegative_least_squares(design, targets)
+    assert np.all(ours >= 0)
+    for row, target in zip(ours, targets, strict=True):
+        _, error = optimize.nnls(design, target)
+        assert np.linalg.norm(design @ row - target) == pytest.approx(error, abs=1e-6)
+
+
+def test_resampling_is_reproducible_and_pairs_whole_rounds():
+    generator = np.random.default_rng(1)
+    drift = np.linspace(1, 2, 8)  # the machine slows down from round to round
+    base = 10 * drift * (1 + 0.001 * generator.standard_normal(8))
+    other = 5 * drift * (1 + 0.001 * generator.standard_normal(8))
+    paired = resample([base, other], paired=True, center="mean")
+    apart = resample([base, other], paired=False, center="mean")
+    again = resample([base, other], paired=True, center="mean")
+    assert np.array_equal(paired, again)
+    assert np.std(paired[:, 0] / paired[:, 1]) < 0.05 * np.std(apart[:, 0] / apart[:, 1])
+
+
+def test_single_runs_give_no_resamples():
+    assert resample([np.array([1.0]), np.array([2.0, 3.0])], True, "mean") is None
+    assert std(np.array([1.0])) is None
+
+
+def test_centres():
+    values = np.array([1.0, 2.0, 9.0])
+    assert float(center_of(values, "mean")) == 4.0
+    assert float(center_of(values, "median")) == 2.0
+
+
+@given(st.floats(-6, 6))
+def test_the_normal_distribution(value):
+    assert normal_share_below(value) == pytest.approx(reference.norm.cdf(value), abs=1e-12)
