@@ -43,6 +43,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     work: Floats | None = None
     quality: Floats | None = None
     energy_joules: Floats | None = None
+    bounds: tuple[Floats, Floats] | None = None  # of the seconds
     draws: Floats | None = None  # seconds of resampled rounds: a row a draw
     in_time: Floats | None = None  # share of runs that meet the deadline, when noise is known
 
@@ -81,6 +82,7 @@ def candidates_of_study(
         work=work,
         quality=_mean_of(study, "quality"),
         energy_joules=_mean_of(study, "energy_joules"),
+        bounds=times.bounds(),
         draws=times.draws,
         in_time=in_time,
     )

@@ -8,6 +8,7 @@ efficiency is chosen instead, and both are shown.
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -39,6 +40,8 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
     efficiency: float
     quality: float | None
     cost: float
+    cost_low: float | None
+    cost_high: float | None
     bill: Bill
     cost_per_work: float | None
     work_per_dollar: float | None
@@ -136,6 +139,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     quality: Quality | None
     cause: CauseName | None
     cheapest: Choice | None
+    cheapest_low: int | None  # the cheapest K of 95 % of resamples lies between these
+    cheapest_high: int | None
     fastest: Choice | None
     price_of_speed: PriceOfSpeed | None
     marginal: tuple[Marginal, ...]
@@ -212,15 +217,18 @@ def _decide(
     doublings = [_marginal(scales, bills, *pair) for pair in _doublings(scales.nodes, ladder)]
     unfavourable = [(step.from_nodes, step.to_nodes) for step in doublings if step.cost > 0]
     regimes = _regimes(scales, price, needs, alternatives)
+    resampled = _resample_costs(scales, price, needs, allowed)
     return Decision(
         name=scales.name,
         regime=scales.regime,
         measured=scales.measured,
         price=price,
-        rows=_rows(scales, price, needs, bills, reasons, allowed),
+        rows=_rows(scales, price, needs, bills, reasons, resampled),
         quality=_quality(scales, needs),
         cause=_cause_beyond(scales, chosen),
         cheapest=_choice(scales, bills, cheapest),
+        cheapest_low=resampled.between[0] if resampled else None,
+        cheapest_high=resampled.between[1] if resampled else None,
         fastest=_choice(scales, bills, fastest),
         price_of_speed=_price_of_speed(scales, bills, cheapest, fastest),
         marginal=tuple(_marginal(scales, bills, *pair) for pair in pairwise(ladder)),
@@ -284,60 +292,75 @@ def _lateness(scales: Candidates, price: Price, needs: Needs, at: int) -> str | 
     return f"meets {deadline} in {format_percent(share)} of runs only"
 
 
+class _Resampled(NamedTuple):
+    """What resampled rounds say about the cheapest scale."""
+
+    share_cheapest: Floats
+    regret: Floats  # mean cost above the cheapest of the same resample
+    between: tuple[int, int]
+
+
+def _resample_costs(
+    scales: Candidates, price: Price, needs: Needs, allowed: NDArray[np.bool_]
+) -> _Resampled | None:
+    if scales.draws is None or not allowed.any():
+        return None
+    bills = bill(price, scales.rate_per_hour, scales.draws, needs.value_per_hour)
+    costs = bills.total[:, allowed] / scales.relative_work[allowed]
+    winners = np.flatnonzero(allowed)[costs.argmin(axis=1)]
+    share = np.bincount(winners, minlength=len(allowed)) / len(winners)
+    regret = np.zeros(len(allowed))
+    regret[allowed] = (costs - costs.min(axis=1, keepdims=True)).mean(axis=0)
+    low, high = np.quantile(np.array(scales.nodes)[winners], [0.025, 0.975], method="nearest")
+    return _Resampled(share, regret, (int(low), int(high)))
+
+
 def _rows(
     scales: Candidates,
     price: Price,
     needs: Needs,
     bills: Bills,
     reasons: Sequence[str | None],
-    allowed: NDArray[np.bool_],
+    resampled: _Resampled | None,
 ) -> tuple[DecisionRow, ...]:
-    sure = _resampled_costs(scales, price, needs, allowed)
+    bounds = None
+    if scales.bounds is not None:  # a longer run never costs less, so bounds of time bound the cost
+        bounds = [
+            bill(price, scales.rate_per_hour, seconds, needs.value_per_hour).total
+            for seconds in scales.bounds
+        ]
+
+    def at_scale(values: Floats | None, at: int) -> float | None:
+        return None if values is None else float(values[at])
+
     rows = []
     for at, nodes in enumerate(scales.nodes):
         cost = float(bills.total[at])
-        work = float(scales.work[at]) if scales.work is not None else None
+        work = at_scale(scales.work, at)
         rows.append(
             DecisionRow(
                 nodes=nodes,
                 seconds=float(scales.seconds[at]),
                 speedup=float(scales.speedup[at]),
                 efficiency=float(scales.efficiency[at]),
-                quality=float(scales.quality[at]) if scales.quality is not None else None,
+                quality=at_scale(scales.quality, at),
                 cost=cost,
+                cost_low=at_scale(bounds[0], at) if bounds else None,
+                cost_high=at_scale(bounds[1], at) if bounds else None,
                 bill=bills.at(at),
                 cost_per_work=cost / work if work else None,
                 work_per_dollar=work / cost if work and cost > 0 else None,
-                energy_joules=float(scales.energy_joules[at])
-                if scales.energy_joules is not None
-                else None,
+                energy_joules=at_scale(scales.energy_joules, at),
                 excluded=reasons[at] is not None,
                 excluded_because=reasons[at],
-                deadline_probability=float(scales.in_time[at])
-                if scales.in_time is not None
+                deadline_probability=at_scale(scales.in_time, at),
+                probability_cheapest=float(resampled.share_cheapest[at]) if resampled else None,
+                expected_regret=float(resampled.regret[at])
+                if resampled and reasons[at] is None
                 else None,
-                probability_cheapest=float(sure[0][at]) if sure else None,
-                expected_regret=float(sure[1][at]) if sure and allowed[at] else None,
             )
         )
     return tuple(rows)
-
-
-def _resampled_costs(
-    scales: Candidates, price: Price, needs: Needs, allowed: NDArray[np.bool_]
-) -> tuple[Floats, Floats] | None:
-    """The share of resamples in which each scale is cheapest, and its mean cost above the least."""
-    if scales.draws is None or not allowed.any():
-        return None
-    costs = (
-        bill(price, scales.rate_per_hour, scales.draws, needs.value_per_hour).total
-        / scales.relative_work
-    )
-    costs = np.where(allowed, costs, np.inf)
-    winners = np.bincount(costs.argmin(axis=1), minlength=len(scales.nodes)) / len(costs)
-    with np.errstate(invalid="ignore"):
-        regret = (costs - costs.min(axis=1, keepdims=True)).mean(axis=0)
-    return winners, regret
 
 
 def _best(score: Floats, allowed: NDArray[np.bool_]) -> int | None:

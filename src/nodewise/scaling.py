@@ -101,6 +101,16 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
         """Speedup over k."""
         return self.speedup(seconds) / self.k
 
+    def bounds(self) -> tuple[Floats, Floats] | None:
+        """Bounds of the centre at each scale: of resamples, or the range of fewer than six runs."""
+        if self.draws is None:
+            return None
+        if self.rounds < ENOUGH_ROUNDS:
+            lows, highs = [s.min() for s in self.samples], [s.max() for s in self.samples]
+            return np.array(lows), np.array(highs)
+        intervals = [percentile_interval(column) for column in self.draws.T]
+        return np.array([i.low for i in intervals]), np.array([i.high for i in intervals])
+
 
 def timings(study: Study, center: Center = "mean") -> Timings:
     """The seconds of a study by scale, with their resamples."""

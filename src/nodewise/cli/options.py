@@ -128,12 +128,17 @@ def read_study(table: Path, regime: "Regime | None", work: float | None = None) 
     return parse_table(text, name, regime, work)
 
 
+def to_json(result: Any) -> str:
+    """A result as an indented JSON document."""
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(result), indent=2).decode() + "\n"
+
+
 def emit(result: Any, as_json: bool, report: "Callable[[Any], Report]") -> None:
     """Write a result: JSON for machines, or the text that a person reads."""
     if as_json:
-        import msgspec
-
-        click.echo(msgspec.json.format(msgspec.json.encode(result), indent=2).decode())
+        click.echo(to_json(result), nl=False)
         return
     from rich.console import Console
     from rich.table import Table

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from nodewise.cli.options import FRACTION, POSITIVE_DURATION, QUANTITY, shared
+from nodewise.cli.options import FRACTION, POSITIVE_DURATION, QUANTITY, json_option, shared, to_json
 from nodewise.errors import SpecError
 
 _truth = shared(
@@ -89,7 +89,10 @@ _truth = shared(
     metavar="SHARE",
     help="Instead: how many rounds show a difference this small at the given noise.",
 )
-def command(output: Path | None, rounds_to_see: float | None, **options: Any) -> None:
+@json_option
+def command(
+    output: Path | None, rounds_to_see: float | None, as_json: bool, **options: Any
+) -> None:
     """A table with a planted truth: to learn on, to test detectors with, to plan rounds by.
 
     \b
@@ -100,24 +103,40 @@ def command(output: Path | None, rounds_to_see: float | None, **options: Any) ->
       nodewise simulate --regime weak | nodewise scale -
       nodewise simulate --noise 3% --rounds-to-see 5%
     """
-    if rounds_to_see is not None:
-        from nodewise.simulate import rounds_needed
+    if rounds_to_see is None:
+        _write(_simulate_table(options, as_json), output)
+    else:
+        _write(_rounds_line(options["noise"], rounds_to_see, as_json), output)
 
-        rounds = rounds_needed(options["noise"], rounds_to_see)
-        click.echo(
-            f"{rounds} rounds show a difference of {rounds_to_see:.1%} at a noise of "
-            f"{options['noise']:.1%} in four of five studies."
-        )
-        return
+
+def _simulate_table(options: dict[str, Any], as_json: bool) -> str:
+    """The simulated study as a CSV text, or as JSON."""
     from nodewise.simulate import simulate
     from nodewise.table import format_table
 
-    table = format_table(simulate(_plan(options)), [f"planted by: {_command_line()}"])
+    study = simulate(_plan(options))
+    return to_json(study) if as_json else format_table(study, [f"planted by: {_command_line()}"])
+
+
+def _rounds_line(noise: float, difference: float, as_json: bool) -> str:
+    """How many rounds show a difference, as a sentence or as JSON."""
+    from nodewise.simulate import rounds_needed
+
+    rounds = rounds_needed(noise, difference)
+    if as_json:
+        return to_json({"rounds": rounds, "noise": noise, "difference": difference})
+    return (
+        f"{rounds} rounds show a difference of {difference:.1%} at a noise of {noise:.1%} in four "
+        "of five studies.\n"
+    )
+
+
+def _write(text: str, output: Path | None) -> None:
     if output is None:
-        click.echo(table, nl=False)
+        click.echo(text, nl=False)
         return
     try:
-        output.write_text(table)
+        output.write_text(text)
     except OSError as error:
         reason = (error.strerror or "it cannot be written").lower()
         raise SpecError(f"Cannot write {output}: {reason}.", "Name a file you can write.") from None

@@ -296,6 +296,8 @@ def _rubric_table(result: Decision) -> Table:
     if rows[0].quality is not None:
         columns.append(("quality", lambda row: format_efficiency(row.quality or 0.0)))
     columns.append(("cost", lambda row: format_money(row.cost, currency)))
+    if rows[0].cost_low is not None:
+        columns.append(("between", lambda row: _cost_between(row, currency)))
     if rows[0].cost_per_work is not None:
         columns.append(
             ("cost/work", lambda row: format_unit_cost(row.cost_per_work or 0.0, currency))
@@ -311,12 +313,17 @@ def _rubric_table(result: Decision) -> Table:
     if rows[0].deadline_probability is not None:
         columns.append(("in time", lambda row: format_percent(row.deadline_probability or 0.0)))
     if rows[0].probability_cheapest is not None:
-        columns.append(("cheapest", lambda row: format_percent(row.probability_cheapest or 0.0)))
+        columns.append(("P(cheapest)", lambda row: format_percent(row.probability_cheapest or 0.0)))
     table = _table(*(title for title, _ in columns))
     table.add_column("", justify="left", no_wrap=True)
     for row in rows:
         table.add_row(*(form(row) for _, form in columns), _remark(row, result))
     return table
+
+
+def _cost_between(row: DecisionRow, currency: str) -> str:
+    low, high = row.cost_low or 0.0, row.cost_high or 0.0
+    return f"{format_money(low, currency)}..{format_money(high, currency)}"
 
 
 def _rows_to_show(result: Decision) -> Sequence[DecisionRow]:
@@ -379,6 +386,11 @@ def _exchange(result: Decision) -> Report:
             f"  Price of pure speed: {format_money(speed.extra_cost, currency)} from "
             f"K={result.cheapest.nodes} to K={result.fastest.nodes}: {speed.cost_ratio:.2f}x the "
             f"cost to go {speed.speed_ratio:.2f}x faster."
+        )
+    if result.cheapest_low is not None and result.cheapest_low != result.cheapest_high:
+        lines.append(
+            f"  The cheapest of 95 % of resamples lies between K={result.cheapest_low} and "
+            f"K={result.cheapest_high}."
         )
     lines.append(f"  Within 1 % of the least cost: K={_list(result.within_1_percent)}.")
     lines.append(f"  Not beaten in both speed and cost: K={_list(result.frontier)}.")
