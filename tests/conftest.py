@@ -13,6 +13,7 @@ from nodewise.study import Study
 from nodewise.table import parse_table
 
 GOLDEN = Path(__file__).parents[1] / "examples"
+DATA = Path(__file__).parent / "data"
 SHARED = Path(__file__).parents[2] / "shared"
 
 settings.register_profile("steady", deadline=None, derandomize=True, max_examples=60,

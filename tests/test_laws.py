@@ -76,6 +76,16 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
     assert 170 <= held <= 200  # nominal 190; bootstrap intervals of ten rounds are a little narrow
 
 
+def test_points_outside_a_law_are_said_to_be():
+    faster = fit_laws(K[:4], np.array([10.0, 1.0, 0.9, 0.8]), None, "strong").amdahl
+    assert (faster.s, faster.holds, faster.ceiling) == (0.0, False, None)
+    slower = fit_laws(K[:3], np.array([10.0, 20.0, 40.0]), None, "strong").amdahl
+    assert (slower.s, slower.holds, slower.ceiling) == (1.0, False, 1.0)
+    weak = fit_laws(K[:3], np.array([1.0, 10.0, 100.0]), None, "weak").gustafson
+    assert weak.s == 1.0
+    assert min(weak.speedup) > 0
+
+
 def test_single_runs_get_the_range_of_leaving_one_scale_out():
     fit = fit_laws(K, Law(s=0.05, c=0.001).seconds(K), None, "strong").universal
     assert fit.interval == "range when one scale is left out"

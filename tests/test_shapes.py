@@ -16,7 +16,7 @@ PLANTED = {
 
 @pytest.mark.parametrize("planted", PLANTED)
 def test_the_three_shapes_are_told_apart(planted):
-    """At least 95 of 100 studies of five or seven rounds, and the stated confidence is earned."""
+    """At least 95 of 100 studies of five or seven rounds; the stated confidence promises less."""
     right = confidences = 0.0
     total = 0
     for plan in PLANTED[planted]:

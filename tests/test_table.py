@@ -66,6 +66,11 @@ def test_throughput_strong_and_weak():
     assert sized.notes == ()
 
 
+def test_throughput_of_ranks_adds_up():
+    study = parse_table("K,rank,throughput\n1,0,10\n2,0,10\n2,1,9\n")
+    assert [run.seconds for run in study.runs] == pytest.approx([1 / 10, 1 / 19])
+
+
 def test_repeats_without_a_rep_column_are_rounds_in_order_and_said():
     study = parse_table("K,time_s\n1,10\n1,11\n2,6\n2,7\n")
     assert [run.round for run in study.at(1)] == [0, 1]
@@ -89,10 +94,14 @@ def test_the_work_column_tells_the_regime():
         ("K,nodes,time_s\n1,1,2\n", "both give"),
         ("K,time_s\n1,\n2,3\n", "Line 2, column time_s: the value is missing"),
         ("K,time_s\n1\n2,3\n", "Line 2, column time_s: the value is missing"),
+        ("K,time_s\n1,100,5\n2,55,9\n", "Line 2 has 3 cells, the header has 2"),
+        ("K,time_s\n1,1e-300\n2,3\n", "too small to be real"),
+        ("K,time_s\n99999999999999999999,5\n2,3\n", "is not a count"),
         ("K,time_s\n1,5\n2,abc\n", "Line 3, column time_s: 'abc' is not a number"),
         ("K;time_s\n1;5\n2;3,5\n", "'3,5' is not a number"),
         ("K,time_s\n1,0\n2,3\n", "not above zero"),
         ("K,time_s\n1,-4\n2,3\n", "not above zero"),
+        ("K,time_s\ninf,4\n2,3\n", "is not a count"),
         ("K,time_s\n1,inf\n2,3\n", "not a finite number"),
         ("K,time_s\n1,nan\n2,3\n", "not a finite number"),
         ("K,time_s\n1,1e300\n2,3\n", "not a finite number"),
@@ -107,6 +116,10 @@ def test_the_work_column_tells_the_regime():
         ("K,comm_s,compute_s\n1,-1,5\n2,1,3\n", "column comm_s: -1 is negative"),
         ("K,comm_s,compute_s\n1,0,0\n2,1,3\n", "add up to zero"),
         ("K,rank,compute_s\n1,0,5\n2,0,3\n", "has 1 ranks, where 2 are expected"),
+        ("K,rank,time_s\n1,0,5\n4,0,3\n", "has 1 ranks, where 4 are expected"),
+        ("K,time_s\n1,1_000\n2,3\n", "'1_000' is not a number"),
+        ("K,time_s\n1,\uff1600\n2,3\n", "is not a number"),
+        ("K,rank,compute_s,work\n1,0,5,0\n2,0,3,1\n2,1,3,1\n", "did no work"),
         ('K,time_s\n1,"5\n2,3\n', "is not CSV"),
     ],
 )

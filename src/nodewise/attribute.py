@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from nodewise.causes import CAUSES, CauseName
 from nodewise.laws import growth_term
-from nodewise.scaling import THRESHOLD, Scaling, Timings, scale, timings
+from nodewise.scaling import THRESHOLD, Scaling, Timings, scale_timings, timings
 from nodewise.shapes import EARLY_EXPONENT, Shape, ShapeName, growth_exponent, shape_of
 from nodewise.stats import (
-    SEED,
     Center,
     Floats,
     center_of,
@@ -32,15 +31,17 @@ from nodewise.stats import (
 from nodewise.study import STAGES, Regime, Stage, Study
 from nodewise.units import format_speedup
 
-Evidence = Literal["stages of each rank", "stage totals", "fitted law"]
+Evidence = Literal["stages of each rank", "stage totals", "fitted law", "two bare times"]
 Losses = dict[CauseName, Floats]  # seconds lost to each cause: a row a draw, a column a scale
 
 _DRAWS = 300  # each averages the stages of every rank anew
 _LATE = 0.10  # a rank this much slower than the typical one is late for a reason, not by chance
+_OUTLYING = 5  # spreads of the other ranks; the largest of 64 by chance lies below 4
 _PERSISTENT = 2 / 3  # share of rounds in which the same rank must be the late one
 _SURE = 0.6  # share of resamples that must agree before a shape renames a cause
 _NOTHING_LOST = 0.02  # of the ideal speedup
-_STEADY_EXPONENT = 1.3  # overhead above (k-1)^1.3 grows in seconds: not a constant stage
+_STEADY_EXPONENTS = (0.85, 1.15)  # overhead of a stage that never shrinks: (k-1)^1
+_SHRINKING_EXPONENT = -0.5  # compute that one slow node adds is 1/k of the whole: exponent -1
 _MATTERS = 0.25  # of what is lost: a second cause worth a change of its own
 
 # What the seconds of each stage beyond their ideal share are called when only totals are known.
@@ -78,6 +79,7 @@ class LedgerRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}
     lost_folds: float
     causes: tuple[Loss, ...]
     dominant_cause: CauseName | None
+    late_rank: int | None  # the rank that the others wait for, where ranks are recorded
 
 
 class Remedy(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,6 +99,7 @@ class Attribution(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
     evidence: Evidence
     rows: tuple[LedgerRow, ...]
     nodes: int  # where the curve bends, or the largest scale
+    bends: bool
     dominant_cause: CauseName | None
     confidence: float | None
     change: str | None
@@ -111,21 +114,27 @@ class Attribution(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
 
 def attribute(study: Study, threshold: float = THRESHOLD, center: Center = "mean") -> Attribution:
     """Name the cause of every lost fold of speedup at every scale."""
-    return attribute_scaling(study, scale(study, threshold, center))
+    times = timings(study, center)
+    return attribute_timings(study, times, scale_timings(study, times, threshold))
 
 
-def attribute_scaling(study: Study, scaling: Scaling) -> Attribution:
+def attribute_timings(study: Study, times: Timings, scaling: Scaling) -> Attribution:
     """The ledger of a study whose scaling is already known."""
-    times = timings(study, scaling.center)
     shape = shape_of(times, study.paired)
     notes: list[str] = []
+    late: dict[int, int] = {}
     if all(run.ranks for run in study.runs):
         evidence: Evidence = "stages of each rank"
-        ledger = _ledger_of_stages(study, times, scaling.center, _rank_losses)
+        ledger = _ledger_of_stages(study, times, _rank_losses)
+        late = _late_ranks(study)
         notes += _rank_notes(study)
     elif all(run.stages for run in study.runs):
         evidence = "stage totals"
-        ledger = _ledger_of_stages(study, times, scaling.center, _total_losses)
+        ledger = _ledger_of_stages(study, times, _total_losses)
+    elif len(times.nodes) == 2:
+        evidence = "two bare times"
+        ledger = _ledger_of_law(times, scaling, None)
+        notes.append("Two bare times cannot divide what is lost: add scales or record stages.")
     else:
         evidence = "fitted law"
         sure_shape = shape.shape if shape is not None and shape.confidence >= _SURE else None
@@ -134,10 +143,10 @@ def attribute_scaling(study: Study, scaling: Scaling) -> Attribution:
         if sure_shape in ("early", "noisy"):
             told = "Their names follow the shape of the bend."
         notes.append(f"The causes come from a law fitted to totals. {told}")
-    rows = _rows(times, ledger)
+    rows = _rows(times, ledger, late)
     nodes = scaling.bend.first_below or times.nodes[-1]
     row = next(row for row in rows if row.nodes == nodes)
-    if evidence != "fitted law":
+    if evidence in ("stages of each rank", "stage totals"):
         notes += _overlap_note(row)
     return Attribution(
         name=study.name,
@@ -145,12 +154,13 @@ def attribute_scaling(study: Study, scaling: Scaling) -> Attribution:
         evidence=evidence,
         rows=rows,
         nodes=nodes,
+        bends=scaling.bend.first_below is not None,
         dominant_cause=row.dominant_cause,
         confidence=_agreement(times, ledger, times.nodes.index(nodes), row.dominant_cause),
         change=CAUSES[row.dominant_cause].change if row.dominant_cause else None,
-        other_changes=_other_changes(row, evidence),
+        other_changes=_other_changes(row, evidence, _recorded(study)),
         shape=shape,
-        notes=(*study.notes, *notes),
+        notes=(*scaling.notes, *notes),
     )
 
 
@@ -199,31 +209,24 @@ def _measured(study: Study, nodes: int) -> _Measured:
     return _Measured(seconds, stages, items)
 
 
-def _ledger_of_stages(
-    study: Study,
-    times: Timings,
-    center: Center,
-    losses_of: "_LossesOf",
-) -> _Ledger:
+def _ledger_of_stages(study: Study, times: Timings, losses_of: "_LossesOf") -> _Ledger:
     measured = [_measured(study, nodes) for nodes in times.nodes]
-    losses = losses_of(measured, times, center)
+    losses = losses_of(measured, times)
     if times.draws is None:
         return _Ledger(losses, None, {})
+    picks = [
+        resample_rounds(len(one.seconds), _DRAWS, study.paired, at)
+        for at, one in enumerate(measured)
+    ]
     seconds, drawn = [], []
     for draw in range(_DRAWS):
-        picks = [
-            resample_rounds(len(one.seconds), 1, SEED + draw + (0 if study.paired else 7919 * at))[
-                0
-            ]
-            for at, one in enumerate(measured)
-        ]
-        picked = [one.pick(rounds) for one, rounds in zip(measured, picks, strict=True)]
-        seconds.append([float(center_of(one.seconds, center)) for one in picked])
-        drawn.append(losses_of(picked, times, center))
-    causes = {cause for one in drawn for cause in one}
+        picked = [one.pick(rounds[draw]) for one, rounds in zip(measured, picks, strict=True)]
+        seconds.append([float(center_of(one.seconds, times.center)) for one in picked])
+        drawn.append(losses_of(picked, times))
     nothing = np.zeros((1, len(times.nodes)))
     drawn_losses: Losses = {
-        cause: np.concatenate([one.get(cause, nothing) for one in drawn]) for cause in causes
+        cause: np.concatenate([one.get(cause, nothing) for one in drawn])
+        for cause in {cause for one in drawn for cause in one}
     }
     return _Ledger(losses, np.array(seconds), drawn_losses)
 
@@ -231,7 +234,7 @@ def _ledger_of_stages(
 class _LossesOf(Protocol):
     """Seconds lost by cause at every scale, from what was recorded there."""
 
-    def __call__(self, measured: Sequence[_Measured], times: Timings, center: Center) -> Losses: ...
+    def __call__(self, measured: Sequence[_Measured], times: Timings) -> Losses: ...
 
 
 def _beyond_ideal(parts: Sequence[dict[CauseName, float]], times: Timings) -> Losses:
@@ -245,10 +248,10 @@ def _beyond_ideal(parts: Sequence[dict[CauseName, float]], times: Timings) -> Lo
     return losses
 
 
-def _total_losses(measured: Sequence[_Measured], times: Timings, center: Center) -> Losses:
+def _total_losses(measured: Sequence[_Measured], times: Timings) -> Losses:
     parts = []
     for one in measured:
-        seconds = float(center_of(one.seconds, center))
+        seconds = float(center_of(one.seconds, times.center))
         fit = seconds / float(one.seconds.mean())  # stages are means; a median wall needs scaling
         part = {_CAUSE_OF_STAGE[s]: fit * float(v.mean()) for s, v in one.stages.items()}
         part["unexplained"] = seconds - sum(part.values())
@@ -264,32 +267,39 @@ def _name_by_growth(losses: Losses, compute: Floats, times: Timings) -> None:
     """Give waiting and inflation the name that their growth with K betrays.
 
     Beside the compute of a rank, an uneven shard costs a fixed share, (k-1)^0 to (k-1)^0.4; a stage
-    that never shrinks costs (k-1)^1, because the compute does shrink.
+    that never shrinks costs (k-1)^1, because the compute does shrink. Jitter grows like an uneven
+    shard: totals cannot tell the two, and `_other_changes` says so.
     """
     if compute[0] <= 0:
         return
     ideal = compute[0] / times.k
 
     def exponent(loss: Floats) -> float | None:
-        small = np.any(loss[0, 1:] < _NOTHING_LOST * ideal[1:])
+        small = np.any(loss[0, 1:] < _NOTHING_LOST * ideal[1:] / times.k[1:])
         return None if small else float(growth_exponent(times.k, loss / ideal)[0])
 
     def rename(old: CauseName, new: CauseName) -> None:
         losses[new] = losses.get(new, np.zeros_like(losses[old])) + losses.pop(old)
 
-    if "idle" in losses and (growth := exponent(losses["idle"])) is not None:
-        if growth < EARLY_EXPONENT:
-            rename("idle", "load imbalance")
-        elif growth < _STEADY_EXPONENT:
-            rename("idle", "serial fraction")
+    waiting = exponent(losses["idle"]) if "idle" in losses else None
     inflation = exponent(losses["compute inflation"])
-    if inflation is not None and EARLY_EXPONENT < inflation < _STEADY_EXPONENT:
+    if waiting is not None and waiting < EARLY_EXPONENT:
+        # A slow node also adds compute, 1/k of it; an uneven division adds none.
+        if inflation is not None and inflation < _SHRINKING_EXPONENT:
+            rename("idle", "slow node")
+            rename("compute inflation", "slow node")
+            return
+        rename("idle", "load imbalance")
+    steady_low, steady_high = _STEADY_EXPONENTS
+    if waiting is not None and steady_low < waiting < steady_high:
+        rename("idle", "serial fraction")
+    if inflation is not None and steady_low < inflation < steady_high:
         rename("compute inflation", "serial fraction")
 
 
-def _rank_losses(measured: Sequence[_Measured], times: Timings, center: Center) -> Losses:
+def _rank_losses(measured: Sequence[_Measured], times: Timings) -> Losses:
     late_cause = _late_cause(measured, times)
-    return _beyond_ideal([_rank_parts(one, center, late_cause) for one in measured], times)
+    return _beyond_ideal([_rank_parts(one, times.center, late_cause) for one in measured], times)
 
 
 def _rank_parts(one: _Measured, center: Center, late_cause: CauseName) -> dict[CauseName, float]:
@@ -297,22 +307,24 @@ def _rank_parts(one: _Measured, center: Center, late_cause: CauseName) -> dict[C
     seconds = float(center_of(one.seconds, center))
     fit = seconds / float(one.seconds.mean())
     mean = {stage: fit * one.of(stage).mean(axis=0) for stage in STAGES}
-    busy = mean["compute"] + mean["io"] + mean["serial"]
-    late = int(np.argmax(busy))
+    late = int(np.argmax(_busy(one)))
     if "idle" in one.stages:
         transfer, waiting = float(mean["communication"][late]), float(mean["idle"][late])
     else:  # a collective ends for all at once: the shortest call is transfer, the rest is waiting
         transfer = fit * float(one.of("communication").min(axis=1).mean())
         waiting = float(mean["communication"][late]) - transfer
+    # Some of that is waiting for the rank that does the serial part.
+    alone = float(mean["serial"][late])
+    for_serial = min(max(waiting, 0.0), float(mean["serial"].max()) - alone)
     even, imbalance, slow, chance = _late_compute(one, late, late_cause)
     parts: dict[CauseName, float] = {
         "compute inflation": fit * even,
         "load imbalance": fit * imbalance,
         "slow node": fit * slow,
-        "jitter": waiting + fit * chance,
+        "jitter": waiting - for_serial + fit * chance,
         "communication": transfer,
         "input/output": float(mean["io"][late]),
-        "serial fraction": float(mean["serial"][late]),
+        "serial fraction": alone + for_serial,
     }
     parts["unexplained"] = seconds - sum(parts.values())
     return parts
@@ -328,8 +340,9 @@ def _late_compute(
         return own, 0.0, 0.0, 0.0
     if one.items is not None:
         items = one.items.mean(axis=0)
-        rates = compute / one.items
-        typical = _lower_median(rates.mean(axis=0))
+        # A rank without items has no rate; taking zero keeps it from being the slow one.
+        rates = np.divide(compute, one.items, out=np.zeros_like(compute), where=one.items > 0)
+        typical = _lower_median(rates.mean(axis=0)[items > 0])
         even = typical * float(items.mean())
         imbalance = typical * float(items[late] - items.mean())
         rest = own - even - imbalance
@@ -344,9 +357,17 @@ def _late_compute(
 
 
 def _stands_out(values: Floats, late: int, typical: float) -> bool:
-    """Whether one rank is the slowest, clearly, and in most rounds."""
-    clearly = float(values[:, late].mean()) > (1 + _LATE) * typical
-    return clearly and float(np.mean(values.argmax(axis=1) == late)) >= _PERSISTENT
+    """Whether one rank is clearly the slowest, and not by chance.
+
+    In three rounds or more: in most of them. In fewer: by more than the others differ.
+    """
+    excess = float(values[:, late].mean()) - typical
+    if excess <= _LATE * typical:
+        return False
+    if len(values) >= 3:
+        return float(np.mean(values.argmax(axis=1) == late)) >= _PERSISTENT
+    others = np.delete(values.mean(axis=0), late)
+    return len(others) >= 3 and excess > _OUTLYING * float(others.std(ddof=1))
 
 
 def _lower_median(values: Floats) -> float:
@@ -372,12 +393,33 @@ def _late_cause(measured: Sequence[_Measured], times: Timings) -> CauseName:
     return "slow node" if slow < uneven else "load imbalance"
 
 
+def _late_ranks(study: Study) -> dict[int, int]:
+    """The rank that is busy longest at each scale of several ranks."""
+    late = {}
+    for nodes in study.scales:
+        measured = _measured(study, nodes)
+        ranks = study.at(nodes)[0].ranks
+        if len(ranks) > 1:
+            late[nodes] = ranks[int(np.argmax(_busy(measured)))].rank
+    return late
+
+
+def _busy(one: _Measured) -> Floats:
+    """Mean seconds that each rank works before it meets the others."""
+    busy = one.of("compute") + one.of("io") + one.of("serial")
+    return np.asarray(busy.mean(axis=0))
+
+
 def _rank_notes(study: Study) -> list[str]:
+    notes = []
+    if study.rounds < 3:
+        notes.append("Fewer than three rounds: a slow node and a bad moment look much alike.")
     if all(rank.items is not None for run in study.runs for rank in run.ranks):
-        return []
+        return notes
     return [
+        *notes,
         "No items per rank (column work): an uneven shard and a slow node are told apart by the "
-        "sum of compute seconds over ranks only. Record items to be sure."
+        "sum of compute seconds over ranks only. Record items to be sure.",
     ]
 
 
@@ -413,7 +455,7 @@ def _ledger_of_law(times: Timings, scaling: Scaling, shape: ShapeName | None) ->
     return _Ledger(losses_of(times.seconds[None, :]), times.draws, drawn)
 
 
-def _rows(times: Timings, ledger: _Ledger) -> tuple[LedgerRow, ...]:
+def _rows(times: Timings, ledger: _Ledger, late: dict[int, int]) -> tuple[LedgerRow, ...]:
     ideals = times.k
     speedups = times.speedup(times.seconds)
     rows = []
@@ -450,6 +492,7 @@ def _rows(times: Timings, ledger: _Ledger) -> tuple[LedgerRow, ...]:
                 lost_folds=lost_folds,
                 causes=tuple(losses),
                 dominant_cause=losses[0].cause if lost_folds > _NOTHING_LOST * ideal else None,
+                late_rank=late.get(nodes),
             )
         )
     return tuple(rows)
@@ -485,11 +528,25 @@ def _overlap_note(row: LedgerRow) -> list[str]:
     ]
 
 
-def _other_changes(row: LedgerRow, evidence: Evidence) -> tuple[Remedy, ...]:
+def _recorded(study: Study) -> set[CauseName]:
+    """The causes whose stage was recorded; waiting has several, and needs idle or ranks."""
+    first = study.runs[0]
+    stages = first.ranks[0].stages if first.ranks else first.stages
+    recorded = {_CAUSE_OF_STAGE[stage] for stage in stages}
+    return recorded | _WAITED_FOR if first.ranks or "idle" in stages else recorded
+
+
+def _other_changes(
+    row: LedgerRow, evidence: Evidence, recorded: set[CauseName]
+) -> tuple[Remedy, ...]:
     """What the fixes for the other causes would return here, so that nobody tries them first."""
     if row.dominant_cause is None:
         return ()
     folds: dict[CauseName, float] = {loss.cause: loss.folds for loss in row.causes}
+    # Totals give waiting one name; which of its causes it was, only ranks can say.
+    waited = 0.0
+    if evidence == "stage totals":
+        waited = sum(folds.get(cause, 0.0) for cause in ("idle", *_WAITED_FOR))
     remedies = []
     for cause, facts in CAUSES.items():
         if cause in (row.dominant_cause, "unexplained", "idle"):
@@ -500,11 +557,13 @@ def _other_changes(row: LedgerRow, evidence: Evidence) -> tuple[Remedy, ...]:
             verdict = f"worth it second: {lost} are here"
         elif returned > _NOTHING_LOST * row.lost_folds:
             verdict = f"would return little: {lost} are here"
-        elif evidence == "fitted law":
-            verdict = "unknown: bare times cannot show it; record stages"
-        elif cause in _WAITED_FOR and folds.get("idle", 0.0) > _NOTHING_LOST * row.lost_folds:
+        elif evidence == "fitted law" and cause in ("serial fraction", "communication"):
+            verdict = "would do nothing: the fitted law has none of it"
+        elif cause not in recorded:
+            verdict = "unknown: not recorded"
+        elif cause in _WAITED_FOR and waited > _NOTHING_LOST * row.lost_folds:
             verdict = (
-                f"unknown: part of the {format_speedup(folds['idle'])} idle folds may be here; "
+                f"unknown: part of the {format_speedup(waited)} folds of waiting may be here; "
                 "record the stages of each rank"
             )
         else:

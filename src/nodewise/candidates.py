@@ -3,6 +3,8 @@
 Everything after this point treats both alike; only a measured candidate can support a claim.
 """
 
+from typing import Literal
+
 import msgspec
 import numpy as np
 
@@ -12,7 +14,7 @@ from nodewise.errors import SpecError
 from nodewise.laws import Law, growth_term
 from nodewise.prices import NODE_HOURS, Price
 from nodewise.scaling import THRESHOLD, Timings
-from nodewise.stats import Floats, normal_share_below
+from nodewise.stats import ENOUGH_ROUNDS, Floats, normal_share_below
 from nodewise.study import Regime, Study
 
 
@@ -24,6 +26,7 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     budget: float | None = None
     value_per_hour: float = 0.0
     quality_tolerance: float = 0.005
+    quality_better: Literal["same", "higher", "lower"] = "same"  # a drift this way is no harm
     threshold: float = THRESHOLD
 
 
@@ -39,13 +42,19 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     efficiency: Floats
     rate_per_hour: Floats  # of all nodes together
     relative_work: Floats  # of each run, over that of the first
-    causes: tuple[CauseName | None, ...]  # what costs most folds at each scale
+    losses: tuple[tuple[tuple[CauseName, float], ...], ...]  # folds by cause, largest first
     work: Floats | None = None
     quality: Floats | None = None
     energy_joules: Floats | None = None
     bounds: tuple[Floats, Floats] | None = None  # of the seconds
     draws: Floats | None = None  # seconds of resampled rounds: a row a draw
+    efficiency_draws: Floats | None = None
     in_time: Floats | None = None  # share of runs that meet the deadline, when noise is known
+
+    @property
+    def unit_seconds(self) -> Floats:
+        """Seconds for the work of the first run, so that growing jobs can be compared."""
+        return self.seconds / self.relative_work
 
     def after(self, at: int | None) -> int | None:
         """The position of the next larger scale."""
@@ -58,11 +67,15 @@ def candidates_of_study(
     """The measured scales, the price that holds for them, and notes on it."""
     price, rate, notes = _rates(study, price, needs)
     in_time = None
+    if needs.deadline_seconds is not None and times.draws is None:
+        notes.append("Single runs: the deadline is held by the time seen once. Repeat to be sure.")
+    elif needs.deadline_seconds is not None and times.rounds < ENOUGH_ROUNDS:
+        notes.append(f"{times.rounds} rounds say little about meeting a deadline; repeat more.")
     if needs.deadline_seconds is not None and times.draws is not None:
         allowed = needs.deadline_seconds - price.startup_seconds
         in_time = np.array(
             [
-                _share_in_time(samples, times.draws[:, at], allowed)
+                _share_in_time(samples / times.seconds[at], times.draws[:, at], allowed)
                 for at, samples in enumerate(times.samples)
             ]
         )
@@ -78,12 +91,16 @@ def candidates_of_study(
         efficiency=times.efficiency(times.seconds),
         rate_per_hour=rate,
         relative_work=grown if work is None else work / work[0],
-        causes=tuple(row.dominant_cause for row in attribution.rows),
+        losses=tuple(
+            tuple((loss.cause, loss.folds) for loss in row.causes) if row.dominant_cause else ()
+            for row in attribution.rows
+        ),
         work=work,
         quality=_mean_of(study, "quality"),
         energy_joules=_mean_of(study, "energy_joules"),
         bounds=times.bounds(),
         draws=times.draws,
+        efficiency_draws=None if times.draws is None else times.efficiency(times.draws),
         in_time=in_time,
     )
     return candidates, price, notes
@@ -103,6 +120,8 @@ def candidates_of_law(
     speedup = grown * seconds[0] / seconds
     in_time = None
     notes = [f"A model, not a measurement: s={law.s:g}, c={law.c:g}, growth {law.growth}."]
+    if law.regime == "weak" and law.s:
+        notes.append("In weak scaling s has no effect: the serial part does not grow with K.")
     if needs.deadline_seconds is not None and noise > 0:
         left = (needs.deadline_seconds - price.startup_seconds) / seconds - 1
         in_time = np.array([normal_share_below(float(value) / noise) for value in left])
@@ -120,13 +139,20 @@ def candidates_of_law(
         efficiency=speedup / nodes,
         rate_per_hour=price.per_node_hour * nodes,
         relative_work=grown,
-        causes=tuple(
-            "communication" if communication[at] > serial[at] else "serial fraction"
-            for at in range(len(nodes))
+        losses=tuple(
+            _by_folds(float(serial[at]), float(communication[at])) for at in range(len(nodes))
         ),
         in_time=in_time,
     )
     return candidates, price, notes
+
+
+def _by_folds(serial: float, communication: float) -> tuple[tuple[CauseName, float], ...]:
+    both: list[tuple[CauseName, float]] = [
+        ("serial fraction", serial),
+        ("communication", communication),
+    ]
+    return tuple(sorted(both, key=lambda loss: -loss[1]))
 
 
 def _rates(study: Study, price: Price, needs: Needs) -> tuple[Price, Floats, list[str]]:
@@ -165,7 +191,6 @@ def _mean_of(study: Study, field: str) -> Floats | None:
     return np.array([float(np.mean(rounds)) for rounds in values])
 
 
-def _share_in_time(samples: Floats, centers: Floats, allowed: float) -> float:
+def _share_in_time(around: Floats, centers: Floats, allowed: float) -> float:
     """How often a single run is in time: spread of the centre and of the runs around it."""
-    around = samples / samples.mean()
     return float(np.mean(centers[:, None] * around[None, :] <= allowed))

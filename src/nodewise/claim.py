@@ -15,12 +15,17 @@ from nodewise.units import (
     format_duration,
     format_efficiency,
     format_money,
+    format_percent,
     format_speedup,
     format_unit_cost,
 )
 
+Reasons = Sequence[str | None]  # why each scale is excluded, or nothing
 
-def why_this_scale(scales: Candidates, needs: Needs, chosen: int, rule: str) -> str:
+
+def why_this_scale(
+    scales: Candidates, needs: Needs, reasons: Reasons, chosen: int, rule: str
+) -> str:
     """The rule that chose a scale, its efficiency there, and what the next scale loses to."""
     efficiency = float(scales.efficiency[chosen])
     why = f"{rule}, at an efficiency of {format_efficiency(efficiency)}"
@@ -28,21 +33,26 @@ def why_this_scale(scales: Candidates, needs: Needs, chosen: int, rule: str) -> 
         why += f" although that is below {needs.threshold:.2f}"
     if scales.quality is not None:
         why += " and with its quality held"
-    beyond = scales.after(chosen)
-    if beyond is None:
-        return f"{why}; nothing larger was {'measured' if scales.measured else 'asked for'}"
-    cause = scales.causes[beyond]
-    lost = f", lost mostly to {_in_prose(cause)}" if cause else ""
-    next_efficiency = format_efficiency(float(scales.efficiency[beyond]))
-    return f"{why}; at K={scales.nodes[beyond]} it is {next_efficiency}{lost}"
+    return f"{why}; {_beyond(scales, reasons, chosen)}"
 
 
-def claim(scales: Candidates, price: Price, costs: Floats, chosen: int) -> str:
+def why_none(scales: Candidates, reasons: Reasons, bills: Bills) -> str:
+    """Which scale comes nearest when no scale passes every gate."""
+    quickest, cheapest = int(np.argmin(scales.seconds)), int(np.argmin(bills.billed))
+    named = [
+        f"the {what}, K={scales.nodes[at]}, {_is_or(reasons[at])}"
+        for what, at in (("fastest", quickest), ("cheapest", cheapest))
+    ]
+    return f"no scale passes every gate; {'; '.join(dict.fromkeys(named))}"
+
+
+def claim(scales: Candidates, price: Price, costs: Floats, reasons: Reasons, chosen: int) -> str:
     """One sentence that stands on measured numbers only."""
-    base = f"K={scales.nodes[0]}, {format_duration(float(scales.seconds[0]))}"
+    base = f"{format_duration(float(scales.seconds[0]))} at K={scales.nodes[0]}"
+    nodes = scales.nodes[chosen]
     parts = [
-        f"{scales.name} ({scales.regime} scaling) scales to {scales.nodes[chosen]} nodes at "
-        f"efficiency {format_efficiency(float(scales.efficiency[chosen]))} "
+        f"{scales.name} ({scales.regime} scaling) scales to {nodes} node{'s' if nodes > 1 else ''} "
+        f"at efficiency {format_efficiency(float(scales.efficiency[chosen]))} "
         f"({format_speedup(float(scales.speedup[chosen]))}x over {base})"
     ]
     if scales.quality is None:
@@ -57,23 +67,42 @@ def claim(scales: Candidates, price: Price, costs: Floats, chosen: int) -> str:
     if scales.work is not None:
         unit = format_unit_cost(float(costs[chosen] / scales.work[chosen]), price.currency)
         cost += f", {unit} per unit of work"
-    return f"{', '.join([*parts, cost])}; {_beyond(scales, chosen)}."
+    beyond = scales.after(chosen)
+    end = _beyond(scales, reasons, chosen)
+    if beyond is not None and reasons[beyond] is None:
+        end = f"beyond that, {end}: further scaling is uneconomic here"
+    return f"{', '.join([*parts, cost])}; {end}."
 
 
-def _beyond(scales: Candidates, chosen: int) -> str:
+def _beyond(scales: Candidates, reasons: Reasons, chosen: int) -> str:
+    """What becomes of the next larger scale."""
     beyond = scales.after(chosen)
     if beyond is None:
-        return "no larger scale was measured"
-    cause = scales.causes[beyond]
-    owner = _in_prose(cause) if cause else "the cost"
-    return (
-        f"beyond that, at K={scales.nodes[beyond]} with efficiency "
-        f"{format_efficiency(float(scales.efficiency[beyond]))}, {owner} makes further scaling "
-        "uneconomic"
-    )
+        return f"no larger scale was {'measured' if scales.measured else 'asked for'}"
+    if reasons[beyond] is not None:
+        return f"K={scales.nodes[beyond]} {_is_or(reasons[beyond])}"
+    efficiency = format_efficiency(float(scales.efficiency[beyond]))
+    slower = "" if scales.speedup[beyond] > scales.speedup[chosen] else " and it is no faster"
+    return f"at K={scales.nodes[beyond]} efficiency is {efficiency}{_blame(scales, beyond)}{slower}"
 
 
-def _in_prose(cause: CauseName) -> str:
+def _is_or(reason: str | None) -> str:
+    return f"is excluded: {reason}" if reason else "passes"
+
+
+def _blame(scales: Candidates, at: int) -> str:
+    """The cause of most of what is lost, or the two that share it."""
+    lost = [(cause, folds) for cause, folds in scales.losses[at] if folds > 0]
+    if not lost:
+        return ""
+    total = sum(folds for _, folds in lost)
+    if lost[0][1] >= 0.6 * total or len(lost) == 1:
+        return f", lost mostly to {in_prose(lost[0][0])}"
+    return f", lost to {in_prose(lost[0][0])} and {in_prose(lost[1][0])}"
+
+
+def in_prose(cause: CauseName) -> str:
+    """A cause as it stands in a sentence."""
     if cause == "unexplained":
         return "a cause that was not recorded"
     if cause == "idle":
@@ -86,10 +115,12 @@ def cheaper_nodes(price: Price, needs: Needs, chosen: Sequence[tuple[str, int | 
     if not (price.fixed_per_hour or needs.value_per_hour or needs.budget is not None):
         return (
             "Cheaper nodes do not move the cheapest K here: without an overhead by the hour, a "
-            "value of time or a budget, cost is price times K*T(K), and that has its minimum at "
-            "the same K for every price."
+            "value of time or a budget, every cost is proportional to the price, so its minimum "
+            "is at the same K for every price."
         )
-    named = ", ".join(f"K={nodes} {regime}" for regime, nodes in chosen if nodes is not None)
+    named = ", ".join(
+        f"K={nodes} {regime}" if nodes else f"none {regime}" for regime, nodes in chosen
+    )
     if len({nodes for _, nodes in chosen}) == 1:
         return f"Cheaper nodes could move the cheapest K here, but not by this much: {named}."
     return (
@@ -103,14 +134,22 @@ def what_would_change(
     price: Price,
     needs: Needs,
     bills: Bills,
-    allowed: NDArray[np.bool_],
+    reasons: Reasons,
     recommended: int | None,
     fastest: int | None,
 ) -> tuple[str, ...]:
     """The nearest facts that would move the recommendation."""
-    changes = []
-    if recommended is not None and scales.regime == "strong":
-        changes += _value_of_waiting(scales, price, needs, bills.total, allowed, recommended)
+    if recommended is None:
+        return _gates_to_move(scales, price, needs, bills)
+    allowed = np.array([reason is None for reason in reasons])
+    changes = _value_of_waiting(scales, price, needs, bills.total, allowed, recommended)
+    if price.fixed_per_hour or needs.value_per_hour:
+        efficient = np.flatnonzero(allowed & (scales.efficiency >= needs.threshold))
+        if len(efficient) and efficient[-1] != recommended:
+            changes.append(
+                f"if an hour had no price, K={scales.nodes[efficient[-1]]}: the largest scale with "
+                f"an efficiency of {needs.threshold:.2f} or more"
+            )
     if price.fixed_per_hour:
         bare = bill(
             msgspec.structs.replace(price, fixed_per_hour=0.0),
@@ -120,14 +159,29 @@ def what_would_change(
         )
         costs = np.where(allowed, bare.total / scales.relative_work, np.inf)
         without = int(np.argmin(costs))
-        if allowed.any() and without != recommended:
+        if without != recommended:
             overhead = format_money(price.fixed_per_hour, price.currency)
             changes.append(
                 f"without the overhead of {overhead} an hour the cheapest is "
                 f"K={scales.nodes[without]}"
             )
     if scales.measured and fastest is not None:
-        changes.append(_next_measurement(scales.nodes, fastest))
+        changes += _next_measurement(scales, reasons, fastest)
+    return tuple(changes)
+
+
+def _gates_to_move(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> tuple[str, ...]:
+    changes = []
+    if needs.deadline_seconds is not None:
+        at = int(np.argmin(scales.seconds))
+        least = float(scales.seconds[at]) + price.startup_seconds
+        changes.append(
+            f"a deadline above {format_duration(least)}, the time of K={scales.nodes[at]}"
+        )
+    if needs.budget is not None:
+        at = int(np.argmin(bills.billed))
+        least_bill = format_money(float(bills.billed[at]), price.currency)
+        changes.append(f"a budget of {least_bill}, the bill of K={scales.nodes[at]}")
     return tuple(changes)
 
 
@@ -140,6 +194,8 @@ def _value_of_waiting(
     recommended: int,
 ) -> list[str]:
     """The least value of an hour at which a larger scale would be the better buy."""
+    if scales.regime == "weak":
+        return []
     offers = []
     for at in range(recommended + 1, len(scales.nodes)):
         saved = float(scales.seconds[recommended] - scales.seconds[at])
@@ -153,23 +209,37 @@ def _value_of_waiting(
     return [f"an hour of waiting worth {worth} moves it to K={nodes}"]
 
 
-def _next_measurement(nodes: tuple[int, ...], fastest: int) -> str:
+def _next_measurement(scales: Candidates, reasons: Reasons, fastest: int) -> list[str]:
     """The run that could change the answer of those who buy speed."""
+    nodes = scales.nodes
+    if fastest == 0:
+        return []
     if fastest == len(nodes) - 1:
-        return (
-            f"a run at K={2 * nodes[-1]}: the time still falls at the largest measured scale, so "
-            "the fastest K may lie beyond it"
-        )
-    below = nodes[max(fastest - 1, 0)]
+        still = "the time still falls" if scales.regime == "strong" else "throughput still grows"
+        return [
+            f"a run at K={2 * nodes[-1]}: {still} at the largest measured scale, so the fastest K "
+            "may lie beyond it"
+        ]
+    if reasons[fastest + 1] is not None:
+        return [f"a run at K={nodes[fastest + 1]} that passes: now it is excluded"]
+    below, above = nodes[fastest - 1], nodes[fastest + 1]
     between = [
         (low + high) // 2
-        for low, high in ((below, nodes[fastest]), (nodes[fastest], nodes[fastest + 1]))
+        for low, high in ((below, nodes[fastest]), (nodes[fastest], above))
         if high - low > 1
     ]
     if not between:
-        return "more rounds around the fastest scale: there is none between its neighbours"
+        return []
     named = " and ".join(f"K={count}" for count in between)
-    return (
-        f"runs at {named}: the fastest K lies between {below} and {nodes[fastest + 1]}, and only "
-        f"K={nodes[fastest]} was measured there"
-    )
+    return [
+        f"{'runs' if len(between) > 1 else 'a run'} at {named}: the fastest K lies between {below} "
+        f"and {above}, and only K={nodes[fastest]} was measured there"
+    ]
+
+
+def share_of_efficient_resamples(scales: Candidates, needs: Needs, at: int) -> str:
+    """How sure it is that a scale keeps its efficiency, when rounds were repeated."""
+    if scales.efficiency_draws is None:
+        return ""
+    share = float(np.mean(scales.efficiency_draws[:, at] >= needs.threshold))
+    return f" (in {format_percent(share)} of resamples)"

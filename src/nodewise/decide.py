@@ -1,9 +1,9 @@
 """The joint verdict: seconds, speedup, efficiency, quality and cost of each scale, and the choice.
 
-A decision never runs ahead of a named cause: `decide` attributes first. Where time has a price (an
-overhead by the hour, a value of waiting, a deadline), the cheapest scale that meets it is chosen;
-where it has none, one node is nearly always the cheapest, so the largest scale that keeps its
-efficiency is chosen instead, and both are shown.
+A decision never runs ahead of a named cause: `decide` attributes first. Where an hour has a price
+(an overhead, a value of waiting), the cheapest scale that passes the gates is chosen; where it has
+none, one node is nearly always the cheapest, so the largest scale that keeps its efficiency is
+chosen instead, and both are shown.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,20 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from nodewise.attribute import Attribution, attribute_scaling
+from nodewise.attribute import Attribution, attribute_timings
 from nodewise.candidates import Candidates, Needs, candidates_of_law, candidates_of_study
 from nodewise.causes import CauseName
-from nodewise.claim import cheaper_nodes, claim, what_would_change, why_this_scale
+from nodewise.claim import (
+    cheaper_nodes,
+    claim,
+    share_of_efficient_resamples,
+    what_would_change,
+    why_none,
+    why_this_scale,
+)
 from nodewise.laws import Law
 from nodewise.prices import NODE_HOURS, Alternatives, Bill, Bills, Price, bill
-from nodewise.scaling import scale, timings
+from nodewise.scaling import scale_timings, timings
 from nodewise.stats import Center, Floats
 from nodewise.study import Regime, Study
 from nodewise.units import SECONDS_PER_HOUR, format_duration, format_money, format_percent
@@ -28,6 +35,7 @@ from nodewise.units import SECONDS_PER_HOUR, format_duration, format_money, form
 __all__ = ["Decision", "Needs", "decide", "decide_law"]
 
 _ROUNDING = 1e-12  # 0.871 - 0.866 is a hair above 0.005 in binary
+_TIE = 1e-9  # relative; closer than this is rounding, not a difference
 _INDIFFERENT = 0.01  # scales whose cost is within 1 % of the least are equally good
 
 
@@ -110,7 +118,7 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"
 
 
 class ScaleCost(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
-    """The cost of one scale."""
+    """The cost of one scale, for the work of the first run."""
 
     nodes: int
     cost: float
@@ -171,12 +179,10 @@ def decide(
 ) -> Decision:
     """Price every measured scale, apply the gates, and recommend one; attributes first."""
     price, needs = price or Price(), needs or Needs()
-    scaling = scale(study, needs.threshold, center)
-    attribution = attribute_scaling(study, scaling)
-    scales, price, notes = candidates_of_study(
-        study, timings(study, center), attribution, price, needs
-    )
-    notes = [*scaling.notes, *attribution.notes[len(study.notes) :], *notes]
+    times = timings(study, center)
+    attribution = attribute_timings(study, times, scale_timings(study, times, needs.threshold))
+    scales, price, notes = candidates_of_study(study, times, attribution, price, needs)
+    notes = [*attribution.notes, *notes]
     return _decide(scales, price, needs, alternatives or Alternatives(), attribution, notes)
 
 
@@ -208,14 +214,19 @@ def _decide(
     bills = bill(price, scales.rate_per_hour, scales.seconds, needs.value_per_hour)
     reasons = _exclusions(scales, price, needs, bills)
     allowed = np.array([reason is None for reason in reasons])
-    # A run that grows with K does more work for its money, so scales are ranked by unit of work.
-    unit_cost = bills.total / scales.relative_work
-    cheapest = _best(unit_cost, allowed)
-    fastest = _best(-scales.speedup, allowed)
-    chosen, because = _recommend(scales, price, needs, allowed, cheapest, reasons)
+    # A run that grows with K does more work for its money, so scales are compared by equal work.
+    # They are ranked by the bill and the worth of waiting for it; what is shown is the bill.
+    unit_cost, unit_bill = bills.total / scales.relative_work, bills.billed / scales.relative_work
     ladder = [at for at in range(len(scales.nodes)) if allowed[at]]
-    doublings = [_marginal(scales, bills, *pair) for pair in _doublings(scales.nodes, ladder)]
-    unfavourable = [(step.from_nodes, step.to_nodes) for step in doublings if step.cost > 0]
+    cheapest, fastest = _cheapest(scales, unit_cost, ladder), _fastest(scales, unit_cost, ladder)
+    frontier = _frontier(scales, unit_cost, ladder)
+    chosen, because = _recommend(scales, price, needs, bills, reasons, cheapest, frontier)
+    doublings = _doublings(scales, ladder)
+    unfavourable = [
+        (scales.nodes[low], scales.nodes[high])
+        for low, high in doublings
+        if unit_cost[high] > unit_cost[low] * (1 + _TIE)
+    ]
     regimes = _regimes(scales, price, needs, alternatives)
     resampled = _resample_costs(scales, price, needs, allowed)
     return Decision(
@@ -230,20 +241,20 @@ def _decide(
         cheapest_low=resampled.between[0] if resampled else None,
         cheapest_high=resampled.between[1] if resampled else None,
         fastest=_choice(scales, bills, fastest),
-        price_of_speed=_price_of_speed(scales, bills, cheapest, fastest),
-        marginal=tuple(_marginal(scales, bills, *pair) for pair in pairwise(ladder)),
-        doublings=tuple(doublings),
+        price_of_speed=_price_of_speed(scales, unit_bill, cheapest, fastest),
+        marginal=tuple(_marginal(scales, unit_bill, *pair) for pair in pairwise(ladder)),
+        doublings=tuple(_marginal(scales, unit_bill, *pair) for pair in doublings),
         first_unfavourable_doubling=unfavourable[0] if unfavourable else None,
         within_1_percent=_indifferent(scales, unit_cost, ladder),
-        frontier=_frontier(scales, unit_cost, ladder),
+        frontier=tuple(scales.nodes[at] for at in frontier),
         recommended=Recommendation(
             nodes=None if chosen is None else scales.nodes[chosen], because=because
         ),
-        deployments=_deployments(scales, price, bills, cheapest, fastest),
+        deployments=_deployments(scales, price, bills, unit_bill, cheapest, fastest),
         regimes=regimes,
         cheaper_nodes=cheaper_nodes(price, needs, [(one.regime, one.nodes) for one in regimes]),
-        would_change=what_would_change(scales, price, needs, bills, allowed, chosen, fastest),
-        claim=claim(scales, price, bills.total, chosen)
+        would_change=what_would_change(scales, price, needs, bills, reasons, chosen, fastest),
+        claim=claim(scales, price, bills.billed, reasons, chosen)
         if scales.measured and chosen is not None
         else None,
         attribution=attribution,
@@ -254,12 +265,19 @@ def _decide(
 def _quality(scales: Candidates, needs: Needs) -> Quality | None:
     if scales.quality is None:
         return None
-    drift = float(np.max(np.abs(scales.quality - scales.quality[0])))
     return Quality(
-        held=drift <= needs.quality_tolerance + _ROUNDING,
-        max_drift=drift,
+        held=all(_harm(scales, needs, at) is None for at in range(len(scales.nodes))),
+        max_drift=float(np.max(np.abs(scales.quality - scales.quality[0]))),
         tolerance=needs.quality_tolerance,
     )
+
+
+def _harm(scales: Candidates, needs: Needs, at: int) -> float | None:
+    """The drift of the quality from the smallest scale, where it is one too many."""
+    assert scales.quality is not None
+    drift = float(scales.quality[at] - scales.quality[0])
+    harmful = {"same": abs(drift), "higher": -drift, "lower": drift}[needs.quality_better]
+    return drift if harmful > needs.quality_tolerance + _ROUNDING else None
 
 
 def _exclusions(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> list[str | None]:
@@ -267,14 +285,15 @@ def _exclusions(scales: Candidates, price: Price, needs: Needs, bills: Bills) ->
     reasons: list[str | None] = []
     for at in range(len(scales.nodes)):
         reason = None
-        if scales.quality is not None:
-            drift = float(scales.quality[at] - scales.quality[0])
-            if abs(drift) > needs.quality_tolerance + _ROUNDING:
-                reason = f"quality drifts by {drift:+.3g}, tolerance {needs.quality_tolerance:g}"
+        drift = _harm(scales, needs, at) if scales.quality is not None else None
+        if drift is not None:
+            reason = f"its quality drifts by {drift:+.3g}, tolerance {needs.quality_tolerance:g}"
         if reason is None and needs.deadline_seconds is not None:
             reason = _lateness(scales, price, needs, at)
-        if reason is None and needs.budget is not None and bills.total[at] > needs.budget:
-            reason = f"costs more than the budget of {format_money(needs.budget, price.currency)}"
+        if reason is None and needs.budget is not None and bills.billed[at] > needs.budget:
+            reason = (
+                f"it costs more than the budget of {format_money(needs.budget, price.currency)}"
+            )
         reasons.append(reason)
     return reasons
 
@@ -285,11 +304,11 @@ def _lateness(scales: Candidates, price: Price, needs: Needs, at: int) -> str | 
     if scales.in_time is None:
         # rounding of T1*(s + ...) must not decide against a scale that just meets it
         late = scales.seconds[at] + price.startup_seconds > needs.deadline_seconds * (1 + _ROUNDING)
-        return f"misses {deadline}" if late else None
+        return f"it misses {deadline}" if late else None
     share = float(scales.in_time[at])
     if share >= needs.deadline_confidence:
         return None
-    return f"meets {deadline} in {format_percent(share)} of runs only"
+    return f"it meets {deadline} in fewer than {format_percent(needs.deadline_confidence)} of runs"
 
 
 class _Resampled(NamedTuple):
@@ -325,17 +344,14 @@ def _rows(
 ) -> tuple[DecisionRow, ...]:
     bounds = None
     if scales.bounds is not None:  # a longer run never costs less, so bounds of time bound the cost
-        bounds = [
-            bill(price, scales.rate_per_hour, seconds, needs.value_per_hour).total
-            for seconds in scales.bounds
-        ]
+        bounds = [bill(price, scales.rate_per_hour, seconds).billed for seconds in scales.bounds]
 
     def at_scale(values: Floats | None, at: int) -> float | None:
         return None if values is None else float(values[at])
 
     rows = []
     for at, nodes in enumerate(scales.nodes):
-        cost = float(bills.total[at])
+        cost = float(bills.billed[at])
         work = at_scale(scales.work, at)
         rows.append(
             DecisionRow(
@@ -363,41 +379,51 @@ def _rows(
     return tuple(rows)
 
 
-def _best(score: Floats, allowed: NDArray[np.bool_]) -> int | None:
-    """The first position with the least score among those allowed."""
-    return int(np.argmin(np.where(allowed, score, np.inf))) if allowed.any() else None
+def _cheapest(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> int | None:
+    """The position of the least cost; of equal ones the fastest."""
+    if not ladder:
+        return None
+    least = min(cost[at] for at in ladder) * (1 + _TIE)
+    return max((at for at in ladder if cost[at] <= least), key=lambda at: scales.speedup[at])
+
+
+def _fastest(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> int | None:
+    """The position of the highest speed; of equal ones the cheapest."""
+    if not ladder:
+        return None
+    most = max(scales.speedup[at] for at in ladder) * (1 - _TIE)
+    return min((at for at in ladder if scales.speedup[at] >= most), key=lambda at: cost[at])
 
 
 def _recommend(
     scales: Candidates,
     price: Price,
     needs: Needs,
-    allowed: NDArray[np.bool_],
-    cheapest: int | None,
+    bills: Bills,
     reasons: Sequence[str | None],
+    cheapest: int | None,
+    frontier: Sequence[int],
 ) -> tuple[int | None, str]:
     """The position of the scale to run at, and why."""
     if cheapest is None:
-        quickest = int(np.argmin(scales.seconds))
-        return None, (
-            f"no scale passes every gate; the fastest, K={scales.nodes[quickest]}, "
-            f"{reasons[quickest]}"
-        )
-    time_is_priced = (
-        price.fixed_per_hour or needs.value_per_hour or needs.deadline_seconds is not None
-    )
-    efficient = np.flatnonzero(allowed & (scales.efficiency >= needs.threshold))
-    if not time_is_priced and len(efficient):
-        rule = f"the largest scale that keeps its efficiency at or above {needs.threshold:.2f}"
-        return int(efficient[-1]), why_this_scale(scales, needs, int(efficient[-1]), rule)
-    rule = "the cheapest scale" if allowed.all() else "the cheapest scale that passes every gate"
-    return cheapest, why_this_scale(scales, needs, cheapest, rule)
+        return None, why_none(scales, reasons, bills)
+    efficient = [at for at in frontier if scales.efficiency[at] >= needs.threshold]
+    if not efficient or price.fixed_per_hour or needs.value_per_hour:
+        rule = "the cheapest scale" + (" that passes every gate" if any(reasons) else "")
+        if needs.value_per_hour:
+            rule += ", waiting included"
+        return cheapest, why_this_scale(scales, needs, reasons, cheapest, rule)
+    chosen = efficient[-1]
+    rule = f"the largest scale that keeps its efficiency at or above {needs.threshold:.2f}"
+    rule += share_of_efficient_resamples(scales, needs, chosen)
+    return chosen, why_this_scale(scales, needs, reasons, chosen, rule)
 
 
 def _cause_beyond(scales: Candidates, chosen: int | None) -> CauseName | None:
     """The cause at the first scale that was not chosen, or at the largest."""
     beyond = scales.after(chosen)
-    return scales.causes[-1 if beyond is None else beyond]
+    losses = scales.losses[-1 if beyond is None else beyond]
+    return losses[0][0] if losses else None
 
 
 def _choice(scales: Candidates, bills: Bills, at: int | None) -> Choice | None:
@@ -405,44 +431,44 @@ def _choice(scales: Candidates, bills: Bills, at: int | None) -> Choice | None:
         return None
     return Choice(
         nodes=scales.nodes[at],
-        cost=float(bills.total[at]),
+        cost=float(bills.billed[at]),
         seconds=float(scales.seconds[at]),
         speedup=float(scales.speedup[at]),
     )
 
 
-def _marginal(scales: Candidates, bills: Bills, low: int, high: int) -> Marginal:
+def _marginal(scales: Candidates, cost: Floats, low: int, high: int) -> Marginal:
     gained = float(scales.speedup[high] - scales.speedup[low])
-    cost = float(bills.total[high] - bills.total[low])
-    saved = float(scales.seconds[low] - scales.seconds[high])
+    extra = float(cost[high] - cost[low])
+    if abs(extra) <= _TIE * abs(float(cost[high])):
+        extra = 0.0
+    saved = float(scales.unit_seconds[low] - scales.unit_seconds[high])
     return Marginal(
         from_nodes=scales.nodes[low],
         to_nodes=scales.nodes[high],
         speedup=gained,
-        cost=cost,
-        speedup_per_dollar=gained / cost if cost > 0 else None,
+        cost=extra,
+        speedup_per_dollar=gained / extra if extra > 0 else None,
         seconds_saved=saved,
-        cost_per_hour_saved=cost / saved * SECONDS_PER_HOUR if saved > 0 else None,
+        cost_per_hour_saved=extra / saved * SECONDS_PER_HOUR if saved > 0 else None,
     )
 
 
-def _doublings(nodes: tuple[int, ...], ladder: Sequence[int]) -> list[tuple[int, int]]:
-    """Positions of K and 2K along base, 2*base, 4*base..., where both may be chosen."""
-    where = {nodes[at]: at for at in ladder}
-    pairs, low = [], nodes[0]
-    while 2 * low <= nodes[-1]:
-        if low in where and 2 * low in where:
-            pairs.append((where[low], where[2 * low]))
-        low *= 2
-    return pairs
+def _doublings(scales: Candidates, ladder: Sequence[int]) -> list[tuple[int, int]]:
+    """Positions of K and 2K where both may be chosen; of a law only along 1, 2, 4..."""
+    where = {scales.nodes[at]: at for at in ladder}
+    pairs = [(at, where[2 * nodes]) for nodes, at in where.items() if 2 * nodes in where]
+    if scales.measured:
+        return pairs
+    return [(low, high) for low, high in pairs if scales.nodes[low].bit_count() == 1]
 
 
 def _price_of_speed(
-    scales: Candidates, bills: Bills, cheapest: int | None, fastest: int | None
+    scales: Candidates, cost: Floats, cheapest: int | None, fastest: int | None
 ) -> PriceOfSpeed | None:
     if cheapest is None or fastest is None:
         return None
-    least, most = float(bills.total[cheapest]), float(bills.total[fastest])
+    least, most = float(cost[cheapest]), float(cost[fastest])
     return PriceOfSpeed(
         extra_cost=most - least,
         cost_ratio=most / least if least > 0 else None,
@@ -455,45 +481,51 @@ def _indifferent(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> tup
     return tuple(scales.nodes[at] for at in ladder if cost[at] <= least * (1 + _INDIFFERENT))
 
 
-def _frontier(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> tuple[int, ...]:
-    """Scales that no other beats in speed and cost at once."""
-    kept, best = [], -np.inf
-    for at in sorted(ladder, key=lambda at: (cost[at], -scales.speedup[at])):
-        if scales.speedup[at] > best:
-            kept.append(scales.nodes[at])
-            best = scales.speedup[at]
-    return tuple(sorted(kept))
+def _frontier(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> list[int]:
+    """Positions of scales that no other beats in speed and cost at once, ascending."""
+    kept, best = [], 0.0
+    # nine digits of the cost: closer is a tie, which the faster one wins
+    for at in sorted(ladder, key=lambda at: (float(f"{cost[at]:.9g}"), -scales.speedup[at])):
+        if scales.speedup[at] > best * (1 + _TIE):
+            kept.append(at)
+            best = float(scales.speedup[at])
+    return sorted(kept)
 
 
 def _deployments(
-    scales: Candidates, price: Price, bills: Bills, cheapest: int | None, fastest: int | None
+    scales: Candidates,
+    price: Price,
+    bills: Bills,
+    unit_cost: Floats,
+    cheapest: int | None,
+    fastest: int | None,
 ) -> tuple[Deployment, ...]:
     if cheapest is None or fastest is None:
         return ()
-    saved = float(scales.seconds[cheapest] - scales.seconds[fastest])
-    extra = float(bills.total[fastest] - bills.total[cheapest])
-    ratio = float(scales.speedup[fastest] / scales.speedup[cheapest])
+    run = "a run" if scales.regime == "strong" else "for the work of the first run"
     if cheapest == fastest:
         slower = dearer = "nothing: the cheapest scale is the fastest"
     else:
-        slower = f"{format_duration(saved)} a run: the fastest is {ratio:.2f} times as fast"
-        dearer = f"{format_money(extra, price.currency)} a run"
-        if bills.total[cheapest] > 0:
-            dearer += f", {bills.total[fastest] / bills.total[cheapest]:.2f} times the cheapest"
+        ratio = float(scales.speedup[fastest] / scales.speedup[cheapest])
+        saved = float(scales.unit_seconds[cheapest] - scales.unit_seconds[fastest])
+        slower = f"{format_duration(saved)} {run}: the fastest is {ratio:.2f} times as fast"
+        extra = float(unit_cost[fastest] - unit_cost[cheapest])
+        dearer = f"{format_money(extra, price.currency)} {run}"
+        if unit_cost[cheapest] > 0:
+            dearer += f", {unit_cost[fastest] / unit_cost[cheapest]:.2f} times the cheapest"
 
     def deployment(kind: str, at: int, gives_up: str) -> Deployment:
         return Deployment(
             kind=kind,
             nodes=scales.nodes[at],
-            cost=float(bills.total[at]),
+            cost=float(bills.billed[at]),
             seconds=float(scales.seconds[at]),
             gives_up=gives_up,
         )
 
-    return (
-        deployment("dollars dominate", cheapest, slower),
-        deployment("latency dominates", fastest, dearer),
-    )
+    money = "dollars dominate" if price.currency == "$" else f"{price.currency} dominate"
+    speed = "latency dominates" if scales.regime == "strong" else "throughput dominates"
+    return deployment(money, cheapest, slower), deployment(speed, fastest, dearer)
 
 
 def _regimes(
@@ -533,17 +565,18 @@ def _regime_price(
     condition: str,
 ) -> RegimePrice:
     bills = bill(price, scales.rate_per_hour, scales.seconds, needs.value_per_hour, fraction)
-    allowed = np.array([reason is None for reason in _exclusions(scales, price, needs, bills)])
-    best = _best(bills.total / scales.relative_work, allowed)
+    reasons = _exclusions(scales, price, needs, bills)
+    ladder = [at for at, reason in enumerate(reasons) if reason is None]
+    cost = bills.total / scales.relative_work
+    best = _cheapest(scales, cost, ladder)
     return RegimePrice(
         regime=name,
         fraction=fraction,
         applies=applies,
         condition=condition,
         nodes=scales.nodes[best] if best is not None else None,
-        cost=float(bills.total[best]) if best is not None else None,
+        cost=float(cost[best]) if best is not None else None,
         rows=tuple(
-            ScaleCost(nodes=nodes, cost=float(bills.total[at]))
-            for at, nodes in enumerate(scales.nodes)
+            ScaleCost(nodes=nodes, cost=float(cost[at])) for at, nodes in enumerate(scales.nodes)
         ),
     )

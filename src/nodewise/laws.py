@@ -18,6 +18,7 @@ import numpy as np
 
 from nodewise.errors import SpecError
 from nodewise.stats import (
+    ENOUGH_ROUNDS,
     Floats,
     nonnegative_least_squares,
     percentile_interval,
@@ -34,6 +35,7 @@ _GROWTH: dict[Growth, Callable[[Floats], Floats]] = {
 }
 
 _LEAST_BASE = 1e-3  # of the measured base
+_MISFIT = 0.25  # a law that misses the points by more, root mean square, does not describe them
 
 
 def growth_term(growth: Growth, k: Floats) -> Floats:
@@ -71,6 +73,7 @@ class LawFit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ceiling_at: float | None = None  # and the k where it is reached, when that is finite
     interval: str
     speedup: tuple[float, ...]  # of the law over the measured base, at each scale
+    holds: bool  # false where the points lie outside what the law can describe
     residuals: tuple[float, ...]  # share of the measured seconds that the law misses, each scale
     rms: float
 
@@ -145,7 +148,9 @@ def amdahl_scale_at_efficiency(s: float, efficiency: float) -> float | None:
     return (1 / efficiency - 1) / s + 1 if s > 0 else None
 
 
-def fit_laws(k: Floats, seconds: Floats, draws: Floats | None, regime: Regime) -> Laws:
+def fit_laws(
+    k: Floats, seconds: Floats, draws: Floats | None, regime: Regime, rounds: int = 1
+) -> Laws:
     """Every law that can be fitted to the centres, with intervals from their resamples."""
     grown = k if regime == "weak" else np.ones_like(k)
 
@@ -160,7 +165,9 @@ def fit_laws(k: Floats, seconds: Floats, draws: Floats | None, regime: Regime) -
             law = Law(s=serial, c=c, growth=growth, regime=regime, base_seconds=base)
             return law.seconds(k)
 
-        fit = _fit(formula, _growing(growth, k, seconds, regime), fitted, seconds, draws, grown)
+        fit = _fit(
+            formula, _growing(growth, k, seconds, regime), fitted, seconds, draws, rounds, grown
+        )
         return _with_ceiling(fit, growth) if regime == "strong" else fit
 
     if regime == "weak":
@@ -170,6 +177,7 @@ def fit_laws(k: Floats, seconds: Floats, draws: Floats | None, regime: Regime) -
             lambda base, s, c: base * k / (k - s * (k - 1)),
             seconds,
             draws,
+            rounds,
             grown,
         )
         return Laws(gustafson=gustafson, universal=growing("linear"), log2=growing("log2"))
@@ -179,6 +187,7 @@ def fit_laws(k: Floats, seconds: Floats, draws: Floats | None, regime: Regime) -
         lambda base, s, c: base * (s + (1 - s) / k),
         seconds,
         draws,
+        rounds,
         grown,
     )
     return Laws(
@@ -193,7 +202,7 @@ def cannot_tell(k: Floats, laws: Laws, regime: Regime) -> str:
             f"Only {len(k)} scales: a part that does not shrink and a part that grows with K look "
             "the same; a third scale would begin to tell them apart."
         )
-    if len(k) == 3:
+    if len(k) == 3 and max(laws.universal.rms, laws.log2.rms) < 1e-9:
         return (
             "Three scales fix three parameters exactly, so the fit has no residual to be judged "
             "by; a fourth scale is the first test of it."
@@ -206,6 +215,10 @@ def cannot_tell(k: Floats, laws: Laws, regime: Regime) -> str:
         min(laws.universal.rms, laws.log2.rms), 1e-9
     )
     if not (laws.universal.c or laws.log2.c):
+        if not (laws.universal.s or laws.log2.s):
+            return (
+                "No part of the time fails to shrink with K in these scales: nothing is lost yet."
+            )
         text = "No part of the time grows with K in these scales: what is lost looks serial, "
         return text + "and a cost that begins beyond them would not show here."
     if ratio < 2:
@@ -215,9 +228,10 @@ def cannot_tell(k: Floats, laws: Laws, regime: Regime) -> str:
             f"{format_percent(laws.log2.rms)} off), yet at twice the largest scale they differ by "
             f"{format_percent(apart)}; one larger scale would decide."
         )
+    closer = f"{ratio:.1f} times" if ratio < 100 else "over 100 times"
     better, worse = ("K", "log2 K") if laws.universal.rms < laws.log2.rms else ("log2 K", "K")
     return (
-        f"A cost that grows with {better} fits {ratio:.1f} times closer than one that grows with "
+        f"A cost that grows with {better} fits {closer} closer than one that grows with "
         f"{worse}. Totals alone cannot tell serial work from one late rank, nor transfer from "
         "waiting: stage columns can."
     )
@@ -240,8 +254,7 @@ def _amdahl(k: Floats) -> _Solver:
 
     def solve(times: Floats, keep: Floats) -> Floats:
         y = times / times[:, :1] - 1 / k
-        s = (y * x * keep).sum(axis=1) / (x * x * keep).sum()
-        return np.stack([times[:, 0], s, np.full_like(s, np.nan)], axis=1)
+        return _one_parameter(times, x, y, keep)
 
     return solve
 
@@ -252,16 +265,26 @@ def _gustafson(k: Floats) -> _Solver:
 
     def solve(times: Floats, keep: Floats) -> Floats:
         y = k - k * times[:, :1] / times
-        s = (y * x * keep).sum(axis=1) / (x * x * keep).sum()
-        return np.stack([times[:, 0], s, np.full_like(s, np.nan)], axis=1)
+        return _one_parameter(times, x, y, keep)
 
     return solve
 
 
+def _one_parameter(times: Floats, x: Floats, y: Floats, keep: Floats) -> Floats:
+    """The s of y = s*x, held inside 0 to 1, where a share can lie."""
+    s = np.clip((y * x * keep).sum(axis=1) / (x * x * keep).sum(), 0.0, 1.0)
+    return np.stack([times[:, 0], s, np.full_like(s, np.nan)], axis=1)
+
+
+def terms(k: Floats, regime: Regime, *growths: Growth) -> Floats:
+    """The columns that a law is linear in: what shrinks, what stays (strong), what grows."""
+    fixed = [1 / k, 1 - 1 / k] if regime == "strong" else [np.ones_like(k)]
+    return np.stack([*fixed, *(growth_term(growth, k) for growth in growths)], axis=1)
+
+
 def _growing(growth: Growth, k: Floats, seconds: Floats, regime: Regime) -> _Solver:
     """Non-negative least squares of relative residuals on T0, T0*s and T0*c."""
-    shrinking = [1 / k, 1 - 1 / k] if regime == "strong" else [np.ones_like(k)]
-    design = np.stack([*shrinking, growth_term(growth, k)], axis=1) / seconds[:, None]
+    design = terms(k, regime, growth) / seconds[:, None]
 
     def solve(times: Floats, keep: Floats) -> Floats:
         kept = keep > 0
@@ -280,15 +303,17 @@ def _fit(
     fitted: Callable[[float, float, float], Floats],
     seconds: Floats,
     draws: Floats | None,
+    rounds: int,
     grown: Floats,
 ) -> LawFit:
     """Parameters of the centres, their spread over the resamples, and the residuals."""
     base, s, c = (float(value) for value in solve(seconds[None, :], np.ones(len(seconds)))[0])
-    spread, interval = _spread(solve, seconds, draws)
-    s_low, s_high = _bounds(spread, 1)
-    c_low, c_high = _bounds(spread, 2)
+    spread, interval = _spread(solve, seconds, draws, rounds)
+    s_low, s_high = _bounds(spread, 1, s)
+    c_low, c_high = _bounds(spread, 2, c)
     law_seconds = fitted(base, s, c)
     residuals = 1 - law_seconds / seconds
+    rms = float(np.sqrt(np.mean(residuals**2)))
     return LawFit(
         formula=formula,
         s=_known(s),
@@ -299,31 +324,39 @@ def _fit(
         c_high=c_high,
         base_seconds=base,
         interval=interval,
+        holds=rms <= _MISFIT,
         speedup=tuple(float(value) for value in grown * seconds[0] / law_seconds),
         residuals=tuple(float(value) for value in residuals),
-        rms=float(np.sqrt(np.mean(residuals**2))),
+        rms=rms,
     )
 
 
-def _spread(solve: _Solver, seconds: Floats, draws: Floats | None) -> tuple[Floats | None, str]:
+def _spread(
+    solve: _Solver, seconds: Floats, draws: Floats | None, rounds: int
+) -> tuple[Floats | None, str]:
     """Fits to resamples of the rounds; for single runs, fits that leave out one scale each."""
     everything = np.ones(len(seconds))
     if draws is not None:
-        return solve(draws, everything), "resampled rounds"
+        name = "95 % of resampled rounds"
+        if rounds < ENOUGH_ROUNDS:
+            name = f"resamples of {rounds} rounds: a range"
+        return solve(draws, everything), name
     if len(seconds) < 4:
         return None, "none: single runs at too few scales"
     left_out = []
-    for position in range(1, len(seconds)):
+    for position in range(1, len(seconds), max(1, len(seconds) // 64)):
         keep = everything.copy()
         keep[position] = 0
         left_out.append(solve(seconds[None, :], keep)[0])
     return np.array(left_out), "range when one scale is left out"
 
 
-def _bounds(spread: Floats | None, column: int) -> tuple[float | None, float | None]:
-    if spread is None or np.isnan(spread[0, column]):
+def _bounds(spread: Floats | None, column: int, center: float) -> tuple[float | None, float | None]:
+    if spread is None or np.isnan(center):
         return None, None
-    return percentile_interval(spread[:, column])
+    interval = percentile_interval(spread[:, column])
+    # A parameter held at zero in the centre can be free in most resamples.
+    return min(interval.low, center), max(interval.high, center)
 
 
 def _known(value: float) -> float | None:

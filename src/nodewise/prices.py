@@ -46,6 +46,9 @@ class Bill(msgspec.Struct, frozen=True, kw_only=True):
     waiting: float
 
 
+ITEMS = Bill.__struct_fields__
+
+
 class Bills(msgspec.Struct, frozen=True):
     """Line items of many runs at once, as arrays of one shape."""
 
@@ -56,19 +59,18 @@ class Bills(msgspec.Struct, frozen=True):
     waiting: Floats
 
     @property
+    def billed(self) -> Floats:
+        """What is paid for each run."""
+        return self.compute + self.startup + self.rounding + self.fixed
+
+    @property
     def total(self) -> Floats:
-        """The cost of each run."""
-        return self.compute + self.startup + self.rounding + self.fixed + self.waiting
+        """The cost of each run: its bill and what waiting for it is worth."""
+        return self.billed + self.waiting
 
     def at(self, position: int) -> Bill:
         """The items of one run."""
-        return Bill(
-            compute=float(self.compute[position]),
-            startup=float(self.startup[position]),
-            rounding=float(self.rounding[position]),
-            fixed=float(self.fixed[position]),
-            waiting=float(self.waiting[position]),
-        )
+        return Bill(**{item: float(getattr(self, item)[position]) for item in ITEMS})
 
 
 def bill(

@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 
 from nodewise.errors import DataError
-from nodewise.laws import Laws, amdahl_scale_at_efficiency, cannot_tell, fit_laws, karp_flatt
+from nodewise.laws import Laws, amdahl_scale_at_efficiency, cannot_tell, fit_laws, karp_flatt, terms
 from nodewise.stats import (
     ENOUGH_ROUNDS,
     Center,
@@ -91,6 +91,7 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
     draws: Floats | None  # centres of resampled rounds: a row a draw, a column a scale
     regime: Regime
     rounds: int
+    center: Center
 
     def speedup(self, seconds: Floats) -> Floats:
         """Folds over the base: T0/T for a fixed job, k*T0/T when the job grows with k."""
@@ -129,6 +130,7 @@ def timings(study: Study, center: Center = "mean") -> Timings:
         draws=resample(samples, study.paired, center),
         regime=study.regime,
         rounds=study.rounds,
+        center=center,
     )
 
 
@@ -142,13 +144,19 @@ def scale(
 
     `at_efficiency` asks where Amdahl's law brings the efficiency down to that value.
     """
-    times = timings(study, center)
+    return scale_timings(study, timings(study, center), threshold, at_efficiency)
+
+
+def scale_timings(
+    study: Study, times: Timings, threshold: float = THRESHOLD, at_efficiency: float = 0.5
+) -> Scaling:
+    """The same for timings that are already at hand."""
     knee = _knee(times)
-    laws = fit_laws(times.k, times.seconds, times.draws, times.regime)
+    laws = fit_laws(times.k, times.seconds, times.draws, times.regime, times.rounds)
     return Scaling(
         name=study.name,
         regime=study.regime,
-        center=center,
+        center=times.center,
         base_nodes=times.nodes[0],
         interval=_interval_name(study),
         rows=_rows(times, study.paired),
@@ -160,7 +168,7 @@ def scale(
         fastest=times.nodes[int(np.argmax(times.speedup(times.seconds)))],
         laws=laws,
         cannot_tell=cannot_tell(times.k, laws, times.regime),
-        notes=(*study.notes, *_notes(study, times, center)),
+        notes=(*study.notes, *_notes(study, times)),
     )
 
 
@@ -251,10 +259,8 @@ def _knee(times: Timings) -> tuple[int | None, int | None, int | None]:
         return None, None, None
     grid = np.unique(np.geomspace(times.nodes[0], times.nodes[-1], 400).round())
     k = grid / times.nodes[0]
-    constant = [1 / times.k, 1 - 1 / times.k] if times.regime == "strong" else [times.k**0]
-    fine = [1 / k, 1 - 1 / k] if times.regime == "strong" else [k**0]
-    design = np.stack([*constant, np.log2(times.k), times.k - 1], axis=1) / times.seconds[:, None]
-    fine_design = np.stack([*fine, np.log2(k), k - 1], axis=1)
+    design = terms(times.k, times.regime, "log2", "linear") / times.seconds[:, None]
+    fine_design = terms(k, times.regime, "log2", "linear")
 
     def knees(seconds: Floats) -> Floats:
         fitted = nonnegative_least_squares(design, seconds / times.seconds) @ fine_design.T
@@ -264,15 +270,16 @@ def _knee(times: Timings) -> tuple[int | None, int | None, int | None]:
         return np.asarray(grid[np.argmax(power, axis=1)])
 
     knee = int(knees(times.seconds[None, :])[0])
-    low = high = None
-    if times.draws is not None:
-        bounds = percentile_interval(knees(times.draws))
-        low, high = round(bounds.low), round(bounds.high)
-    return (knee if knee < times.nodes[-1] else None), low, high
+    if knee == times.nodes[-1]:
+        return None, None, None
+    if times.draws is None:
+        return knee, None, None
+    bounds = percentile_interval(knees(times.draws))
+    return knee, round(bounds.low), round(bounds.high)
 
 
 def _efficiency_falls(times: Timings, laws: Laws, efficiency: float) -> EfficiencyFalls | None:
-    if laws.amdahl is None or not laws.amdahl.s or efficiency <= 0:
+    if laws.amdahl is None or not laws.amdahl.s or laws.amdahl.s >= 1 or efficiency <= 0:
         return None
     k = amdahl_scale_at_efficiency(laws.amdahl.s, efficiency)
     if k is None:
@@ -280,7 +287,7 @@ def _efficiency_falls(times: Timings, laws: Laws, efficiency: float) -> Efficien
     return EfficiencyFalls(efficiency=efficiency, nodes=k * times.nodes[0])
 
 
-def _notes(study: Study, times: Timings, center: Center) -> list[str]:
+def _notes(study: Study, times: Timings) -> list[str]:
     """What a reader must know before trusting the table; each with its remedy."""
     notes = []
     if times.nodes[0] != 1:
@@ -288,8 +295,10 @@ def _notes(study: Study, times: Timings, center: Center) -> list[str]:
             f"No run at K=1: speedup and efficiency are relative to K={times.nodes[0]}, and what "
             "was lost below it is unknown. Measure K=1 to see it."
         )
-    if study.rounds < 2:
-        notes.append("Single runs: no spread is known. Repeat each scale, best seven times.")
+    singles = [str(nodes) for nodes in times.nodes if len(study.at(nodes)) == 1]
+    if singles:
+        where = "" if len(singles) == len(times.nodes) else f" at K={', '.join(singles)}"
+        notes.append(f"Single runs{where}: no spread is known. Repeat, best seven times.")
     elif study.rounds < ENOUGH_ROUNDS:
         notes.append(
             f"{study.rounds} rounds give a range, not a confidence interval; six or more do."
@@ -301,7 +310,7 @@ def _notes(study: Study, times: Timings, center: Center) -> list[str]:
         )
     for nodes, samples in zip(times.nodes, times.samples, strict=True):
         gap = float(np.mean(samples) / np.median(samples) - 1)
-        if center == "mean" and len(samples) > 2 and abs(gap) > 0.05:
+        if times.center == "mean" and len(samples) > 2 and abs(gap) > 0.05:
             notes.append(
                 f"At K={nodes} the mean lies {format_percent(abs(gap))} "
                 f"{'above' if gap > 0 else 'below'} the median. Try --center median."

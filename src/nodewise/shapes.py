@@ -9,16 +9,14 @@ exponent b is that of the overhead k*T/T0 - 1 ~ (k-1)^b: a serial part has b = 1
 one shard that is too large b near 0, because its share of the compute is the same at every K.
 """
 
-from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from nodewise.causes import CauseName
 from nodewise.scaling import Timings
-from nodewise.stats import DRAWS, SEED, Floats, resample_rounds
+from nodewise.stats import Floats, resample_rounds
 from nodewise.units import format_percent
 
 FAT_BAND = 0.05  # three quarters of published repeats spread by less than 4 %
@@ -65,13 +63,8 @@ def shape_of(times: Timings, paired: bool) -> Shape | None:
         return None
     exponent = float(growth_exponent(times.k, overhead)[0])
     early = float(np.mean(growth_exponent(times.k, _overhead(times, times.draws)) < EARLY_EXPONENT))
-    rounds = [np.arange(len(samples))[None, :] for samples in times.samples[1:]]
-    band, lean = (float(value[0]) for value in _band_and_lean(times, rounds))
-    picks = [
-        resample_rounds(len(samples), DRAWS, SEED if paired else SEED + position)
-        for position, samples in enumerate(times.samples[1:], start=1)
-    ]
-    bands, leans = _band_and_lean(times, picks)
+    band, lean = (float(value[0]) for value in _band_and_lean(times, None, paired))
+    bands, leans = _band_and_lean(times, len(times.draws), paired)
     fat = float(np.mean(bands > FAT_BAND))
     spread = f"repeats spread by {format_percent(band)}"
     growth = f"the overhead grows as (k-1)^{exponent:.2f}"
@@ -101,14 +94,16 @@ def shape_of(times: Timings, paired: bool) -> Shape | None:
             "remove it"
         )
         return shape("early", "load imbalance", early * (1 - fat), present)
-    return shape("smooth", "communication", (1 - early) * (1 - fat), f"{growth}; {spread}")
+    return shape("smooth", None, (1 - early) * (1 - fat), f"{growth}; {spread}")
 
 
-def _band_and_lean(times: Timings, rounds: Sequence[NDArray[np.int64]]) -> tuple[Floats, Floats]:
+def _band_and_lean(times: Timings, draws: int | None, paired: bool) -> tuple[Floats, Floats]:
     """Relative spread, and how far the mean lies above the median in spreads, for each draw."""
     spreads, leans = [], []
-    for samples, picks in zip(times.samples[1:], rounds, strict=True):
-        picked = samples[picks]
+    for at, samples in enumerate(times.samples[1:], start=1):
+        picked = samples[None, :]
+        if draws is not None:
+            picked = samples[resample_rounds(len(samples), draws, paired, at)]
         mean = picked.mean(axis=1)
         # The spread of all rounds, not of the draw: a draw may repeat one round n times over.
         spread = max(float(samples.std(ddof=1)), 1e-12 * float(samples.mean()))

@@ -36,11 +36,6 @@ def std(samples: Floats) -> float | None:
     return float(np.std(samples, ddof=1)) if len(samples) > 1 else None
 
 
-def relative_spread(samples: Floats) -> float:
-    """Standard deviation over mean; zero for a single value."""
-    return (std(samples) or 0.0) / float(np.mean(samples))
-
-
 def median_interval(samples: Floats, level: float = LEVEL) -> Interval:
     """Order statistics that hold the median with at least `level`; below six values, the range.
 
@@ -56,8 +51,8 @@ def median_interval(samples: Floats, level: float = LEVEL) -> Interval:
 
 def _order_cut(n: int, level: float) -> int:
     """How many extremes can be cut at each end while the rest still holds the median."""
-    if n > 100:  # the normal approximation is right to one order statistic here
-        return int(n / 2 - 0.98 * math.sqrt(n))
+    if n > 1000:  # the normal approximation, one order statistic on the safe side
+        return int(n / 2 - 0.98 * math.sqrt(n)) - 1
     tail = 0
     for cut in range(n // 2):
         tail += math.comb(n, cut)
@@ -67,7 +62,7 @@ def _order_cut(n: int, level: float) -> int:
 
 
 def resample(
-    samples: Sequence[Floats], paired: bool, center: Center, draws: int = DRAWS, seed: int = SEED
+    samples: Sequence[Floats], paired: bool, center: Center, seed: int = SEED
 ) -> Floats | None:
     """Centres of bootstrap samples, a row a draw and a column a scale; nothing for single runs.
 
@@ -76,18 +71,25 @@ def resample(
     """
     if min(len(values) for values in samples) < 2:
         return None
-    columns = []
-    rounds = resample_rounds(len(samples[0]), draws, seed)
-    for position, values in enumerate(samples):
-        if not paired:
-            rounds = resample_rounds(len(values), draws, seed + position)
-        columns.append(center_of(values[rounds], center))
+    draws = draws_for(max(len(values) for values in samples))
+    columns = [
+        center_of(values[resample_rounds(len(values), draws, paired, at, seed)], center)
+        for at, values in enumerate(samples)
+    ]
     return np.stack(columns, axis=1)
 
 
-def resample_rounds(rounds: int, draws: int = DRAWS, seed: int = SEED) -> NDArray[np.int64]:
-    """Which rounds each draw is made of."""
-    return np.random.default_rng(seed).integers(0, rounds, size=(draws, rounds))
+def draws_for(rounds: int) -> int:
+    """As many draws as are useful, fewer where so many rounds would fill the memory."""
+    return max(200, min(DRAWS, 4_000_000 // rounds))
+
+
+def resample_rounds(
+    rounds: int, draws: int, paired: bool = True, position: int = 0, seed: int = SEED
+) -> NDArray[np.int64]:
+    """Which rounds each draw is made of; the same for every position when scales are paired."""
+    generator = np.random.default_rng([seed, 0 if paired else position])
+    return generator.integers(0, rounds, size=(draws, rounds))
 
 
 def percentile_interval(draws: Floats, level: float = LEVEL) -> Interval:

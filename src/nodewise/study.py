@@ -1,5 +1,6 @@
 """Measured facts: a `Study` and its `Run`s. Only these are stored; all else is recomputed."""
 
+from functools import cached_property
 from typing import Literal, get_args
 
 import msgspec
@@ -34,7 +35,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     energy_joules: float | None = None
 
 
-class Study(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Study(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     """Runs of one job at several scales; the job (strong) or a node's share (weak) is fixed."""
 
     name: str
@@ -42,22 +43,28 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     runs: tuple[Run, ...]
     notes: tuple[str, ...] = ()
 
+    @cached_property
+    def _by_scale(self) -> dict[int, tuple[Run, ...]]:
+        grouped: dict[int, list[Run]] = {}
+        for run in sorted(self.runs, key=lambda run: (run.nodes, run.round)):
+            grouped.setdefault(run.nodes, []).append(run)
+        return {nodes: tuple(runs) for nodes, runs in grouped.items()}
+
     @property
     def scales(self) -> tuple[int, ...]:
         """The measured node counts, ascending."""
-        return tuple(sorted({run.nodes for run in self.runs}))
+        return tuple(self._by_scale)
 
     def at(self, nodes: int) -> tuple[Run, ...]:
         """The runs at one scale, by round."""
-        return tuple(sorted((r for r in self.runs if r.nodes == nodes), key=lambda r: r.round))
+        return self._by_scale[nodes]
 
-    @property
+    @cached_property
     def paired(self) -> bool:
         """Whether every scale was run in the same rounds, so that rounds can be compared whole."""
-        rounds = {tuple(run.round for run in self.at(nodes)) for nodes in self.scales}
-        return len(rounds) == 1
+        return len({tuple(run.round for run in runs) for runs in self._by_scale.values()}) == 1
 
     @property
     def rounds(self) -> int:
         """The number of rounds that every scale has."""
-        return min(len(self.at(nodes)) for nodes in self.scales)
+        return min(len(runs) for runs in self._by_scale.values())

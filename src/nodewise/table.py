@@ -40,7 +40,8 @@ _NAMES: dict[Column, tuple[str, ...]] = {
 _COLUMN_OF: dict[str, Column] = {
     name.lower(): column for column, names in _NAMES.items() for name in names
 }
-_POSITIVE: frozenset[Column] = frozenset({"seconds", "throughput", "work"})
+_POSITIVE: frozenset[Column] = frozenset({"seconds", "throughput"})
+_PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf)", re.ASCII)
 _LARGEST = 1e15  # beyond this a figure is a typing error, and products of such figures overflow
 _SMALLEST = 1e-12
 _MOST_NODES = 10_000_000
@@ -60,7 +61,7 @@ def parse_table(
     lines = _lines(text)
     _, header = next(lines, (1, []))
     columns, ignored = _columns(header)
-    rows = list(_rows(lines, columns))
+    rows = list(_rows(lines, columns, len(header)))
     if not rows:
         raise DataError(
             "The table has no rows of data.", "Write a row for each run below the header."
@@ -91,7 +92,8 @@ def parse_table(
     for (nodes, _), rows_of_run in grouped.items():
         grown = nodes / least if study_regime == "weak" else 1.0
         runs.append(_run(rows_of_run, None if work is None else work * grown))
-    _check_ranks(runs)
+    if "rank" in columns:
+        _check_ranks(grouped)
     return Study(name=name, regime=study_regime, runs=tuple(runs), notes=tuple(notes))
 
 
@@ -168,12 +170,19 @@ def _columns(header: list[str]) -> tuple[dict[Column, int], list[str]]:
     return columns, ignored
 
 
-def _rows(lines: Iterator[tuple[int, list[str]]], columns: dict[Column, int]) -> Iterator[Row]:
+def _rows(
+    lines: Iterator[tuple[int, list[str]]], columns: dict[Column, int], titles: int
+) -> Iterator[Row]:
     seen: dict[tuple[float, ...], int] = {}
     keys: tuple[Column, ...] = tuple(
         column for column in ("nodes", "round", "rank") if column in columns
     )
     for line, cells in lines:
+        if len(cells) > titles and any(cells[titles:]):
+            raise DataError(
+                f"Line {line} has {len(cells)} cells, the header has {titles}.",
+                "Write numbers with a point as decimal mark, and a title for each column.",
+            )
         row = {
             column: _number(line, column, cells[position] if position < len(cells) else "")
             for column, position in columns.items()
@@ -194,28 +203,33 @@ def _number(line: int, column: Column, cell: str) -> float:
     title = _NAMES[column][0]
     if not cell:
         _bad(line, title, "the value is missing", "Fill the cell, or leave the whole column out.")
-    if column == "regime":
-        if cell.lower() not in get_args(Regime):
-            _bad(line, title, f"'{_shorten(cell)}' is no regime", "Write strong or weak.")
+    if column == "regime" and cell.lower() in get_args(Regime):
         return float(get_args(Regime).index(cell.lower()))
-    try:
-        value = float(cell)
-    except ValueError:
+    if column == "regime":
+        _bad(line, title, f"'{_shorten(cell)}' is no regime", "Write strong or weak.")
+    if not _PLAIN_NUMBER.fullmatch(cell.lower()):
         hint = " with a point as decimal mark" if "," in cell else ", for example 12.5"
         _bad(line, title, f"'{_shorten(cell)}' is not a number", f"Write a plain number{hint}.")
-    if not math.isfinite(value) or abs(value) > _LARGEST:
-        _bad(line, title, f"{_shorten(cell)} is not a finite number", "Write what was measured.")
+    value = float(cell)
+    problem = _problem(column, value)
+    if problem is not None:
+        _bad(line, title, f"{_shorten(cell)} {problem[0]}", problem[1])
+    return value
+
+
+def _problem(column: Column, value: float) -> tuple[str, str] | None:
+    """What is wrong with a number in its column, and the fix."""
     if column in ("nodes", "round", "rank"):
         least = 1 if column == "nodes" else 0
-        if value != int(value) or value < least or value > _MOST_NODES:
-            _bad(
-                line, title, f"{_shorten(cell)} is not a count", f"Write a whole number >= {least}."
-            )
-    elif column in _POSITIVE and value < _SMALLEST:
-        _bad(line, title, f"{_shorten(cell)} is not above zero", "Write what was measured.")
-    elif column != "quality" and value < 0:
-        _bad(line, title, f"{_shorten(cell)} is negative", "Write what was measured, 0 or more.")
-    return value
+        if least <= value <= _MOST_NODES and value == int(value):
+            return None
+        return "is not a count", f"Write a whole number >= {least}."
+    fix = "Write what was measured."
+    if not math.isfinite(value) or abs(value) > _LARGEST:
+        return "is not a finite number", fix
+    if column in _POSITIVE and value < _SMALLEST:
+        return ("is not above zero" if value <= 0 else "is too small to be real"), fix
+    return ("is negative", fix) if column != "quality" and value < 0 else None
 
 
 def _bad(line: int, title: str, problem: str, fix: str) -> NoReturn:
@@ -269,6 +283,11 @@ def _regime_of_work(
 ) -> Regime | None:
     """What the work column says was held fixed: the job, each node's share, or neither."""
     work = {key: sum(row["work"] for row in rows) for key, rows in grouped.items()}
+    for (nodes, number), done in work.items():
+        if done < _SMALLEST:
+            raise DataError(
+                f"K={nodes:g}, round {number:g} did no work.", "Write what was measured."
+            )
     (first_nodes, _), first = next(iter(work.items()))
     if all(nodes == first_nodes for nodes, _ in work):
         return None
@@ -315,7 +334,7 @@ def _run(rows: list[Row], work: float | None) -> Run:
         seconds = max(row["seconds"] for row in rows)
     elif "throughput" in first:
         assert work is not None
-        seconds = work / first["throughput"]
+        seconds = work / sum(row["throughput"] for row in rows)
     else:
         seconds = max(sum(_stages(row).values()) for row in rows)
         if seconds < _SMALLEST:
@@ -344,20 +363,16 @@ def _stages(row: Row) -> dict[Stage, float]:
     return {stage: row[stage] for stage in STAGES if stage in row}
 
 
-def _check_ranks(runs: Sequence[Run]) -> None:
+def _check_ranks(grouped: dict[tuple[float, float], list[Row]]) -> None:
     """All ranks must be there: a missing one may be the slow one."""
-    if not any(run.ranks for run in runs):
-        return
-    per_node = {len(run.ranks) / run.nodes for run in runs}
-    if len(per_node) == 1:
-        return
-    usual = max(per_node)
-    short = next(run for run in runs if len(run.ranks) / run.nodes != usual)
-    raise DataError(
-        f"K={short.nodes}, round {short.round} has {len(short.ranks)} ranks, "
-        f"where {usual * short.nodes:g} are expected.",
-        "Add the rows of the missing ranks, or leave that run out.",
-    )
+    usual = max(len(rows) / nodes for (nodes, _), rows in grouped.items())
+    for (nodes, number), rows in grouped.items():
+        if len(rows) != usual * nodes:
+            raise DataError(
+                f"K={nodes:g}, round {number:g} has {len(rows)} ranks, where {usual * nodes:g} are "
+                "expected.",
+                "Add the rows of the missing ranks, or leave that run out.",
+            )
 
 
 def _stages_of(run: Run) -> dict[Stage, float]:

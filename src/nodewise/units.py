@@ -29,6 +29,18 @@ def parse_seconds(text: str) -> float:
     return _finite(sum(float(part.group(1)) * _SECONDS[part.group(2)] for part in parts))
 
 
+def parse_amount(text: str) -> float:
+    """An amount of money or a number, with or without a dollar sign.
+
+    >>> parse_amount("$3.20")
+    3.2
+    """
+    try:
+        return _finite(float(text.strip().removeprefix("$")))
+    except ValueError:
+        raise ValueError(f"'{text}' is not an amount; write for example 3.20") from None
+
+
 def parse_fraction(text: str) -> float:
     """A share written as `0.05` or `5%`.
 
@@ -51,25 +63,27 @@ def _finite(value: float) -> float:
 
 
 def format_seconds(seconds: float) -> str:
-    """Seconds with four decimals below ten, one below a thousand, none above.
+    """Seconds with four decimals below ten, one below a thousand, none above; tiny, three digits.
 
-    >>> [format_seconds(value) for value in (0.18840410, 206.0, 3600.0)]
-    ['0.1884', '206.0', '3600']
+    >>> [format_seconds(value) for value in (0.18840410, 206.0, 3600.0, 0.0000316)]
+    ['0.1884', '206.0', '3600', '3.16e-05']
     """
     size = abs(seconds)
+    if 0 < size < 0.001:
+        return f"{seconds:.3g}"
     return f"{seconds:.{4 if size < 10 else 1 if size < 1000 else 0}f}"
 
 
 def format_duration(seconds: float) -> str:
-    """A time in words, for sentences.
+    """A time in words, for sentences: three digits, or four below a hundred seconds.
 
     >>> [format_duration(value) for value in (0.0031, 42.0, 582.3, 5400.0)]
-    ['0.0031 s', '42.0 s', '9.7 min', '1.50 h']
+    ['0.0031 s', '42 s', '9.71 min', '1.5 h']
     """
     size = abs(seconds)
     if size < 100:
-        return f"{format_seconds(seconds)} s"
-    return f"{seconds / 60:.1f} min" if size < 3600 else f"{seconds / 3600:.2f} h"
+        return f"{seconds:.4g} s"
+    return f"{seconds / 60:.3g} min" if size < 3600 else f"{seconds / 3600:.3g} h"
 
 
 def format_speedup(folds: float) -> str:

@@ -41,7 +41,10 @@ def test_help_lists_commands_with_examples():
         (["decide", "--law", "s=oops"], 2, "s=oops is not a number"),
         (["decide", "--law", "s=0.1", "--t1", "soon"], 2, "'soon' is not a time"),
         (["decide", "--law", "s=0.1", "--price", "-3"], 2, "-3 is below 0"),
+        (["decide", "--law", "s=0.1", "--price", "cheap"], 2, "'cheap' is not an amount"),
         (["decide", "--law", "s=0.1", "--fixed", "3"], 2, "needs the price of a node"),
+        (["decide", "--law", "s=0.1", "--work", "3"], 2, "--work goes with a table"),
+        (["decide", GOLDEN / "rubric.csv", "--noise", "5%"], 2, "--noise goes with --law"),
         (["simulate", "--scales", "1,x"], 2, "no list of scales"),
         (["simulate", "-o", "/nowhere/x.csv"], 2, "Cannot write"),
         (["simulate", "--imbalance", "0.5"], 2, "below 1"),
@@ -73,11 +76,22 @@ def test_commands_can_be_piped_into_each_other():
     assert named["dominant_cause"] == "load imbalance"
 
 
-def test_a_reader_that_leaves_early_sees_no_traceback():
-    shell = f"{sys.executable} -m nodewise simulate --rounds 2000 | head -1"
+@pytest.mark.parametrize(
+    "command",
+    ["simulate --rounds 2000", f"decide {GOLDEN / 'rubric.csv'}", "decide --law s=0.1 --json"],
+)
+def test_a_reader_that_leaves_early_sees_no_traceback_and_no_failure(command):
+    shell = f"set -o pipefail; {sys.executable} -m nodewise {command} | head -1"
     outcome = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, timeout=60)
     assert outcome.stderr == ""
-    assert outcome.stdout.startswith("# planted by")
+    assert len(outcome.stdout.splitlines()) == 1
+    assert outcome.returncode == 0
+
+
+def test_without_a_command_it_shows_its_help():
+    outcome = run()
+    assert outcome.returncode == 0
+    assert "Commands:" in outcome.stdout
 
 
 def test_a_file_that_is_not_text(tmp_path: Path):
@@ -90,7 +104,8 @@ def test_a_file_that_is_not_text(tmp_path: Path):
 
 def test_piped_tables_are_not_cut_at_eighty_columns():
     out = run("scale", GOLDEN / "step-times.csv").stdout
-    assert "T0*(s + (1-s)/k + c*log2(k))" in out
+    assert max(len(line) for line in out.splitlines()) > 90
+    assert all(line == line.rstrip() for line in out.splitlines())
     assert "…" not in out
 
 

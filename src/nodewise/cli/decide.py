@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from nodewise.cli.options import (
     DURATION,
@@ -12,6 +13,7 @@ from nodewise.cli.options import (
     MONEY,
     POSITIVE_DURATION,
     QUANTITY,
+    TOLERANCE,
     analysis_options,
     emit,
     json_option,
@@ -74,10 +76,17 @@ _needs_options = shared(
     ),
     click.option(
         "--quality-tolerance",
-        type=MONEY,
+        type=TOLERANCE,
         default="0.005",
         show_default=True,
         help="Quality may drift by at most this from the smallest K.",
+    ),
+    click.option(
+        "--quality-better",
+        type=click.Choice(["same", "higher", "lower"]),
+        default="same",
+        show_default=True,
+        help="A drift this way is no harm; same: any drift is.",
     ),
     click.option(
         "--work", type=QUANTITY, help="Units of work in a run, when the table has no such column."
@@ -98,7 +107,7 @@ _law_options = shared(
     ),
     click.option(
         "--max-nodes",
-        type=click.IntRange(2, 100_000),
+        type=click.IntRange(2, 10_000),
         default=64,
         show_default=True,
         help="With --law: the largest K.",
@@ -159,6 +168,7 @@ def _decide(table: Path | None, options: dict[str, Any]) -> "Decision":
         budget=options["budget"],
         value_per_hour=options["value_per_hour"],
         quality_tolerance=options["quality_tolerance"],
+        quality_better=options["quality_better"],
         threshold=options["threshold"],
     )
     alternatives = Alternatives(
@@ -173,7 +183,18 @@ def _decide(table: Path | None, options: dict[str, Any]) -> "Decision":
             "For example: nodewise decide timings.csv --price 3.20",
         )
     if table is not None:
+        _refuse("t1", "max_nodes", "noise", because="goes with --law; a table has its own")
         study = read_study(table, options["regime"], options["work"])
         return decide(study, price, needs, alternatives, options["center"])
+    _refuse("work", "center", because="goes with a table")
     law = parse_law(options["law"], options["t1"], options["regime"] or "strong")
     return decide_law(law, options["max_nodes"], price, needs, alternatives, options["noise"])
+
+
+def _refuse(*names: str, because: str) -> None:
+    """An option that would be ignored is an error, not a silence."""
+    context = click.get_current_context()
+    for name in names:
+        if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
+            option = f"--{name.replace('_', '-')}"
+            raise SpecError(f"{option} {because}.", f"Drop {option}.")

@@ -59,6 +59,9 @@ def main() -> None:
     except NodewiseError as error:
         click.echo(str(error), err=True)
         sys.exit(error.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        sys.exit(0)
     except click.ClickException as error:
         command = (
             error.ctx.command_path

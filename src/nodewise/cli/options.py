@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nodewise.errors import DataError, NodewiseError
-from nodewise.units import parse_fraction, parse_seconds
+from nodewise.units import parse_amount, parse_fraction, parse_seconds
 
 if TYPE_CHECKING:
     from nodewise.report.text import Report
@@ -58,8 +58,9 @@ class _Parsed(click.ParamType[Any]):
 DURATION = _Parsed("time", parse_seconds, least=0)
 POSITIVE_DURATION = _Parsed("time", parse_seconds, above=0)
 FRACTION = _Parsed("share", parse_fraction, least=0, most=1)
-MONEY = _Parsed("money", parse_fraction, least=0)
-QUANTITY = _Parsed("number", parse_fraction, above=0)
+MONEY = _Parsed("money", parse_amount, least=0)
+TOLERANCE = _Parsed("number", parse_amount, least=0)
+QUANTITY = _Parsed("number", parse_amount, above=0)
 
 
 def shared(*options: Decorator) -> Decorator:
@@ -148,12 +149,13 @@ def emit(result: Any, as_json: bool, report: "Callable[[Any], Report]") -> None:
     width = terminal.width if terminal.is_terminal else _PIPED_WIDTH
     # A table is never cut: where the terminal is too narrow its lines run over.
     console = Console(width=_ANY_WIDTH, highlight=False)
-    for part in report(result):
-        if isinstance(part, Table):
-            console.print(part)
-            continue
-        indent = " " * (len(part) - len(part.lstrip()))
-        wrapped = Text.from_markup(part.lstrip()).wrap(console, width - len(indent))
-        for line in wrapped or [Text()]:
-            line.rstrip()
-            console.print(indent, line, sep="")
+    with console.capture() as captured:
+        for part in report(result):
+            if isinstance(part, Table):
+                console.print(part)
+                continue
+            indent = " " * (len(part) - len(part.lstrip()))
+            wrapped = Text.from_markup(part.lstrip()).wrap(console, width - len(indent))
+            for line in wrapped or [Text()]:
+                console.print(indent, line, sep="")
+    click.echo("\n".join(row.rstrip() for row in captured.get().splitlines()))

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from nodewise.attribute import Attribution, LedgerRow
+from nodewise.causes import CAUSES
 from nodewise.decide import Decision, DecisionRow, Marginal
 from nodewise.laws import LawFit
 from nodewise.scaling import Scaling, ScalingRow
@@ -28,6 +29,11 @@ Formatter = Callable[[float], str]
 RowFormatter = Callable[[DecisionRow], str]
 
 _MOST_ROWS = 12
+# Verdicts that several causes share, as one sentence for all of them.
+_GROUPED = {
+    "would do nothing": "would do nothing; hardly any of the lost folds are there",
+    "unknown": "unknown; these records cannot show it, the stages of each rank could",
+}
 _TRIFLE = 0.05  # of the lost folds: in the table, not in a sentence
 
 
@@ -69,22 +75,27 @@ def decision_report(result: Decision) -> Report:
         "",
         _rubric_table(result),
         _rubric_caption(result),
+        *_excluded(result),
         "",
     ]
     if result.attribution is not None:
-        lines += ["[bold]Why not more[/bold]", *_causes_at(_ledger_row(result, result.attribution))]
-        if result.attribution.change:
-            lines.append(f"  To move the bend: {result.attribution.change}.")
-        lines.append("")
+        lines += ["[bold]Why not more[/bold]", *_why_not_more(result, result.attribution), ""]
     if result.cheapest and result.fastest and result.price_of_speed:
         lines += ["[bold]What speed costs[/bold]", *_exchange(result), ""]
-    lines += ["[bold]Ways to pay[/bold]", _regime_table(result), f"  {result.cheaper_nodes}", ""]
+    if len(result.regimes) > 1:
+        lines += [
+            "[bold]Ways to pay[/bold]",
+            _regime_table(result),
+            f"  {result.cheaper_nodes}",
+            "",
+        ]
     if result.would_change:
         lines.append("[bold]What would change it[/bold]")
         lines += [f"  - {change}." for change in result.would_change]
+        lines.append("")
     if result.claim:
-        lines += ["", f"[bold]Claim[/bold]: {escape(result.claim)}"]
-    return [*lines, *_notes(result.notes)]
+        lines += [f"[bold]Claim[/bold]: {escape(result.claim)}", ""]
+    return [*lines[:-1], *_notes(result.notes)]
 
 
 def _table(*titles: str) -> Table:
@@ -96,12 +107,19 @@ def _table(*titles: str) -> Table:
 
 def _scaling_headline(result: Scaling) -> str:
     fastest = result.row(result.fastest)
-    reach = f"{format_speedup(fastest.speedup)}x at K={result.fastest}"
+    if result.fastest == result.base_nodes:
+        return f"no scale is faster than K={result.base_nodes}."
+    reach = f"fastest {format_speedup(fastest.speedup)}x at K={result.fastest}"
+    if result.regime == "weak":
+        reach = f"most work per second {format_speedup(fastest.speedup)}x at K={result.fastest}"
     if result.bend.first_below is None:
         end = f"efficiency stays at or above {result.bend.threshold:.2f}"
     else:
+        share = result.bend.shares.get(str(result.bend.first_below), 1.0)
+        sure = "" if share >= 0.95 else f" (in {format_percent(share)} of resamples)"
         end = f"efficiency falls below {result.bend.threshold:.2f} at K={result.bend.first_below}"
-    return f"fastest {reach} ({format_duration(fastest.seconds)}); {end}."
+        end += sure
+    return f"{reach} ({format_duration(fastest.seconds)}); {end}."
 
 
 def _regime_line(result: Scaling) -> str:
@@ -111,9 +129,9 @@ def _regime_line(result: Scaling) -> str:
 
 
 def _scaling_table(result: Scaling) -> Table:
-    spread = result.rows[0].std is not None
+    spread = any(row.std is not None for row in result.rows)
     table = _table(
-        "K", "rounds", "seconds", *(["std", "between"] if spread else []),
+        "K", "rounds", "seconds", *(["std", "median between"] if spread else []),
         "speedup", *(["between"] if spread else []), "efficiency",
         *(["Karp-Flatt"] if result.regime == "strong" else []), "",
     )  # fmt: skip
@@ -125,7 +143,7 @@ def _scaling_table(result: Scaling) -> Table:
 def _scaling_cells(row: ScalingRow, result: Scaling, spread: bool) -> list[str]:
     cells = [str(row.nodes), str(row.rounds), format_seconds(row.seconds)]
     if spread:
-        cells.append(format_seconds(row.std or 0.0))
+        cells.append("" if row.std is None else format_seconds(row.std))
         cells.append(_between(row.seconds_low, row.seconds_high, format_seconds))
     cells.append(format_speedup(row.speedup))
     if spread:
@@ -172,8 +190,8 @@ def _laws(result: Scaling) -> Report:
         ("universal", result.laws.universal),
         ("log2", result.laws.log2),
     ]
-    table = _table("law", "s", "between", "c", "between", "ceiling", "off by", "T(k)")
-    table.columns[0].justify = table.columns[-1].justify = "left"
+    table = _table("law", "s", "between", "c", "between", "ceiling", "off by")
+    table.columns[0].justify = "left"
     for name, fit in laws:
         if fit is not None:
             table.add_row(name, *_law_cells(fit, result.base_nodes))
@@ -188,30 +206,34 @@ def _law_cells(fit: LawFit, base_nodes: int) -> list[str]:
     ceiling = "none" if fit.ceiling is None else f"{fit.ceiling:.1f}x"
     if fit.ceiling_at is not None:
         ceiling += f" at K={fit.ceiling_at * base_nodes:.0f}"
+    off = format_percent(fit.rms) if fit.holds else "does not hold"
     return [
         "" if fit.s is None else f"{fit.s:.4f}",
         _between(fit.s_low, fit.s_high, "{:.4f}".format),
-        "" if fit.c is None else f"{fit.c:.5f}",
-        _between(fit.c_low, fit.c_high, "{:.5f}".format),
+        "" if fit.c is None else f"{fit.c:.3g}",
+        _between(fit.c_low, fit.c_high, "{:.3g}".format),
         ceiling,
-        format_percent(fit.rms),
-        fit.formula,
+        off,
     ]
 
 
 def _attribution_headline(result: Attribution, row: LedgerRow) -> str:
     if result.dominant_cause is None:
         return f"nothing to speak of is lost up to K={result.nodes}."
-    sure = (
-        ""
-        if result.confidence is None
-        else f" ({format_percent(result.confidence)} of resamples agree)"
-    )
+    sure = ""
+    if result.confidence is not None:
+        sure = f", {format_percent(result.confidence)} of resamples agree"
     top = row.causes[0]
     return (
-        f"at K={row.nodes} {format_speedup(row.lost_folds)} of {row.ideal:g} folds are lost, "
-        f"{format_speedup(top.folds)} of them to [bold]{result.dominant_cause}[/bold]{sure}."
+        f"at K={row.nodes} {format_speedup(row.lost_folds)} of {row.ideal:g} folds are lost, most "
+        f"to [bold]{_named(top.cause, row)}[/bold] ({format_speedup(top.folds)}{sure})."
     )
+
+
+def _named(cause: str, row: LedgerRow) -> str:
+    """A cause, with the rank it lies with."""
+    late = row.late_rank is not None and cause in ("slow node", "load imbalance")
+    return f"{cause}, rank {row.late_rank}" if late else cause
 
 
 def _ledger_table(result: Attribution) -> Table:
@@ -239,11 +261,11 @@ def _causes_at(row: LedgerRow) -> Report:
     """A line for each cause at one scale: folds, seconds and what removing it would give."""
     lines: Report = []
     for loss in row.causes:
-        if abs(loss.folds) < _TRIFLE * row.lost_folds:
+        if loss.folds < _TRIFLE * row.lost_folds or loss.folds <= 0:
             continue
         between = _between(loss.folds_low, loss.folds_high, format_speedup)
         line = (
-            f"  K={row.nodes}: {format_speedup(loss.folds)} folds to {loss.cause}"
+            f"  K={row.nodes}: {format_speedup(loss.folds)} folds to {_named(loss.cause, row)}"
             f"{f' ({between})' if between else ''}: {format_duration(loss.seconds)}, "
             f"{format_percent(loss.share)} of the time"
         )
@@ -259,9 +281,15 @@ def _causes_at(row: LedgerRow) -> Report:
 def _changes(result: Attribution) -> Report:
     if result.change is None:
         return []
-    lines: Report = ["", f"To move the bend: [bold]{result.change}[/bold]."]
+    aim = "To move the bend" if result.bends else "To lose less"
+    lines: Report = ["", f"{aim}: [bold]{result.change}[/bold]."]
+    grouped: dict[str, list[str]] = {}
     for other in result.other_changes:
-        lines.append(f"  - against {other.cause}: {other.verdict}.")
+        short = other.verdict.split(":")[0]
+        verdict = short if short in _GROUPED else other.verdict
+        grouped.setdefault(verdict, []).append(other.cause)
+    for verdict, causes in grouped.items():
+        lines.append(f"  - against {', '.join(causes)}: {_GROUPED.get(verdict, verdict)}.")
     return lines
 
 
@@ -281,7 +309,8 @@ def _verdict(result: Decision) -> str:
     row = result.row(chosen)
     cost = format_money(row.cost, result.price.currency)
     nodes = f"{chosen} node{'s' if chosen > 1 else ''}"
-    return f"run on {nodes}, {format_duration(row.seconds)} and {cost} a run"
+    wall = format_duration(row.seconds + result.price.startup_seconds)
+    return f"run on {nodes}, {wall} and {cost} a run"
 
 
 def _rubric_table(result: Decision) -> Table:
@@ -293,6 +322,9 @@ def _rubric_table(result: Decision) -> Table:
         ("speedup", lambda row: format_speedup(row.speedup)),
         ("efficiency", lambda row: format_efficiency(row.efficiency)),
     ]
+    startup = result.price.startup_seconds
+    if startup:
+        columns.insert(2, ("from launch", lambda row: format_seconds(row.seconds + startup)))
     if rows[0].quality is not None:
         columns.append(("quality", lambda row: format_efficiency(row.quality or 0.0)))
     columns.append(("cost", lambda row: format_money(row.cost, currency)))
@@ -328,7 +360,7 @@ def _cost_between(row: DecisionRow, currency: str) -> str:
 
 def _rows_to_show(result: Decision) -> Sequence[DecisionRow]:
     """All rows of a short ladder; of a long one doublings, their middles and the chosen scales."""
-    if len(result.rows) <= _MOST_ROWS:
+    if result.measured or len(result.rows) <= _MOST_ROWS:
         return result.rows
     wanted = {1, result.rows[-1].nodes, result.recommended.nodes}
     wanted |= {choice.nodes for choice in (result.cheapest, result.fastest) if choice}
@@ -347,13 +379,18 @@ def _remark(row: DecisionRow, result: Decision) -> str:
         marks.append("cheapest")
     if result.fastest and row.nodes == result.fastest.nodes:
         marks.append("fastest")
-    if row.excluded_because:
-        marks.append(f"excluded: {row.excluded_because}")
+    if row.excluded:
+        marks.append("excluded")
     return ", ".join(marks)
 
 
 def _rubric_caption(result: Decision) -> str:
     parts = [f"{result.regime} scaling", "measured" if result.measured else "from a model"]
+    if result.rows[0].nodes != 1:
+        parts.append(f"relative to K={result.rows[0].nodes}")
+    if len(_rows_to_show(result)) < len(result.rows):
+        parts.append(f"{len(result.rows)} scales, --json has all")
+    parts += _line_items(result)
     if result.price.source:
         parts.append(f"price: {escape(result.price.source)}")
     if result.quality is not None:
@@ -363,6 +400,37 @@ def _rubric_caption(result: Decision) -> str:
             f"{result.quality.tolerance:g})"
         )
     return "; ".join(parts) + "."
+
+
+def _line_items(result: Decision) -> list[str]:
+    """What the cost of the recommended scale is made of, where it is more than node time."""
+    if result.recommended.nodes is None:
+        return []
+    bill = result.row(result.recommended.nodes).bill
+    items = {"start-up": bill.startup, "rounding": bill.rounding, "overhead": bill.fixed}
+    items |= {"waiting": bill.waiting}
+    named = [f"{name} {format_money(v, result.price.currency)}" for name, v in items.items() if v]
+    if not named:
+        return []
+    nodes = f"node time {format_money(bill.compute, result.price.currency)}"
+    return [f"cost at K={result.recommended.nodes}: {' + '.join([nodes, *named])}"]
+
+
+def _excluded(result: Decision) -> Report:
+    """Why scales were excluded: those with the same reason on one line."""
+    grouped: dict[str, list[int]] = {}
+    for row in result.rows:
+        if row.excluded_because:
+            grouped.setdefault(row.excluded_because, []).append(row.nodes)
+    return [f"  excluded: K={_list(nodes)}: {reason}." for reason, nodes in grouped.items()]
+
+
+def _why_not_more(result: Decision, attribution: Attribution) -> Report:
+    row = _ledger_row(result, attribution)
+    lines = _causes_at(row)
+    if row.dominant_cause is not None:
+        lines.append(f"  To lose less: {CAUSES[row.dominant_cause].change}.")
+    return lines
 
 
 def _ledger_row(result: Decision, attribution: Attribution) -> LedgerRow:
@@ -382,10 +450,11 @@ def _exchange(result: Decision) -> Report:
         )
     speed = result.price_of_speed
     if result.cheapest.nodes != result.fastest.nodes:
+        times = "" if speed.cost_ratio is None else f"{speed.cost_ratio:.2f}x the cost to go "
         lines.append(
             f"  Price of pure speed: {format_money(speed.extra_cost, currency)} from "
-            f"K={result.cheapest.nodes} to K={result.fastest.nodes}: {speed.cost_ratio:.2f}x the "
-            f"cost to go {speed.speed_ratio:.2f}x faster."
+            f"K={result.cheapest.nodes} to K={result.fastest.nodes}: {times}"
+            f"{speed.speed_ratio:.2f}x faster."
         )
     if result.cheapest_low is not None and result.cheapest_low != result.cheapest_high:
         lines.append(
@@ -395,10 +464,11 @@ def _exchange(result: Decision) -> Report:
     lines.append(f"  Within 1 % of the least cost: K={_list(result.within_1_percent)}.")
     lines.append(f"  Not beaten in both speed and cost: K={_list(result.frontier)}.")
     steps = result.marginal if len(result.marginal) < _MOST_ROWS else result.doublings
-    lines += [_marginal_table(steps, currency)]
+    if steps:
+        lines.append(_marginal_table(steps, currency))
     if result.first_unfavourable_doubling:
         low, high = result.first_unfavourable_doubling
-        lines.append(f"  First doubling that costs more than it saves: {low} -> {high}.")
+        lines.append(f"  First doubling that raises the cost: {low} -> {high}.")
     return lines
 
 
@@ -419,9 +489,9 @@ def _marginal_table(steps: Sequence[Marginal], currency: str) -> Table:
             f"  {step.from_nodes} -> {step.to_nodes}",
             f"{step.speedup:+.2f}",
             format_money(step.cost, currency),
-            "saves" if rate is None else f"{rate:.2f}",
+            "saves" if step.cost < 0 else "free" if rate is None else f"{rate:.2f}",
             format_seconds(step.seconds_saved),
-            "slower" if hourly is None else format_money(hourly, currency),
+            "none" if hourly is None else format_money(hourly, currency),
         )
     return table
 
