@@ -284,3 +284,10 @@ def test_the_share_of_runs_in_time_does_not_depend_on_the_centre():
 def test_every_pair_of_a_scale_and_its_double_is_a_doubling():
     decision = decide(parse_table("K,time_s\n1,12\n3,5\n6,3\n12,2\n"), DOLLARS)
     assert [(step.from_nodes, step.to_nodes) for step in decision.doublings] == [(3, 6), (6, 12)]
+
+
+def test_a_job_that_only_gets_slower_is_said_not_to_scale():
+    decision = decide(parse_table("K,time_s\n1,100\n2,110\n4,130\n8,180\n", "job"), DOLLARS)
+    assert decision.recommended.nodes == 1
+    assert decision.recommended.because.startswith("no larger scale is faster than K=1")
+    assert decision.claim == "job does not scale: no measured scale is faster than 1.67 min at K=1."

@@ -27,6 +27,8 @@ def why_this_scale(
     scales: Candidates, needs: Needs, reasons: Reasons, chosen: int, rule: str
 ) -> str:
     """The rule that chose a scale, its efficiency there, and what the next scale loses to."""
+    if scales.speedup.max() <= 1:
+        rule = f"no larger scale is faster than K={scales.nodes[chosen]}"
     efficiency = float(scales.efficiency[chosen])
     why = f"{rule}, at an efficiency of {format_efficiency(efficiency)}"
     if efficiency < needs.threshold:
@@ -50,6 +52,8 @@ def claim(scales: Candidates, price: Price, costs: Floats, reasons: Reasons, cho
     """One sentence that stands on measured numbers only."""
     base = f"{format_duration(float(scales.seconds[0]))} at K={scales.nodes[0]}"
     nodes = scales.nodes[chosen]
+    if scales.speedup.max() <= 1:
+        return f"{scales.name} does not scale: no measured scale is faster than {base}."
     parts = [
         f"{scales.name} ({scales.regime} scaling) scales to {nodes} node{'s' if nodes > 1 else ''} "
         f"at efficiency {format_efficiency(float(scales.efficiency[chosen]))} "
