@@ -28,7 +28,7 @@ from nodewise.stats import (
     percentile_interval,
     resample_rounds,
 )
-from nodewise.study import STAGES, Regime, Stage, Study
+from nodewise.study import STAGES, Regime, Run, Stage, Study
 from nodewise.units import format_speedup
 
 Evidence = Literal["stages of each rank", "stage totals", "fitted law", "two bare times"]
@@ -178,6 +178,7 @@ class _Measured(NamedTuple):
     seconds: Floats
     stages: dict[Stage, Floats]
     items: Floats | None
+    delays: Floats | None = None  # seconds that other processes had the rank's core
 
     def of(self, stage: Stage) -> Floats:
         return self.stages.get(stage, np.zeros_like(next(iter(self.stages.values()))))
@@ -187,6 +188,7 @@ class _Measured(NamedTuple):
             self.seconds[rounds],
             {stage: values[rounds] for stage, values in self.stages.items()},
             None if self.items is None else self.items[rounds],
+            None if self.delays is None else self.delays[rounds],
         )
 
 
@@ -206,7 +208,22 @@ def _measured(study: Study, nodes: int) -> _Measured:
     items = None
     if all(rank.items is not None for ranks in ranked for rank in ranks):
         items = np.array([[rank.items for rank in ranks] for ranks in ranked], dtype=np.float64)
-    return _Measured(seconds, stages, items)
+    return _Measured(seconds, stages, items, _foreign_delays(runs, stages))
+
+
+def _foreign_delays(runs: Sequence[Run], stages: dict[Stage, Floats]) -> Floats | None:
+    """How long each rank was kept from its core while it computed; taken out of its compute.
+
+    Emulated nodes wait for their core by design, so there it says nothing of other load.
+    """
+    usages = [[rank.usage for rank in run.ranks] for run in runs]
+    emulated = any(run.provenance.get("emulated") for run in runs)
+    if emulated or "compute" not in stages or any(u is None for one in usages for u in one):
+        return None
+    waits = np.array([[u.run_delay_seconds for u in one if u is not None] for one in usages])
+    delays = np.minimum(waits, stages["compute"])
+    stages["compute"] = stages["compute"] - delays
+    return np.asarray(delays)
 
 
 def _ledger_of_stages(study: Study, times: Timings, losses_of: "_LossesOf") -> _Ledger:
@@ -318,6 +335,7 @@ def _rank_parts(one: _Measured, center: Center, late_cause: CauseName) -> dict[C
     for_serial = min(max(waiting, 0.0), float(mean["serial"].max()) - alone)
     even, imbalance, slow, chance = _late_compute(one, late, late_cause)
     parts: dict[CauseName, float] = {
+        "foreign load": 0.0 if one.delays is None else fit * float(one.delays[:, late].mean()),
         "compute inflation": fit * even,
         "load imbalance": fit * imbalance,
         "slow node": fit * slow,
@@ -405,8 +423,10 @@ def _late_ranks(study: Study) -> dict[int, int]:
 
 
 def _busy(one: _Measured) -> Floats:
-    """Mean seconds that each rank works before it meets the others."""
+    """Mean seconds until each rank is ready to meet the others."""
     busy = one.of("compute") + one.of("io") + one.of("serial")
+    if one.delays is not None:
+        busy = busy + one.delays
     return np.asarray(busy.mean(axis=0))
 
 
@@ -532,7 +552,9 @@ def _recorded(study: Study) -> set[CauseName]:
     """The causes whose stage was recorded; waiting has several, and needs idle or ranks."""
     first = study.runs[0]
     stages = first.ranks[0].stages if first.ranks else first.stages
-    recorded = {_CAUSE_OF_STAGE[stage] for stage in stages}
+    recorded: set[CauseName] = {_CAUSE_OF_STAGE[stage] for stage in stages}
+    if first.ranks and first.ranks[0].usage is not None:
+        recorded.add("foreign load")
     return recorded | _WAITED_FOR if first.ranks or "idle" in stages else recorded
 
 

@@ -12,6 +12,7 @@ CauseName = Literal[
     "jitter",
     "input/output",
     "compute inflation",
+    "foreign load",
     "idle",
     "unexplained",
 ]
@@ -53,6 +54,10 @@ CAUSES: dict[CauseName, Cause] = {
     "compute inflation": Cause(
         "keep the work per node efficient: a larger share per node, pinning, less repeated work",
         "the same work costing more compute seconds in total than on the base scale",
+    ),
+    "foreign load": Cause(
+        "keep other processes off the nodes, or ask for whole ones",
+        "time in which another process had the core of the last rank",
     ),
     "idle": Cause(
         "find what the ranks wait for: record the stages of each rank",

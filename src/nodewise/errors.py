@@ -1,7 +1,8 @@
 """Every error that a user can meet: what is wrong on one line, the fix on the next.
 
 NodewiseError      exit code
-├── SpecError      2   the arguments, or later the spec
+├── SpecError      2   the spec or the arguments
+├── RunError       3   the measuring: an engine, a folder, a run
 └── DataError      4   the numbers that were handed in
 
 Exit code 1 is no error: the analysis is right and a gate is not met (`GATE_NOT_MET`).
@@ -30,6 +31,12 @@ class SpecError(NodewiseError):
     """An argument or an option does not make sense."""
 
     exit_code = 2
+
+
+class RunError(NodewiseError):
+    """Something is missing or broken that a run needs."""
+
+    exit_code = 3
 
 
 class DataError(NodewiseError):

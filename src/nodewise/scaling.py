@@ -172,6 +172,22 @@ def scale_timings(
     )
 
 
+def speedup_is_known(study: Study, within: float, level: float = 0.99) -> bool:
+    """Whether the speedup of every scale is known within a share of it.
+
+    Asked after each round, so at 99 %: stopping on the 95 % interval would make it too narrow.
+    """
+    if len(study.scales) < 2 or study.rounds < ENOUGH_ROUNDS:
+        return False
+    times = timings(study)
+    assert times.draws is not None
+    for speedups in times.speedup(times.draws).T[1:]:
+        low, high = percentile_interval(speedups, level)
+        if (high - low) / 2 > within * float(np.mean(speedups)):
+            return False
+    return True
+
+
 def _interval_name(study: Study) -> str:
     if study.rounds < 2:
         return "none: single runs"
@@ -316,6 +332,7 @@ def _notes(study: Study, times: Timings) -> list[str]:
                 f"{'above' if gap > 0 else 'below'} the median. Try --center median."
             )
             break
+    notes += _notes_on_runs(study)
     above = [
         nodes
         for nodes, value in zip(times.nodes, times.efficiency(times.seconds), strict=True)
@@ -326,5 +343,32 @@ def _notes(study: Study, times: Timings) -> list[str]:
             f"Faster than ideal at K={', '.join(map(str, above))}: a cache or memory effect, or a "
             "baseline that is too slow. Check that K="
             f"{times.nodes[0]} is the fastest correct run of that size."
+        )
+    return notes
+
+
+def _notes_on_runs(study: Study) -> list[str]:
+    """What the runs themselves say against trusting them."""
+    notes = []
+    crowded = sorted({r.nodes for r in study.runs if r.provenance.get("oversubscribed")})
+    if crowded:
+        notes.append(
+            f"More workers than cores at K={', '.join(map(str, crowded))}: that is no evidence of "
+            "scaling. Use more cores, or the rehearsal engine."
+        )
+    if any(run.provenance.get("emulated") for run in study.runs):
+        notes.append(
+            "Rehearsal: emulated nodes on one machine; latencies are not those of a network."
+        )
+    failed = sorted({run.nodes for run in study.runs if run.outcome != "ok"})
+    if failed:
+        notes.append(f"Failed runs at K={', '.join(map(str, failed))}: see the study's runs.jsonl.")
+    contended = [run for run in study.runs if run.contention and run.contention.run_delay > 0.02]
+    if contended:
+        worst = max(run.contention.run_delay for run in contended if run.contention)
+        notes.append(
+            f"{'Red' if worst > 0.10 else 'Amber'}: other load kept a rank from its core for up to "
+            f"{format_percent(worst)} of a run ({len(contended)} of {len(study.runs)} runs above "
+            "2 %). Repeat on a quieter machine."
         )
     return notes

@@ -13,26 +13,62 @@ Stage = Literal["compute", "communication", "idle", "io", "serial"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 
 
+Outcome = Literal["ok", "crashed", "timeout", "out of memory", "wrong workers"]
+Fact = str | int | float | bool
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a rank took from its machine, whether its program knows of us or not."""
+
+    cpu_seconds: float = 0.0
+    run_delay_seconds: float = 0.0  # ready to run, but another process had the core
+    memory_bytes: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+
+
 class Rank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one rank of a run did: seconds in each recorded stage, and its share of the items."""
 
     rank: int
     stages: dict[Stage, float]
     items: float | None = None
+    seconds: float | None = None  # of the timed region
+    setup_seconds: float | None = None
+    host: str = ""
+    usage: Usage | None = None
+
+
+class Contention(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What other load on the machine took from a run, as shares of its time."""
+
+    run_delay: float = 0.0  # of the rank that waited most for a core
+    foreign_cpu: float = 0.0  # cores that other processes kept busy, over all cores
+    steal: float = 0.0
+    throttled: float = 0.0
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"nodes": "K"}):
-    """One measured fact: one scale, one round."""
+    """One measured fact: one scale, one round; or how it failed."""
 
     nodes: int
     round: int
     seconds: float
+    outcome: Outcome = "ok"
+    detail: str = ""  # of a failure: the code in words and the tail of the log
+    baseline: bool = False  # the best single-worker program, not the distributed one
     stages: dict[Stage, float] = {}
     ranks: tuple[Rank, ...] = ()
     quality: float | None = None
     work: float | None = None
     rate_per_hour: float | None = None
     energy_joules: float | None = None
+    setup_seconds: float | None = None
+    steps: int | None = None
+    facts: dict[str, Fact] = {}  # what the workload says it did: batch, dtype, data hash
+    contention: Contention | None = None
+    provenance: dict[str, Fact] = {}
+    started: str = ""  # date and time, UTC
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
@@ -47,7 +83,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
     def _by_scale(self) -> dict[int, tuple[Run, ...]]:
         grouped: dict[int, list[Run]] = {}
         for run in sorted(self.runs, key=lambda run: (run.nodes, run.round)):
-            grouped.setdefault(run.nodes, []).append(run)
+            if run.outcome == "ok" and not run.baseline:
+                grouped.setdefault(run.nodes, []).append(run)
         return {nodes: tuple(runs) for nodes, runs in grouped.items()}
 
     @property

@@ -11,6 +11,9 @@ from nodewise.errors import NodewiseError
 
 # Name -> one line of help. A command's module is imported when it is called, so `--help` is quick.
 COMMANDS = {
+    "init": "Write a commented spec of a scaling study.",
+    "measure": "Run the job of a spec at several scales, in rounds, into a study folder.",
+    "study": "Measure, attribute and decide in one command.",
     "scale": "Speedup, efficiency, the bend, the knee and the laws of a table of timings.",
     "attribute": "The cause of every lost fold of speedup, and the change that would help.",
     "decide": "The price of every scale and the one to run at, with the reason.",

@@ -12,6 +12,7 @@ from nodewise.units import parse_amount, parse_fraction, parse_seconds
 
 if TYPE_CHECKING:
     from nodewise.report.text import Report
+    from nodewise.spec import Spec
     from nodewise.study import Regime, Study
 
 Command = Callable[..., Any]
@@ -103,9 +104,11 @@ analysis_options = shared(
 
 
 def read_study(table: Path, regime: "Regime | None", work: float | None = None) -> "Study":
-    """The study in a CSV file, or on stdin for `-`."""
+    """The study in a study folder, in a CSV file, or on stdin for `-`."""
     from nodewise.table import parse_table
 
+    if table.is_dir():
+        return read_folder(table)[1]
     name = "stdin" if str(table) == "-" else table.stem
     try:
         if str(table) == "-":
@@ -127,6 +130,21 @@ def read_study(table: Path, regime: "Regime | None", work: float | None = None) 
             f"{name} is not text in UTF-8 (byte {error.start}).", "Save the table as CSV in UTF-8."
         ) from None
     return parse_table(text, name, regime, work)
+
+
+def read_folder(folder: Path) -> "tuple[Spec, Study]":
+    """The spec and the runs of a study folder; it must hold at least one run that worked."""
+    from nodewise import store
+
+    if not store.is_study(folder):
+        raise DataError(f"{folder} holds no study.", "Name a CSV file or a study folder.")
+    spec, study = store.load(folder)
+    if not study.scales:
+        raise DataError(
+            f"No run of {folder} worked yet.",
+            f"Measure first: nodewise measure {folder}/study.toml",
+        )
+    return spec, study
 
 
 def to_json(result: Any) -> str:

@@ -148,7 +148,7 @@ def _plan(options: dict[str, Any]) -> Any:
 
     return Plan(
         law=parse_law(options["law"], options["t1"], options["regime"]),
-        scales=_scales(options["scales"]),
+        scales=parse_scales(options["scales"]),
         rounds=options["rounds"],
         noise=options["noise"],
         jitter=options["jitter"],
@@ -161,7 +161,8 @@ def _plan(options: dict[str, Any]) -> Any:
     )
 
 
-def _scales(text: str) -> tuple[int, ...]:
+def parse_scales(text: str) -> tuple[int, ...]:
+    """The K in a list such as 1,2,4,8."""
     try:
         scales = tuple(int(part) for part in text.split(","))
     except ValueError:

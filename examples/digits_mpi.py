@@ -1,0 +1,109 @@
+"""Data-parallel training on scikit-learn's digits with MPI: the same answer at every K.
+
+A two-layer network, a fixed global batch split over the ranks, gradients summed by an all-reduce.
+Run it alone (python examples/digits_mpi.py), under mpiexec, or as a study:
+nodewise study examples/digits_mpi.toml
+
+Two diseases can be turned on: --shard-factor 2 gives rank 0 twice the samples of another,
+--serial-ms 30 lets rank 0 work alone while the others wait.
+"""
+
+import argparse
+import hashlib
+import time
+
+import numpy as np
+from mpi4py import MPI
+from sklearn.datasets import load_digits
+
+from nodewise import probe
+
+
+def load(seed):
+    """Training and held-out digits, shuffled once by the seed."""
+    images, labels = load_digits(return_X_y=True)
+    order = np.random.default_rng(seed).permutation(len(labels))
+    images, labels = images[order] / 16.0, labels[order]
+    return images[:1437], labels[:1437], images[1437:], labels[1437:]
+
+
+def share(batch, rank, ranks, factor):
+    """The rows of a batch that belong to this rank."""
+    weights = np.ones(ranks)
+    weights[0] = factor if ranks > 1 else 1.0
+    edges = np.round(np.concatenate([[0], np.cumsum(weights)]) / weights.sum() * len(batch))
+    return batch[int(edges[rank]) : int(edges[rank + 1])]
+
+
+def gradients(weights, images, labels):
+    """Summed gradients of the cross-entropy of a two-layer network."""
+    first, second = weights
+    hidden = np.maximum(images @ first, 0.0)
+    scores = hidden @ second
+    scores -= scores.max(axis=1, keepdims=True)
+    errors = np.exp(scores)
+    errors /= errors.sum(axis=1, keepdims=True)
+    errors[np.arange(len(labels)), labels] -= 1.0
+    back = (errors @ second.T) * (hidden > 0)
+    return np.concatenate([(images.T @ back).ravel(), (hidden.T @ errors).ravel()])
+
+
+def accuracy(weights, images, labels):
+    """The share of held-out digits that are read right."""
+    first, second = weights
+    return float(np.mean((np.maximum(images @ first, 0.0) @ second).argmax(axis=1) == labels))
+
+
+def main():
+    """Train for a fixed number of steps and report what was done."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--batch", type=int, default=1024)
+    parser.add_argument("--hidden", type=int, default=256)
+    parser.add_argument("--shard-factor", type=float, default=1.0)
+    parser.add_argument("--serial-ms", type=float, default=0.0)
+    parser.add_argument("--seed", type=int, default=7)
+    options = parser.parse_args()
+    world = MPI.COMM_WORLD
+    with probe.setup():
+        images, labels, test_images, test_labels = load(options.seed)
+        random = np.random.default_rng(options.seed)
+        weights = [
+            random.standard_normal((64, options.hidden)) * 0.1,
+            random.standard_normal((options.hidden, 10)) * 0.1,
+        ]
+        batches = [random.integers(0, len(labels), options.batch) for _ in range(options.steps)]
+        world.Barrier()
+    seen = 0
+    for batch in probe.steps(batches):
+        if options.serial_ms and world.rank == 0:
+            with probe.serial():
+                end = time.process_time() + options.serial_ms / 1000
+                while time.process_time() < end:
+                    pass
+        with probe.compute():
+            mine = share(batch, world.rank, world.size, options.shard_factor)
+            own = gradients(weights, images[mine], labels[mine])
+            seen += len(mine)
+        with probe.comm():
+            total = np.empty_like(own)
+            world.Allreduce(own, total)
+        with probe.compute():
+            edge = weights[0].size
+            step = 0.5 / options.batch
+            weights[0] -= step * total[:edge].reshape(weights[0].shape)
+            weights[1] -= step * total[edge:].reshape(weights[1].shape)
+    probe.work(items=seen)
+    probe.quality(accuracy=accuracy(weights, test_images, test_labels), split="test", seed=options.seed)
+    probe.fact(
+        global_batch=options.batch,
+        steps=options.steps,
+        dtype=str(weights[0].dtype),
+        data_hash=hashlib.sha256(images.tobytes()).hexdigest()[:16],
+    )
+    if world.rank == 0:
+        print(f"accuracy {accuracy(weights, test_images, test_labels):.4f}")
+
+
+if __name__ == "__main__":
+    main()

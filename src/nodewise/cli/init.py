@@ -1,0 +1,99 @@
+"""`nodewise init`."""
+
+import shlex
+from pathlib import Path
+
+import click
+
+from nodewise.cli.simulate import parse_scales
+from nodewise.errors import SpecError
+
+TEMPLATE = """\
+# A scaling study: nodewise study {path}
+name = {name}
+scales = [{scales}]
+regime = "strong"          # strong: the job is fixed; weak: the work per worker is
+rounds = 7                 # each runs every scale once, in random order; six give an interval
+timeout_seconds = 600      # for one run
+seed = 7
+threshold = 0.70           # efficiency below which the curve has bent
+fixed = []                 # facts that must not change with K, as the workload reports them
+work_unit = "items"
+
+[workload]
+command = [{command}]      # {{python}}, {{nodes}}, {{round}} and {{seed}} are filled in
+directory = "."
+warmup_steps = 0           # steps before the clock starts
+[workload.environment]
+OMP_NUM_THREADS = "1"
+
+[engine]
+name = "{engine}"          # local, mpi, torchrun, rehearsal, replay
+
+[quality]
+tolerance = 0.005          # how far it may drift from the smallest scale
+better = "same"            # higher or lower: a drift this way is no harm
+
+[price]
+# per_node_hour = 3.20
+# fixed_per_hour = 0.0
+# source = "where and when it was read"
+"""
+
+
+@click.command("init")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default="study.toml",
+    show_default=True,
+    help="The file to write.",
+)
+@click.option("--name", default="study", show_default=True, help="What the study is called.")
+@click.option(
+    "--command",
+    "workload",
+    default="{python} train.py",
+    show_default=True,
+    help="The job, as one string.",
+)
+@click.option("--scales", default="1,2,4,8", show_default=True, help="The K to run.")
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "mpi", "torchrun", "rehearsal"]),
+    default="local",
+    show_default=True,
+)
+def command(output: Path, name: str, workload: str, scales: str, engine: str) -> None:
+    """Write a commented spec; it refuses to overwrite a file.
+
+    \b
+    Examples:
+      nodewise init --command "{python} train.py --steps 100" --scales 1,2,4
+      nodewise init --engine mpi --command "{python} heat.py" -o heat.toml
+    """
+    words = ", ".join(_quoted(word) for word in shlex.split(workload))
+    text = TEMPLATE.format(
+        path=output,
+        name=_quoted(name),
+        scales=", ".join(map(str, parse_scales(scales))),
+        command=words,
+        engine=engine,
+    )
+    try:
+        with output.open("x") as file:
+            file.write(text)
+    except FileExistsError:
+        raise SpecError(f"{output} is there already.", "Name another file with -o.") from None
+    except OSError as error:
+        raise SpecError(
+            f"Cannot write {output}: {error.strerror}.", "Name a file you can write."
+        ) from None
+    click.echo(f"Wrote {output}. Next: nodewise study {output}")
+
+
+def _quoted(word: str) -> str:
+    """A TOML basic string."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,136 @@
+"""What an engine is given and what it gives back. Engines know no mathematics."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from nodewise.study import Outcome
+
+_GRACE_SECONDS = 3.0
+_POLL_SECONDS = 0.01
+_PR_SET_PDEATHSIG = 1
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """One run to be made: a command, how many workers of it, and where each reports."""
+
+    command: tuple[str, ...]
+    nodes: int
+    directory: Path
+    environment: Mapping[str, str]  # complete, as the workers are to see it
+    folder: Path  # scratch of this run: each rank's report, the log
+    timeout_seconds: float
+
+    @property
+    def log(self) -> Path:
+        """Where the output of all workers goes."""
+        return self.folder / "log"
+
+
+class Finished(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run ended; what the ranks measured stands in the job's folder."""
+
+    outcome: Outcome
+    seconds: float  # from the start of the first worker to the end of the last
+    detail: str = ""  # the exit code or signal in words
+
+
+# Told the leaders of the process groups as soon as they run, so that a crash leaves none behind.
+Started = Callable[[Sequence[int]], None]
+
+
+class Engine(Protocol):
+    """A way to run a command on K workers."""
+
+    def check(self, scales: Sequence[int]) -> None:
+        """Raise a `RunError` with its fix if these scales cannot be run here."""
+
+    def run(self, job: Job, started: Started) -> Finished:
+        """Run the job to its end, and leave no process of it behind."""
+
+    def close(self) -> None:
+        """Leave nothing behind; called once, also after a failure."""
+
+
+def start(
+    command: Sequence[str], job: Job, environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    """A process in a group of its own, that dies with this one, with its output in the log."""
+    with job.log.open("ab") as log:
+        return subprocess.Popen(
+            command,
+            cwd=job.directory,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=_die_with_parent,
+        )
+
+
+def wait_for_all(workers: Sequence[subprocess.Popen[bytes]], job: Job, begin: float) -> Finished:
+    """Wait until all workers end, one fails, or the time is up; then end what is left."""
+    deadline = begin + job.timeout_seconds
+    try:
+        while True:
+            codes = [worker.poll() for worker in workers]
+            seconds = time.monotonic() - begin
+            failed = [code for code in codes if code]
+            if failed:
+                outcome, words = outcome_of(failed[0]), in_words(failed[0])
+                return Finished(outcome=outcome, seconds=seconds, detail=words)
+            if all(code == 0 for code in codes):
+                return Finished(outcome="ok", seconds=seconds)
+            if time.monotonic() > deadline:
+                words = f"stopped after {job.timeout_seconds:g} s"
+                return Finished(outcome="timeout", seconds=seconds, detail=words)
+            time.sleep(_POLL_SECONDS)
+    finally:
+        for worker in workers:
+            end(worker)
+
+
+def outcome_of(code: int) -> Outcome:
+    """The outcome behind an exit code; a kill that nobody here sent is taken for lack of memory."""
+    return "out of memory" if code in (-signal.SIGKILL, 128 + signal.SIGKILL) else "crashed"
+
+
+def in_words(code: int) -> str:
+    """An exit code or a signal as a person would say it."""
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+def end(worker: subprocess.Popen[bytes]) -> None:
+    """End a worker and everything in its group: asked first, then killed."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        deadline = time.monotonic() + _GRACE_SECONDS
+        if not signal_group(worker.pid, number):
+            break
+        while time.monotonic() < deadline:
+            worker.poll()  # a child that is not waited for keeps its group alive
+            if not signal_group(worker.pid, 0):
+                break
+            time.sleep(_POLL_SECONDS)
+    worker.wait()
+
+
+def signal_group(leader: int, number: int) -> bool:
+    """Send a signal to a process group; false if there is no such group any more."""
+    try:
+        os.killpg(leader, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _die_with_parent() -> None:
+    """In the child, before it becomes the worker: be killed when the harness is."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

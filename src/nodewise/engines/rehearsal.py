@@ -1,0 +1,306 @@
+"""K virtual nodes on this machine, each with its own CPU quota and link, running the real job.
+
+Start-up is outside the quota, as it is outside the timing: a run begins without limits, and
+`limit` puts them in force when the ranks are ready. Everything measured here is a rehearsal.
+"""
+
+import importlib.util
+import os
+import shlex
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from nodewise.engines.base import Finished, Job, Started, start, wait_for_all
+from nodewise.engines.mpi import mpiexec
+from nodewise.engines.virtual_nodes import VirtualNodes, missing, remove_leftovers
+from nodewise.errors import RunError, SpecError
+from nodewise.spec import Rehearsal
+
+_START_SECONDS = 5.0
+_LOOK_SECONDS = 0.1
+_RELEASE_SECONDS = 10.0  # how long after the start of the quota new threads are looked for
+_LEAST_QUOTA_MS = 1.0  # what the kernel takes
+_PORTS = range(29500, 30500)
+
+# What keeps MPI on the link, whichever of its transports is chosen.
+_MPI_NETWORK = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0", "FI_TCP_IFACE": "eth0"}
+# On a core of its own a rank may spin while it waits; here that would burn the quota it computes
+# and communicates with (a 1 MB all-reduce took twice the link's time). So waiting ranks sleep.
+_MPI_PATIENCE = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1"}
+_NAP_NANOSECONDS = 500_000
+
+_AGENT = """#!/bin/sh
+while [ "${{1#-}}" != "$1" ]; do shift; done
+node=$1
+shift
+echo {nap} > /proc/$$/timerslack_ns
+case $node in
+{cases}
+esac
+echo "There is no node $node." >&2
+exit 1
+"""
+
+
+class _Counters(msgspec.Struct, frozen=True):
+    """What a node had used at one moment."""
+
+    cpu_seconds: float
+    periods: int
+    throttled: int
+    received_bytes: int
+    sent_bytes: int
+
+
+class RehearsalEngine:
+    """Makes virtual nodes for the largest scale once, and runs each job on the first K of them."""
+
+    def __init__(
+        self,
+        options: Rehearsal,
+        arguments: Sequence[str] = (),
+        start_seconds: float = _START_SECONDS,
+    ) -> None:
+        """`arguments` go to mpiexec or torchrun; the quota waits `start_seconds` for `limit`."""
+        self._options = options
+        self._arguments = tuple(arguments)
+        self._start_seconds = start_seconds
+        self._largest = 1
+        self._made: VirtualNodes | None = None
+        self._lock = threading.RLock()  # the gate, the watch and the run speak at once
+        self._running = 0
+        self._runs = 0
+        self._held = False
+        self._failure: RunError | None = None
+        self._limited_by = "never"
+        self._limited_at = 0.0
+        self._before: list[_Counters] = []
+        self._checks: dict[str, float | str] = {}
+
+    def check(self, scales: Sequence[int]) -> None:
+        """The machine must allow such nodes, have the cores, and the launcher must be there."""
+        lacking = missing(self._options)
+        if lacking is not None:
+            raise RunError(
+                f"This machine lacks {lacking} for virtual nodes.",
+                "Run as root on Linux with iproute2 and util-linux, or choose the engine 'local'.",
+            )
+        self._check_quotas(max(scales))
+        if self._options.launcher == "mpi":
+            mpiexec()
+        if self._options.launcher == "torchrun" and importlib.util.find_spec("torch") is None:
+            raise RunError("There is no torch.", "Install it: pip install 'nodewise[torch]'.")
+        remove_leftovers()
+        self._largest = max(scales)
+
+    def run(self, job: Job, started: Started) -> Finished:
+        """Start the job without limits, put them in force when it is ready, wait for its end."""
+        nodes = self._nodes_for(job)
+        self._running = job.nodes
+        self._failure = None
+        self.unlimit()
+        over = threading.Event()
+        watch = threading.Thread(target=self._watch, args=(nodes, over), daemon=True)
+        watch.start()
+        try:
+            begin = time.monotonic()
+            workers = self._launch(nodes, job)
+            started([worker.pid for worker in workers])
+            finished = wait_for_all(workers, job, begin)
+            self._record(nodes)
+        finally:
+            over.set()
+            watch.join()
+            self._running = 0
+            nodes.kill()
+        if self._failure is not None:
+            raise self._failure
+        return finished
+
+    def limit(self) -> None:
+        """Put the quotas in force now; the gate calls this just before it lets the ranks go."""
+        self._limit("the gate")
+
+    def unlimit(self) -> None:
+        """Lift the quotas; `run` calls this before it starts the job."""
+        with self._lock:
+            if self._made is None:
+                return
+            self._made.unlimit()
+            self._held = False
+            self._note(self._made, "never")
+
+    def hold(self) -> None:
+        """A rank is on its way to the gate: from now on, in this run, the quota waits for it."""
+        self._held = True
+
+    def checks(self) -> dict[str, float | str]:
+        """What the nodes of the last run were promised and got, while the quota was in force."""
+        return dict(self._checks)
+
+    def close(self) -> None:
+        """Remove the nodes and all that runs on them."""
+        if self._made is not None:
+            self._made.remove()
+            self._made = None
+
+    def _check_quotas(self, nodes: int) -> None:
+        options = self._options
+        cores = len(os.sched_getaffinity(0))
+        asked = nodes * options.cores_per_node
+        if asked > cores + 1e-9:
+            raise RunError(
+                f"{nodes} nodes of {options.cores_per_node:g} cores need {asked:g} cores; "
+                f"this machine has {cores}.",
+                f"Set cores_per_node to {cores / nodes:.2g} or less, or leave out the scale.",
+            )
+        slowest = options.cores_per_node / self._slowness()
+        if slowest * options.period_ms < _LEAST_QUOTA_MS - 1e-9:
+            raise RunError(
+                f"{slowest:g} cores are less than 1 ms in a period of {options.period_ms:g} ms.",
+                f"Set period_ms to {_LEAST_QUOTA_MS / slowest:g} or more.",
+            )
+
+    def _slowness(self) -> float:
+        return 1.0 if self._options.slow_node is None else self._options.slow_factor
+
+    def _cores(self, node: int) -> float:
+        """The quota of a node in the run under way; a slow node of -1 is its last."""
+        slow = self._options.slow_node
+        is_slow = slow is not None and node == (self._running - 1 if slow == -1 else slow)
+        return self._options.cores_per_node / (self._slowness() if is_slow else 1.0)
+
+    def _nodes_for(self, job: Job) -> VirtualNodes:
+        if self._made is None or len(self._made) < job.nodes:
+            self.close()
+            self._check_quotas(job.nodes)
+            self._made = VirtualNodes(max(job.nodes, self._largest), self._options, job.directory)
+        return self._made
+
+    def _launch(self, nodes: VirtualNodes, job: Job) -> list[subprocess.Popen[bytes]]:
+        self._runs += 1
+        if self._options.launcher == "mpi":
+            return [self._launch_mpi(nodes, job)]
+        if self._options.launcher == "torchrun":
+            commands = [self._torchrun(job, rank) for rank in range(job.nodes)]
+        else:
+            commands = [list(job.command)] * job.nodes
+        workers = []
+        for rank, command in enumerate(commands):
+            place = {"NODEWISE_NODES": str(job.nodes)}
+            if self._options.launcher == "local":
+                place["NODEWISE_RANK"] = str(rank)
+            there = nodes.command(rank, command, job.directory)
+            workers.append(start(there, job, {**job.environment, **place}))
+        return workers
+
+    def _launch_mpi(self, nodes: VirtualNodes, job: Job) -> subprocess.Popen[bytes]:
+        """One mpiexec on the head; it reaches the nodes by our agent instead of by ssh."""
+        agent = job.folder / "agent"
+        agent.write_text(_agent(nodes, job))
+        agent.chmod(0o700)
+        hosts = ",".join(f"node{rank}" for rank in range(job.nodes))
+        command = [mpiexec(), "-launcher", "ssh", "-launcher-exec", str(agent)]
+        command += ["-hosts", hosts, "-ppn", "1", "-n", str(job.nodes)]
+        command += [*self._arguments, *job.command]
+        environment = {**_MPI_NETWORK, **_MPI_PATIENCE, **job.environment}
+        environment["NODEWISE_NODES"] = str(job.nodes)
+        return start(nodes.command(None, command, job.directory), job, environment)
+
+    def _torchrun(self, job: Job, rank: int) -> list[str]:
+        """The torchrun of one node; a new port each run, as the last may not be free yet."""
+        if "python" not in job.command[0].rpartition("/")[2]:
+            raise SpecError(
+                "torchrun starts Python scripts only.",
+                'Write command = ["{python}", "train.py"] in the workload.',
+            )
+        port = _PORTS[self._runs % len(_PORTS)]
+        place = ["GLOO_SOCKET_IFNAME=eth0", sys.executable, "-m", "torch.distributed.run"]
+        place += [f"--nnodes={job.nodes}", "--nproc-per-node=1", f"--node-rank={rank}"]
+        place += ["--master-addr=node0", f"--master-port={port}"]
+        return ["env", *place, *self._arguments, *job.command[1:]]
+
+    def _limit(self, reason: str) -> None:
+        """Never raises, as it runs in other threads: what went wrong ends the run, and is told."""
+        with self._lock:
+            if self._made is None or not self._running:
+                return
+            try:
+                self._release_communication(self._made)
+                self._made.limit([self._cores(node) for node in range(self._running)])
+            except RunError as error:
+                self._failure = error
+                self._made.kill()
+            self._note(self._made, reason)
+
+    def _note(self, nodes: VirtualNodes, reason: str) -> None:
+        """Remember why and from where on the quotas are as they are now."""
+        self._limited_by = reason
+        self._limited_at = time.monotonic()
+        self._before = self._counters(nodes)
+
+    def _watch(self, nodes: VirtualNodes, over: threading.Event) -> None:
+        """Limit jobs that never come to the gate, and keep byte-moving threads out of the quota."""
+        while not over.wait(_LOOK_SECONDS):
+            with self._lock:
+                waited = time.monotonic() - self._limited_at
+                limited = self._limited_by != "never"
+                if not limited and not self._held and waited > self._start_seconds:
+                    self._limit("the clock")
+                elif limited and waited < _RELEASE_SECONDS:
+                    self._release_communication(nodes)
+
+    def _release_communication(self, nodes: VirtualNodes) -> None:
+        for node in range(self._running):
+            nodes.release_communication(node)
+
+    def _counters(self, nodes: VirtualNodes) -> list[_Counters]:
+        return [
+            _Counters(nodes.cpu_seconds(node), *nodes.periods(node), *nodes.traffic_bytes(node))
+            for node in range(self._running)
+        ]
+
+    def _record(self, nodes: VirtualNodes) -> None:
+        """Compare what was promised with what was got since the quota came into force."""
+        with self._lock:
+            seconds = time.monotonic() - self._limited_at
+            limited = self._limited_by != "never"
+            self._checks = {
+                "label": "rehearsal: emulated nodes",
+                "limited_by": self._limited_by,
+                "limited_seconds": seconds if limited else 0.0,
+                "link_mbit_per_second": self._options.link_mbit_per_second,
+            }
+            after = self._counters(nodes)
+            for node, (old, new) in enumerate(zip(self._before, after, strict=True)):
+                facts = _used(old, new)
+                if limited:
+                    facts["cores"] = self._cores(node)
+                    asked = facts["cores"] * seconds
+                    facts["cpu_received_of_asked"] = facts["cpu_seconds"] / asked
+                self._checks |= {f"node{node}.{name}": value for name, value in facts.items()}
+
+
+def _used(old: _Counters, new: _Counters) -> dict[str, float]:
+    """What a node used between two moments."""
+    return {
+        "cpu_seconds": new.cpu_seconds - old.cpu_seconds,
+        "throttled_periods": (new.throttled - old.throttled) / max(new.periods - old.periods, 1),
+        "received_bytes": new.received_bytes - old.received_bytes,
+        "sent_bytes": new.sent_bytes - old.sent_bytes,
+    }
+
+
+def _agent(nodes: VirtualNodes, job: Job) -> str:
+    """The script that mpiexec calls as it would call ssh: a node's name, then a command."""
+    cases = []
+    for rank in range(job.nodes):
+        there: list[str] = nodes.command(rank, ["sh", "-c"], Path("/"))
+        cases.append(f'node{rank}) exec {shlex.join(there)} "$*" ;;')
+    return _AGENT.format(cases="\n".join(cases), nap=_NAP_NANOSECONDS)

@@ -1,0 +1,1 @@
+"""The round loop: order, warm-up, gate, collection, contention, provenance, resume."""

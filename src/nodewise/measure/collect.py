@@ -1,0 +1,138 @@
+"""From what the ranks of a run reported to one `Run`."""
+
+from array import array
+from pathlib import Path
+
+import msgspec
+
+from nodewise.engines.base import Finished
+from nodewise.study import STAGES, Fact, Outcome, Rank, Run, Stage, Usage
+
+LOG_TAIL_LINES = 20
+
+
+class RankReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The file that the probe of one rank writes."""
+
+    rank: int
+    host: str
+    seconds: float | None
+    setup_seconds: float
+    steps: int
+    stages: dict[Stage, float]
+    items: float | None
+    quality: float | None
+    facts: dict[str, Fact]
+    usage: Usage
+    comm_calls: int
+    step_ends: int
+    modules: dict[str, str]
+
+
+def read_reports(folder: Path) -> list[RankReport]:
+    """The reports of all ranks that wrote one, by rank."""
+    decoder = msgspec.json.Decoder(RankReport)
+    reports = [decoder.decode(path.read_bytes()) for path in folder.glob("rank-*.json")]
+    return sorted(reports, key=lambda report: report.rank)
+
+
+def collect(
+    finished: Finished,
+    folder: Path,
+    log: Path,
+    *,
+    nodes: int,
+    number: int,
+    baseline: bool,
+    provenance: dict[str, Fact],
+    started: str,
+) -> Run:
+    """The run that the reports in `folder` tell of, or how it failed."""
+    reports = read_reports(folder)
+    outcome: Outcome = finished.outcome
+    detail = finished.detail
+    if outcome == "ok" and reports and len(reports) != nodes:
+        outcome, detail = "wrong workers", f"{len(reports)} of {nodes} workers reported"
+    if outcome != "ok":
+        detail = "\n".join([detail, *_tail(log)])
+    timed = [report.seconds for report in reports if report.seconds is not None]
+    versions: dict[str, Fact] = {
+        f"version_{name}": version for report in reports for name, version in report.modules.items()
+    }
+    return Run(
+        nodes=nodes,
+        round=number,
+        seconds=max(timed) if timed else finished.seconds,
+        outcome=outcome,
+        detail=detail,
+        baseline=baseline,
+        ranks=tuple(_ranks(reports, folder)),
+        quality=next((r.quality for r in reports if r.quality is not None), None),
+        work=_sum_of_items(reports),
+        setup_seconds=max((r.setup_seconds for r in reports), default=None),
+        steps=max((r.steps for r in reports), default=0) or None,
+        facts=_shared_facts(reports),
+        provenance={**provenance, **versions},
+        started=started,
+    )
+
+
+def _ranks(reports: list[RankReport], folder: Path) -> list[Rank]:
+    """The ranks with their stages, transfer told from waiting where collectives can be matched."""
+    calls = [_comm_calls(report, folder) for report in reports]
+    matched = len({len(one) for one in calls}) == 1 and len(reports) > 1 and len(calls[0]) > 0
+    shortest = [min(ns) for ns in zip(*calls, strict=True)] if matched else []
+    ranks = []
+    for report, own in zip(reports, calls, strict=True):
+        stages: dict[Stage, float] = {stage: report.stages.get(stage, 0.0) for stage in STAGES}
+        if matched:
+            waited = (sum(own) - sum(shortest)) / 1e9
+            stages["communication"] -= waited
+            stages["idle"] += waited
+        known = any(report.stages.values())
+        ranks.append(
+            Rank(
+                rank=report.rank,
+                stages=stages if known else {},
+                items=report.items,
+                seconds=report.seconds,
+                setup_seconds=report.setup_seconds,
+                host=report.host,
+                usage=report.usage,
+            )
+        )
+    return ranks
+
+
+def _comm_calls(report: RankReport, folder: Path) -> list[int]:
+    stamps = array("q")
+    path = folder / f"rank-{report.rank}.bin"
+    if report.comm_calls and path.exists():
+        with path.open("rb") as file:
+            stamps.fromfile(file, report.comm_calls)
+    return list(stamps)
+
+
+def _sum_of_items(reports: list[RankReport]) -> float | None:
+    items = [report.items for report in reports if report.items is not None]
+    return sum(items) if items and len(items) == len(reports) else None
+
+
+def _shared_facts(reports: list[RankReport]) -> dict[str, Fact]:
+    """What the ranks agree on; where they differ, that they do."""
+    facts: dict[str, Fact] = {}
+    for report in reports:
+        for name, value in report.facts.items():
+            facts[name] = value if facts.get(name, value) == value else "differs between ranks"
+    return facts
+
+
+def _tail(log: Path) -> list[str]:
+    if not log.exists():
+        return []
+    with log.open("rb") as file:
+        file.seek(0, 2)
+        file.seek(max(file.tell() - 4000, 0))
+        text = file.read().decode("utf-8", "replace")
+    printable = "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+    return printable.splitlines()[-LOG_TAIL_LINES:]

@@ -1,0 +1,133 @@
+"""What is to be measured: the TOML file that a user writes, as frozen structs.
+
+Every field has its unit in its name where that is not seconds; a bad one is named by its path.
+"""
+
+import tomllib
+from typing import Annotated, Literal
+
+import msgspec
+
+from nodewise.errors import SpecError
+from nodewise.study import Regime
+
+EngineName = Literal["local", "mpi", "torchrun", "rehearsal", "replay"]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+class _Part(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """A table of the file; a field that it does not know is an error, not a silence."""
+
+
+class Workload(_Part, frozen=True, kw_only=True):
+    """The job. In the command `{nodes}`, `{round}`, `{seed}` and `{python}` are filled in."""
+
+    command: tuple[str, ...] = ()
+    function: str | None = None  # module:function instead of a command
+    directory: str = "."  # from the folder of the spec
+    environment: dict[str, str] = {}
+    warmup_steps: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
+class Baseline(_Part, frozen=True, kw_only=True):
+    """The fastest correct program on one worker, measured in the same rounds."""
+
+    command: tuple[str, ...]
+
+
+class Rehearsal(_Part, frozen=True, kw_only=True):
+    """Emulated nodes on one machine: what each of them has, and what runs on them."""
+
+    launcher: Literal["local", "mpi", "torchrun"] = "mpi"
+    cores_per_node: Positive = 0.1
+    period_ms: Annotated[float, msgspec.Meta(ge=1, le=1000)] = 20.0
+    link_mbit_per_second: Positive = 300.0
+    memory_bytes: Annotated[int, msgspec.Meta(gt=0)] | None = None
+    disk_bytes_per_second: Annotated[int, msgspec.Meta(gt=0)] | None = None
+    slow_node: Annotated[int, msgspec.Meta(ge=-1)] | None = None  # -1: the last one
+    slow_factor: Annotated[float, msgspec.Meta(ge=1)] = 1.0
+
+
+class EngineSpec(_Part, frozen=True, kw_only=True):
+    """Where the job runs."""
+
+    name: EngineName = "local"
+    rehearsal: Rehearsal = Rehearsal()
+    study: str | None = None  # replay: the folder to play
+    options: tuple[str, ...] = ()  # more arguments for mpiexec or torchrun
+
+
+class Quality(_Part, frozen=True, kw_only=True):
+    """The figure of merit that must not move."""
+
+    name: str = "quality"
+    tolerance: Annotated[float, msgspec.Meta(ge=0)] = 0.005
+    better: Literal["same", "higher", "lower"] = "same"
+    split: str = ""
+
+
+class Price(_Part, frozen=True, kw_only=True):
+    """What a node costs; the words of the decision."""
+
+    per_node_hour: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    fixed_per_hour: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    startup_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    value_per_hour: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    source: str = ""
+
+
+class Precision(_Part, frozen=True, kw_only=True):
+    """Stop early or go on until the speedup of every scale is known this well."""
+
+    speedup: Share
+    most_rounds: Annotated[int, msgspec.Meta(ge=6)] = 40
+
+
+class Spec(_Part, frozen=True, kw_only=True):
+    """A scaling study: what, at which scales, how often, and what must hold."""
+
+    format: Literal[1] = 1
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+    scales: Annotated[tuple[Annotated[int, msgspec.Meta(ge=1)], ...], msgspec.Meta(min_length=1)]
+    regime: Regime = "strong"
+    rounds: Annotated[int, msgspec.Meta(ge=1)] = 7
+    timeout_seconds: Positive = 600.0
+    seed: int = 7
+    threshold: Share = 0.70
+    fixed: tuple[str, ...] = ()  # facts that must be the same at every scale
+    work_unit: str = "items"
+    workload: Workload
+    baseline: Baseline | None = None
+    engine: EngineSpec = EngineSpec()
+    quality: Quality = Quality()
+    price: Price = Price()
+    precision: Precision | None = None
+
+
+def parse_spec(text: str) -> Spec:
+    """The spec in a TOML text."""
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(
+            f"The spec is not TOML: {error}.", "See docs/spec.md, or make one with nodewise init."
+        ) from None
+    try:
+        spec = msgspec.convert(raw, Spec)
+    except msgspec.ValidationError as error:
+        problem, _, path = str(error).partition(" - at ")
+        where = path.strip("`").removeprefix("$.") or "the spec"
+        raise SpecError(
+            f"{where}: {problem[0].lower()}{problem[1:]}.", "See docs/spec.md for what it may be."
+        ) from None
+    if len(set(spec.scales)) != len(spec.scales):
+        raise SpecError("scales: a scale stands there twice.", "Name each scale once.")
+    if bool(spec.workload.command) == bool(spec.workload.function):
+        raise SpecError(
+            "workload: give a command or a function, one of the two.",
+            'Write command = ["python", "train.py"] or function = "module:function".',
+        )
+    return spec

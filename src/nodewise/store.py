@@ -1,0 +1,121 @@
+"""Study folders: append-only and safe under kill -9 at any moment.
+
+study.toml   the spec as run          runs.jsonl   one line a run, synced to disk
+ranks/       step stamps, one file a run       lock   held by the one process that measures
+"""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from nodewise.errors import DataError, RunError
+from nodewise.spec import Spec, parse_spec
+from nodewise.study import Run, Study
+
+SPEC, RUNS, RANKS, LOCK = "study.toml", "runs.jsonl", "ranks", "lock"
+
+
+def is_study(folder: Path) -> bool:
+    """Whether a folder holds a study."""
+    return (folder / SPEC).is_file()
+
+
+def create(folder: Path, spec_text: str) -> None:
+    """Make a study folder, or check that it was made for the same spec."""
+    spec_file = folder / SPEC
+    try:
+        (folder / RANKS).mkdir(parents=True, exist_ok=True)
+        if not spec_file.exists():
+            _write_whole(spec_file, spec_text)
+            return
+    except OSError as error:
+        raise RunError(
+            f"Cannot write to {folder}: {(error.strerror or 'it fails').lower()}.",
+            "Name a folder that you can write to with -o.",
+        ) from None
+    if parse_spec(spec_file.read_text()) != parse_spec(spec_text):
+        raise RunError(
+            f"{folder} holds a study of another spec.",
+            "Name another folder with -o, or delete it to measure anew.",
+        )
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the study for this process; a second one is refused."""
+    with (folder / LOCK).open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise RunError(
+                f"Another process is measuring {folder}.", "Wait for it, or stop it first."
+            ) from None
+        _drop_torn_line(folder / RUNS)
+        yield
+
+
+def append(folder: Path, run: Run) -> None:
+    """Add a run; when this returns it is on the disk."""
+    with (folder / RUNS).open("ab") as file:
+        file.write(msgspec.json.encode(run) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def load(folder: Path) -> tuple[Spec, Study]:
+    """The spec and the study of a folder."""
+    try:
+        spec = parse_spec((folder / SPEC).read_text())
+        raw = (folder / RUNS).read_bytes() if (folder / RUNS).exists() else b""
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"Cannot read the study {folder}: {error}.", "Name a study folder."
+        ) from None
+    notes = []
+    *whole, torn = raw.split(b"\n")
+    if torn:
+        notes.append("The last line of runs.jsonl was cut off and is not used.")
+    runs = []
+    decoder = msgspec.json.Decoder(Run)
+    for number, line in enumerate(whole, start=1):
+        try:
+            runs.append(decoder.decode(line))
+        except msgspec.DecodeError as error:
+            raise DataError(
+                f"Line {number} of {folder / RUNS} is damaged: {error}.",
+                "Delete that line; the run will be made again.",
+            ) from None
+    return spec, Study(name=spec.name, regime=spec.regime, runs=tuple(runs), notes=tuple(notes))
+
+
+def keep_stamps(folder: Path, run: Run, source: Path) -> None:
+    """Keep the binary stamps of a run's ranks, one file a run."""
+    label = "baseline" if run.baseline else f"K{run.nodes}"
+    target = folder / RANKS / f"{label}-round{run.round}.bin"
+    with target.open("wb") as file:
+        for rank in run.ranks:
+            stamps = source / f"rank-{rank.rank}.bin"
+            if stamps.exists():
+                with stamps.open("rb") as one:
+                    shutil.copyfileobj(one, file)
+
+
+def _drop_torn_line(path: Path) -> None:
+    """Cut off a last line without an end, so that the next run begins a line of its own."""
+    if not path.exists():
+        return
+    with path.open("r+b") as file:
+        content = file.read()
+        if content and not content.endswith(b"\n"):
+            file.truncate(content.rfind(b"\n") + 1)
+
+
+def _write_whole(path: Path, text: str) -> None:
+    part = path.with_suffix(".part")
+    part.write_text(text)
+    part.replace(path)

@@ -1,0 +1,255 @@
+"""Real runs of small jobs through the whole command line."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from nodewise import store
+
+SPEC = """
+name = "job"
+scales = [{scales}]
+rounds = {rounds}
+timeout_seconds = {timeout}
+[workload]
+command = ["{{python}}", "job.py"]
+warmup_steps = 1
+[workload.environment]
+MARK = "{mark}"
+{more}
+"""
+JOB = """
+import os, time
+from nodewise import probe
+rank, nodes = int(os.environ["NODEWISE_RANK"]), int(os.environ["NODEWISE_NODES"])
+with probe.setup():
+    time.sleep(0.02 * rank)
+for step in probe.steps(range(4)):
+    with probe.compute():
+        time.sleep(0.04 / nodes)
+probe.work(items=12 / nodes)
+probe.quality(accuracy=0.9, split="test", seed=0)
+probe.fact(batch=12)
+"""
+
+
+def write(folder: Path, job: str = JOB, scales="1, 2", rounds=3, timeout=30, more="") -> Path:
+    (folder / "job.py").write_text(job)
+    spec = folder / "study.toml"
+    spec.write_text(
+        SPEC.format(scales=scales, rounds=rounds, timeout=timeout, more=more, mark=folder.name)
+    )
+    return spec
+
+
+def measure(spec: Path, command="measure", *more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "nodewise", command, str(spec), *more],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+
+def left_behind(mark: str) -> list[int]:
+    found = []
+    for process in psutil.process_iter(["pid"]):
+        try:
+            if process.environ().get("MARK") == mark:
+                found.append(process.pid)
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+def test_a_study_is_measured_in_randomised_blocks_and_analysed(tmp_path):
+    outcome = measure(write(tmp_path), "study", "--json")
+    assert outcome.returncode == 0, outcome.stderr
+    decision = json.loads(outcome.stdout)
+    assert [row["K"] for row in decision["rows"]] == [1, 2]
+    assert decision["rows"][1]["quality"] == 0.9
+    _, study = store.load(tmp_path / "job.study")
+    assert {(run.nodes, run.round) for run in study.runs} == {
+        (k, r) for k in (1, 2) for r in range(3)
+    }
+    rounds = [run.round for run in study.runs]
+    assert rounds == sorted(rounds)
+    run = next(run for run in study.runs if run.nodes == 2)
+    assert run.outcome == "ok"
+    assert [rank.rank for rank in run.ranks] == [0, 1]
+    assert run.steps == 3
+    assert run.facts["batch"] == 12
+    assert run.provenance["command"].endswith("job.py")
+    assert run.contention is not None
+    # both were released together, though rank 1 takes longer to set up
+    assert run.ranks[0].setup_seconds < run.ranks[1].setup_seconds
+    assert (tmp_path / "job.study" / "ranks" / "K2-round0.bin").exists()
+
+
+def test_a_finished_study_is_not_measured_again(tmp_path):
+    spec = write(tmp_path, rounds=1)
+    assert measure(spec).stderr.count("round 1") == 2
+    assert measure(spec).stderr == ""
+
+
+ONLY_AT_TWO = "import os, signal, sys, time\nif os.environ['NODEWISE_NODES'] == '1': sys.exit(0)\n"
+FAILURES = {
+    "crashed": "print('no luck')\nsys.exit(3)",
+    "timeout": "time.sleep(60)",
+    "out of memory": "os.kill(os.getpid(), signal.SIGKILL)",
+    "wrong workers": "if os.environ['NODEWISE_RANK'] == '0': import nodewise.probe",
+}
+
+
+@pytest.mark.parametrize("outcome", FAILURES)
+def test_a_run_that_fails_is_a_result_and_the_study_goes_on(tmp_path, outcome):
+    job = ONLY_AT_TWO + FAILURES[outcome]
+    done = measure(write(tmp_path, job, rounds=3, timeout=2))
+    assert done.returncode == 0, done.stderr
+    _, study = store.load(tmp_path / "job.study")
+    outcomes = {nodes: [r.outcome for r in study.runs if r.nodes == nodes] for nodes in (1, 2)}
+    assert outcomes[1] == ["ok"] * 3
+    assert outcomes[2] == [outcome] * 2  # and then it is given up
+    if outcome == "crashed":
+        assert "no luck" in next(run for run in study.runs if run.nodes == 2).detail
+    assert left_behind(tmp_path.name) == []
+
+
+def test_a_program_that_knows_nothing_of_us_is_still_measured(tmp_path):
+    job = "x = bytearray(60_000_000)\nsum(i * i for i in range(3_000_000))"
+    measure(write(tmp_path, job, rounds=1))
+    _, study = store.load(tmp_path / "job.study")
+    run = next(run for run in study.runs if run.nodes == 2)
+    assert run.seconds > 0
+    assert len(run.ranks) == 2
+    for rank in run.ranks:
+        assert rank.usage.cpu_seconds > 0
+        assert rank.usage.memory_bytes > 50_000_000
+
+
+def test_a_job_that_ignores_to_be_stopped_and_leaves_children_is_ended(tmp_path):
+    job = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+time.sleep(60)
+"""
+    measure(write(tmp_path, job, scales="1", rounds=1, timeout=1))
+    assert left_behind(tmp_path.name) == []
+
+
+def test_ctrl_c_keeps_every_finished_run_and_leaves_no_process(tmp_path):
+    spec = write(tmp_path, JOB.replace("0.04", "2.0"), rounds=5)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nodewise", "measure", str(spec)], stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(2.0)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 3
+    assert err.splitlines()[-1].startswith("  fix: Go on with: nodewise measure")
+    assert left_behind(tmp_path.name) == []
+
+
+def test_kill_9_at_random_moments_loses_at_most_the_run_under_way(tmp_path):
+    """Twenty murders, then a resume: every run is there once."""
+    spec = write(tmp_path, rounds=6)
+    chance = random.Random(3)
+    runs = tmp_path / "job.study" / "runs.jsonl"
+    for _ in range(20):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "nodewise", "measure", str(spec)],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        time.sleep(chance.uniform(0.2, 1.2))
+        before = runs.read_bytes() if runs.exists() else b""
+        process.kill()
+        process.wait()
+        assert (runs.read_bytes() if runs.exists() else b"").startswith(before)
+    assert measure(spec).returncode == 0
+    _, study = store.load(tmp_path / "job.study")
+    keys = [(run.nodes, run.round) for run in study.runs]
+    assert sorted(keys) == sorted({(k, r) for k in (1, 2) for r in range(6)})
+    deadline = time.monotonic() + 5
+    while left_behind(tmp_path.name) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert left_behind(tmp_path.name) == []
+
+
+def test_a_function_can_be_the_workload(tmp_path):
+    spec = write(
+        tmp_path,
+        "def go():\n    from nodewise import probe\n    list(probe.steps([1, 2]))\n",
+        rounds=1,
+    )
+    spec.write_text(
+        spec.read_text().replace('command = ["{python}", "job.py"]', 'function = "job:go"')
+    )
+    assert measure(spec).returncode == 0
+    assert store.load(tmp_path / "job.study")[1].rounds == 1
+
+
+def test_a_stored_study_is_replayed(tmp_path):
+    spec = write(tmp_path)
+    measure(spec)
+    spec.write_text(
+        spec.read_text().replace('name = "job"', 'name = "again"')
+        + '\n[engine]\nname = "replay"\nstudy = "job.study"\n'
+    )
+    assert measure(spec).returncode == 0
+    first, again = (store.load(tmp_path / f"{name}.study")[1] for name in ("job", "again"))
+    assert {(r.nodes, r.round, r.seconds) for r in first.runs} == {
+        (r.nodes, r.round, r.seconds) for r in again.runs
+    }
+
+
+def test_a_precision_target_goes_on_until_the_speedup_is_known(tmp_path):
+    spec = write(tmp_path, rounds=1, more="")
+    spec.write_text(spec.read_text() + "[precision]\nspeedup = 0.5\nmost_rounds = 9\n")
+    measure(spec)
+    assert 6 <= store.load(tmp_path / "job.study")[1].rounds <= 9
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "words"),
+    [
+        (("{python}", "no-such-program"), 3, "There is no program no-such-program"),
+        (("warmup_steps = 1", 'directory = "nowhere"'), 2, "workload.directory"),
+        (("scales = [1, 2]", "scales = 3"), 2, "scales"),
+        (("[workload]", '[engine]\nname = "replay"\n[workload]'), 2, "engine.study"),
+    ],
+)
+def test_bad_specs_are_two_lines(tmp_path, change, code, words):
+    spec = write(tmp_path)
+    spec.write_text(spec.read_text().replace(*change))
+    done = measure(spec)
+    assert done.returncode == code
+    what, fix = done.stderr.splitlines()
+    assert words in what
+    assert fix.startswith("  fix: ")
+
+
+def test_init_writes_a_spec_that_works_and_never_overwrites(tmp_path):
+    spec = tmp_path / "study.toml"
+    arguments = [
+        sys.executable,
+        "-m",
+        "nodewise",
+        "init",
+        "-o",
+        str(spec),
+        "--command",
+        "{python} job.py",
+        "--scales",
+        "1,2",
+    ]
+    assert subprocess.run(arguments, capture_output=True, timeout=60).returncode == 0
+    (tmp_path / "job.py").write_text(JOB)
+    spec.write_text(spec.read_text().replace("rounds = 7", "rounds = 1"))
+    assert measure(spec).returncode == 0
+    assert subprocess.run(arguments, capture_output=True, timeout=60).returncode == 2

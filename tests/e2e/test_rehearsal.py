@@ -1,0 +1,316 @@
+"""Virtual nodes as they really are: real quotas, real links, and nothing left over."""
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from nodewise.engines.base import Finished, Job
+from nodewise.engines.rehearsal import RehearsalEngine
+from nodewise.engines.virtual_nodes import UnifiedGroups, VirtualNodes, missing, remove_leftovers
+from nodewise.errors import RunError
+from nodewise.spec import Rehearsal
+
+_LACKING = missing(Rehearsal())
+needs_nodes = pytest.mark.skipif(_LACKING is not None, reason=f"This machine lacks {_LACKING}.")
+needs_mpi = pytest.mark.skipif(
+    importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed."
+)
+
+# Waits until the quota is in force, then says how much CPU it got in a second and a half.
+SPIN = """
+import os, pathlib, sys, time
+time.sleep(0.8)
+begin, used = time.perf_counter(), time.process_time()
+while time.perf_counter() < begin + 1.5:
+    pass
+share = (time.process_time() - used) / (time.perf_counter() - begin)
+pathlib.Path(sys.argv[1], os.environ["NODEWISE_RANK"]).write_text(str(share))
+"""
+
+# Rank 1 sends to rank 0, which says how many bits a second came.
+SEND = """
+import os, pathlib, socket, sys, time
+if os.environ["NODEWISE_RANK"] == "0":
+    with socket.create_server(("node0", 5000)) as server:
+        link, _ = server.accept()
+    size, begin = len(link.recv(1)), time.perf_counter()
+    while data := link.recv(1 << 16):
+        size += len(data)
+    rate = size * 8 / (time.perf_counter() - begin)
+    pathlib.Path(sys.argv[1], "rate").write_text(str(rate))
+else:
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            link = socket.create_connection(("node0", 5000), timeout=1)
+            break
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+    link.settimeout(10)
+    link.sendall(bytes(4_000_000))
+    link.close()
+"""
+
+REDUCE = """
+import os, numpy, sys
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+total = numpy.empty(250_000, numpy.float32)
+world.Allreduce(numpy.ones_like(total), total)
+sys.stdout.write(f"rank {world.rank} of {world.size} on {os.uname().nodename}: {total[0]:g}\\n")
+"""
+
+# A harness that makes nodes, starts a job that does not end with it, and waits to be killed.
+HARNESS = """
+import pathlib, subprocess, sys, time
+from nodewise.engines.virtual_nodes import VirtualNodes
+from nodewise.spec import Rehearsal
+nodes = VirtualNodes(2, Rehearsal(), pathlib.Path("/"))
+command = nodes.command(1, ["sleep", "1000"], pathlib.Path("/"))
+job = subprocess.Popen(command, start_new_session=True)
+time.sleep(0.5)
+print(job.pid, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def clean() -> Iterator[None]:
+    """Before and after a test, the machine looks the same."""
+    remove_leftovers()
+    before = _traces()
+    yield
+    assert _traces() == before
+
+
+def _traces() -> tuple[object, ...]:
+    """Everything nodes could leave behind: groups, mounts, namespaces with a process in them."""
+    groups = sorted(Path("/sys/fs/cgroup").glob("**/nodewise-*"))
+    spaces = set()
+    for link in Path("/proc").glob("[0-9]*/ns/net"):
+        try:
+            spaces.add(link.readlink())
+        except OSError:
+            continue
+    devices = sorted(path.name for path in Path("/sys/class/net").iterdir())
+    return groups, Path("/proc/self/mounts").read_text(), spaces, devices
+
+
+def _job(folder: Path, command: Sequence[str], nodes: int, timeout_seconds: float = 20.0) -> Job:
+    return Job(
+        command=tuple(command),
+        nodes=nodes,
+        directory=folder,
+        environment=dict(os.environ),
+        folder=folder,
+        timeout_seconds=timeout_seconds,
+    )
+
+
+def _rehearse(
+    options: Rehearsal, job: Job, start_seconds: float = 30.0
+) -> tuple[Finished, dict[str, float | str]]:
+    engine = RehearsalEngine(options, start_seconds=start_seconds)
+    try:
+        engine.check([job.nodes])
+        return engine.run(job, lambda leaders: None), engine.checks()
+    finally:
+        engine.close()
+
+
+def _python(script: str, *arguments: object) -> list[str]:
+    return [sys.executable, "-c", script, *(str(argument) for argument in arguments)]
+
+
+@needs_nodes
+@pytest.mark.usefixtures("clean")
+class TestNodes:
+    def test_link_has_the_rate_that_was_asked(self, tmp_path: Path) -> None:
+        options = Rehearsal(launcher="local", cores_per_node=0.5, link_mbit_per_second=40)
+        job = _job(tmp_path, _python(SEND, tmp_path), nodes=2)
+        finished, checks = _rehearse(options, job)
+        assert finished.outcome == "ok", job.log.read_text()
+        assert float((tmp_path / "rate").read_text()) == pytest.approx(40e6, rel=0.25)
+        assert 4e6 < float(checks["node1.sent_bytes"]) < 4.4e6
+
+    def test_a_spinning_job_gets_its_quota_under_other_load(self, tmp_path: Path) -> None:
+        load = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(3)]
+        try:
+            options = Rehearsal(launcher="local", cores_per_node=0.1)
+            job = _job(tmp_path, _python(SPIN, tmp_path), nodes=2)
+            _, checks = _rehearse(options, job, start_seconds=0.3)
+        finally:
+            for process in load:
+                process.kill()
+                process.wait()
+        shares = [float((tmp_path / str(rank)).read_text()) for rank in range(2)]
+        assert shares == pytest.approx([0.1, 0.1], rel=0.1)
+        assert checks["limited_by"] == "the clock"
+
+    def test_a_slow_node_gets_half(self, tmp_path: Path) -> None:
+        options = Rehearsal(launcher="local", cores_per_node=0.2, slow_node=-1, slow_factor=2)
+        job = _job(tmp_path, _python(SPIN, tmp_path), nodes=3)
+        _, checks = _rehearse(options, job, start_seconds=0.3)
+        shares = [float((tmp_path / str(rank)).read_text()) for rank in range(3)]
+        assert shares == pytest.approx([0.2, 0.2, 0.1], rel=0.1)
+        assert [checks[f"node{rank}.cores"] for rank in range(3)] == [0.2, 0.2, 0.1]
+
+    def test_the_gate_puts_the_quota_in_force(self, tmp_path: Path) -> None:
+        spin = "while :; do :; done"
+        options = Rehearsal(launcher="local", cores_per_node=0.1)
+        engine = RehearsalEngine(options, start_seconds=30)
+        gate = threading.Timer(0.5, engine.limit)
+        job = _job(tmp_path, ["timeout", "2.5", "sh", "-c", spin], 2)
+        try:
+            engine.check([2, 4])
+            finished = engine.run(job, lambda leaders: gate.start())
+            checks = engine.checks()
+        finally:
+            gate.join()
+            engine.close()
+        assert finished.outcome == "crashed"  # by `timeout`
+        assert checks["limited_by"] == "the gate"
+        assert checks["limited_seconds"] == pytest.approx(2, abs=0.4)
+        for node in range(2):
+            assert checks[f"node{node}.cpu_received_of_asked"] == pytest.approx(1, rel=0.1)
+            assert float(checks[f"node{node}.throttled_periods"]) > 0.9
+
+    def test_nodes_are_used_again_and_see_each_other(self, tmp_path: Path) -> None:
+        engine = RehearsalEngine(Rehearsal(launcher="local"))
+        script = "hostname; ls /dev/shm; getent hosts node1; cat /etc/resolv.conf; pwd"
+        try:
+            engine.check([1, 2])
+            for nodes in (2, 1):
+                job = _job(tmp_path, ["sh", "-c", script], nodes)
+                assert engine.run(job, lambda leaders: None).outcome == "ok"
+        finally:
+            engine.close()
+        words = job.log.read_text().split()
+        assert sorted(word for word in words if word in {"node0", "node1"}) == [
+            *["node0"] * 2,  # it ran twice
+            *["node1"] * 4,  # it ran once, and each of three looked for it
+        ]
+        assert words.count(str(tmp_path)) == 3
+
+    def test_what_a_job_leaves_running_is_ended(self, tmp_path: Path) -> None:
+        script = "setsid sleep 1000 & echo $! > child; exit 3"
+        job = _job(tmp_path, ["sh", "-c", script], 1)
+        finished, _ = _rehearse(Rehearsal(launcher="local"), job)
+        assert (finished.outcome, finished.detail) == ("crashed", "exit code 3")
+        child = int((tmp_path / "child").read_text())
+        assert not _runs(child)
+
+    def test_a_job_that_takes_too_long_is_ended(self, tmp_path: Path) -> None:
+        job = _job(tmp_path, ["sleep", "1000"], 2, timeout_seconds=0.5)
+        finished, _ = _rehearse(Rehearsal(launcher="local"), job)
+        assert finished.outcome == "timeout"
+
+    def test_a_limit_the_kernel_refuses_is_an_error(self) -> None:
+        nodes = VirtualNodes(1, Rehearsal(), Path("/"))
+        try:
+            with pytest.raises(RunError, match="does not take 2"):
+                nodes.limit([0.0001])
+        finally:
+            nodes.remove()
+
+    def test_disk_limit_is_in_force(self, tmp_path: Path) -> None:
+        options = Rehearsal(launcher="local", disk_bytes_per_second=8_000_000)
+        if missing(options) is not None or not _is_on_a_disk(tmp_path):
+            pytest.skip("The disk cannot be limited here.")
+        script = "dd if=/dev/zero of=data bs=1M count=8 oflag=direct 2>&1"
+        finished, _ = _rehearse(options, _job(tmp_path, ["sh", "-c", script], 1))
+        assert finished.outcome == "ok"
+        assert finished.seconds > 0.7
+
+    def test_leftovers_of_a_killed_harness_are_removed(self) -> None:
+        with subprocess.Popen(_python(HARNESS), stdout=subprocess.PIPE, text=True) as harness:
+            assert harness.stdout is not None
+            orphan = int(harness.stdout.readline())
+            assert remove_leftovers() == []  # it still lives
+            harness.send_signal(signal.SIGKILL)
+        assert _runs(orphan)
+        (name,) = remove_leftovers()
+        assert name.startswith(f"nodewise-{harness.pid}-")
+        assert not _runs(orphan)
+
+    @needs_mpi
+    def test_mpi_goes_over_the_links(self, tmp_path: Path) -> None:
+        job = _job(tmp_path, _python(REDUCE), nodes=4)
+        finished, checks = _rehearse(Rehearsal(launcher="mpi"), job)
+        lines = sorted(job.log.read_text().splitlines())
+        assert lines == [f"rank {rank} of 4 on node{rank}: 4" for rank in range(4)]
+        assert finished.outcome == "ok"
+        ring_bytes = 2 * 3 / 4 * 1e6  # anything less went another way, such as shared memory
+        for rank in range(4):
+            assert ring_bytes < float(checks[f"node{rank}.sent_bytes"]) < 1.3 * ring_bytes
+
+
+def _runs(process: int) -> bool:
+    """Whether a process exists and is more than a record that waits to be collected."""
+    deadline = time.monotonic() + 1
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        if state == "Z":
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _is_on_a_disk(path: Path) -> bool:
+    number = path.stat().st_dev
+    return Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").exists()
+
+
+@needs_nodes
+class TestRefusals:
+    def test_more_cores_than_there_are(self) -> None:
+        engine = RehearsalEngine(Rehearsal(launcher="local", cores_per_node=1))
+        with pytest.raises(RunError, match="this machine has") as refused:
+            engine.check([1, 1000])
+        assert "cores_per_node" in refused.value.fix
+
+    def test_a_quota_below_what_the_kernel_takes(self) -> None:
+        options = Rehearsal(launcher="local", cores_per_node=0.04, slow_node=0, slow_factor=2)
+        with pytest.raises(RunError, match="less than 1 ms") as refused:
+            RehearsalEngine(options).check([1])
+        assert refused.value.fix == "Set period_ms to 50 or more."
+
+
+def test_unified_groups_write_what_the_kernel_expects(tmp_path: Path) -> None:
+    """Version 2 on plain files, as this test may run where version 1 holds the controllers."""
+    group = tmp_path / "nodewise-1-1-0"
+    group.mkdir()
+    (tmp_path / "cgroup.subtree_control").write_text("cpu pids")
+    (group / "cgroup.subtree_control").write_text("")
+    groups = UnifiedGroups(group.name, dict.fromkeys(("cpu", "memory", "io"), tmp_path), 20_000)
+    assert (tmp_path / "cgroup.subtree_control").read_text() == "+io +memory"
+    assert (group / "cgroup.subtree_control").read_text() == "+cpu +io +memory"
+    groups.shield(True)
+    assert (group / "cpu.weight").read_text() == "10000"
+
+    groups.make("node0")
+    node = group / "node0"
+    groups.limit_memory("node0", 10_000_000)
+    groups.limit_disk("node0", "8:0", 5_000_000)
+    assert (node / "job" / "cgroup.type").read_text() == "threaded"
+    assert (node / "memory.max").read_text() == "9998336"
+    assert (node / "io.max").read_text() == "8:0 rbps=5000000 wbps=5000000"
+    assert groups.doors("node0") == [node / "job" / "cgroup.procs"]
+
+    groups.limit_cpu("node0", 0.1)
+    assert (node / "job" / "cpu.max").read_text() == "2000 20000"
+    groups.limit_cpu("node0", None)
+    assert (node / "job" / "cpu.max").read_text() == "max 20000"
