@@ -350,6 +350,12 @@ def _notes(study: Study, times: Timings) -> list[str]:
 def _notes_on_runs(study: Study) -> list[str]:
     """What the runs themselves say against trusting them."""
     notes = []
+    if study.base_is_baseline:
+        ones = [r.seconds for r in study.runs if r.nodes == 1 and not r.baseline]
+        notes.append(
+            "K=1 is the single-worker program; the distributed code on one worker takes "
+            f"{sum(ones) / len(ones):.4g} s, and speedup against that would look better."
+        )
     crowded = sorted({r.nodes for r in study.runs if r.provenance.get("oversubscribed")})
     if crowded:
         notes.append(

@@ -85,7 +85,22 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
         for run in sorted(self.runs, key=lambda run: (run.nodes, run.round)):
             if run.outcome == "ok" and not run.baseline:
                 grouped.setdefault(run.nodes, []).append(run)
+        if self.base_is_baseline:
+            grouped[1] = [_compute_only(run) for run in self._baselines]
         return {nodes: tuple(runs) for nodes, runs in grouped.items()}
+
+    @property
+    def _baselines(self) -> list[Run]:
+        runs = (run for run in self.runs if run.baseline and run.outcome == "ok")
+        return sorted(runs, key=lambda run: run.round)
+
+    @cached_property
+    def base_is_baseline(self) -> bool:
+        """Whether the best single-worker program beats the distributed code on one worker."""
+        ones = [r for r in self.runs if r.nodes == 1 and r.outcome == "ok" and not r.baseline]
+        if not ones or not self._baselines:
+            return False
+        return _mean_seconds(self._baselines) < _mean_seconds(ones)
 
     @property
     def scales(self) -> tuple[int, ...]:
@@ -105,3 +120,17 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
     def rounds(self) -> int:
         """The number of rounds that every scale has."""
         return min(len(runs) for runs in self._by_scale.values())
+
+
+def _mean_seconds(runs: list[Run]) -> float:
+    return sum(run.seconds for run in runs) / len(runs)
+
+
+def _compute_only(run: Run) -> Run:
+    """A single-worker program computes all the time, unless it says otherwise."""
+    if run.ranks and run.ranks[0].stages:
+        return run
+    stages: dict[Stage, float] = dict.fromkeys(STAGES, 0.0) | {"compute": run.seconds}
+    usage = run.ranks[0].usage if run.ranks else None
+    rank = Rank(rank=0, stages=stages, items=run.work, seconds=run.seconds, usage=usage)
+    return msgspec.structs.replace(run, ranks=(rank,))

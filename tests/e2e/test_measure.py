@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from nodewise import store
+from nodewise.scaling import scale
 
 SPEC = """
 name = "job"
@@ -70,9 +71,14 @@ def left_behind(mark: str) -> list[int]:
 def test_a_study_is_measured_in_randomised_blocks_and_analysed(tmp_path):
     outcome = measure(write(tmp_path), "study", "--json")
     assert outcome.returncode == 0, outcome.stderr
-    decision = json.loads(outcome.stdout)
-    assert [row["K"] for row in decision["rows"]] == [1, 2]
-    assert decision["rows"][1]["quality"] == 0.9
+    result = json.loads(outcome.stdout)
+    assert [row["K"] for row in result["decision"]["rows"]] == [1, 2]
+    assert result["decision"]["rows"][1]["quality"] == 0.9
+    verdicts = {check["rule"]: check["verdict"] for check in result["checks"]}
+    assert verdicts["warm-up and setup are not timed"] == "pass"
+    assert verdicts["strong or weak"] == "pass"
+    assert verdicts["the exact baseline T(1)"] == "unknown"
+    assert verdicts["repeats and variance"] == "fail"  # three rounds
     _, study = store.load(tmp_path / "job.study")
     assert {(run.nodes, run.round) for run in study.runs} == {
         (k, r) for k in (1, 2) for r in range(3)
@@ -179,6 +185,31 @@ def test_kill_9_at_random_moments_loses_at_most_the_run_under_way(tmp_path):
     while left_behind(tmp_path.name) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert left_behind(tmp_path.name) == []
+
+
+def test_the_faster_of_two_baselines_is_the_base_and_both_are_told(tmp_path):
+    spec = write(tmp_path, rounds=2)
+    (tmp_path / "single.py").write_text(JOB.replace("0.04", "0.02"))
+    more = '[baseline]\ncommand = ["{python}", "single.py"]\n'
+    spec.write_text(spec.read_text() + more)
+    assert measure(spec).returncode == 0
+    _, study = store.load(tmp_path / "job.study")
+    assert [run.round for run in study.runs if run.baseline] == [0, 1]
+    assert study.base_is_baseline
+    result = scale(study)
+    assert result.rows[1].efficiency < 0.8  # half of what the distributed code on one worker says
+    assert any("single-worker program" in note for note in result.notes)
+
+
+def test_a_problem_that_changes_with_k_is_found(tmp_path):
+    job = JOB.replace("batch=12", "batch=12 * nodes").replace("12 / nodes", "12")
+    spec = write(tmp_path, job, rounds=1)
+    spec.write_text('fixed = ["batch"]\n' + spec.read_text())
+    outcome = measure(spec, "study", "--json")
+    verdicts = {c["rule"]: c for c in json.loads(outcome.stdout)["checks"]}
+    assert verdicts["one workload at all K"]["verdict"] == "fail"
+    assert "batch changes" in verdicts["one workload at all K"]["evidence"]
+    assert verdicts["strong or weak"]["verdict"] == "fail"
 
 
 def test_a_function_can_be_the_workload(tmp_path):

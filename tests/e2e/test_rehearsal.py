@@ -185,6 +185,19 @@ class TestNodes:
             assert checks[f"node{node}.cpu_received_of_asked"] == pytest.approx(1, rel=0.1)
             assert float(checks[f"node{node}.throttled_periods"]) > 0.9
 
+    def test_lifting_the_quota_ends_what_is_compared(self, tmp_path: Path) -> None:
+        engine = RehearsalEngine(Rehearsal(launcher="local", cores_per_node=0.1), start_seconds=0.2)
+        over = threading.Timer(1.2, engine.unlimit)
+        job = _job(tmp_path, ["timeout", "2", "sh", "-c", "while :; do :; done"], 1)
+        try:
+            engine.run(job, lambda leaders: over.start())
+            checks = engine.checks()
+        finally:
+            over.join()
+            engine.close()
+        assert checks["limited_seconds"] == pytest.approx(1, abs=0.3)
+        assert checks["node0.cpu_received_of_asked"] == pytest.approx(1, rel=0.1)
+
     def test_nodes_are_used_again_and_see_each_other(self, tmp_path: Path) -> None:
         engine = RehearsalEngine(Rehearsal(launcher="local"))
         script = "hostname; ls /dev/shm; getent hosts node1; cat /etc/resolv.conf; pwd"

@@ -1,11 +1,17 @@
 """`nodewise study`."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from nodewise.cli.measure import measure_spec, output_option, spec_argument
-from nodewise.cli.options import emit, json_option, read_folder
+from nodewise.cli.options import emit, json_option, read_folder, to_json
+
+if TYPE_CHECKING:
+    from nodewise.decide import Decision
+    from nodewise.spec import Spec
+    from nodewise.study import Study
 
 
 @click.command("study")
@@ -21,23 +27,30 @@ def command(spec: Path, output: Path | None, as_json: bool) -> None:
       nodewise study study.toml --json > result.json
     """
     from nodewise.attribute import attribute
+    from nodewise.audit import checks
     from nodewise.report import text
     from nodewise.scaling import scale
 
     folder = measure_spec(spec, output)
     asked, study = read_folder(folder)
-    if not as_json:
-        emit(scale(study, asked.threshold), False, text.scaling_report)
-        emit(attribute(study, asked.threshold), False, text.attribution_report)
-    emit(decide_folder(folder), as_json, text.decision_report)
+    scaling = scale(study, asked.threshold)
+    decision = decide_for(asked, study)
+    rows = checks(asked, study, scaling)
+    if as_json:
+        everything = {"scaling": scaling, "decision": decision, "checks": rows}
+        click.echo(to_json(everything), nl=False)
+        return
+    emit(scaling, False, text.scaling_report)
+    emit(attribute(study, asked.threshold), False, text.attribution_report)
+    emit(decision, False, text.decision_report)
+    emit(rows, False, text.checks_report)
 
 
-def decide_folder(folder: Path) -> object:
-    """The decision for a study folder, with the prices and gates of its spec."""
+def decide_for(spec: "Spec", study: "Study") -> "Decision":
+    """The decision with the prices and gates of a spec."""
     from nodewise.decide import Needs, decide
     from nodewise.prices import Price
 
-    spec, study = read_folder(folder)
     price = Price(
         per_node_hour=spec.price.per_node_hour,
         fixed_per_hour=spec.price.fixed_per_hour,

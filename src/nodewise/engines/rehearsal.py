@@ -22,7 +22,7 @@ from nodewise.engines.virtual_nodes import VirtualNodes, missing, remove_leftove
 from nodewise.errors import RunError, SpecError
 from nodewise.spec import Rehearsal
 
-_START_SECONDS = 5.0
+_START_SECONDS = {"local": 5.0, "mpi": 5.0, "torchrun": 60.0}  # importing torch takes a while
 _LOOK_SECONDS = 0.1
 _RELEASE_SECONDS = 10.0  # how long after the start of the quota new threads are looked for
 _LEAST_QUOTA_MS = 1.0  # what the kernel takes
@@ -65,12 +65,12 @@ class RehearsalEngine:
         self,
         options: Rehearsal,
         arguments: Sequence[str] = (),
-        start_seconds: float = _START_SECONDS,
+        start_seconds: float | None = None,
     ) -> None:
         """`arguments` go to mpiexec or torchrun; the quota waits `start_seconds` for `limit`."""
         self._options = options
         self._arguments = tuple(arguments)
-        self._start_seconds = start_seconds
+        self._start_seconds = start_seconds or _START_SECONDS[options.launcher]
         self._largest = 1
         self._made: VirtualNodes | None = None
         self._lock = threading.RLock()  # the gate, the watch and the run speak at once
@@ -102,11 +102,9 @@ class RehearsalEngine:
     def run(self, job: Job, started: Started) -> Finished:
         """Start the job without limits, put them in force when it is ready, wait for its end."""
         nodes = self._nodes_for(job)
-        self._running = job.nodes
-        self._failure = None
-        self.unlimit()
         over = threading.Event()
         watch = threading.Thread(target=self._watch, args=(nodes, over), daemon=True)
+        self._reset(nodes, job.nodes)
         watch.start()
         try:
             begin = time.monotonic()
@@ -128,13 +126,12 @@ class RehearsalEngine:
         self._limit("the gate")
 
     def unlimit(self) -> None:
-        """Lift the quotas; `run` calls this before it starts the job."""
+        """Lift the quotas for the rest of the run: what is measured is over, all may end fast."""
         with self._lock:
-            if self._made is None:
-                return
-            self._made.unlimit()
-            self._held = False
-            self._note(self._made, "never")
+            if self._made is not None and self._running:
+                self._record(self._made)
+                self._made.unlimit()
+                self._held = True
 
     def hold(self) -> None:
         """A rank is on its way to the gate: from now on, in this run, the quota waits for it."""
@@ -149,6 +146,16 @@ class RehearsalEngine:
         if self._made is not None:
             self._made.remove()
             self._made = None
+
+    def _reset(self, nodes: VirtualNodes, running: int) -> None:
+        """Begin a run without limits."""
+        with self._lock:
+            nodes.unlimit()
+            self._running = running
+            self._held = False
+            self._failure = None
+            self._checks = {}
+            self._note(nodes, "never")
 
     def _check_quotas(self, nodes: int) -> None:
         options = self._options
@@ -229,7 +236,7 @@ class RehearsalEngine:
     def _limit(self, reason: str) -> None:
         """Never raises, as it runs in other threads: what went wrong ends the run, and is told."""
         with self._lock:
-            if self._made is None or not self._running:
+            if self._made is None or not self._running or self._checks:
                 return
             try:
                 self._release_communication(self._made)
@@ -269,6 +276,8 @@ class RehearsalEngine:
     def _record(self, nodes: VirtualNodes) -> None:
         """Compare what was promised with what was got since the quota came into force."""
         with self._lock:
+            if self._checks:
+                return
             seconds = time.monotonic() - self._limited_at
             limited = self._limited_by != "never"
             self._checks = {

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from nodewise.attribute import Attribution, LedgerRow
+from nodewise.audit import Check
 from nodewise.causes import CAUSES
 from nodewise.decide import Decision, DecisionRow, Marginal
 from nodewise.laws import LawFit
@@ -96,6 +97,15 @@ def decision_report(result: Decision) -> Report:
     if result.claim:
         lines += [f"[bold]Claim[/bold]: {escape(result.claim)}", ""]
     return [*lines[:-1], *_notes(result.notes)]
+
+
+def checks_report(result: Sequence[Check]) -> Report:
+    """The honesty checklist: verdict, rule, evidence, remedy."""
+    lines: Report = ["", "[bold]Checks[/bold]"]
+    for check in result:
+        remedy = f" {check.remedy}" if check.remedy else ""
+        lines.append(f"  {check.verdict:<7}  {check.rule}: {escape(check.evidence)}.{remedy}")
+    return lines
 
 
 def _table(*titles: str) -> Table:

@@ -1,0 +1,231 @@
+"""Honesty rules over a study: each answers pass, fail or unknown, with its evidence and remedy."""
+
+from typing import Literal
+
+import msgspec
+
+from nodewise.scaling import Scaling
+from nodewise.spec import Spec
+from nodewise.stats import ENOUGH_ROUNDS
+from nodewise.study import Run, Study
+from nodewise.units import format_duration, format_percent
+
+Verdict = Literal["pass", "fail", "unknown"]
+
+_SAME_WORK = 0.01
+_AMBER, _RED = 0.02, 0.10
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of a checklist."""
+
+    rule: str
+    verdict: Verdict
+    evidence: str
+    remedy: str = ""
+
+
+def checks(spec: Spec, study: Study, scaling: Scaling) -> tuple[Check, ...]:
+    """The six rows of a scaling report, and what else the runs can answer for themselves."""
+    return (
+        _baseline(study, scaling),
+        _fixed_workload(spec, study),
+        _warmup(spec, study),
+        _repeats(study),
+        _regime(spec, study),
+        _efficiency(scaling),
+        _quality(study),
+        _workers(spec, study),
+        _contention(study),
+    )
+
+
+def _baseline(study: Study, scaling: Scaling) -> Check:
+    rule = "the exact baseline T(1)"
+    first = scaling.rows[0]
+    seconds = format_duration(first.seconds)
+    if first.nodes != 1:
+        return Check(
+            rule=rule,
+            verdict="fail",
+            evidence=f"nothing was run on one worker; the base is K={first.nodes}, {seconds}",
+            remedy="Add 1 to scales.",
+        )
+    if not any(run.baseline for run in study.runs):
+        return Check(
+            rule=rule,
+            verdict="unknown",
+            evidence=f"T(1) = {seconds}, of the distributed code on one worker",
+            remedy="Give the fastest correct single-worker command under [baseline].",
+        )
+    which = "the single-worker program" if study.base_is_baseline else "the distributed code"
+    return Check(
+        rule=rule, verdict="pass", evidence=f"T(1) = {seconds}, of {which}, the faster of the two"
+    )
+
+
+def _fixed_workload(spec: Spec, study: Study) -> Check:
+    rule = "one workload at all K"
+    runs = [run for run in study.runs if run.outcome == "ok" and not run.baseline]
+    for name in spec.fixed:
+        values = {str(run.facts.get(name)) for run in runs}
+        if values == {"None"}:
+            return Check(
+                rule=rule,
+                verdict="unknown",
+                evidence=f"the workload does not report {name}",
+                remedy=f"Call probe.fact({name}=...) in it.",
+            )
+        if len(values) > 1:
+            return Check(
+                rule=rule,
+                verdict="fail",
+                evidence=f"{name} changes between runs: {', '.join(sorted(values))}",
+                remedy="Hold it fixed, or declare the study weak.",
+            )
+    problem = _work_problem(runs, spec)
+    if problem:
+        return Check(rule=rule, verdict="fail", evidence=problem, remedy="Hold the work fixed.")
+    if not spec.fixed and any(run.work is None for run in runs):
+        return Check(
+            rule=rule,
+            verdict="unknown",
+            evidence="neither facts nor work are recorded",
+            remedy="Report them with probe.fact and probe.work, and list the facts under fixed.",
+        )
+    held = ", ".join(spec.fixed) or "the work"
+    return Check(rule=rule, verdict="pass", evidence=f"{held} did not change in {len(runs)} runs")
+
+
+def _work_problem(runs: list[Run], spec: Spec) -> str:
+    """How the work changes with K against the declared regime, or nothing."""
+    per_unit = [
+        run.work / (run.nodes if spec.regime == "weak" else 1)
+        for run in runs
+        if run.work is not None
+    ]
+    if not per_unit or max(per_unit) <= min(per_unit) * (1 + _SAME_WORK):
+        return ""
+    unit = "work per node" if spec.regime == "weak" else "total work"
+    return f"the {unit} runs from {min(per_unit):g} to {max(per_unit):g} {spec.work_unit}"
+
+
+def _warmup(spec: Spec, study: Study) -> Check:
+    rule = "warm-up and setup are not timed"
+    setups = [run.setup_seconds for run in study.runs if run.setup_seconds is not None]
+    steps = [run.steps for run in study.runs if run.steps]
+    if not steps:
+        return Check(
+            rule=rule,
+            verdict="unknown",
+            evidence="the whole program is timed: it reports no steps",
+            remedy="Use probe.setup and probe.steps.",
+        )
+    evidence = (
+        f"{spec.workload.warmup_steps} warm-up steps left out of each run; setup "
+        f"{format_duration(max(setups, default=0.0))} at most, reported apart"
+    )
+    if spec.workload.warmup_steps == 0:
+        remedy = "Set workload.warmup_steps."
+        return Check(rule=rule, verdict="fail", evidence=evidence, remedy=remedy)
+    return Check(rule=rule, verdict="pass", evidence=evidence)
+
+
+def _repeats(study: Study) -> Check:
+    rounds = study.rounds
+    paired = "every K in each" if study.paired else "not every K in each"
+    return Check(
+        rule="repeats and variance",
+        verdict="pass" if rounds >= ENOUGH_ROUNDS else "fail",
+        evidence=f"{rounds} rounds, {paired}; the spread stands beside each mean",
+        remedy="" if rounds >= ENOUGH_ROUNDS else "Ask for six rounds or more.",
+    )
+
+
+def _regime(spec: Spec, study: Study) -> Check:
+    rule = "strong or weak"
+    runs = [run for run in study.runs if run.outcome == "ok" and not run.baseline]
+    if any(run.work is None for run in runs):
+        return Check(
+            rule=rule,
+            verdict="unknown",
+            evidence=f"declared {spec.regime}; the work of the runs is not recorded",
+            remedy="Report it with probe.work.",
+        )
+    problem = _work_problem(runs, spec)
+    return Check(
+        rule=rule,
+        verdict="fail" if problem else "pass",
+        evidence=problem or f"declared {spec.regime}, and the work of the runs agrees",
+        remedy="Declare the regime that was run." if problem else "",
+    )
+
+
+def _efficiency(scaling: Scaling) -> Check:
+    least = min(scaling.rows, key=lambda row: row.efficiency)
+    return Check(
+        rule="efficiency, not speedup alone",
+        verdict="pass",
+        evidence=f"E is given at every K; the least is {least.efficiency:.3f} at K={least.nodes}",
+    )
+
+
+def _quality(study: Study) -> Check:
+    rule = "quality in the same run"
+    runs = [run for run in study.runs if run.outcome == "ok" and not run.baseline]
+    if any(run.quality is None for run in runs):
+        return Check(
+            rule=rule,
+            verdict="unknown",
+            evidence="not every run reports a figure of merit",
+            remedy="Call probe.quality(name=value, split=..., seed=...).",
+        )
+    places = {(run.facts.get("quality_split"), run.facts.get("quality_seed")) for run in runs}
+    if len(places) > 1:
+        return Check(
+            rule=rule,
+            verdict="fail",
+            evidence="split or seed differ between runs",
+            remedy="Evaluate every run on one split and seed.",
+        )
+    split, seed = places.pop()
+    return Check(rule=rule, verdict="pass", evidence=f"in every run, split {split}, seed {seed}")
+
+
+def _workers(spec: Spec, study: Study) -> Check:
+    failed = sorted({run.nodes for run in study.runs if run.outcome != "ok"})
+    missing = sorted(set(spec.scales) - set(study.scales))
+    if failed or missing:
+        named = ", ".join(f"K={nodes}" for nodes in sorted({*failed, *missing}))
+        return Check(
+            rule="K workers really ran",
+            verdict="fail",
+            evidence=f"runs failed or are missing at {named}",
+            remedy="Read the detail of those runs in runs.jsonl.",
+        )
+    return Check(
+        rule="K workers really ran", verdict="pass", evidence="every run ended well on all workers"
+    )
+
+
+def _contention(study: Study) -> Check:
+    rule = "no foreign load"
+    crowded = sorted({run.nodes for run in study.runs if run.provenance.get("oversubscribed")})
+    if crowded:
+        return Check(
+            rule=rule,
+            verdict="fail",
+            evidence=f"more workers than cores at K={', '.join(map(str, crowded))}",
+            remedy="Use more cores or the rehearsal engine.",
+        )
+    delays = [run.contention.run_delay for run in study.runs if run.contention is not None]
+    if not delays:
+        return Check(rule=rule, verdict="unknown", evidence="not recorded", remedy="Measure it.")
+    worst = max(delays)
+    colour = "red" if worst > _RED else "amber" if worst > _AMBER else "green"
+    return Check(
+        rule=rule,
+        verdict="pass" if worst <= _RED else "fail",
+        evidence=f"{colour}: a rank waited for its core for up to {format_percent(worst)} of a run",
+        remedy="" if worst <= _AMBER else "Repeat on a quieter machine.",
+    )
