@@ -11,8 +11,11 @@ from nodewise.stats import (
     median_interval,
     nonnegative_least_squares,
     normal_share_below,
+    percentile_interval,
     resample,
+    resample_rounds,
     std,
+    student_quantile,
 )
 
 
@@ -51,6 +54,26 @@ def test_resampling_is_reproducible_and_pairs_whole_rounds():
     again = resample([base, other], paired=True, center="mean")
     assert np.array_equal(paired, again)
     assert np.std(paired[:, 0] / paired[:, 1]) < 0.05 * np.std(apart[:, 0] / apart[:, 1])
+
+
+@pytest.mark.parametrize("rounds", [6, 7, 10, 15])
+def test_resampled_intervals_hold_a_ratio_as_often_as_they_say(rounds):
+    """Nominal 95 %; plain percentiles of seven rounds would hold it in 88."""
+    generator = np.random.default_rng(rounds)
+    held = 0
+    for study in range(300):
+        base, other = 1 + 0.05 * generator.standard_normal((2, rounds))
+        picks = resample_rounds(rounds, 2000, seed=study)
+        ratio = percentile_interval(base[picks].mean(axis=1) / other[picks].mean(axis=1), rounds)
+        held += ratio.low <= 1 <= ratio.high
+    assert 0.90 <= held / 300 <= 0.99
+
+
+@pytest.mark.parametrize("freedom", [5, 6, 9, 20, 100])
+def test_the_student_quantile(freedom):
+    assert student_quantile(0.975, freedom) == pytest.approx(
+        reference.t.ppf(0.975, freedom), abs=0.01
+    )
 
 
 def test_single_runs_give_no_resamples():

@@ -309,8 +309,8 @@ def _fit(
     """Parameters of the centres, their spread over the resamples, and the residuals."""
     base, s, c = (float(value) for value in solve(seconds[None, :], np.ones(len(seconds)))[0])
     spread, interval = _spread(solve, seconds, draws, rounds)
-    s_low, s_high = _bounds(spread, 1, s)
-    c_low, c_high = _bounds(spread, 2, c)
+    s_low, s_high = _bounds(spread, 1, s, rounds)
+    c_low, c_high = _bounds(spread, 2, c, rounds)
     law_seconds = fitted(base, s, c)
     residuals = 1 - law_seconds / seconds
     rms = float(np.sqrt(np.mean(residuals**2)))
@@ -351,10 +351,15 @@ def _spread(
     return np.array(left_out), "range when one scale is left out"
 
 
-def _bounds(spread: Floats | None, column: int, center: float) -> tuple[float | None, float | None]:
+def _bounds(
+    spread: Floats | None, column: int, center: float, rounds: int
+) -> tuple[float | None, float | None]:
     if spread is None or np.isnan(center):
         return None, None
-    interval = percentile_interval(spread[:, column])
+    values = spread[:, column]
+    if rounds < 2:  # fits that leave out a scale each
+        return float(values.min()), float(values.max())
+    interval = percentile_interval(values, rounds)
     # A parameter held at zero in the centre can be free in most resamples.
     return min(interval.low, center), max(interval.high, center)
 

@@ -109,7 +109,7 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
         if self.rounds < ENOUGH_ROUNDS:
             lows, highs = [s.min() for s in self.samples], [s.max() for s in self.samples]
             return np.array(lows), np.array(highs)
-        intervals = [percentile_interval(column) for column in self.draws.T]
+        intervals = [percentile_interval(column, self.rounds) for column in self.draws.T]
         return np.array([i.low for i in intervals]), np.array([i.high for i in intervals])
 
 
@@ -182,7 +182,7 @@ def speedup_is_known(study: Study, within: float, level: float = 0.99) -> bool:
     times = timings(study)
     assert times.draws is not None
     for speedups in times.speedup(times.draws).T[1:]:
-        low, high = percentile_interval(speedups, level)
+        low, high = percentile_interval(speedups, times.rounds, level)
         if (high - low) / 2 > within * float(np.mean(speedups)):
             return False
     return True
@@ -231,7 +231,7 @@ def _speedup_interval(times: Timings, position: int, paired: bool) -> Interval |
     if times.draws is None:
         return None
     if times.rounds >= ENOUGH_ROUNDS:
-        return percentile_interval(times.speedup(times.draws)[:, position])
+        return percentile_interval(times.speedup(times.draws)[:, position], times.rounds)
     base, here = times.samples[0], times.samples[position]
     grown = float(times.k[position]) if times.regime == "weak" else 1.0
     if paired:
@@ -290,7 +290,7 @@ def _knee(times: Timings) -> tuple[int | None, int | None, int | None]:
         return None, None, None
     if times.draws is None:
         return knee, None, None
-    bounds = percentile_interval(knees(times.draws))
+    bounds = percentile_interval(knees(times.draws), times.rounds)
     return knee, round(bounds.low), round(bounds.high)
 
 

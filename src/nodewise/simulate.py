@@ -12,7 +12,7 @@ import numpy as np
 
 from nodewise.errors import SpecError
 from nodewise.laws import Law, growth_term
-from nodewise.stats import LEVEL, Floats, percentile_interval, resample_rounds
+from nodewise.stats import Floats, percentile_interval, resample_rounds
 from nodewise.study import Rank, Run, Stage, Study
 
 Detail = Literal["timings", "stages", "ranks"]
@@ -147,11 +147,11 @@ def rounds_needed(
 def _share_told_apart(
     noise: float, difference: float, rounds: int, studies: int, generator: np.random.Generator
 ) -> float:
-    picks = resample_rounds(rounds, draws=300, seed=int(generator.integers(2**31)))
+    picks = resample_rounds(rounds, draws=1000, seed=int(generator.integers(2**31)))
     told_apart = 0
     for _ in range(studies):
         base: Floats = 1 + noise * generator.standard_normal(rounds)
         other: Floats = (1 + difference) * (1 + noise * generator.standard_normal(rounds))
-        ratio = percentile_interval(base[picks].mean(axis=1) / other[picks].mean(axis=1), LEVEL)
+        ratio = percentile_interval(base[picks].mean(axis=1) / other[picks].mean(axis=1), rounds)
         told_apart += ratio.high < 1 or ratio.low > 1
     return told_apart / studies

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -92,10 +93,32 @@ def resample_rounds(
     return generator.integers(0, rounds, size=(draws, rounds))
 
 
-def percentile_interval(draws: Floats, level: float = LEVEL) -> Interval:
-    """The central `level` of draws of one quantity."""
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+def percentile_interval(draws: Floats, rounds: int, level: float = LEVEL) -> Interval:
+    """The central `level` of draws of one quantity, widened for few rounds.
+
+    Plain percentiles of few rounds are too narrow: seven hold the truth in 89 of 100 studies
+    instead of 95. Taking them as far out as Student's t lies mends that (Hesterberg 2015).
+    """
+    freedom = max(rounds - 1, 1)
+    reach = student_quantile((1 + level) / 2, freedom) * math.sqrt(rounds / freedom)
+    tail = normal_share_below(-reach)
+    low, high = np.quantile(draws, [tail, 1 - tail])
     return Interval(float(low), float(high))
+
+
+def student_quantile(share: float, freedom: int) -> float:
+    """The quantile of Student's t, by its expansion around the normal one.
+
+    >>> round(student_quantile(0.975, 6), 2), round(student_quantile(0.975, 30), 3)
+    (2.45, 2.042)
+    """
+    z = NormalDist().inv_cdf(share)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+    )
+    return z + sum(term / float(freedom) ** power for power, term in enumerate(terms, start=1))
 
 
 def nonnegative_least_squares(design: Floats, targets: Floats) -> Floats:
@@ -126,4 +149,4 @@ def nonnegative_least_squares(design: Floats, targets: Floats) -> Floats:
 
 def normal_share_below(value: float) -> float:
     """The standard normal distribution function."""
-    return 0.5 * (1 + math.erf(value / math.sqrt(2)))
+    return NormalDist().cdf(value)

@@ -31,7 +31,7 @@ def test_help_lists_commands_with_examples():
     ("arguments", "code", "words"),
     [
         (["scale", "nowhere.csv"], 4, "Cannot read nowhere.csv: no such file"),
-        (["scale", "."], 4, "Cannot read .: is a directory"),
+        (["scale", "."], 4, ". holds no study"),
         (["scale"], 2, "Missing argument 'TABLE'"),
         (["frobnicate"], 2, "No such command"),
         (["scale", "x.csv", "--threshold", "7"], 2, "7 is above 1"),

@@ -265,6 +265,17 @@ def test_bad_specs_are_two_lines(tmp_path, change, code, words):
     assert fix.startswith("  fix: ")
 
 
+def test_the_schema_of_a_spec_is_exported():
+    done = subprocess.run(
+        [sys.executable, "-m", "nodewise", "init", "--schema"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "scales" in done.stdout
+    assert json.loads(done.stdout)["$defs"]["Spec"]["required"] == ["name", "scales", "workload"]
+
+
 def test_init_writes_a_spec_that_works_and_never_overwrites(tmp_path):
     spec = tmp_path / "study.toml"
     arguments = [

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -94,16 +95,20 @@ def clean() -> Iterator[None]:
 
 
 def _traces() -> tuple[object, ...]:
-    """Everything nodes could leave behind: groups, mounts, namespaces with a process in them."""
-    groups = sorted(Path("/sys/fs/cgroup").glob("**/nodewise-*"))
-    spaces = set()
-    for link in Path("/proc").glob("[0-9]*/ns/net"):
-        try:
-            spaces.add(link.readlink())
-        except OSError:
-            continue
+    """What nodes of this process could leave behind; others may use the machine as well."""
+    groups = sorted(Path("/sys/fs/cgroup").glob(f"**/nodewise-{os.getpid()}-*"))
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
     devices = sorted(path.name for path in Path("/sys/class/net").iterdir())
-    return groups, Path("/proc/self/mounts").read_text(), spaces, devices
+    return groups, children, devices, Path("/proc/self/mounts").read_text()
+
+
+def _spaces(process: int | str = "[0-9]*") -> set[Path]:
+    """The network namespaces that a process, or any process, lives in."""
+    found = set()
+    for link in Path("/proc").glob(f"{process}/ns/net"):
+        with suppress(OSError):  # it ended meanwhile
+            found.add(link.readlink())
+    return found
 
 
 def _job(folder: Path, command: Sequence[str], nodes: int, timeout_seconds: float = 20.0) -> Job:
@@ -236,6 +241,16 @@ class TestNodes:
         finally:
             nodes.remove()
 
+    def test_namespaces_go_with_the_nodes(self) -> None:
+        nodes = VirtualNodes(2, Rehearsal(), Path("/"))
+        sleeper = subprocess.Popen(nodes.command(0, ["sleep", "1000"], Path("/")))
+        time.sleep(0.3)
+        spaces = _spaces(nodes.head.process) | _spaces(sleeper.pid)
+        assert len(spaces - _spaces("self")) == 2
+        nodes.remove()
+        assert sleeper.wait(5) == -signal.SIGKILL
+        assert not spaces & _spaces()
+
     def test_disk_limit_is_in_force(self, tmp_path: Path) -> None:
         options = Rehearsal(launcher="local", disk_bytes_per_second=8_000_000)
         if missing(options) is not None or not _is_on_a_disk(tmp_path):
@@ -325,5 +340,7 @@ def test_unified_groups_write_what_the_kernel_expects(tmp_path: Path) -> None:
 
     groups.limit_cpu("node0", 0.1)
     assert (node / "job" / "cpu.max").read_text() == "2000 20000"
+    assert groups.cores("node0") == 0.1
     groups.limit_cpu("node0", None)
     assert (node / "job" / "cpu.max").read_text() == "max 20000"
+    assert groups.cores("node0") is None

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from nodewise.cli.options import to_json
 from nodewise.cli.simulate import parse_scales
 from nodewise.errors import SpecError
 
@@ -65,7 +66,8 @@ better = "same"            # higher or lower: a drift this way is no harm
     default="local",
     show_default=True,
 )
-def command(output: Path, name: str, workload: str, scales: str, engine: str) -> None:
+@click.option("--schema", is_flag=True, help="Print the JSON schema of a spec instead.")
+def command(output: Path, name: str, workload: str, scales: str, engine: str, schema: bool) -> None:
     """Write a commented spec; it refuses to overwrite a file.
 
     \b
@@ -73,6 +75,9 @@ def command(output: Path, name: str, workload: str, scales: str, engine: str) ->
       nodewise init --command "{python} train.py --steps 100" --scales 1,2,4
       nodewise init --engine mpi --command "{python} heat.py" -o heat.toml
     """
+    if schema:
+        click.echo(_schema(), nl=False)
+        return
     words = ", ".join(_quoted(word) for word in shlex.split(workload))
     text = TEMPLATE.format(
         path=output,
@@ -91,6 +96,15 @@ def command(output: Path, name: str, workload: str, scales: str, engine: str) ->
             f"Cannot write {output}: {error.strerror}.", "Name a file you can write."
         ) from None
     click.echo(f"Wrote {output}. Next: nodewise study {output}")
+
+
+def _schema() -> str:
+    """The JSON schema of a spec, for editors."""
+    import msgspec
+
+    from nodewise.spec import Spec
+
+    return to_json(msgspec.json.schema(Spec))
 
 
 def _quoted(word: str) -> str:

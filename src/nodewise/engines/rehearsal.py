@@ -23,7 +23,7 @@ from nodewise.errors import RunError, SpecError
 from nodewise.spec import Rehearsal
 
 _START_SECONDS = {"local": 5.0, "mpi": 5.0, "torchrun": 60.0}  # importing torch takes a while
-_LOOK_SECONDS = 0.1
+_LOOK_SECONDS = 0.2
 _RELEASE_SECONDS = 10.0  # how long after the start of the quota new threads are looked for
 _LEAST_QUOTA_MS = 1.0  # what the kernel takes
 _PORTS = range(29500, 30500)
@@ -70,7 +70,8 @@ class RehearsalEngine:
         """`arguments` go to mpiexec or torchrun; the quota waits `start_seconds` for `limit`."""
         self._options = options
         self._arguments = tuple(arguments)
-        self._start_seconds = start_seconds or _START_SECONDS[options.launcher]
+        default = _START_SECONDS[options.launcher]
+        self._start_seconds = default if start_seconds is None else start_seconds
         self._largest = 1
         self._made: VirtualNodes | None = None
         self._lock = threading.RLock()  # the gate, the watch and the run speak at once
@@ -89,7 +90,7 @@ class RehearsalEngine:
         if lacking is not None:
             raise RunError(
                 f"This machine lacks {lacking} for virtual nodes.",
-                "Run as root on Linux with iproute2 and util-linux, or choose the engine 'local'.",
+                'Run as root on Linux with iproute2 and util-linux, or with name = "local" in [engine].',
             )
         self._check_quotas(max(scales))
         if self._options.launcher == "mpi":
@@ -200,12 +201,18 @@ class RehearsalEngine:
             commands = [list(job.command)] * job.nodes
         workers = []
         for rank, command in enumerate(commands):
-            place = {"NODEWISE_NODES": str(job.nodes)}
-            if self._options.launcher == "local":
-                place["NODEWISE_RANK"] = str(rank)
             there = nodes.command(rank, command, job.directory)
-            workers.append(start(there, job, {**job.environment, **place}))
+            environment = self._environment(job)
+            if self._options.launcher == "local":
+                environment["NODEWISE_RANK"] = str(rank)
+            workers.append(start(there, job, environment))
         return workers
+
+    def _environment(self, job: Job) -> dict[str, str]:
+        """As the job has it, and by default no more threads than the node has cores."""
+        threads = max(1, int(self._options.cores_per_node))
+        default = {"OMP_NUM_THREADS": str(threads), "GLOO_SOCKET_IFNAME": "eth0"}
+        return {**default, **job.environment, "NODEWISE_NODES": str(job.nodes)}
 
     def _launch_mpi(self, nodes: VirtualNodes, job: Job) -> subprocess.Popen[bytes]:
         """One mpiexec on the head; it reaches the nodes by our agent instead of by ssh."""
@@ -216,8 +223,7 @@ class RehearsalEngine:
         command = [mpiexec(), "-launcher", "ssh", "-launcher-exec", str(agent)]
         command += ["-hosts", hosts, "-ppn", "1", "-n", str(job.nodes)]
         command += [*self._arguments, *job.command]
-        environment = {**_MPI_NETWORK, **_MPI_PATIENCE, **job.environment}
-        environment["NODEWISE_NODES"] = str(job.nodes)
+        environment = {**_MPI_NETWORK, **_MPI_PATIENCE, **self._environment(job)}
         return start(nodes.command(None, command, job.directory), job, environment)
 
     def _torchrun(self, job: Job, rank: int) -> list[str]:
@@ -228,10 +234,10 @@ class RehearsalEngine:
                 'Write command = ["{python}", "train.py"] in the workload.',
             )
         port = _PORTS[self._runs % len(_PORTS)]
-        place = ["GLOO_SOCKET_IFNAME=eth0", sys.executable, "-m", "torch.distributed.run"]
-        place += [f"--nnodes={job.nodes}", "--nproc-per-node=1", f"--node-rank={rank}"]
+        place = [f"--nnodes={job.nodes}", "--nproc-per-node=1", f"--node-rank={rank}"]
         place += ["--master-addr=node0", f"--master-port={port}"]
-        return ["env", *place, *self._arguments, *job.command[1:]]
+        launcher = [sys.executable, "-m", "torch.distributed.run", *place, *self._arguments]
+        return [*launcher, *job.command[1:]]
 
     def _limit(self, reason: str) -> None:
         """Never raises, as it runs in other threads: what went wrong ends the run, and is told."""
@@ -289,10 +295,10 @@ class RehearsalEngine:
             after = self._counters(nodes)
             for node, (old, new) in enumerate(zip(self._before, after, strict=True)):
                 facts = _used(old, new)
-                if limited:
-                    facts["cores"] = self._cores(node)
-                    asked = facts["cores"] * seconds
-                    facts["cpu_received_of_asked"] = facts["cpu_seconds"] / asked
+                cores = nodes.cores(node)
+                if cores is not None:
+                    facts["cores"] = cores
+                    facts["cpu_received_of_asked"] = facts["cpu_seconds"] / (cores * seconds)
                 self._checks |= {f"node{node}.{name}": value for name, value in facts.items()}
 
 

@@ -32,6 +32,7 @@ _MTU_BYTES = 9000  # at 1500, a wake-up for each packet costs more than the link
 _QUEUE_BYTES = 16_000_000  # enough that nothing is dropped when all nodes send to one
 _WAIT_SECONDS = 15.0
 _COMMUNICATION = ("gloo", "pt_gloo")  # how the threads begin that a network card would replace
+_NAMESPACES = ("--net", "--mount", "--uts", "--ipc")  # without the last, MPI has shared memory
 _GONE = (FileNotFoundError, ProcessLookupError)
 _SETS = count()
 
@@ -90,6 +91,11 @@ class Groups:
         """Give the job this many cores; None lifts the limit."""
         quota = -1 if cores is None else round(cores * self._period_us)
         _set(self._trees["cpu"] / node / "job" / "cpu.cfs_quota_us", str(quota))
+
+    def cores(self, node: str) -> float | None:
+        """The limit that is in force, as the kernel tells it."""
+        quota = int((self._trees["cpu"] / node / "job" / "cpu.cfs_quota_us").read_text())
+        return None if quota < 0 else quota / self._period_us
 
     def shield(self, on: bool) -> None:
         """Put the nodes before all other load; only under quotas, else nothing else would run."""
@@ -164,6 +170,11 @@ class UnifiedGroups(Groups):
             if missing:
                 switch.write_text(" ".join(f"+{name}" for name in sorted(missing)))
 
+    def cores(self, node: str) -> float | None:
+        """The limit that is in force, as the kernel tells it."""
+        quota, period = (self._trees["cpu"] / node / "job" / "cpu.max").read_text().split()
+        return None if quota == "max" else int(quota) / int(period)
+
     def shield(self, on: bool) -> None:
         """Put the nodes before all other load; only under quotas, else nothing else would run."""
         _set(self._trees["cpu"] / "cpu.weight", _WEIGHTS[on])
@@ -209,11 +220,12 @@ class UnifiedGroups(Groups):
 class Node:
     """The namespaces of one node, held open by a process, and the way to start others in them."""
 
-    def __init__(self, name: str, hosts: str) -> None:
-        """`hosts` is the text of the node's own hosts file."""
+    def __init__(self, name: str, hosts: str, outer: "Node | None") -> None:
+        """`hosts` is its own hosts file; without root, `outer` has the rights to wire it."""
         self.name = name
+        make = _make_namespaces() if outer is None else ["unshare", *_NAMESPACES]
         self._holder = subprocess.Popen(
-            ["unshare", "--net", "--mount", "--uts", "--ipc", "sh", "-c", _HOLD, name, hosts],
+            [*(outer.inside(make, spaces=()) if outer else make), "sh", "-c", _HOLD, name, hosts],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -238,19 +250,20 @@ class Node:
                 "Namespaces must be allowed: run as root, in a container with --privileged.",
             )
 
-    def inside(self, command: Sequence[str], *, only_network: bool = False) -> list[str]:
+    def inside(self, command: Sequence[str], spaces: Sequence[str] = _NAMESPACES) -> list[str]:
         """The command as it is started in the node's namespaces, but outside of its limits."""
-        others = () if only_network else ("--mount", "--uts", "--ipc")
-        return ["nsenter", f"--target={self.process}", "--net", *others, "--", *command]
+        user = ("--user", "--preserve-credentials") if os.geteuid() else ()
+        target = f"--target={self.process}"
+        return ["nsenter", target, *user, *spaces, "--", *command] if user or spaces else [*command]
 
     def configure(self, tool: str, lines: Sequence[str]) -> None:
         """Give `ip` or `tc` their orders in the node's network."""
-        _run(self.inside([tool, "-batch", "-"], only_network=True), "\n".join(lines) + "\n")
+        _run(self.inside([tool, "-batch", "-"], ["--net"]), "\n".join(lines) + "\n")
 
     def ask(self, *command: str) -> list[dict[str, Any]]:
         """What `ip` or `tc` say of the node's network."""
         answer: list[dict[str, Any]] = json.loads(
-            _run(self.inside([command[0], "-json", *command[1:]], only_network=True))
+            _run(self.inside([command[0], "-json", *command[1:]], ["--net"]))
         )
         return answer
 
@@ -282,9 +295,10 @@ class VirtualNodes:
             kind = UnifiedGroups if "cpuacct" not in trees else Groups
             self._groups = kind(_set_name(), trees, round(options.period_ms * 1000))
             hosts = _hosts(nodes)
-            self.head = self._make(HEAD, hosts)
-            self._nodes = [self._make(f"node{index}", hosts) for index in range(nodes)]
-            for member in self._members:
+            self.head = self._make(HEAD, hosts, None)
+            self.head.wait_until_ready()
+            self._nodes = [self._make(f"node{index}", hosts, self.head) for index in range(nodes)]
+            for member in self._nodes:
                 member.wait_until_ready()
             self._connect()
             self._read_back()
@@ -312,6 +326,10 @@ class VirtualNodes:
         self._groups.shield(False)
         for node in self._nodes:
             self._groups.limit_cpu(node.name, None)
+
+    def cores(self, node: int) -> float | None:
+        """The quota of a node that is in force, None without."""
+        return self._groups.cores(f"node{node}")
 
     def cpu_seconds(self, node: int) -> float:
         """CPU time used under the node's quota so far."""
@@ -342,9 +360,9 @@ class VirtualNodes:
         if hasattr(self, "_groups"):
             self._groups.remove()
 
-    def _make(self, name: str, hosts: str) -> Node:
+    def _make(self, name: str, hosts: str, outer: Node | None) -> Node:
         self._groups.make(name)
-        member = Node(name, hosts)
+        member = Node(name, hosts, outer)
         self._members.append(member)
         self._groups.adopt(name, member.process)
         if name != HEAD:
@@ -410,8 +428,8 @@ def missing(options: Rehearsal) -> str | None:
     tools = [tool for tool in TOOLS if shutil.which(tool) is None]
     if tools:
         return f"the programs {', '.join(tools)}"
-    if os.geteuid() != 0:
-        return "the rights of root"
+    if subprocess.run([*_make_namespaces(), "true"], capture_output=True, check=False).returncode:
+        return "the right to make namespaces"
     try:
         trees = _trees(options)
     except KeyError as error:
@@ -420,17 +438,45 @@ def missing(options: Rehearsal) -> str | None:
     return f"the right to write to {shut[0]}" if shut else None
 
 
+def _make_namespaces() -> list[str]:
+    """How a command gets namespaces; without root, one of users comes first and gives the right."""
+    user = ["--user", "--map-root-user"] if os.geteuid() else []
+    return ["unshare", *user, *_NAMESPACES]
+
+
 def _trees(options: Rehearsal) -> dict[str, Path]:
     """Where the groups of each controller that is needed are made."""
     mounts = _mounts()
     memory, disk = options.memory_bytes is not None, options.disk_bytes_per_second is not None
     if "cpu" in mounts:
-        names = ["cpu", "cpuacct", *["memory"] * memory, *["blkio"] * disk]
-        # The weight counts against all else only at the top; limits of our own stay in force.
-        return {name: mounts[name] / ("" if "cpu" in name else _own_group(name)) for name in names}
-    top = mounts["cpu of version 1 or 2"] if "unified" not in mounts else mounts["unified"]
-    offered = dict.fromkeys((top / "cgroup.controllers").read_text().split(), top)
-    return {name: offered[name] for name in ["cpu", *["memory"] * memory, *["io"] * disk]}
+        trees = {name: _highest(mounts[name], name) for name in ("cpu", "cpuacct")}
+        names = [*["memory"] * memory, *["blkio"] * disk]
+        # Limits that we are under ourselves stay in force.
+        return trees | {name: _way_down(mounts[name], name)[-1] for name in names}
+    top = _highest(mounts["unified"], "") if "unified" in mounts else Path("/nowhere")
+    offered = (top / "cgroup.controllers").read_text().split() if top.exists() else []
+    given = dict.fromkeys(offered, top)
+    return {name: given[name] for name in ["cpu", *["memory"] * memory, *["io"] * disk]}
+
+
+def _highest(mount: Path, controller: str) -> Path:
+    """The highest group we may write to, as only there our weight counts against all else."""
+    way = _way_down(mount, controller)
+    return next((group for group in way if os.access(group / "cgroup.procs", os.W_OK)), way[-1])
+
+
+def _way_down(mount: Path, controller: str) -> list[Path]:
+    """The groups from the mount down to the one this process is in, as far as they are seen."""
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, group = line.split(":", 2)
+        if controller in controllers.split(","):
+            own = mount / group.lstrip("/")
+            return [path for path in (*reversed(own.parents), own) if _is_in(path, mount)]
+    return [mount]
+
+
+def _is_in(path: Path, mount: Path) -> bool:
+    return path.is_relative_to(mount) and path.is_dir()
 
 
 def _mounts() -> dict[str, Path]:
@@ -443,16 +489,6 @@ def _mounts() -> dict[str, Path]:
         elif kind == "cgroup":
             found.update(dict.fromkeys(settings.split(","), Path(folder)))
     return found
-
-
-def _own_group(controller: str) -> str:
-    """The group this process is in, below the controller's mount; empty if it is not seen there."""
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
-        _, controllers, group = line.split(":", 2)
-        if controller in controllers.split(","):
-            inside = _mounts()[controller] / group.lstrip("/")
-            return group.lstrip("/") if inside.is_dir() else ""
-    return ""
 
 
 def _set_name() -> str:
