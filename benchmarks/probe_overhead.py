@@ -1,0 +1,161 @@
+"""What the probe costs: a span beside other tools' spans, a step, and a loop of 10 ms steps.
+
+CPU time, minimum of repeats, measured alternately in one run:
+.venv/bin/python benchmarks/probe_overhead.py
+Torch and OpenTelemetry are taken along where they are installed.
+"""
+
+import importlib
+import importlib.util
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from time import process_time_ns
+
+REPEATS = 25
+SPANS = 2000
+STEPS = 20
+STEP_NS = 10_000_000
+
+
+def least(loops: dict[str, Callable[[], object]], times: int, repeats: int) -> dict[str, float]:
+    """Nanoseconds of CPU for one of `times`, in the best of the alternating repeats."""
+    best = dict.fromkeys(loops, float("inf"))
+    for _ in range(repeats):
+        for name, loop in loops.items():
+            begin = process_time_ns()
+            loop()
+            best[name] = min(best[name], (process_time_ns() - begin) / times)
+    return best
+
+
+def spans(span: Callable[[], AbstractContextManager[object]]) -> Callable[[], None]:
+    """A loop that does nothing but enter and leave."""
+
+    def loop() -> None:
+        for _ in range(SPANS):
+            with span():
+                pass
+
+    return loop
+
+
+def empty_loop() -> None:
+    """The loop around the spans, which is taken off."""
+    for _ in range(SPANS):
+        pass
+
+
+def span_makers() -> dict[str, Callable[[], AbstractContextManager[object]]]:
+    """The ways to time a span that are installed here."""
+    from nodewise import probe
+
+    makers: dict[str, Callable[[], AbstractContextManager[object]]] = {
+        "probe.compute()": probe.compute,
+        "probe.comm()": probe.comm,
+    }
+    if importlib.util.find_spec("torch"):
+        record = importlib.import_module("torch.profiler").record_function
+        makers["torch.profiler.record_function"] = lambda: record("step")
+    if importlib.util.find_spec("opentelemetry"):
+        trace = importlib.import_module("opentelemetry.trace")
+        no_tracer = trace.NoOpTracer()
+        makers["OpenTelemetry span, no-op"] = lambda: no_tracer.start_as_current_span("step")
+    if importlib.util.find_spec("opentelemetry") and importlib.util.find_spec("opentelemetry.sdk"):
+        provider = importlib.import_module("opentelemetry.sdk.trace").TracerProvider()
+        tracer = provider.get_tracer("benchmark")
+        makers["OpenTelemetry span, SDK"] = lambda: tracer.start_as_current_span("step")
+    return makers
+
+
+def show_spans() -> None:
+    """Nanoseconds per span, and how many of the probe's that is."""
+    loops = {name: spans(maker) for name, maker in span_makers().items()}
+    best = least({"": empty_loop, **loops}, SPANS, REPEATS)
+    own = best["probe.compute()"] - best[""]
+    for name in loops:
+        nanoseconds = best[name] - best[""]
+        print(f"{name}: {nanoseconds:.0f} ns, {nanoseconds / own:.2f} times probe.compute()")
+
+
+def show_loop() -> None:
+    """Steps of 10 ms with and without the probe: four spans in each."""
+    from nodewise import probe
+
+    def work(count: int) -> int:
+        return sum(number * number for number in range(count))
+
+    trial = least({"work": lambda: work(100_000)}, 100_000, 10)["work"]
+    count = int(STEP_NS / trial)
+
+    def run(steps: Callable[[Iterable[int]], Iterable[int]], size: int) -> None:
+        for _ in steps(range(STEPS)):
+            with probe.compute():
+                work(size)
+            with probe.comm():
+                pass
+            with probe.serial():
+                pass
+
+    def bare(size: int) -> None:
+        for _ in range(STEPS):
+            work(size)
+
+    alone = least({"with": lambda: run(probe.steps, 0), "bare": lambda: bare(0)}, STEPS, REPEATS)
+    loop = least({"with": lambda: run(probe.steps, count), "bare": lambda: bare(count)}, STEPS, 10)
+    cost = alone["with"] - alone["bare"]
+    print(f"a step with four spans: {cost / 1000:.1f} us, {100 * cost / STEP_NS:.3f} % of 10 ms")
+    overhead = 100 * (loop["with"] / loop["bare"] - 1)
+    print(f"a loop of {loop['bare'] / 1e6:.1f} ms steps: {overhead:+.2f} % with the probe")
+
+
+def show_torch_hooks(folder: str) -> None:
+    """A training step of a tiny model under DDP, before and after the hooks are installed."""
+    torch = importlib.import_module("torch")
+    distributed = importlib.import_module("torch.distributed")
+    hooks = importlib.import_module("nodewise.torch_hooks")
+    torch.set_num_threads(1)
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/store", rank=0, world_size=1
+    )
+
+    def training() -> Callable[[], None]:
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        loader = torch.utils.data.DataLoader(torch.ones(STEPS, 4), batch_size=1)
+
+        def steps() -> None:
+            for batch in loader:
+                model(batch).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+
+        return steps
+
+    plain = least({"": training()}, STEPS, REPEATS)[""]
+    hooks.install()
+    watched = least({"": training()}, STEPS, REPEATS)[""]
+    distributed.destroy_process_group()
+    cost = watched - plain
+    print(f"torch hooks: {cost / 1000:.0f} us a step, {100 * cost / STEP_NS:.2f} % of 10 ms")
+
+
+def main() -> None:
+    """Print every figure."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["NODEWISE_RUN"] = folder  # read when the probe is imported
+        show_spans()
+        show_loop()
+        if importlib.util.find_spec("torch"):
+            show_torch_hooks(folder)
+        else:
+            print("torch hooks: torch is not installed")
+        from nodewise import probe
+
+        assert probe._report is not None
+        importlib.import_module("atexit").unregister(probe._report.write)
+
+
+if __name__ == "__main__":
+    main()
