@@ -3,20 +3,23 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help study test check format clean
+.PHONY: help study test test-engines check format clean
+TORCH ?= torch==2.13.0
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
 
-study: $(READY)  ## analyse a stored study of a real job: scaling, causes, price, recommendation
+study: $(READY)  ## measure a real training job at K = 1, 2, 4, 8, attribute, price and decide
 	@mkdir -p out
-	$(BIN)/nodewise scale examples/ddp-step.csv
-	$(BIN)/nodewise attribute examples/ddp-step.csv
-	$(BIN)/nodewise decide examples/ddp-step.csv --price 0.8064 --price-source "AWS m7i.4xlarge on demand, us-east-1, 2026-08-22" --fixed 2
-	@$(BIN)/nodewise decide examples/ddp-step.csv --price 0.8064 --price-source "AWS m7i.4xlarge on demand, us-east-1, 2026-08-22" --fixed 2 --json > out/decision.json
-	@echo "The same for machines: out/decision.json"
+	$(BIN)/nodewise study examples/digits.toml -o out/digits.study || { \
+	  test $$? -eq 3 && echo "No rehearsal here; measuring up to the free cores instead." && \
+	  $(BIN)/nodewise study examples/digits_mpi.toml -o out/digits-mpi.study; }
 
 test: check  ## checks, then all tests
 	$(BIN)/python -m pytest
+
+test-engines: $(READY)  ## the heavy engines: installs torch (about 1 GB), then tests it for real
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)"
+	$(BIN)/python -m pytest tests/engines --no-skips
 
 check: $(READY)  ## format, lint, types, layers
 	$(BIN)/ruff format --check

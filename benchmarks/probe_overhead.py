@@ -5,11 +5,13 @@ CPU time, minimum of repeats, measured alternately in one run:
 Torch and OpenTelemetry are taken along where they are installed.
 """
 
+import atexit
+import hashlib
 import importlib
 import importlib.util
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from time import process_time_ns
 
@@ -19,7 +21,7 @@ STEPS = 20
 STEP_NS = 10_000_000
 
 
-def least(loops: dict[str, Callable[[], object]], times: int, repeats: int) -> dict[str, float]:
+def least(loops: Mapping[str, Callable[[], object]], times: int, repeats: int) -> dict[str, float]:
     """Nanoseconds of CPU for one of `times`, in the best of the alternating repeats."""
     best = dict.fromkeys(loops, float("inf"))
     for _ in range(repeats):
@@ -83,31 +85,38 @@ def show_loop() -> None:
     """Steps of 10 ms with and without the probe: four spans in each."""
     from nodewise import probe
 
-    def work(count: int) -> int:
-        return sum(number * number for number in range(count))
-
-    trial = least({"work": lambda: work(100_000)}, 100_000, 10)["work"]
-    count = int(STEP_NS / trial)
-
-    def run(steps: Callable[[Iterable[int]], Iterable[int]], size: int) -> None:
-        for _ in steps(range(STEPS)):
+    def watched(steps: int, work: bytes) -> None:
+        for _ in probe.steps(range(steps)):
             with probe.compute():
-                work(size)
+                hashlib.sha256(work)
             with probe.comm():
                 pass
             with probe.serial():
                 pass
 
-    def bare(size: int) -> None:
-        for _ in range(STEPS):
-            work(size)
+    def bare(steps: int, work: bytes) -> None:
+        for _ in range(steps):
+            hashlib.sha256(work)
 
-    alone = least({"with": lambda: run(probe.steps, 0), "bare": lambda: bare(0)}, STEPS, REPEATS)
-    loop = least({"with": lambda: run(probe.steps, count), "bare": lambda: bare(count)}, STEPS, 10)
-    cost = alone["with"] - alone["bare"]
+    def best(steps: int, work: bytes, repeats: int) -> dict[str, float]:
+        loops = {
+            "probe": lambda: watched(steps, work),
+            "bare": lambda: bare(steps, work),
+            "bare again": lambda: bare(steps, work),
+        }
+        return least(loops, steps, repeats)
+
+    found = best(SPANS, b"", REPEATS)
+    cost = found["probe"] - found["bare"]
     print(f"a step with four spans: {cost / 1000:.1f} us, {100 * cost / STEP_NS:.3f} % of 10 ms")
-    overhead = 100 * (loop["with"] / loop["bare"] - 1)
-    print(f"a loop of {loop['bare'] / 1e6:.1f} ms steps: {overhead:+.2f} % with the probe")
+    block = bytes(1_000_000)
+    of_block = least({"": lambda: hashlib.sha256(block)}, 1, REPEATS)[""]
+    found = best(1, bytes(int(len(block) * STEP_NS / of_block)), 8 * REPEATS)
+    overhead, noise = (100 * (found[name] / found["bare"] - 1) for name in ("probe", "bare again"))
+    print(
+        f"a loop of {found['bare'] / 1e6:.1f} ms steps: {overhead:+.2f} % with the probe, "
+        f"{noise:+.2f} % for the same loop again"
+    )
 
 
 def show_torch_hooks(folder: str) -> None:
@@ -153,8 +162,8 @@ def main() -> None:
             print("torch hooks: torch is not installed")
         from nodewise import probe
 
-        assert probe._report is not None
-        importlib.import_module("atexit").unregister(probe._report.write)
+        if probe._report is not None:
+            atexit.unregister(probe._report.write)  # its folder is gone by then
 
 
 if __name__ == "__main__":

@@ -94,7 +94,9 @@ def main():
             weights[0] -= step * total[:edge].reshape(weights[0].shape)
             weights[1] -= step * total[edge:].reshape(weights[1].shape)
     probe.work(items=seen)
-    probe.quality(accuracy=accuracy(weights, test_images, test_labels), split="test", seed=options.seed)
+    probe.quality(
+        accuracy=accuracy(weights, test_images, test_labels), split="test", seed=options.seed
+    )
     probe.fact(
         global_batch=options.batch,
         steps=options.steps,

@@ -43,12 +43,16 @@ def exchange(world, heat, halo):
     world.Sendrecv(heat[-2 * halo : -halo], below, recvbuf=heat[:halo], source=above)
 
 
-def spread(heat, halo):
-    """One step of the own rows."""
+def spread(heat, halo, flow):
+    """One step of the own rows; `flow` is room for what comes in from the sides."""
     around = heat[halo - 1 : len(heat) - halo + 1]
     inner = around[1:-1, 1:-1]
-    flow = around[:-2, 1:-1] + around[2:, 1:-1] + around[1:-1, :-2] + around[1:-1, 2:]
-    inner += DIFFUSION * (flow - 4.0 * inner)
+    np.add(around[:-2, 1:-1], around[2:, 1:-1], out=flow)
+    flow += around[1:-1, :-2]
+    flow += around[1:-1, 2:]
+    flow *= DIFFUSION
+    inner *= 1.0 - 4.0 * DIFFUSION
+    inner += flow
 
 
 def main():
@@ -69,12 +73,13 @@ def main():
         begin = plate(options.rows, options.columns)
         heat = np.zeros((own_rows + 2 * halo, options.columns + 2))
         heat[halo:-halo, 1:-1] = begin[edges[world.rank] : edges[world.rank + 1]]
+        flow = np.zeros((own_rows, options.columns))
         world.Barrier()
     for _ in probe.steps(range(options.steps)):
         with probe.comm():
             exchange(world, heat, halo)
         with probe.compute():
-            spread(heat, halo)
+            spread(heat, halo, flow)
     probe.work(items=own_rows * options.columns * options.steps)
     probe.fact(
         rows=options.rows, columns=options.columns, steps=options.steps, dtype=str(heat.dtype)

@@ -18,18 +18,19 @@ from mpi4py import MPI
 
 from nodewise import probe
 
-WORDS = 2000  # in the language
+LANGUAGE = [f"word{number}" for number in range(2000)]
 LENGTH = 500  # words in a document
 
 
 def draw(seed, batch, document):
     """The words of one document, as numbers; any rank can draw any document."""
-    return np.random.default_rng([seed, batch, document]).zipf(1.3, LENGTH) % WORDS
+    chance = np.random.default_rng([seed, batch, document]).random(LENGTH)
+    return (len(LANGUAGE) * chance**4).astype(np.int64)  # small numbers are the common words
 
 
-def write(words):
+def write(numbers):
     """A document as text."""
-    return " ".join(f"word{word}" for word in words)
+    return " ".join([LANGUAGE[number] for number in numbers.tolist()])
 
 
 def share(documents, rank, ranks, skew):
@@ -50,11 +51,11 @@ def count(texts):
 
 def expected(seed, batches, documents):
     """The counts as they were drawn, without any text."""
-    drawn = np.zeros(WORDS, dtype=np.int64)
+    drawn = np.zeros(len(LANGUAGE), dtype=np.int64)
     for batch in range(batches):
         for document in range(documents):
-            drawn += np.bincount(draw(seed, batch, document), minlength=WORDS)
-    return Counter({f"word{word}": int(times) for word, times in enumerate(drawn) if times})
+            drawn += np.bincount(draw(seed, batch, document), minlength=len(LANGUAGE))
+    return Counter(dict(zip(LANGUAGE, drawn.tolist(), strict=True)))
 
 
 def main():

@@ -21,6 +21,18 @@ settings.register_profile("steady", deadline=None, derandomize=True, max_example
 settings.load_profile("steady")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--no-skips", action="store_true", help="a skipped test is a failed one")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item):
+    report = yield
+    if report.skipped and item.config.getoption("--no-skips") and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+    return report
+
+
 def golden_study(name: str) -> Study:
     return parse_table((GOLDEN / f"{name}.csv").read_text(), name)
 

@@ -214,14 +214,16 @@ def _measured(study: Study, nodes: int) -> _Measured:
 def _foreign_delays(runs: Sequence[Run], stages: dict[Stage, Floats]) -> Floats | None:
     """How long each rank was kept from its core while it computed; taken out of its compute.
 
-    Emulated nodes wait for their core by design, so there it says nothing of other load.
+    The wait is known for the whole timed region: compute has the share of it that it has of the
+    time. Emulated nodes wait for their core by design, so there it says nothing of other load.
     """
     usages = [[rank.usage for rank in run.ranks] for run in runs]
     emulated = any(run.provenance.get("emulated") for run in runs)
     if emulated or "compute" not in stages or any(u is None for one in usages for u in one):
         return None
     waits = np.array([[u.run_delay_seconds for u in one if u is not None] for one in usages])
-    delays = np.minimum(waits, stages["compute"])
+    regions = np.array([[rank.seconds or run.seconds for rank in run.ranks] for run in runs])
+    delays = np.minimum(waits / np.maximum(regions, waits), 1.0) * stages["compute"]
     stages["compute"] = stages["compute"] - delays
     return np.asarray(delays)
 

@@ -14,6 +14,8 @@ Verdict = Literal["pass", "fail", "unknown"]
 
 _SAME_WORK = 0.01
 _AMBER, _RED = 0.02, 0.10
+_QUOTA_HELD = 1.05
+_PERIODS_PER_STEP = 6  # at 8 and more steps were true to compute/K; at 3 they were half of it
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +39,7 @@ def checks(spec: Spec, study: Study, scaling: Scaling) -> tuple[Check, ...]:
         _quality(study),
         _workers(spec, study),
         _contention(study),
+        *([_rehearsal(spec, study)] if spec.engine.name == "rehearsal" else []),
     )
 
 
@@ -228,4 +231,44 @@ def _contention(study: Study) -> Check:
         verdict="pass" if worst <= _RED else "fail",
         evidence=f"{colour}: a rank waited for its core for up to {format_percent(worst)} of a run",
         remedy="" if worst <= _AMBER else "Repeat on a quieter machine.",
+    )
+
+
+def _rehearsal(spec: Spec, study: Study) -> Check:
+    """Emulated nodes are honest when quotas held, and steps are long against the quota's period."""
+    rule = "the rehearsal is honest"
+    runs = [run for run in study.runs if run.outcome == "ok"]
+    if any(run.provenance.get("rehearsal_limited_by") != "the gate" for run in runs):
+        return Check(
+            rule=rule,
+            verdict="fail",
+            evidence="the limits did not begin with the timed region",
+            remedy="Use probe.setup and probe.steps in the workload.",
+        )
+    received = [
+        float(value)
+        for run in runs
+        for name, value in run.provenance.items()
+        if name.endswith(".cpu_received_of_asked")
+    ]
+    steps = [run.seconds / run.steps for run in runs if run.steps]
+    shortest, period = min(steps, default=0.0), spec.engine.rehearsal.period_ms / 1000
+    if max(received, default=0.0) > _QUOTA_HELD:
+        evidence = f"a node received {max(received):.2f} times the CPU it was promised"
+        return Check(
+            rule=rule, verdict="fail", evidence=evidence, remedy="Repeat when it is quiet."
+        )
+    if shortest < _PERIODS_PER_STEP * period:
+        return Check(
+            rule=rule,
+            verdict="fail",
+            evidence=f"the shortest step, {format_duration(shortest)}, is less than "
+            f"{_PERIODS_PER_STEP} periods of the quota: a rank that waited computes in a burst",
+            remedy="Make steps longer, give a node more of a core, or shorten period_ms.",
+        )
+    return Check(
+        rule=rule,
+        verdict="pass",
+        evidence=f"emulated nodes; each received at most {max(received, default=0.0):.2f} of its "
+        f"quota; the shortest step is {shortest / period:.0f} periods",
     )

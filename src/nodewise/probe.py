@@ -84,6 +84,7 @@ class _Report:
         self.rank = next((int(environment[n]) for n in _RANK_NAMES if n in environment), 0)
         self.warmup = int(environment.get("NODEWISE_WARMUP_STEPS", "0"))
         self.gate = environment.get("NODEWISE_GATE")
+        self.door: socket.socket | None = None  # open between the gate and the last step
         self.comm_calls = array("q")
         self.step_ends = array("q")
         self.spans = {
@@ -114,10 +115,10 @@ class _Report:
         """Wait until every rank is ready, so that none is timed while others still load."""
         if self.gate is None:
             return
-        with socket.socket(socket.AF_UNIX) as door:
-            door.connect(self.gate)
-            door.sendall(b"%d\n" % self.rank)
-            door.recv(1)
+        self.door = socket.socket(socket.AF_UNIX)
+        self.door.connect(self.gate)
+        self.door.sendall(b"%d\n" % self.rank)
+        self.door.recv(1)
 
     def _restart(self) -> None:
         for span in self.spans.values():
@@ -142,6 +143,8 @@ class _Report:
             usage = _usage()
             self.usage = {name: usage[name] - self.usage_at_begin[name] for name in usage}
             self.usage["memory_bytes"] = usage["memory_bytes"]
+            if self.door is not None:
+                self.door.close()
 
     def write(self) -> None:
         """Leave the report in the folder of the run; the name appears when it is whole."""
@@ -203,27 +206,27 @@ _compute, _comm, _idle, _io, _serial = (
 
 def compute() -> contextlib.AbstractContextManager[None]:
     """A span of useful work."""
-    return _compute
+    return _nothing if _current is _compute else _compute
 
 
 def comm() -> contextlib.AbstractContextManager[None]:
     """A span in a collective or a message; its calls are matched over the ranks by their order."""
-    return _comm
+    return _nothing if _current is _comm else _comm
 
 
 def wait() -> contextlib.AbstractContextManager[None]:
     """A span of waiting for others, where it is known to be that."""
-    return _idle
+    return _nothing if _current is _idle else _idle
 
 
 def io() -> contextlib.AbstractContextManager[None]:
     """A span of reading or writing."""
-    return _io
+    return _nothing if _current is _io else _io
 
 
 def serial() -> contextlib.AbstractContextManager[None]:
     """A span of work that one rank does while the others wait."""
-    return _serial
+    return _nothing if _current is _serial else _serial
 
 
 @contextlib.contextmanager

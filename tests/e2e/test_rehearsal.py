@@ -25,6 +25,10 @@ needs_mpi = pytest.mark.skipif(
     importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed."
 )
 
+needs_torch = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="torch is not installed."
+)
+
 # Waits until the quota is in force, then says how much CPU it got in a second and a half.
 SPIN = """
 import os, pathlib, sys, time
@@ -69,6 +73,16 @@ world = MPI.COMM_WORLD
 total = numpy.empty(250_000, numpy.float32)
 world.Allreduce(numpy.ones_like(total), total)
 sys.stdout.write(f"rank {world.rank} of {world.size} on {os.uname().nodename}: {total[0]:g}\\n")
+"""
+
+TORCH_REDUCE = """
+import os, sys, torch
+import torch.distributed as world
+world.init_process_group("gloo")
+total = torch.ones(250_000)
+world.all_reduce(total)
+sys.stdout.write(f"{os.uname().nodename}: {total[0]:g}\\n")
+world.destroy_process_group()
 """
 
 # A harness that makes nodes, starts a job that does not end with it, and waits to be killed.
@@ -281,6 +295,17 @@ class TestNodes:
         ring_bytes = 2 * 3 / 4 * 1e6  # anything less went another way, such as shared memory
         for rank in range(4):
             assert ring_bytes < float(checks[f"node{rank}.sent_bytes"]) < 1.3 * ring_bytes
+
+    @needs_torch
+    def test_torch_goes_over_the_links(self, tmp_path: Path) -> None:
+        script = tmp_path / "reduce.py"
+        script.write_text(TORCH_REDUCE)
+        job = _job(tmp_path, ["python", str(script)], nodes=2, timeout_seconds=60)
+        finished, checks = _rehearse(Rehearsal(launcher="torchrun"), job, start_seconds=60)
+        assert finished.outcome == "ok", job.log.read_text()
+        said = [line for line in job.log.read_text().splitlines() if line.startswith("node")]
+        assert sorted(said) == ["node0: 2", "node1: 2"]
+        assert float(checks["node1.sent_bytes"]) > 1e6
 
 
 def _runs(process: int) -> bool:

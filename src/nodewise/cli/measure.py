@@ -88,7 +88,7 @@ def engine_of(spec: "Spec", home: Path) -> "Engine":
     if chosen.name == "rehearsal":
         from nodewise.engines.rehearsal import RehearsalEngine
 
-        return RehearsalEngine(chosen.rehearsal)
+        return RehearsalEngine(chosen.rehearsal, chosen.options)
     if chosen.name == "replay":
         from nodewise.engines.replay import Replay
 

@@ -90,7 +90,7 @@ class RehearsalEngine:
         if lacking is not None:
             raise RunError(
                 f"This machine lacks {lacking} for virtual nodes.",
-                'Run as root on Linux with iproute2 and util-linux, or with name = "local" in [engine].',
+                "Run as root on Linux with iproute2 and util-linux, or choose the engine 'local'.",
             )
         self._check_quotas(max(scales))
         if self._options.launcher == "mpi":
@@ -316,6 +316,6 @@ def _agent(nodes: VirtualNodes, job: Job) -> str:
     """The script that mpiexec calls as it would call ssh: a node's name, then a command."""
     cases = []
     for rank in range(job.nodes):
-        there: list[str] = nodes.command(rank, ["sh", "-c"], Path("/"))
+        there = nodes.command(rank, ["sh", "-c"], Path("/"), from_head=True)
         cases.append(f'node{rank}) exec {shlex.join(there)} "$*" ;;')
     return _AGENT.format(cases="\n".join(cases), nap=_NAP_NANOSECONDS)

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from nodewise.engines.base import Finished, Job, Started, start, wait_for_all
 from nodewise.errors import RunError, SpecError
 
+_LAUNCH = ("-m", "nodewise.launch")
+
 
 class Torchrun:
     """One `torchrun --standalone --nproc-per-node K` for each run."""
@@ -22,15 +24,18 @@ class Torchrun:
             raise RunError("There is no torch.", "Install it: pip install 'nodewise[torch]'.")
 
     def run(self, job: Job, started: Started) -> Finished:
-        """Start torchrun and wait for it; a python command becomes its script."""
+        """Start torchrun and wait for it; the script goes through our launcher, to be timed."""
         begin = time.monotonic()
         if "python" not in job.command[0].rpartition("/")[2]:
             raise SpecError(
                 "torchrun starts Python scripts only.",
                 'Write command = ["{python}", "train.py"] in the workload.',
             )
+        script = job.command[1:]
+        if script[:2] != _LAUNCH:
+            script = (*_LAUNCH, *script)
         launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-        launcher += ["--nproc-per-node", str(job.nodes), *self._options, *job.command[1:]]
+        launcher += ["--nproc-per-node", str(job.nodes), *self._options, *script]
         environment = {**job.environment, "NODEWISE_NODES": str(job.nodes)}
         worker = start(launcher, job, environment)
         started([worker.pid])

@@ -8,6 +8,7 @@ their name, so that the next one finds and removes them (`remove_leftovers`).
 
 import json
 import os
+import re
 import selectors
 import shutil
 import signal
@@ -250,9 +251,12 @@ class Node:
                 "Namespaces must be allowed: run as root, in a container with --privileged.",
             )
 
-    def inside(self, command: Sequence[str], spaces: Sequence[str] = _NAMESPACES) -> list[str]:
+    def inside(
+        self, command: Sequence[str], spaces: Sequence[str] = _NAMESPACES, from_head: bool = False
+    ) -> list[str]:
         """The command as it is started in the node's namespaces, but outside of its limits."""
-        user = ("--user", "--preserve-credentials") if os.geteuid() else ()
+        # Without root the rights come with the user namespace; who is on the head has them.
+        user = ("--user", "--preserve-credentials") if os.geteuid() and not from_head else ()
         target = f"--target={self.process}"
         return ["nsenter", target, *user, *spaces, "--", *command] if user or spaces else [*command]
 
@@ -289,11 +293,11 @@ class VirtualNodes:
         self._options = options
         self._disk = disk
         self._members: list[Node] = []
+        trees = _trees(options)
+        kind = Groups if "cpuacct" in trees else UnifiedGroups
+        self._groups = kind(_set_name(), trees, round(options.period_ms * 1000))
         with ExitStack() as undo:
             undo.callback(self.remove)
-            trees = _trees(options)
-            kind = UnifiedGroups if "cpuacct" not in trees else Groups
-            self._groups = kind(_set_name(), trees, round(options.period_ms * 1000))
             hosts = _hosts(nodes)
             self.head = self._make(HEAD, hosts, None)
             self.head.wait_until_ready()
@@ -308,11 +312,14 @@ class VirtualNodes:
         """How many nodes there are, the head apart."""
         return len(self._nodes)
 
-    def command(self, node: int | None, command: Sequence[str], directory: Path) -> list[str]:
+    def command(
+        self, node: int | None, command: Sequence[str], directory: Path, from_head: bool = False
+    ) -> list[str]:
         """The command as it is started on a node, or on the head if that is None."""
         member = self.head if node is None else self._nodes[node]
         doors = [str(door) for door in self._groups.doors(member.name)]
-        there = member.inside(["sh", "-c", 'cd "$0" && exec "$@"', str(directory), *command])
+        there = ["sh", "-c", 'cd "$0" && exec "$@"', str(directory), *command]
+        there = member.inside(there, from_head=from_head)
         return ["sh", "-c", _ENTER, member.name, *doors, "--", *there]
 
     def limit(self, cores: Sequence[float]) -> None:
@@ -357,8 +364,7 @@ class VirtualNodes:
         for member in self._members:
             member.close()
         self._members.clear()
-        if hasattr(self, "_groups"):
-            self._groups.remove()
+        self._groups.remove()
 
     def _make(self, name: str, hosts: str, outer: Node | None) -> Node:
         self._groups.make(name)
@@ -416,11 +422,19 @@ class VirtualNodes:
 
 def remove_leftovers() -> list[str]:
     """End and remove what harnesses that are no more have left behind; says their names."""
-    found = [group for mount in _mounts().values() for group in mount.glob("**/nodewise-*-*-*")]
-    dead = [group for group in found if not _is_alive(group.name)]
+    dead = [group for group in _find_groups() if not _is_alive(group.name)]
     for group in dead:
-        _remove(group)
+        with suppress(FileNotFoundError):  # another harness was faster
+            _remove(group)
     return sorted({group.name for group in dead})
+
+
+def _find_groups() -> list[Path]:
+    """All groups of our kind that we may remove, whoever made them."""
+    walks = [os.walk(mount) for mount in set(_mounts().values())]
+    found = [Path(folder, name) for walk in walks for folder, names, _ in walk for name in names]
+    ours = [group for group in found if re.fullmatch(r"nodewise-\d+-\d+-\d+", group.name)]
+    return [group for group in ours if os.access(group, os.W_OK)]
 
 
 def missing(options: Rehearsal) -> str | None:
@@ -428,7 +442,10 @@ def missing(options: Rehearsal) -> str | None:
     tools = [tool for tool in TOOLS if shutil.which(tool) is None]
     if tools:
         return f"the programs {', '.join(tools)}"
-    if subprocess.run([*_make_namespaces(), "true"], capture_output=True, check=False).returncode:
+    trial = subprocess.run(
+        [*_make_namespaces(), "true"], capture_output=True, check=False, timeout=_WAIT_SECONDS
+    )
+    if trial.returncode:
         return "the right to make namespaces"
     try:
         trees = _trees(options)

@@ -1,4 +1,4 @@
-"""The gate: ranks wait at it until all are ready, then start together."""
+"""The gate: ranks wait at it until all are ready, start together, and say when they are through."""
 
 import contextlib
 import socket
@@ -9,20 +9,29 @@ from types import TracebackType
 
 
 class Gate:
-    """A Unix socket that lets K ranks through at once; `before_release` runs just before."""
+    """A Unix socket that lets K ranks through at once, and notices when all have finished."""
 
-    def __init__(self, path: Path, ranks: int, before_release: Callable[[], None]) -> None:
-        """Listen at `path` for `ranks` connections."""
-        self.path = path
-        self.arrived = 0
+    def __init__(
+        self,
+        path: Path,
+        ranks: int,
+        at_first: Callable[[], None],
+        before_release: Callable[[], None],
+        after_last: Callable[[], None],
+    ) -> None:
+        """Listen at `path`; the three calls are made when the first rank comes, and so on."""
+        self._path = path
         self._ranks = ranks
+        self._at_first = at_first
         self._before_release = before_release
+        self._after_last = after_last
         self._listener = socket.socket(socket.AF_UNIX)
+        self._inside: list[socket.socket] = []
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
     def __enter__(self) -> "Gate":
         """Open for arrivals."""
-        self._listener.bind(str(self.path))
+        self._listener.bind(str(self._path))
         self._listener.listen(self._ranks)
         self._thread.start()
         return self
@@ -34,21 +43,24 @@ class Gate:
         trace: TracebackType | None,
     ) -> None:
         """Close; whoever still waits is turned away."""
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+        for door in (self._listener, *self._inside):
+            with contextlib.suppress(OSError):
+                door.shutdown(socket.SHUT_RDWR)
         self._thread.join(timeout=5)
+        for door in (self._listener, *self._inside):
+            door.close()
 
     def _serve(self) -> None:
-        waiting: list[socket.socket] = []
         with contextlib.suppress(OSError):  # closed from outside: the run is over
-            while self.arrived < self._ranks:
+            while len(self._inside) < self._ranks:
                 door, _ = self._listener.accept()
-                waiting.append(door)
+                if not self._inside:
+                    self._at_first()
                 door.recv(16)  # its rank: only then is it waiting, not still sending
-                self.arrived += 1
+                self._inside.append(door)
             self._before_release()
-            for door in waiting:
+            for door in self._inside:
                 door.sendall(b"g")
-        for door in waiting:
-            door.close()
+            for door in self._inside:
+                door.recv(1)  # a byte, or the end of the connection: this rank is through
+            self._after_last()

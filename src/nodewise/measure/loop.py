@@ -131,8 +131,9 @@ def _run(
             folder=scratch,
             timeout_seconds=spec.timeout_seconds,
         )
-        before_release = getattr(engine, "limit", lambda: None)
-        with Watch() as watch, Gate(scratch / "gate", task.nodes, before_release):
+        # Emulated nodes load without limits, and are limited while they are timed.
+        calls = [getattr(engine, name, lambda: None) for name in ("hold", "limit", "unlimit")]
+        with Watch() as watch, Gate(scratch / "gate", task.nodes, *calls):
 
             def begun(leaders: Sequence[int]) -> None:
                 _note_running(folder, leaders)

@@ -103,7 +103,7 @@ def checks_report(result: Sequence[Check]) -> Report:
     """The honesty checklist: verdict, rule, evidence, remedy."""
     lines: Report = ["", "[bold]Checks[/bold]"]
     for check in result:
-        remedy = f" {check.remedy}" if check.remedy else ""
+        remedy = f" {escape(check.remedy)}" if check.remedy else ""
         lines.append(f"  {check.verdict:<7}  {check.rule}: {escape(check.evidence)}.{remedy}")
     return lines
 
