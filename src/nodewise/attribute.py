@@ -576,7 +576,7 @@ def _other_changes(
         if cause in (row.dominant_cause, "unexplained", "idle"):
             continue
         returned = max(folds.get(cause, 0.0), 0.0)
-        lost = f"{format_speedup(returned)} of the {format_speedup(row.lost_folds)} lost folds"
+        lost = f"{format_speedup(returned)} of the lost folds"
         if returned > _MATTERS * row.lost_folds:
             verdict = f"worth it second: {lost} are here"
         elif returned > _NOTHING_LOST * row.lost_folds:
