@@ -19,7 +19,7 @@ test: check  ## checks, then all tests
 
 test-engines: $(READY)  ## the heavy engines: installs torch (about 1 GB), then tests it for real
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)"
-	$(BIN)/python -m pytest tests/engines --no-skips
+	$(BIN)/python -m pytest tests/engines tests/e2e/test_rehearsal.py --no-skips
 
 check: $(READY)  ## format, lint, types, layers
 	$(BIN)/ruff format --check

@@ -152,11 +152,19 @@ time.sleep(60)
 def test_ctrl_c_keeps_every_finished_run_and_leaves_no_process(tmp_path):
     spec = write(tmp_path, JOB.replace("0.04", "2.0"), rounds=5)
     process = subprocess.Popen(
-        [sys.executable, "-m", "nodewise", "measure", str(spec)], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "nodewise", "measure", str(spec)],
+        stderr=subprocess.PIPE,
+        text=True,
+        # a test run in the background ignores SIGINT, and its children would too
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    time.sleep(2.0)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    try:
+        time.sleep(2.0)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
     assert process.returncode == 3
     assert err.splitlines()[-1].startswith("  fix: Go on with: nodewise measure")
     assert left_behind(tmp_path.name) == []
