@@ -53,7 +53,7 @@ def measure_spec(path: Path, output: Path | None) -> Path:
         return spec.precision is not None and speedup_is_known(study, spec.precision.speedup)
 
     try:
-        measure(spec, text, path.parent, folder, engine_of(spec, path.parent), teller(spec), enough)
+        measure(spec, text, path.parent, folder, engine_of(spec, path.parent), teller(), enough)
     except KeyboardInterrupt:
         raise RunError(
             "Stopped; every finished run is kept.", f"Go on with: nodewise measure {path}"
@@ -102,15 +102,13 @@ def engine_of(spec: "Spec", home: Path) -> "Engine":
     return Local()
 
 
-def teller(spec: "Spec") -> "Tell":
+def teller() -> "Tell":
     """What is shown on stderr while measuring: one line for each finished run, with time left."""
     begin = time.monotonic()
     made = 0
 
-    def tell(what: str, task: object, left: int, run: "Run | None") -> None:
+    def tell(run: "Run", left: int) -> None:
         nonlocal made
-        if run is None:
-            return
         made += 1
         rest = (time.monotonic() - begin) / made * left
         label = "baseline" if run.baseline else f"K={run.nodes}"

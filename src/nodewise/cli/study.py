@@ -26,7 +26,6 @@ def command(spec: Path, output: Path | None, as_json: bool) -> None:
       nodewise study study.toml
       nodewise study study.toml --json > result.json
     """
-    from nodewise.attribute import attribute
     from nodewise.audit import checks
     from nodewise.report import text
     from nodewise.scaling import scale
@@ -41,7 +40,7 @@ def command(spec: Path, output: Path | None, as_json: bool) -> None:
         click.echo(to_json(everything), nl=False)
         return
     emit(scaling, False, text.scaling_report)
-    emit(attribute(study, asked.threshold), False, text.attribution_report)
+    emit(decision.attribution, False, text.attribution_report)
     emit(decision, False, text.decision_report)
     emit(rows, False, text.checks_report)
 

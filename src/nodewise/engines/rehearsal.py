@@ -4,7 +4,6 @@ Start-up is outside the quota, as it is outside the timing: a run begins without
 `limit` puts them in force when the ranks are ready. Everything measured here is a rehearsal.
 """
 
-import importlib.util
 import os
 import shlex
 import subprocess
@@ -18,8 +17,9 @@ import msgspec
 
 from nodewise.engines.base import Finished, Job, Started, start, wait_for_all
 from nodewise.engines.mpi import mpiexec
+from nodewise.engines.torchrun import require_torch, script_of
 from nodewise.engines.virtual_nodes import VirtualNodes, missing, remove_leftovers
-from nodewise.errors import RunError, SpecError
+from nodewise.errors import RunError
 from nodewise.spec import Rehearsal
 
 _START_SECONDS = {"local": 5.0, "mpi": 5.0, "torchrun": 60.0}  # importing torch takes a while
@@ -95,8 +95,8 @@ class RehearsalEngine:
         self._check_quotas(max(scales))
         if self._options.launcher == "mpi":
             mpiexec()
-        if self._options.launcher == "torchrun" and importlib.util.find_spec("torch") is None:
-            raise RunError("There is no torch.", "Install it: pip install 'nodewise[torch]'.")
+        if self._options.launcher == "torchrun":
+            require_torch()
         remove_leftovers()
         self._largest = max(scales)
 
@@ -228,16 +228,11 @@ class RehearsalEngine:
 
     def _torchrun(self, job: Job, rank: int) -> list[str]:
         """The torchrun of one node; a new port each run, as the last may not be free yet."""
-        if "python" not in job.command[0].rpartition("/")[2]:
-            raise SpecError(
-                "torchrun starts Python scripts only.",
-                'Write command = ["{python}", "train.py"] in the workload.',
-            )
         port = _PORTS[self._runs % len(_PORTS)]
         place = [f"--nnodes={job.nodes}", "--nproc-per-node=1", f"--node-rank={rank}"]
         place += ["--master-addr=node0", f"--master-port={port}"]
         launcher = [sys.executable, "-m", "torch.distributed.run", *place, *self._arguments]
-        return [*launcher, *job.command[1:]]
+        return [*launcher, *script_of(job)]
 
     def _limit(self, reason: str) -> None:
         """Never raises, as it runs in other threads: what went wrong ends the run, and is told."""

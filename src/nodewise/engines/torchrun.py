@@ -20,18 +20,12 @@ class Torchrun:
 
     def check(self, scales: Sequence[int]) -> None:
         """Torch must be installed beside us."""
-        if importlib.util.find_spec("torch") is None:
-            raise RunError("There is no torch.", "Install it: pip install 'nodewise[torch]'.")
+        require_torch()
 
     def run(self, job: Job, started: Started) -> Finished:
         """Start torchrun and wait for it; the script goes through our launcher, to be timed."""
         begin = time.monotonic()
-        if "python" not in job.command[0].rpartition("/")[2]:
-            raise SpecError(
-                "torchrun starts Python scripts only.",
-                'Write command = ["{python}", "train.py"] in the workload.',
-            )
-        script = job.command[1:]
+        script = script_of(job)
         if script[:2] != _LAUNCH:
             script = (*_LAUNCH, *script)
         launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
@@ -43,3 +37,19 @@ class Torchrun:
 
     def close(self) -> None:
         """Nothing is kept between runs."""
+
+
+def require_torch() -> None:
+    """Refuse early where torch is missing."""
+    if importlib.util.find_spec("torch") is None:
+        raise RunError("There is no torch.", "Install it: pip install 'nodewise[torch]'.")
+
+
+def script_of(job: Job) -> tuple[str, ...]:
+    """The script and its arguments: torchrun starts the interpreter itself."""
+    if "python" not in job.command[0].rpartition("/")[2]:
+        raise SpecError(
+            "torchrun starts Python scripts only.",
+            'Write command = ["{python}", "train.py"] in the workload.',
+        )
+    return job.command[1:]

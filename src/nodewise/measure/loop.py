@@ -42,9 +42,8 @@ class Task(NamedTuple):
     baseline: bool
 
 
-Tell = Callable[
-    [str, Task, int, Run | None], None
-]  # what happens, to which task, how many are left
+# Told of each finished run, and how many are left.
+Tell = Callable[[Run, int], None]
 
 
 def measure(
@@ -63,10 +62,9 @@ def measure(
         _end_leftovers(folder)
         machine = provenance.machine()
         for task, left in _tasks(spec, folder, enough):
-            tell("start", task, left, None)
             run = _run(spec, spec_text, home, folder, engine, task, machine)
             store.append(folder, run)
-            tell("end", task, left - 1, run)
+            tell(run, left - 1)
 
 
 def missing(spec: Spec, study: Study) -> list[Task]:
