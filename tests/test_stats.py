@@ -12,6 +12,7 @@ from nodewise.stats import (
     nonnegative_least_squares,
     normal_share_below,
     percentile_interval,
+    ratio_interval,
     resample,
     resample_rounds,
     std,
@@ -90,3 +91,25 @@ def test_centres():
 @given(st.floats(-6, 6))
 def test_the_normal_distribution(value):
     assert normal_share_below(value) == pytest.approx(reference.norm.cdf(value), abs=1e-12)
+
+
+def test_the_interval_of_a_ratio_is_that_of_a_paired_t_test_when_noise_is_small():
+    generator = np.random.default_rng(3)
+    above = 4 * (1 + 1e-4 * generator.standard_normal(7))
+    below = 2 * (1 + 1e-4 * generator.standard_normal(7))
+    expected = reference.ttest_rel(np.log(above), np.log(below)).confidence_interval(0.95)
+    low, high = ratio_interval(above, below, paired=True)
+    # the expansion of Student's quantile is right to three digits
+    assert np.log([low, high]) == pytest.approx([expected.low, expected.high], abs=1e-7)
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_equal_jobs_are_called_different_no_more_often_than_promised(paired):
+    """Skewed noise with spikes, as on a busy machine; seven rounds."""
+    generator = np.random.default_rng(5)
+    studies = 2000
+    noise = np.exp(0.2 * generator.standard_normal((studies, 2, 7)))
+    spikes = generator.random((studies, 2, 7)) < 0.1
+    seconds = noise + spikes * generator.exponential(1.0, (studies, 2, 7))
+    intervals = [ratio_interval(above, below, paired) for above, below in seconds]
+    assert sum(not low <= 1 <= high for low, high in intervals) < 0.055 * studies

@@ -20,6 +20,7 @@ from nodewise.causes import CAUSES, CauseName
 from nodewise.laws import growth_term
 from nodewise.scaling import THRESHOLD, Scaling, Timings, scale_timings, timings
 from nodewise.shapes import EARLY_EXPONENT, Shape, ShapeName, growth_exponent, shape_of
+from nodewise.spec import Regime
 from nodewise.stats import (
     Center,
     Floats,
@@ -28,7 +29,7 @@ from nodewise.stats import (
     percentile_interval,
     resample_rounds,
 )
-from nodewise.study import STAGES, Regime, Run, Stage, Study
+from nodewise.study import STAGES, Run, Stage, Study
 from nodewise.units import format_speedup
 
 Evidence = Literal["stages of each rank", "stage totals", "fitted law", "two bare times"]
@@ -289,7 +290,7 @@ def _name_by_growth(losses: Losses, compute: Floats, times: Timings) -> None:
     that never shrinks costs (k-1)^1, because the compute does shrink. Jitter grows like an uneven
     shard: totals cannot tell the two, and `_other_changes` says so.
     """
-    if compute[0] <= 0:
+    if compute[0] <= _NOTHING_LOST * times.seconds[0]:
         return
     ideal = compute[0] / times.k
 

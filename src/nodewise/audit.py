@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 from nodewise.scaling import Scaling
-from nodewise.spec import Spec
+from nodewise.spec import Spec, Workload
 from nodewise.stats import ENOUGH_ROUNDS
 from nodewise.study import Run, Study
 from nodewise.units import format_duration, format_percent
@@ -13,6 +13,8 @@ from nodewise.units import format_duration, format_percent
 Verdict = Literal["pass", "fail", "unknown"]
 
 _SAME_WORK = 0.01
+# These follow from K itself.
+_CHANGES_WITH_SCALE = {"command", "oversubscribed", "env_NODEWISE_NODES"}
 _AMBER, _RED = 0.02, 0.10
 _QUOTA_HELD = 1.05
 _PERIODS_PER_STEP = 6  # at 8 and more steps were true to compute/K; at 3 they were half of it
@@ -25,10 +27,14 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     evidence: str
     remedy: str = ""
+    is_gate: bool = False  # asked for in the spec; when it fails, so does the command
 
 
-def checks(spec: Spec, study: Study, scaling: Scaling) -> tuple[Check, ...]:
+def checks(study: Study, scaling: Scaling) -> tuple[Check, ...]:
     """The six rows of a scaling report, and what else the runs can answer for themselves."""
+    spec = study.spec or Spec(
+        name=study.name, scales=study.scales, regime=study.regime, workload=Workload()
+    )
     return (
         _baseline(study, scaling),
         _fixed_workload(spec, study),
@@ -39,7 +45,9 @@ def checks(spec: Spec, study: Study, scaling: Scaling) -> tuple[Check, ...]:
         _quality(study),
         _workers(spec, study),
         _contention(study),
+        _same_place(study),
         *([_rehearsal(spec, study)] if spec.engine.name == "rehearsal" else []),
+        *_gates(spec, scaling),
     )
 
 
@@ -231,6 +239,80 @@ def _contention(study: Study) -> Check:
         verdict="pass" if worst <= _RED else "fail",
         evidence=f"{colour}: a rank waited for its core for up to {format_percent(worst)} of a run",
         remedy="" if worst <= _AMBER else "Repeat on a quieter machine.",
+    )
+
+
+def _same_place(study: Study) -> Check:
+    """Machine, software and settings must not change together with K."""
+    rule = "the same machine and software at all K"
+    runs = [run for run in study.runs if run.outcome == "ok" and not run.baseline]
+    names = {name for run in runs for name in run.provenance} - _CHANGES_WITH_SCALE
+    names = {name for name in names if not name.startswith("rehearsal_")}
+    if not names:
+        return Check(
+            rule=rule,
+            verdict="unknown",
+            evidence="where the runs were made is not recorded",
+            remedy="Measure with nodewise, or name machine and versions beside the table.",
+        )
+    differing = []
+    for name in sorted(names):
+        values = sorted({str(run.provenance.get(name, "nothing")) for run in runs})
+        if len(values) > 1:
+            differing.append(f"{name} ({', '.join(value[:40] for value in values[:3])})")
+    if differing:
+        return Check(
+            rule=rule,
+            verdict="fail",
+            evidence=f"a threat: runs differ in {'; '.join(differing)}",
+            remedy="Measure all scales in one sitting, with one commit and one environment.",
+        )
+    return Check(
+        rule=rule, verdict="pass", evidence=f"{len(names)} recorded facts are alike in all runs"
+    )
+
+
+def _gates(spec: Spec, scaling: Scaling) -> list[Check]:
+    """The limits that the spec sets at named scales."""
+    found = []
+    gates = spec.gates
+    for name, limits in (
+        ("speedup", gates.least_speedup),
+        ("efficiency", gates.least_efficiency),
+        ("seconds", gates.most_seconds),
+    ):
+        for nodes, limit in sorted(limits.items()):
+            word = "at most" if name == "seconds" else "at least"
+            found.append(
+                _gate(scaling, name, nodes, limit, f"{name} {word} {limit:g} at K={nodes}")
+            )
+    return found
+
+
+def _gate(scaling: Scaling, name: str, nodes: int, limit: float, rule: str) -> Check:
+    row = next((row for row in scaling.rows if row.nodes == nodes), None)
+    if row is None:
+        return Check(
+            rule=rule,
+            verdict="fail",
+            evidence=f"no run at K={nodes} ended well",
+            remedy="Read the detail of those runs in runs.jsonl.",
+            is_gate=True,
+        )
+    value = getattr(row, name)
+    low, high = getattr(row, f"{name}_low"), getattr(row, f"{name}_high")
+    met = value <= limit if name == "seconds" else value >= limit
+    evidence = f"{name} is {value:.4g}"
+    if low is not None and high is not None:
+        evidence += f" ({low:.4g} to {high:.4g})"
+        if low <= limit <= high:
+            evidence += "; the limit is within the noise"
+    return Check(
+        rule=rule,
+        verdict="pass" if met else "fail",
+        evidence=evidence,
+        remedy="" if met else f"See what is lost there: nodewise attribute, at K={nodes}.",
+        is_gate=True,
     )
 
 

@@ -14,8 +14,9 @@ from nodewise.errors import SpecError
 from nodewise.laws import Law, growth_term
 from nodewise.prices import NODE_HOURS, Price
 from nodewise.scaling import THRESHOLD, Timings
+from nodewise.spec import Regime
 from nodewise.stats import ENOUGH_ROUNDS, Floats, normal_share_below
-from nodewise.study import Regime, Study
+from nodewise.study import Study
 
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True):

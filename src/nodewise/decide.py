@@ -27,12 +27,13 @@ from nodewise.claim import (
 )
 from nodewise.laws import Law
 from nodewise.prices import NODE_HOURS, Alternatives, Bill, Bills, Price, bill
-from nodewise.scaling import scale_timings, timings
+from nodewise.scaling import Scaling, Timings, scale_timings, timings
+from nodewise.spec import Regime
 from nodewise.stats import Center, Floats
-from nodewise.study import Regime, Study
+from nodewise.study import Study
 from nodewise.units import SECONDS_PER_HOUR, format_duration, format_money, format_percent
 
-__all__ = ["Decision", "Needs", "decide", "decide_law"]
+__all__ = ["Decision", "Needs", "decide", "decide_law", "decide_timings"]
 
 _ROUNDING = 1e-12  # 0.871 - 0.866 is a hair above 0.005 in binary
 _TIE = 1e-9  # relative; closer than this is rounding, not a difference
@@ -178,12 +179,27 @@ def decide(
     center: Center = "mean",
 ) -> Decision:
     """Price every measured scale, apply the gates, and recommend one; attributes first."""
-    price, needs = price or Price(), needs or Needs()
+    needs = needs or Needs()
     times = timings(study, center)
-    attribution = attribute_timings(study, times, scale_timings(study, times, needs.threshold))
+    scaling = scale_timings(study, times, needs.threshold)
+    return decide_timings(
+        study, times, scaling, price or Price(), needs, alternatives or Alternatives()
+    )
+
+
+def decide_timings(
+    study: Study,
+    times: Timings,
+    scaling: Scaling,
+    price: Price,
+    needs: Needs,
+    alternatives: Alternatives,
+) -> Decision:
+    """The same for timings and their scaling that are already at hand."""
+    attribution = attribute_timings(study, times, scaling)
     scales, price, notes = candidates_of_study(study, times, attribution, price, needs)
     notes = [*attribution.notes, *notes]
-    return _decide(scales, price, needs, alternatives or Alternatives(), attribution, notes)
+    return _decide(scales, price, needs, alternatives, attribution, notes)
 
 
 def decide_law(

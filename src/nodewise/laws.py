@@ -17,13 +17,13 @@ import msgspec
 import numpy as np
 
 from nodewise.errors import SpecError
+from nodewise.spec import Regime
 from nodewise.stats import (
     ENOUGH_ROUNDS,
     Floats,
     nonnegative_least_squares,
     percentile_interval,
 )
-from nodewise.study import Regime
 from nodewise.units import format_percent
 
 Growth = Literal["none", "linear", "log2"]

@@ -5,8 +5,10 @@ import numpy as np
 
 from nodewise.errors import DataError
 from nodewise.laws import Laws, amdahl_scale_at_efficiency, cannot_tell, fit_laws, karp_flatt, terms
+from nodewise.spec import Regime
 from nodewise.stats import (
     ENOUGH_ROUNDS,
+    LEVEL,
     Center,
     Floats,
     Interval,
@@ -14,10 +16,11 @@ from nodewise.stats import (
     median_interval,
     nonnegative_least_squares,
     percentile_interval,
+    ratio_interval,
     resample,
     std,
 )
-from nodewise.study import Regime, Study
+from nodewise.study import Study
 from nodewise.units import format_percent
 
 THRESHOLD = 0.70
@@ -39,6 +42,7 @@ class ScalingRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"
     efficiency_low: float | None
     efficiency_high: float | None
     karp_flatt: float | None
+    faster: bool | None  # than the base, all scales taken together; null: not told apart
 
 
 class Bend(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,6 +95,7 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
     draws: Floats | None  # centres of resampled rounds: a row a draw, a column a scale
     regime: Regime
     rounds: int
+    paired: bool
     center: Center
 
     def speedup(self, seconds: Floats) -> Floats:
@@ -101,6 +106,25 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
     def efficiency(self, seconds: Floats) -> Floats:
         """Speedup over k."""
         return self.speedup(seconds) / self.k
+
+    def speedup_interval(self, position: int, level: float = LEVEL) -> Interval | None:
+        """Of the speedup of one scale; below six rounds the range of what the rounds gave."""
+        if self.draws is None:
+            return None
+        if position == 0:
+            return Interval(1.0, 1.0)
+        grown = float(self.k[position]) if self.regime == "weak" else 1.0
+        base, here = self.samples[0], self.samples[position]
+        if self.rounds < ENOUGH_ROUNDS:
+            if self.paired:
+                ratios = grown * base / here
+                return Interval(float(ratios.min()), float(ratios.max()))
+            low, high = base.min() / here.max(), base.max() / here.min()
+            return Interval(grown * float(low), grown * float(high))
+        if self.center == "median":
+            return percentile_interval(self.speedup(self.draws)[:, position], self.rounds, level)
+        low, high = ratio_interval(base, here, self.paired, level)
+        return Interval(grown * low, grown * high)
 
     def bounds(self) -> tuple[Floats, Floats] | None:
         """Bounds of the centre at each scale: of resamples, or the range of fewer than six runs."""
@@ -130,6 +154,7 @@ def timings(study: Study, center: Center = "mean") -> Timings:
         draws=resample(samples, study.paired, center),
         regime=study.regime,
         rounds=study.rounds,
+        paired=study.paired,
         center=center,
     )
 
@@ -158,8 +183,8 @@ def scale_timings(
         regime=study.regime,
         center=times.center,
         base_nodes=times.nodes[0],
-        interval=_interval_name(study),
-        rows=_rows(times, study.paired),
+        interval=_interval_name(times),
+        rows=_rows(times),
         bend=_bend(times, threshold),
         knee=knee[0],
         knee_low=knee[1],
@@ -180,29 +205,30 @@ def speedup_is_known(study: Study, within: float, level: float = 0.99) -> bool:
     if len(study.scales) < 2 or study.rounds < ENOUGH_ROUNDS:
         return False
     times = timings(study)
-    assert times.draws is not None
-    for speedups in times.speedup(times.draws).T[1:]:
-        low, high = percentile_interval(speedups, times.rounds, level)
-        if (high - low) / 2 > within * float(np.mean(speedups)):
+    for position, speedup in enumerate(times.speedup(times.seconds)):
+        bounds = times.speedup_interval(position, level)
+        if bounds is None or (bounds.high - bounds.low) / 2 > within * float(speedup):
             return False
     return True
 
 
-def _interval_name(study: Study) -> str:
-    if study.rounds < 2:
+def _interval_name(times: Timings) -> str:
+    if times.rounds < 2:
         return "none: single runs"
-    if study.rounds < ENOUGH_ROUNDS:
-        return f"range of {study.rounds} rounds"
-    return "95 % of resampled rounds" if study.paired else "95 % of resampled runs, not paired"
+    if times.rounds < ENOUGH_ROUNDS:
+        return f"range of {times.rounds} rounds"
+    if times.center == "median":
+        return "95 % of resampled rounds" if times.paired else "95 % of resampled runs, not paired"
+    return "95 % by rounds" if times.paired else "95 % by runs, not paired"
 
 
-def _rows(times: Timings, paired: bool) -> tuple[ScalingRow, ...]:
+def _rows(times: Timings) -> tuple[ScalingRow, ...]:
     speedups = times.speedup(times.seconds)
     rows = []
     for position, (nodes, samples) in enumerate(zip(times.nodes, times.samples, strict=True)):
         speedup = float(speedups[position])
         k = float(times.k[position])
-        bounds = _speedup_interval(times, position, paired)
+        bounds = times.speedup_interval(position)
         spread = median_interval(samples) if len(samples) > 1 else None
         rows.append(
             ScalingRow(
@@ -221,25 +247,22 @@ def _rows(times: Timings, paired: bool) -> tuple[ScalingRow, ...]:
                 karp_flatt=karp_flatt(speedup, k)
                 if position and times.regime == "strong"
                 else None,
+                faster=_is_faster(times, position),
             )
         )
     return tuple(rows)
 
 
-def _speedup_interval(times: Timings, position: int, paired: bool) -> Interval | None:
-    """From resampled rounds; below six rounds the range of what the rounds themselves gave."""
-    if times.draws is None:
+def _is_faster(times: Timings, position: int) -> bool | None:
+    """Whether a scale is faster than the base, where the interval says so.
+
+    A study makes one comparison for each scale, so each is asked to be surer than 95 %.
+    """
+    comparisons = len(times.nodes) - 1
+    bounds = times.speedup_interval(position, 1 - (1 - LEVEL) / comparisons)
+    if position == 0 or times.rounds < ENOUGH_ROUNDS or bounds is None:
         return None
-    if times.rounds >= ENOUGH_ROUNDS:
-        return percentile_interval(times.speedup(times.draws)[:, position], times.rounds)
-    base, here = times.samples[0], times.samples[position]
-    grown = float(times.k[position]) if times.regime == "weak" else 1.0
-    if paired:
-        ratios = grown * base / here
-        return Interval(float(ratios.min()), float(ratios.max()))
-    if position == 0:
-        return Interval(1.0, 1.0)
-    return Interval(grown * float(base.min() / here.max()), grown * float(base.max() / here.min()))
+    return True if bounds.low > 1 else False if bounds.high < 1 else None
 
 
 def _bend(times: Timings, threshold: float) -> Bend:
@@ -323,6 +346,16 @@ def _notes(study: Study, times: Timings) -> list[str]:
         notes.append(
             "The scales were not run in the same rounds, so ratios carry the noise of both. "
             "Number the rounds in a column rep and run every K in each."
+        )
+    alike = [
+        str(nodes)
+        for position, nodes in enumerate(times.nodes)
+        if position and times.rounds >= ENOUGH_ROUNDS and _is_faster(times, position) is None
+    ]
+    if alike:
+        notes.append(
+            f"K={', '.join(alike)} cannot be told from K={times.nodes[0]} by these rounds. Measure "
+            "more of them, or call it no gain."
         )
     for nodes, samples in zip(times.nodes, times.samples, strict=True):
         gap = float(np.mean(samples) / np.median(samples) - 1)

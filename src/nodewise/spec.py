@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from nodewise.errors import SpecError
-from nodewise.study import Regime
 
+Regime = Literal["strong", "weak"]
 EngineName = Literal["local", "mpi", "torchrun", "rehearsal", "replay"]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -79,6 +79,17 @@ class Price(_Part, frozen=True, kw_only=True):
     source: str = ""
 
 
+class Gates(_Part, frozen=True, kw_only=True):
+    """What must hold: for the recommended scale the first three, at named scales the others."""
+
+    deadline_seconds: Positive | None = None
+    deadline_confidence: Share = 0.95
+    budget: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    least_speedup: dict[int, float] = {}  # by K
+    least_efficiency: dict[int, float] = {}
+    most_seconds: dict[int, float] = {}
+
+
 class Precision(_Part, frozen=True, kw_only=True):
     """Stop early or go on until the speedup of every scale is known this well."""
 
@@ -104,6 +115,7 @@ class Spec(_Part, frozen=True, kw_only=True):
     engine: EngineSpec = EngineSpec()
     quality: Quality = Quality()
     price: Price = Price()
+    gates: Gates = Gates()
     precision: Precision | None = None
 
 
@@ -116,7 +128,7 @@ def parse_spec(text: str) -> Spec:
             f"The spec is not TOML: {error}.", "See docs/spec.md, or make one with nodewise init."
         ) from None
     try:
-        spec = msgspec.convert(raw, Spec)
+        spec = msgspec.convert(raw, Spec, str_keys=True)
     except msgspec.ValidationError as error:
         problem, _, path = str(error).partition(" - at ")
         where = path.strip("`").removeprefix("$.") or "the spec"
@@ -125,6 +137,13 @@ def parse_spec(text: str) -> Spec:
         ) from None
     if len(set(spec.scales)) != len(spec.scales):
         raise SpecError("scales: a scale stands there twice.", "Name each scale once.")
+    for field in ("least_speedup", "least_efficiency", "most_seconds"):
+        strangers = [nodes for nodes in getattr(spec.gates, field) if nodes not in spec.scales]
+        if strangers:
+            raise SpecError(
+                f"gates.{field}: K={strangers[0]} is not measured.",
+                f"Name one of the scales: {', '.join(map(str, spec.scales))}.",
+            )
     if bool(spec.workload.command) == bool(spec.workload.function):
         raise SpecError(
             "workload: give a command or a function, one of the two.",

@@ -106,6 +106,29 @@ def percentile_interval(draws: Floats, rounds: int, level: float = LEVEL) -> Int
     return Interval(float(low), float(high))
 
 
+def ratio_interval(above: Floats, below: Floats, paired: bool, level: float = LEVEL) -> Interval:
+    """The interval of mean(above) / mean(below), by Student's t on the logarithm of the ratio.
+
+    Paired values share their round, so what disturbed a round cancels. On rounds of real noise this
+    is wrong in 5 of 100 studies where resampled means are in 7 (benchmarks/aa_study.py).
+
+    >>> ratio_interval(np.array([4.0, 4.2, 3.8]), np.array([2.0, 2.1, 1.9]), paired=True)
+    Interval(low=2.0, high=2.0)
+    """
+    center = math.log(float(np.mean(above) / np.mean(below)))
+    first, second = above / np.mean(above), below / np.mean(below)
+    if paired:
+        variance = float(np.var(first - second, ddof=1)) / len(first)
+        freedom = len(first) - 1
+    else:
+        parts = [float(np.var(one, ddof=1)) / len(one) for one in (first, second)]
+        variance = sum(parts)
+        # Welch's; the smaller sample decides where one hardly varies
+        freedom = min(len(first), len(second)) - 1
+    reach = student_quantile((1 + level) / 2, max(freedom, 1)) * math.sqrt(variance)
+    return Interval(math.exp(center - reach), math.exp(center + reach))
+
+
 def student_quantile(share: float, freedom: int) -> float:
     """The quantile of Student's t, by its expansion around the normal one.
 

@@ -90,7 +90,9 @@ def load(folder: Path) -> tuple[Spec, Study]:
                 f"Line {number} of {folder / RUNS} is damaged: {error}.",
                 "Delete that line; the run will be made again.",
             ) from None
-    return spec, Study(name=spec.name, regime=spec.regime, runs=tuple(runs), notes=tuple(notes))
+    return spec, Study(
+        name=spec.name, regime=spec.regime, runs=tuple(runs), notes=tuple(notes), spec=spec
+    )
 
 
 def keep_stamps(folder: Path, run: Run, source: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-Regime = Literal["strong", "weak"]
+from nodewise.spec import Regime, Spec
 
 # Where the seconds of a rank can go. `idle` is waiting for others; what waiting was for is the
 # ledger's business, not the measurement's.
@@ -78,6 +78,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
     regime: Regime
     runs: tuple[Run, ...]
     notes: tuple[str, ...] = ()
+    spec: Spec | None = None  # what was asked for, where the study was measured here
 
     @cached_property
     def _by_scale(self) -> dict[int, tuple[Run, ...]]:

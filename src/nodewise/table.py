@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NoReturn, get_args
 
 from nodewise.errors import DataError
-from nodewise.study import STAGES, Rank, Regime, Run, Stage, Study
+from nodewise.spec import Regime
+from nodewise.study import STAGES, Rank, Run, Stage, Study
 
 Column = (
     Literal["nodes", "seconds", "throughput", "round", "rank", "regime"]

@@ -1,6 +1,8 @@
 """Real runs of small jobs through the whole command line."""
 
 import json
+import os
+import pty
 import random
 import signal
 import subprocess
@@ -8,11 +10,14 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
 from nodewise import store
+from nodewise.audit import checks
 from nodewise.scaling import scale
+from nodewise.spec import parse_spec
 
 SPEC = """
 name = "job"
@@ -95,6 +100,65 @@ def test_a_study_is_measured_in_randomised_blocks_and_analysed(tmp_path):
     # both were released together, though rank 1 takes longer to set up
     assert run.ranks[0].setup_seconds < run.ranks[1].setup_seconds
     assert (tmp_path / "job.study" / "ranks" / "K2-round0.bin").exists()
+
+
+GATES = """
+[gates]
+least_efficiency = { 2 = 0.01 }
+most_seconds = { 1 = 1e-6 }
+"""
+
+
+def test_a_gate_that_is_not_met_is_the_exit_code(tmp_path):
+    outcome = measure(write(tmp_path, more=GATES, rounds=2), "study", "--json")
+    assert outcome.returncode == 1, outcome.stderr
+    gates = {c["rule"]: c["verdict"] for c in json.loads(outcome.stdout)["checks"] if c["is_gate"]}
+    assert gates == {
+        "efficiency at least 0.01 at K=2": "pass",
+        "seconds at most 1e-06 at K=1": "fail",
+    }
+
+
+def test_decide_takes_prices_from_the_spec_and_options_before_it(tmp_path):
+    spec = write(tmp_path, more="[price]\nper_node_hour = 7.0\nsource = 'a list'", rounds=2)
+    assert measure(spec).returncode == 0
+    study = tmp_path / "job.study"
+    asked = json.loads(measure(study, "decide", "--json").stdout)["price"]
+    assert (asked["per_node_hour"], asked["source"]) == (7.0, "a list")
+    asked = json.loads(measure(study, "decide", "--price", "2", "--json").stdout)["price"]
+    assert (asked["per_node_hour"], asked["source"]) == (2.0, "a list")
+
+
+def test_what_differs_between_scales_is_a_threat(tmp_path):
+    measure(write(tmp_path, rounds=2))
+    _, study = store.load(tmp_path / "job.study")
+    check = next(c for c in checks(study, scale(study)) if "same machine" in c.rule)
+    assert check.verdict == "pass"
+    elsewhere = [
+        msgspec.structs.replace(run, provenance={**run.provenance, "host": f"node{run.nodes}"})
+        for run in study.runs
+    ]
+    study = msgspec.structs.replace(study, runs=tuple(elsewhere))
+    check = next(c for c in checks(study, scale(study)) if "same machine" in c.rule)
+    assert check.verdict == "fail"
+    assert "host (node1, node2)" in check.evidence
+
+
+def test_init_asks_on_a_terminal(tmp_path):
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, b"heat\n{python} heat.py\n1,2\nmpi\n2.5\n")
+        command = [sys.executable, "-m", "nodewise", "init", "-o", "heat.toml"]
+        done = subprocess.run(
+            command, stdin=theirs, capture_output=True, text=True, cwd=tmp_path, timeout=60
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.returncode == 0, done.stderr
+    spec = parse_spec((tmp_path / "heat.toml").read_text())
+    assert (spec.name, spec.scales, spec.engine.name) == ("heat", (1, 2), "mpi")
+    assert (spec.workload.command, spec.price.per_node_hour) == (("{python}", "heat.py"), 2.5)
 
 
 def test_a_finished_study_is_not_measured_again(tmp_path):

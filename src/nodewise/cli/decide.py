@@ -5,92 +5,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from nodewise.cli.options import (
-    DURATION,
     FRACTION,
-    MONEY,
     POSITIVE_DURATION,
     QUANTITY,
-    TOLERANCE,
     analysis_options,
     emit,
     json_option,
     read_study,
     shared,
 )
+from nodewise.cli.question import asked, is_given, question_options
 from nodewise.errors import GATE_NOT_MET, SpecError
 
 if TYPE_CHECKING:
     from nodewise.decide import Decision
 
-_price_options = shared(
-    click.option("--price", type=MONEY, help="Dollars per node-hour. Without it: node-hours."),
-    click.option("--price-source", default="", help="Where and when the price was read."),
-    click.option(
-        "--fixed", type=MONEY, default="0", help="Overhead in dollars per wall-clock hour."
-    ),
-    click.option(
-        "--startup", type=DURATION, default="0", help="Launch and tear-down, billed per node."
-    ),
-    click.option(
-        "--billing-unit", type=DURATION, default="0", help="Hours are rounded up to this."
-    ),
-    click.option("--billing-minimum", type=DURATION, default="0", help="Least time billed."),
-    click.option(
-        "--spot", type=FRACTION, default="0.30", show_default=True, help="Spot price as a fraction."
-    ),
-    click.option(
-        "--owned",
-        type=FRACTION,
-        default="0.60",
-        show_default=True,
-        help="Amortised price of owned nodes as a fraction.",
-    ),
-    click.option(
-        "--owned-above",
-        type=FRACTION,
-        default="0.60",
-        show_default=True,
-        help="Utilisation above which the owned fraction holds.",
-    ),
-    click.option("--utilisation", type=FRACTION, help="Utilisation of your own nodes."),
-)
-_needs_options = shared(
-    click.option(
-        "--deadline",
-        type=POSITIVE_DURATION,
-        help="A run must be done within this time, start-up included.",
-    ),
-    click.option(
-        "--deadline-confidence",
-        type=FRACTION,
-        default="0.95",
-        show_default=True,
-        help="In at least this share of runs.",
-    ),
-    click.option("--budget", type=MONEY, help="A run may cost at most this."),
-    click.option(
-        "--value-per-hour", type=MONEY, default="0", help="What an hour of waiting is worth."
-    ),
-    click.option(
-        "--quality-tolerance",
-        type=TOLERANCE,
-        default="0.005",
-        show_default=True,
-        help="Quality may drift by at most this from the smallest K.",
-    ),
-    click.option(
-        "--quality-better",
-        type=click.Choice(["same", "higher", "lower"]),
-        default="same",
-        show_default=True,
-        help="A drift this way is no harm; same: any drift is.",
-    ),
-    click.option(
-        "--work", type=QUANTITY, help="Units of work in a run, when the table has no such column."
-    ),
+_work_option = click.option(
+    "--work", type=QUANTITY, help="Units of work in a run, when the table has no such column."
 )
 _law_options = shared(
     click.option(
@@ -123,14 +56,15 @@ _law_options = shared(
 
 @click.command("decide")
 @click.argument("table", metavar="[TABLE]", type=click.Path(path_type=Path), required=False)
-@_price_options
-@_needs_options
+@question_options
+@_work_option
 @analysis_options
 @_law_options
 @json_option
 def command(table: Path | None, as_json: bool, **options: Any) -> None:
     """Price every scale, apply the gates and recommend one; attributes the losses first.
 
+    TABLE is a CSV file or a study folder, whose spec then gives what the options do not say.
     Times are written 90s, 15min, 1.5h; shares 0.05 or 5%. Exits with 1 when no scale passes every
     gate.
 
@@ -150,33 +84,9 @@ def command(table: Path | None, as_json: bool, **options: Any) -> None:
 
 
 def _decide(table: Path | None, options: dict[str, Any]) -> "Decision":
-    from nodewise.decide import Needs, decide, decide_law
+    from nodewise.decide import decide, decide_law
     from nodewise.laws import parse_law
-    from nodewise.prices import Alternatives, Price
 
-    price = Price(
-        per_node_hour=options["price"],
-        fixed_per_hour=options["fixed"],
-        startup_seconds=options["startup"],
-        billing_unit_seconds=options["billing_unit"],
-        billing_minimum_seconds=options["billing_minimum"],
-        source=options["price_source"],
-    )
-    needs = Needs(
-        deadline_seconds=options["deadline"],
-        deadline_confidence=options["deadline_confidence"],
-        budget=options["budget"],
-        value_per_hour=options["value_per_hour"],
-        quality_tolerance=options["quality_tolerance"],
-        quality_better=options["quality_better"],
-        threshold=options["threshold"],
-    )
-    alternatives = Alternatives(
-        spot_fraction=options["spot"],
-        owned_fraction=options["owned"],
-        owned_above=options["owned_above"],
-        utilisation=options["utilisation"],
-    )
     if (table is None) == (options["law"] is None):
         raise SpecError(
             "Hand in a TABLE or a --law, one of the two.",
@@ -185,16 +95,24 @@ def _decide(table: Path | None, options: dict[str, Any]) -> "Decision":
     if table is not None:
         _refuse("t1", "max_nodes", "noise", because="goes with --law; a table has its own")
         study = read_study(table, options["regime"], options["work"])
-        return decide(study, price, needs, alternatives, options["center"])
+        question = asked(study.spec, options)
+        return decide(study, question.price, question.needs, question.alternatives, question.center)
     _refuse("work", "center", because="goes with a table")
     law = parse_law(options["law"], options["t1"], options["regime"] or "strong")
-    return decide_law(law, options["max_nodes"], price, needs, alternatives, options["noise"])
+    question = asked(None, options)
+    return decide_law(
+        law,
+        options["max_nodes"],
+        question.price,
+        question.needs,
+        question.alternatives,
+        options["noise"],
+    )
 
 
 def _refuse(*names: str, because: str) -> None:
     """An option that would be ignored is an error, not a silence."""
-    context = click.get_current_context()
     for name in names:
-        if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
+        if is_given(name):
             option = f"--{name.replace('_', '-')}"
             raise SpecError(f"{option} {because}.", f"Drop {option}.")

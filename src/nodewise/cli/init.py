@@ -1,14 +1,18 @@
 """`nodewise init`."""
 
 import shlex
+import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
-from nodewise.cli.options import to_json
+from nodewise.cli.options import MONEY, to_json
+from nodewise.cli.question import is_given
 from nodewise.cli.simulate import parse_scales
 from nodewise.errors import SpecError
 
+_ENGINES = ["local", "mpi", "torchrun", "rehearsal"]
 TEMPLATE = """\
 # A scaling study: nodewise study {path}
 name = {name}
@@ -35,8 +39,12 @@ name = "{engine}"          # local, mpi, torchrun, rehearsal, replay
 tolerance = 0.005          # how far it may drift from the smallest scale
 better = "same"            # higher or lower: a drift this way is no harm
 
+[gates]                    # a study that does not meet them ends with exit code 1
+# deadline_seconds = 900
+# least_efficiency = {{ 4 = 0.70 }}
+
 [price]
-# per_node_hour = 3.20
+{price}
 # fixed_per_hour = 0.0
 # source = "where and when it was read"
 """
@@ -62,13 +70,16 @@ better = "same"            # higher or lower: a drift this way is no harm
 @click.option("--scales", default="1,2,4,8", show_default=True, help="The K to run.")
 @click.option(
     "--engine",
-    type=click.Choice(["local", "mpi", "torchrun", "rehearsal"]),
+    type=click.Choice(_ENGINES),
     default="local",
     show_default=True,
 )
+@click.option("--price", type=MONEY, help="Dollars per node-hour.")
 @click.option("--schema", is_flag=True, help="Print the JSON schema of a spec instead.")
-def command(output: Path, name: str, workload: str, scales: str, engine: str, schema: bool) -> None:
+def command(schema: bool, output: Path, **answers: Any) -> None:
     """Write a commented spec; it refuses to overwrite a file.
+
+    On a terminal and without options it asks for what it needs.
 
     \b
     Examples:
@@ -78,13 +89,17 @@ def command(output: Path, name: str, workload: str, scales: str, engine: str, sc
     if schema:
         click.echo(_schema(), nl=False)
         return
-    words = ", ".join(_quoted(word) for word in shlex.split(workload))
+    if sys.stdin.isatty() and not any(is_given(name) for name in answers):
+        answers = _ask(answers)
+    price = answers["price"]
+    words = ", ".join(_quoted(word) for word in _split(answers["workload"]))
     text = TEMPLATE.format(
         path=output,
-        name=_quoted(name),
-        scales=", ".join(map(str, parse_scales(scales))),
+        name=_quoted(answers["name"]),
+        scales=", ".join(map(str, parse_scales(answers["scales"]))),
         command=words,
-        engine=engine,
+        engine=answers["engine"],
+        price=f"per_node_hour = {price:g}" if price is not None else "# per_node_hour = 3.20",
     )
     try:
         with output.open("x") as file:
@@ -96,6 +111,28 @@ def command(output: Path, name: str, workload: str, scales: str, engine: str, sc
             f"Cannot write {output}: {error.strerror}.", "Name a file you can write."
         ) from None
     click.echo(f"Wrote {output}. Next: nodewise study {output}")
+
+
+def _ask(defaults: dict[str, Any]) -> dict[str, Any]:
+    """The same answers, from whoever sits at the terminal."""
+    return {
+        "name": click.prompt("What is the study called", default=defaults["name"]),
+        "workload": click.prompt("The command of the job", default=defaults["workload"]),
+        "scales": click.prompt("At which numbers of workers", default=defaults["scales"]),
+        "engine": click.prompt(
+            "Where does it run", type=click.Choice(_ENGINES), default=defaults["engine"]
+        ),
+        "price": click.prompt("Dollars per node-hour (0: unknown)", type=MONEY, default="0")
+        or None,
+    }
+
+
+def _split(command: str) -> list[str]:
+    """The words of a command, as a shell would have them."""
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise SpecError(f"The command is not closed: {error}.", "Close the quotation.") from None
 
 
 def _schema() -> str:

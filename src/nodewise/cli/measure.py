@@ -1,5 +1,6 @@
 """`nodewise measure`, and the measuring half of `nodewise study`."""
 
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -7,10 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from nodewise.errors import RunError, SpecError
+from nodewise.units import format_duration
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
     from nodewise.engines.base import Engine
-    from nodewise.measure.loop import Tell
     from nodewise.spec import Spec
     from nodewise.study import Run, Study
 
@@ -53,7 +56,9 @@ def measure_spec(path: Path, output: Path | None) -> Path:
         return spec.precision is not None and speedup_is_known(study, spec.precision.speedup)
 
     try:
-        measure(spec, text, path.parent, folder, engine_of(spec, path.parent), teller(), enough)
+        with _Teller() as teller:
+            engine = engine_of(spec, path.parent)
+            measure(spec, text, path.parent, folder, engine, teller.tell, enough)
     except KeyboardInterrupt:
         raise RunError(
             "Stopped; every finished run is kept.", f"Go on with: nodewise measure {path}"
@@ -102,28 +107,56 @@ def engine_of(spec: "Spec", home: Path) -> "Engine":
     return Local()
 
 
-def teller() -> "Tell":
-    """What is shown on stderr while measuring: one line for each finished run, with time left."""
-    begin = time.monotonic()
-    made = 0
+class _Teller:
+    """What is shown on stderr: a line for each finished run, and a bar on a terminal."""
 
-    def tell(run: "Run", left: int) -> None:
-        nonlocal made
-        made += 1
-        rest = (time.monotonic() - begin) / made * left
+    def __init__(self) -> None:
+        self._begin = time.monotonic()
+        self._made = 0
+        self._bar = _bar() if sys.stderr.isatty() else None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> "_Teller":
+        if self._bar is not None:
+            self._bar.start()
+            self._task = self._bar.add_task("first run", total=None)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def tell(self, run: "Run", left: int) -> None:
+        """A run is finished, and `left` are still to be made."""
+        self._made += 1
+        rest = (time.monotonic() - self._begin) / self._made * left
         label = "baseline" if run.baseline else f"K={run.nodes}"
-        ended = (
-            f"{run.seconds:.4g} s"
-            if run.outcome == "ok"
-            else f"{run.outcome}: {_first(run.detail)}"
+        ended = f"{run.seconds:.4g} s"
+        if run.outcome != "ok":
+            ended = f"{run.outcome}: {run.detail.partition(chr(10))[0]}"
+        line = f"round {run.round + 1}  {label:<8}  {ended}"
+        if self._bar is None:
+            click.echo(f"{line}  ({left} runs left, about {format_duration(rest)})", err=True)
+            return
+        assert self._task is not None
+        self._bar.console.print(line, markup=False, highlight=False)
+        self._bar.update(
+            self._task,
+            description=f"{left} runs left, about {format_duration(rest)}",
+            completed=self._made,
+            total=self._made + left,
         )
-        click.echo(
-            f"round {run.round + 1}  {label:<8}  {ended}  ({left} runs left, about {rest:.0f} s)",
-            err=True,
-        )
-
-    return tell
 
 
-def _first(detail: str) -> str:
-    return detail.splitlines()[0] if detail else ""
+def _bar() -> "Progress":
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    return Progress(
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )

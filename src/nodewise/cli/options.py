@@ -12,8 +12,8 @@ from nodewise.units import parse_amount, parse_fraction, parse_seconds
 
 if TYPE_CHECKING:
     from nodewise.report.text import Report
-    from nodewise.spec import Spec
-    from nodewise.study import Regime, Study
+    from nodewise.spec import Regime
+    from nodewise.study import Study
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
@@ -108,7 +108,7 @@ def read_study(table: Path, regime: "Regime | None", work: float | None = None) 
     from nodewise.table import parse_table
 
     if table.is_dir():
-        return read_folder(table)[1]
+        return read_folder(table)
     name = "stdin" if str(table) == "-" else table.stem
     try:
         if str(table) == "-":
@@ -132,19 +132,19 @@ def read_study(table: Path, regime: "Regime | None", work: float | None = None) 
     return parse_table(text, name, regime, work)
 
 
-def read_folder(folder: Path) -> "tuple[Spec, Study]":
-    """The spec and the runs of a study folder; it must hold at least one run that worked."""
+def read_folder(folder: Path) -> "Study":
+    """The study in a folder; it must hold at least one run that worked."""
     from nodewise import store
 
     if not store.is_study(folder):
         raise DataError(f"{folder} holds no study.", "Name a CSV file or a study folder.")
-    spec, study = store.load(folder)
+    _, study = store.load(folder)
     if not study.scales:
         raise DataError(
             f"No run of {folder} worked yet.",
             f"Measure first: nodewise measure {folder}/study.toml",
         )
-    return spec, study
+    return study
 
 
 def to_json(result: Any) -> str:

@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,10 +61,12 @@ def measure(
     with store.locked(folder), contextlib.closing(engine):
         _end_leftovers(folder)
         machine = provenance.machine()
-        for task, left in _tasks(spec, folder, enough):
-            run = _run(spec, spec_text, home, folder, engine, task, machine)
+        _, study = store.load(folder)
+        while tasks := _tasks(spec, study, enough):
+            run = _run(spec, spec_text, home, folder, engine, tasks[0], machine)
             store.append(folder, run)
-            tell(run, left - 1)
+            study = msgspec.structs.replace(study, runs=(*study.runs, run))
+            tell(run, len(tasks) - 1)
 
 
 def missing(spec: Spec, study: Study) -> list[Task]:
@@ -86,19 +88,13 @@ def missing(spec: Spec, study: Study) -> list[Task]:
     return tasks
 
 
-def _tasks(spec: Spec, folder: Path, enough: Callable[[Study], bool]) -> Iterator[tuple[Task, int]]:
-    """Tasks one by one, looked up anew after each, with how many are left."""
-    rounds = spec.precision.most_rounds if spec.precision is not None else spec.rounds
-    asked = msgspec.structs.replace(spec, rounds=rounds)
-    while True:
-        _, study = store.load(folder)
-        tasks = missing(asked, study)
-        if not tasks:
-            return
-        begins_round = all(run.round < tasks[0].round for run in study.runs)
-        if spec.precision is not None and begins_round and enough(study):
-            return
-        yield tasks[0], len(tasks)
+def _tasks(spec: Spec, study: Study, enough: Callable[[Study], bool]) -> list[Task]:
+    """What is left to do: to the last round, or until the speedup is known well enough."""
+    if spec.precision is None:
+        return missing(spec, study)
+    tasks = missing(msgspec.structs.replace(spec, rounds=spec.precision.most_rounds), study)
+    begins_round = bool(tasks) and all(run.round < tasks[0].round for run in study.runs)
+    return [] if begins_round and enough(study) else tasks
 
 
 def _run(

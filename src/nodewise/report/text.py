@@ -12,6 +12,7 @@ from nodewise.attribute import Attribution, LedgerRow
 from nodewise.audit import Check
 from nodewise.causes import CAUSES
 from nodewise.decide import Decision, DecisionRow, Marginal
+from nodewise.findings import Findings
 from nodewise.laws import LawFit
 from nodewise.scaling import Scaling, ScalingRow
 from nodewise.units import (
@@ -40,6 +41,36 @@ _TRIFLE = 0.05  # of the lost folds: in the table, not in a sentence
 
 def scaling_report(result: Scaling) -> Report:
     """The scaling table, its landmarks and its laws."""
+    return [*_scaling(result), *_notes(result.notes)]
+
+
+def attribution_report(result: Attribution) -> Report:
+    """The ledger, the cause of the bend, and what would move it."""
+    return [*_attribution(result), *_notes(result.notes)]
+
+
+def decision_report(result: Decision) -> Report:
+    """The recommendation, the rubric of every scale, the prices and what would change it."""
+    return [*_decision(result), *_notes(result.notes)]
+
+
+def findings_report(result: Findings) -> Report:
+    """Everything in the order in which it was found, each note once; the verdict stands last."""
+    decision = result.decision
+    return [
+        *_scaling(result.scaling),
+        "",
+        *_attribution(result.attribution),
+        "",
+        *_decision(decision),
+        *_notes(list(dict.fromkeys([*result.scaling.notes, *decision.notes]))),
+        *checks_report(result.checks),
+        "",
+        f"[bold]{escape(decision.name)}: {_verdict(decision)}[/bold]",
+    ]
+
+
+def _scaling(result: Scaling) -> Report:
     return [
         f"[bold]{escape(result.name)}[/bold]: {_scaling_headline(result)}",
         "",
@@ -48,12 +79,10 @@ def scaling_report(result: Scaling) -> Report:
         "",
         *_landmarks(result),
         *_laws(result),
-        *_notes(result.notes),
     ]
 
 
-def attribution_report(result: Attribution) -> Report:
-    """The ledger, the cause of the bend, and what would move it."""
+def _attribution(result: Attribution) -> Report:
     row = result.row(result.nodes)
     return [
         f"[bold]{escape(result.name)}[/bold]: {_attribution_headline(result, row)}",
@@ -64,12 +93,10 @@ def attribution_report(result: Attribution) -> Report:
         *_causes_at(row),
         *_changes(result),
         *_shape(result),
-        *_notes(result.notes),
     ]
 
 
-def decision_report(result: Decision) -> Report:
-    """The recommendation, the rubric of every scale, the prices and what would change it."""
+def _decision(result: Decision) -> Report:
     lines: Report = [
         f"[bold]{escape(result.name)}: {_verdict(result)}[/bold]",
         f"  {result.recommended.because}.",
@@ -96,7 +123,7 @@ def decision_report(result: Decision) -> Report:
         lines.append("")
     if result.claim:
         lines += [f"[bold]Claim[/bold]: {escape(result.claim)}", ""]
-    return [*lines[:-1], *_notes(result.notes)]
+    return lines[:-1]
 
 
 def checks_report(result: Sequence[Check]) -> Report:
