@@ -1,5 +1,6 @@
 """Options that several commands share, and the types that read a time, a share or a law."""
 
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,8 +20,6 @@ Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
 
 _LARGEST_TABLE_BYTES = 256 * 2**20
-_PIPED_WIDTH = 100
-_ANY_WIDTH = 10_000
 
 
 class _Parsed(click.ParamType[Any]):
@@ -159,21 +158,8 @@ def emit(result: Any, as_json: bool, report: "Callable[[Any], Report]") -> None:
     if as_json:
         click.echo(to_json(result), nl=False)
         return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from nodewise.report.terminal import PIPED_WIDTH, render
 
-    terminal = Console()
-    width = terminal.width if terminal.is_terminal else _PIPED_WIDTH
-    # A table is never cut: where the terminal is too narrow its lines run over.
-    console = Console(width=_ANY_WIDTH, highlight=False)
-    with console.capture() as captured:
-        for part in report(result):
-            if isinstance(part, Table):
-                console.print(part)
-                continue
-            indent = " " * (len(part) - len(part.lstrip()))
-            wrapped = Text.from_markup(part.lstrip()).wrap(console, width - len(indent))
-            for line in wrapped or [Text()]:
-                console.print(indent, line, sep="")
-    click.echo("\n".join(row.rstrip() for row in captured.get().splitlines()))
+    on_terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if on_terminal else PIPED_WIDTH
+    click.echo(render(report(result), width, colour=on_terminal))

@@ -1,0 +1,319 @@
+"""Every table, once: what its columns are called and what stands in them.
+
+A terminal, a page, a paper and a README show the same cells.
+"""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from nodewise.attribute import Attribution, LedgerRow
+from nodewise.audit import Check
+from nodewise.decide import Decision, DecisionRow, Marginal
+from nodewise.laws import LawFit
+from nodewise.scaling import Scaling, ScalingRow
+from nodewise.study import Study
+from nodewise.units import (
+    format_duration,
+    format_efficiency,
+    format_money,
+    format_percent,
+    format_quantity,
+    format_seconds,
+    format_speedup,
+    format_unit_cost,
+)
+
+Formatter = Callable[[float], str]
+RowFormatter = Callable[[DecisionRow], str]
+
+MOST_ROWS = 12
+_TRIFLE = 0.05  # of the lost folds: not worth a line
+_BAR, _BAR_LENGTH = "\N{FULL BLOCK}", 24
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """Cells as they are read; columns of words are named in `left`, figures stand to the right."""
+
+    titles: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left: frozenset[str] = frozenset()
+    strong: int | None = None  # the row that the reader looks for
+    indent: int = 0
+
+
+def scaling_table(result: Scaling) -> Table:
+    """Seconds, speedup and efficiency of every scale."""
+    spread = any(row.std is not None for row in result.rows)
+    titles = (
+        "K", "rounds", "seconds", *(["std", "median between"] if spread else []),
+        "speedup", *(["between"] if spread else []), "efficiency",
+        *(["Karp-Flatt"] if result.regime == "strong" else []), "",
+    )  # fmt: skip
+    return Table(
+        titles=titles, rows=tuple(_scaling_cells(row, result, spread) for row in result.rows)
+    )
+
+
+def _scaling_cells(row: ScalingRow, result: Scaling, spread: bool) -> tuple[str, ...]:
+    cells = [str(row.nodes), str(row.rounds), format_seconds(row.seconds)]
+    if spread:
+        cells.append("" if row.std is None else format_seconds(row.std))
+        cells.append(between(row.seconds_low, row.seconds_high, format_seconds))
+    cells.append(format_speedup(row.speedup))
+    if spread:
+        cells.append(between(row.speedup_low, row.speedup_high, format_speedup))
+    cells.append(format_efficiency(row.efficiency))
+    if result.regime == "strong":
+        cells.append("" if row.karp_flatt is None else f"{row.karp_flatt:.4f}")
+    return (*cells, "" if row.efficiency >= result.bend.threshold else "below")
+
+
+def between(low: float | None, high: float | None, form: Formatter) -> str:
+    """An interval, or nothing where there is none."""
+    return "" if low is None or high is None else f"{form(low)}..{form(high)}"
+
+
+def laws_table(result: Scaling) -> Table:
+    """The fitted laws with their parameters, their ceiling and how far they are off."""
+    laws = [
+        ("Amdahl", result.laws.amdahl),
+        ("Gustafson", result.laws.gustafson),
+        ("universal", result.laws.universal),
+        ("log2", result.laws.log2),
+    ]
+    return Table(
+        titles=("law", "s", "between", "c", "between", "ceiling", "off by"),
+        rows=tuple(
+            (name, *_law_cells(fit, result.base_nodes)) for name, fit in laws if fit is not None
+        ),
+        left=frozenset({"law"}),
+    )
+
+
+def _law_cells(fit: LawFit, base_nodes: int) -> list[str]:
+    ceiling = "none" if fit.ceiling is None else f"{fit.ceiling:.1f}x"
+    if fit.ceiling_at is not None:
+        ceiling += f" at K={fit.ceiling_at * base_nodes:.0f}"
+    off = format_percent(fit.rms) if fit.holds else "does not hold"
+    return [
+        "" if fit.s is None else f"{fit.s:.4f}",
+        between(fit.s_low, fit.s_high, "{:.4f}".format),
+        "" if fit.c is None else f"{fit.c:.3g}",
+        between(fit.c_low, fit.c_high, "{:.3g}".format),
+        ceiling,
+        off,
+    ]
+
+
+def ledger_table(result: Attribution) -> Table:
+    """Folds lost to each cause at every scale, the largest cause first."""
+    totals: dict[str, float] = {}
+    for row in result.rows:
+        for loss in row.causes:
+            totals[loss.cause] = max(totals.get(loss.cause, 0.0), abs(loss.folds))
+    causes = [cause for cause in sorted(totals, key=lambda cause: -totals[cause])]
+    shown = [cause for cause in causes if totals[cause] >= 0.005]
+    rows = []
+    for row in result.rows:
+        folds = {loss.cause: loss.folds for loss in row.causes}
+        rows.append(
+            (
+                str(row.nodes),
+                format_seconds(row.seconds),
+                f"{row.ideal:g}",
+                format_speedup(row.speedup),
+                format_speedup(row.lost_folds),
+                *(format_speedup(folds[cause]) if cause in folds else "0.00" for cause in shown),
+            )
+        )
+    return Table(titles=("K", "seconds", "ideal", "speedup", "lost", *shown), rows=tuple(rows))
+
+
+def causes_table(row: LedgerRow) -> Table:
+    """The losses of one scale: folds, seconds, what removing each would give, and a bar."""
+    losses = [
+        loss for loss in row.causes if loss.folds > 0 and loss.folds >= _TRIFLE * row.lost_folds
+    ]
+    spread = any(loss.folds_low is not None for loss in losses)
+    most = max((loss.folds for loss in losses), default=1.0)
+    rows = tuple(
+        (
+            named(loss.cause, row),
+            format_speedup(loss.folds),
+            *([between(loss.folds_low, loss.folds_high, format_speedup)] if spread else []),
+            format_duration(loss.seconds),
+            format_percent(loss.share),
+            "" if loss.speedup_without is None else f"{format_speedup(loss.speedup_without)}x",
+            _BAR * max(1, round(_BAR_LENGTH * loss.folds / most)),
+        )
+        for loss in losses
+    )
+    first = f"lost at K={row.nodes}"
+    titles = (first, "folds", *(["between"] if spread else []), "seconds", "of the time")
+    titles = (*titles, "speedup without it", "")
+    return Table(titles=titles, rows=rows, left=frozenset({first, ""}), indent=2)
+
+
+def named(cause: str, row: LedgerRow) -> str:
+    """A cause, with the rank it lies with."""
+    late = row.late_rank is not None and cause in ("slow node", "load imbalance")
+    return f"{cause}, rank {row.late_rank}" if late else cause
+
+
+def rubric_table(result: Decision) -> Table:
+    """Seconds, speedup, efficiency, quality and cost of every scale."""
+    rows = rows_to_show(result)
+    currency = result.price.currency
+    columns: list[tuple[str, RowFormatter]] = [
+        ("K", lambda row: str(row.nodes)),
+        ("seconds", lambda row: format_seconds(row.seconds)),
+        ("speedup", lambda row: format_speedup(row.speedup)),
+        ("efficiency", lambda row: format_efficiency(row.efficiency)),
+    ]
+    startup = result.price.startup_seconds
+    if startup:
+        columns.insert(2, ("from launch", lambda row: format_seconds(row.seconds + startup)))
+    if rows[0].quality is not None:
+        columns.append(("quality", lambda row: format_efficiency(row.quality or 0.0)))
+    columns.append(("cost", lambda row: format_money(row.cost, currency)))
+    if rows[0].cost_low is not None:
+        columns.append(("between", lambda row: _cost_between(row, currency)))
+    if rows[0].cost_per_work is not None:
+        columns.append(
+            ("cost/work", lambda row: format_unit_cost(row.cost_per_work or 0.0, currency))
+        )
+        columns.append(
+            (
+                "work/$" if currency == "$" else "work/node-h",
+                lambda row: format_quantity(row.work_per_dollar or 0.0),
+            )
+        )
+    if rows[0].energy_joules is not None:
+        columns.append(("energy J", lambda row: format_quantity(row.energy_joules or 0.0)))
+    if rows[0].deadline_probability is not None:
+        columns.append(("in time", lambda row: format_percent(row.deadline_probability or 0.0)))
+    if rows[0].probability_cheapest is not None:
+        columns.append(("P(cheapest)", lambda row: format_percent(row.probability_cheapest or 0.0)))
+    columns.append(("", lambda row: _remark(row, result)))
+    chosen = [at for at, row in enumerate(rows) if row.nodes == result.recommended.nodes]
+    return Table(
+        titles=tuple(title for title, _ in columns),
+        rows=tuple(tuple(form(row) for _, form in columns) for row in rows),
+        left=frozenset({""}),
+        strong=chosen[0] if chosen else None,
+    )
+
+
+def _cost_between(row: DecisionRow, currency: str) -> str:
+    low, high = row.cost_low or 0.0, row.cost_high or 0.0
+    return f"{format_money(low, currency)}..{format_money(high, currency)}"
+
+
+def rows_to_show(result: Decision) -> Sequence[DecisionRow]:
+    """All rows of a short ladder; of a long one doublings, their middles and the chosen scales."""
+    if result.measured or len(result.rows) <= MOST_ROWS:
+        return result.rows
+    wanted = {1, result.rows[-1].nodes, result.recommended.nodes}
+    wanted |= {choice.nodes for choice in (result.cheapest, result.fastest) if choice}
+    power = 2
+    while power <= result.rows[-1].nodes:
+        wanted |= {power, power * 3 // 2 if power >= 16 else power}
+        power *= 2
+    return [row for row in result.rows if row.nodes in wanted]
+
+
+def _remark(row: DecisionRow, result: Decision) -> str:
+    marks = []
+    if row.nodes == result.recommended.nodes:
+        marks.append("<- recommended")
+    if result.cheapest and row.nodes == result.cheapest.nodes:
+        marks.append("cheapest")
+    if result.fastest and row.nodes == result.fastest.nodes:
+        marks.append("fastest")
+    if row.excluded:
+        marks.append("excluded")
+    return ", ".join(marks)
+
+
+def marginal_table(steps: Sequence[Marginal], currency: str) -> Table:
+    """What each step up the ladder gains and costs."""
+    rows = []
+    for step in steps:
+        rate = step.speedup_per_dollar
+        hourly = step.cost_per_hour_saved
+        rows.append(
+            (
+                f"{step.from_nodes} -> {step.to_nodes}",
+                f"{step.speedup:+.2f}",
+                format_money(step.cost, currency),
+                "saves" if step.cost < 0 else "free" if rate is None else f"{rate:.2f}",
+                format_seconds(step.seconds_saved),
+                "none" if hourly is None else format_money(hourly, currency),
+            )
+        )
+    folds = "folds/$" if currency == "$" else "folds/node-h"
+    titles = ("step", "speedup", "cost", folds, "seconds saved", "cost per hour saved")
+    return Table(titles=titles, rows=tuple(rows), indent=2)
+
+
+def regime_table(result: Decision) -> Table:
+    """The same curve paid for in other ways."""
+    rows = tuple(
+        (
+            one.regime,
+            format_percent(one.fraction),
+            "none" if one.nodes is None or one.cost is None else str(one.nodes),
+            "" if one.cost is None else format_money(one.cost, result.price.currency),
+            f"{'' if one.applies else 'does not apply: '}{one.condition}",
+        )
+        for one in result.regimes
+    )
+    titles = ("regime", "of the price", "cheapest K", "cost", "")
+    return Table(titles=titles, rows=rows, left=frozenset({"regime", ""}), indent=2)
+
+
+def checks_table(result: Sequence[Check]) -> Table:
+    """The honesty checklist."""
+    rows = tuple((check.verdict, check.rule, check.evidence, check.remedy) for check in result)
+    titles = ("verdict", "rule", "evidence", "remedy")
+    return Table(titles=titles, rows=rows, left=frozenset(titles))
+
+
+def failures_table(study: Study) -> Table | None:
+    """The runs that did not end well: where scaling broke is a result."""
+    failed = [run for run in study.runs if run.outcome != "ok"]
+    if not failed:
+        return None
+    rows = tuple(
+        (
+            str(run.nodes),
+            str(run.round + 1),
+            run.outcome,
+            format_duration(run.seconds),
+            run.detail.partition("\n")[0],
+        )
+        for run in failed
+    )
+    titles = ("K", "round", "outcome", "after", "what it said")
+    return Table(titles=titles, rows=rows, left=frozenset({"outcome", "what it said"}))
+
+
+def provenance_table(study: Study) -> Table | None:
+    """Where and how the runs were made; facts that differ between runs show their values."""
+    values: dict[str, list[str]] = {}
+    for run in study.runs:
+        for name, value in run.provenance.items():
+            if not name.startswith("rehearsal_node"):
+                seen = values.setdefault(name, [])
+                if str(value) not in seen:
+                    seen.append(str(value))
+    if not values:
+        return None
+    rows = tuple((name.replace("_", " "), _few(seen)) for name, seen in sorted(values.items()))
+    return Table(titles=("fact", "value"), rows=rows, left=frozenset({"fact", "value"}))
+
+
+def _few(values: Sequence[str]) -> str:
+    shown = ", ".join(values[:4])
+    return shown if len(values) <= 4 else f"{shown} and {len(values) - 4} more"
