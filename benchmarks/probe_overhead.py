@@ -9,6 +9,7 @@ import atexit
 import hashlib
 import importlib
 import importlib.util
+import itertools
 import os
 import tempfile
 from collections.abc import Callable, Mapping
@@ -43,6 +44,15 @@ def spans(span: Callable[[], AbstractContextManager[object]]) -> Callable[[], No
     return loop
 
 
+def nested_spans() -> None:
+    """Four spans inside each other, as many in all."""
+    from nodewise import probe
+
+    for _ in range(SPANS // 4):
+        with probe.compute(), probe.comm(), probe.compute(), probe.comm():
+            pass
+
+
 def empty_loop() -> None:
     """The loop around the spans, which is taken off."""
     for _ in range(SPANS):
@@ -74,6 +84,7 @@ def span_makers() -> dict[str, Callable[[], AbstractContextManager[object]]]:
 def show_spans() -> None:
     """Nanoseconds per span, and how many of the probe's that is."""
     loops = {name: spans(maker) for name, maker in span_makers().items()}
+    loops["probe's spans, four deep"] = nested_spans
     best = least({"": empty_loop, **loops}, SPANS, REPEATS)
     own = best["probe.compute()"] - best[""]
     for name in loops:
@@ -82,11 +93,13 @@ def show_spans() -> None:
 
 
 def show_loop() -> None:
-    """Steps of 10 ms with and without the probe: four spans in each."""
+    """Steps of 10 ms with and without the probe: four spans in each; and what an epoch adds."""
     from nodewise import probe
 
+    endless = probe.steps(itertools.count())  # so that no end of an epoch is among the steps
+
     def watched(steps: int, work: bytes) -> None:
-        for _ in probe.steps(range(steps)):
+        for _ in itertools.islice(endless, steps):
             with probe.compute():
                 hashlib.sha256(work)
             with probe.comm():
@@ -117,6 +130,8 @@ def show_loop() -> None:
         f"a loop of {found['bare'] / 1e6:.1f} ms steps: {overhead:+.2f} % with the probe, "
         f"{noise:+.2f} % for the same loop again"
     )
+    found = least({"": lambda: list(probe.steps(()))}, 1, REPEATS)
+    print(f"an epoch: {found[''] / 1000:.0f} us")
 
 
 def show_torch_hooks(folder: str) -> None:

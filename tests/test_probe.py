@@ -1,9 +1,23 @@
+import importlib.util
+import itertools
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
+from array import array
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from nodewise.measure.gate import Gate
 
 
 def run(code: str, folder: Path | None = None, **variables: str) -> dict:
@@ -15,7 +29,7 @@ def run(code: str, folder: Path | None = None, **variables: str) -> dict:
         [sys.executable, "-c", textwrap.dedent(code)],
         env={**environment, **variables}, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
     return json.loads((folder / "rank-0.json").read_text()) if folder else {}
 
 
@@ -97,3 +111,284 @@ def test_the_probe_needs_the_standard_library_only():
     code = "import sys, nodewise.probe; print({'numpy', 'msgspec', 'psutil'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "set()"
+
+
+def test_the_gate_hears_of_the_end_when_no_more_steps_can_come(tmp_path):
+    through = tmp_path / "through"
+    code = f"""
+        import os, pathlib, signal, sys, time
+        from nodewise import probe
+        through = pathlib.Path({str(through)!r})
+        probe.work(items=4)  # known beforehand, and no end
+        for epoch in range(2):
+            for step in probe.steps(range(2)):
+                probe.work(items=4)
+            if not os.fork():
+                sys.exit()  # the end of a child is not ours
+            os.wait()
+            time.sleep(0.1)
+            probe.fact(**{{f"through_after_{{epoch}}": through.exists()}})
+            probe.quality(accuracy=0.9)
+        child = os.fork()  # holds what its parent holds, as a worker of a loader does
+        if not child:
+            signal.alarm(30)
+            signal.pause()
+        probe.work(items=4)
+        deadline = time.monotonic() + 10
+        while not through.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        probe.fact(through_after_work=through.exists())
+        os.kill(child, signal.SIGKILL)
+    """
+    calls = [lambda: None, lambda: None, through.touch]
+    with Gate(tmp_path / "gate", 1, *calls):
+        told = run(code, tmp_path, NODEWISE_GATE=str(tmp_path / "gate"))
+    assert told["facts"]["through_after_0"] is False
+    assert told["facts"]["through_after_1"] is False
+    assert told["facts"]["through_after_work"] is True
+    assert told["steps"] == 4
+
+
+class Span(NamedTuple):
+    """A span of a stage with what is inside it; a number there is time that passes."""
+
+    stage: str
+    inside: list
+
+
+class Epoch(NamedTuple):
+    before: list  # what is done before its steps
+    steps: list[list]
+    loading: int  # the wait for each batch
+    left: bool  # by a break at the end of the last step
+
+
+SPANS = {
+    "compute": "compute",
+    "comm": "communication",
+    "wait": "idle",
+    "io": "io",
+    "serial": "serial",
+}
+TICKS = st.integers(0, 50)
+BLOCKS = st.recursive(
+    st.lists(TICKS, max_size=2),
+    lambda inside: st.lists(TICKS | st.builds(Span, st.sampled_from(list(SPANS)), inside)),
+    max_leaves=12,
+)
+EPOCHS = st.lists(
+    st.builds(Epoch, BLOCKS, st.lists(BLOCKS, max_size=3), TICKS, st.booleans()), max_size=3
+)
+
+
+class Workload:
+    """Runs on a probe of its own by a clock that stands still but for the ticks.
+
+    Every tick is written down with the spans around it: what the probe must say is summed up from
+    that list.
+    """
+
+    def __init__(self, warmup: int = 0) -> None:
+        spec = importlib.util.find_spec("nodewise.probe")
+        self.probe: Any = importlib.util.module_from_spec(spec)
+        self.folder = tempfile.TemporaryDirectory()
+        variables = {"NODEWISE_RUN": self.folder.name, "NODEWISE_WARMUP_STEPS": str(warmup)}
+        clean = {k: v for k, v in os.environ.items() if k != "NODEWISE_GATE"}
+        with (
+            mock.patch.dict(os.environ, {**clean, **variables, "NODEWISE_RANK": "0"}, clear=True),
+            mock.patch("atexit.register"),
+        ):
+            spec.loader.exec_module(self.probe)
+        self.probe.perf_counter_ns = lambda: self.now
+        self.warmup = warmup
+        self.now = 1
+        self.around: list[tuple[str, int]] = []  # the open spans, each with its number
+        self.ticks: list[tuple[int, int, list[tuple[str, int]]]] = []  # begin, length, around
+        self.number = itertools.count()
+        self.done = 0
+        self.begin = self.end = 0
+
+    def tick(self, length: int) -> None:
+        self.ticks.append((self.now, length, list(self.around)))
+        self.now += length
+
+    def go(self, block: list) -> None:
+        for part in block:
+            if isinstance(part, int):
+                self.tick(part)
+            else:
+                with getattr(self.probe, part.stage)():
+                    self.around.append((SPANS[part.stage], next(self.number)))
+                    self.go(part.inside)
+                    self.around.pop()
+
+    def batches(self, epoch: Epoch) -> Iterator[list]:
+        """What `steps` waits for, in a span of its own."""
+        for step in epoch.steps:
+            self.around.append(("io", next(self.number)))
+            self.tick(epoch.loading)
+            self.around.pop()
+            yield step
+
+    def train(self, epochs: list[Epoch]) -> None:
+        for epoch in epochs:
+            self.go(epoch.before)
+            self.begin = self.begin or self.now
+            for at, step in enumerate(self.probe.steps(self.batches(epoch)), 1):
+                self.go(step)
+                if epoch.left and at == len(epoch.steps):
+                    break
+                self.done += 1
+                if self.done == self.warmup:
+                    self.begin = self.now
+            self.end = self.now
+
+    def told(self) -> tuple[dict, list[int]]:
+        self.probe._report.write()
+        told = json.loads(Path(self.folder.name, "rank-0.json").read_text())
+        calls = array("q")
+        with Path(self.folder.name, "rank-0.bin").open("rb") as file:
+            calls.fromfile(file, told["comm_calls"])
+        self.folder.cleanup()
+        return told, list(calls)
+
+    def expected_stages(self) -> dict[str, int]:
+        """The ticks between begin and end, each for the innermost span around it."""
+        stages: Counter[str] = Counter()
+        for begin, length, around in self.ticks:
+            if self.begin <= begin and begin + length <= self.end and around:
+                stages[around[-1][0]] += length
+        return {stage: total for stage, total in stages.items() if total}
+
+    def expected_calls(self) -> list[int]:
+        """What each outermost span of communication took itself, by its ticks."""
+        calls: dict[int, int] = {}
+        for begin, length, around in self.ticks:
+            outermost = next((at for stage, at in around if stage == "communication"), None)
+            if self.begin <= begin and begin + length <= self.end and outermost is not None:
+                calls.setdefault(outermost, 0)
+                calls[outermost] += length if around[-1][0] == "communication" else 0
+        return [length for length in calls.values() if length]
+
+
+def nanoseconds(stages: dict[str, float]) -> dict[str, int]:
+    return {stage: round(seconds * 1e9) for stage, seconds in stages.items()}
+
+
+@given(BLOCKS)
+def test_time_goes_to_the_innermost_span(block):
+    workload = Workload()
+    workload.train([Epoch([], [block], 3, False)])
+    told, calls = workload.told()
+    assert nanoseconds(told["stages"]) == workload.expected_stages()
+    assert [call for call in calls if call] == workload.expected_calls()
+    assert sum(calls) == workload.expected_stages().get("communication", 0)
+
+
+def test_a_span_may_stand_inside_itself():
+    inner = Span("comm", [1, Span("comm", [])])
+    outer = Span("compute", [1000, Span("comm", [100, Span("compute", [10, inner]), 200])])
+    workload = Workload()
+    workload.train([Epoch([], [[outer, Span("comm", [])]], 0, False)])
+    told, calls = workload.told()
+    assert nanoseconds(told["stages"]) == {"compute": 1010, "communication": 301}
+    assert calls == [301, 0]  # the outermost ones, the empty one too: all ranks make as many
+
+
+STEP = [Span("compute", [5, Span("comm", [7])]), 2]
+
+
+@given(EPOCHS, BLOCKS, st.integers(0, 4), st.sampled_from([None, *SPANS]))
+@example([Epoch([], [STEP, STEP], 1, False)] * 2, [Span("compute", [99])], 0, None)
+@example([Epoch([9], [STEP, STEP], 1, True)] * 2, [Span("comm", [99])], 1, "compute")
+@example([Epoch([9], [STEP, STEP], 1, False)] * 2, [], 2, "comm")
+def test_all_epochs_are_timed_and_nothing_after_them(epochs, after, warmup, around):
+    workload = Workload(warmup)
+    if around is None:
+        workload.train(epochs)
+        workload.go(after)
+    else:  # a span that is open at the begin, at the end of the warm-up and at the end
+        with getattr(workload.probe, around)():
+            workload.around.append((SPANS[around], -1))
+            workload.train(epochs)
+            workload.go(after)
+            workload.around.pop()
+    if not epochs:  # then nothing says where to begin or end
+        workload.begin, workload.end = 1, workload.now
+    told, calls = workload.told()
+    expected = workload.expected_stages()
+    assert nanoseconds(told["stages"]) == expected
+    assert told["steps"] == max(workload.done - warmup, 0)
+    assert workload.probe._open == []
+    if epochs:
+        assert round(told["seconds"] * 1e9) == workload.end - workload.begin
+        assert sum(expected.values()) <= workload.end - workload.begin
+    if around != "comm":  # else its call is not over when the clock stops
+        assert [call for call in calls if call] == workload.expected_calls()
+        assert sum(calls) == expected.get("communication", 0)
+
+
+@pytest.mark.parametrize("failing", ["step", "loader"])
+def test_an_exception_stops_the_clock_at_that_moment(failing):
+    workload = Workload()
+
+    def batches() -> Iterator[int]:
+        yield 0
+        workload.tick(10)
+        if failing == "loader":
+            raise OSError
+        yield 1
+
+    with pytest.raises(OSError):
+        for batch in workload.probe.steps(batches()):
+            with workload.probe.compute():
+                workload.tick(100)
+                if batch:
+                    raise OSError
+    workload.tick(1000)
+    told, _ = workload.told()
+    passed = 210 if failing == "step" else 110
+    assert round(told["seconds"] * 1e9) == passed
+    assert nanoseconds(told["stages"]) == {"compute": passed - 10, "io": 10}
+    assert told["steps"] == 1
+
+
+def test_without_steps_the_clock_runs_to_the_end():
+    workload = Workload()
+    with workload.probe.setup():
+        workload.tick(10)
+    with workload.probe.compute():
+        workload.tick(100)
+    workload.probe.work(items=1)
+    workload.tick(1000)
+    told, _ = workload.told()
+    assert round(told["seconds"] * 1e9) == 1100
+    assert nanoseconds(told["stages"]) == {"compute": 100}
+
+
+def test_a_generator_may_yield_inside_a_span():
+    workload = Workload()
+
+    def batches() -> Iterator[int]:
+        for batch in range(2):
+            with workload.probe.serial():
+                workload.tick(10)
+                yield batch
+
+    for _ in workload.probe.steps(batches()):
+        workload.tick(100)  # its span is still open
+        with workload.probe.compute():
+            workload.tick(1000)
+    told, _ = workload.told()
+    assert nanoseconds(told["stages"]) == {"serial": 220, "compute": 2000}
+    assert workload.probe._open == []
+
+
+def test_steps_that_are_never_finished_end_with_the_process(tmp_path):
+    code = """
+        from nodewise import probe
+        batches = probe.steps(range(3))
+        next(batches)
+        next(batches)
+    """
+    assert run(code, tmp_path)["steps"] == 1

@@ -11,8 +11,11 @@
     probe.work(items=n)
     probe.fact(global_batch=4096, dtype="float32")
 
-Without nodewise around it every call does nothing. Spans may stand inside each other: the inner one
-takes its time from the outer. One thread calls the probe.
+Without nodewise around it every call does nothing. Spans may stand inside each other, to any depth:
+the inner one takes its time from the outer. One thread calls the probe.
+
+The clock runs from `setup`, or else from the first `steps`, to the end of the last `steps`. So with
+a `steps` for each epoch, what lies between epochs is timed and what follows the last is not.
 """
 
 import atexit
@@ -35,45 +38,55 @@ _RANK_NAMES = ("NODEWISE_RANK", "RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLU
 
 
 class _Span:
-    """The time of one stage: entered and left many times, read once."""
+    """The time of one stage: entered and left many times, also inside itself."""
 
-    __slots__ = ("begin", "calls", "outer", "total")
+    __slots__ = ("calls", "in_calls", "total")
 
     def __init__(self, calls: "array[int] | None" = None) -> None:
         self.total = 0
-        self.begin = 0
         self.calls = calls  # the length of each call, where calls are matched over ranks
-        self.outer: _Span | None = None
+        self.in_calls = 0  # how much of the total is in there
 
+    # Entering and leaving do not call `_settle`, as that would make a span a third slower.
     def __enter__(self) -> None:
-        global _current
+        global _since
         now = perf_counter_ns()
-        outer = _current
-        if outer is not None:
-            outer.total += now - outer.begin
-        self.outer = outer
-        self.begin = now
-        _current = self
+        if _open:
+            _open[-1].total += now - _since
+        _open.append(self)
+        _since = now
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        trace: TracebackType | None = None,
     ) -> None:
-        global _current
+        global _since
         now = perf_counter_ns()
-        spent = now - self.begin
-        self.total += spent
-        if self.calls is not None:
-            self.calls.append(spent)
-        outer = self.outer
-        if outer is not None:
-            outer.begin = now
-        _current = outer
+        innermost = _open.pop()
+        innermost.total += now - _since
+        _since = now
+        if innermost is not self:  # left out of order, as by a generator that yields inside a span
+            _open.append(innermost)
+            _open.remove(self)
+        if self.calls is not None and self not in _open:
+            self.calls.append(self.total - self.in_calls)
+            self.in_calls = self.total
 
 
-_current: _Span | None = None
+_open: list[_Span] = []  # the innermost last: time goes to that one alone
+_since = 0  # up to here it has been given out
+
+
+def _settle() -> int:
+    """Give the innermost open span its time up to now."""
+    global _since
+    now = perf_counter_ns()
+    if _open:
+        _open[-1].total += now - _since
+    _since = now
+    return now
 
 
 class _Report:
@@ -81,10 +94,11 @@ class _Report:
 
     def __init__(self, folder: Path, environment: "os._Environ[str]") -> None:
         self.folder = folder
+        self.process = os.getpid()
         self.rank = next((int(environment[n]) for n in _RANK_NAMES if n in environment), 0)
         self.warmup = int(environment.get("NODEWISE_WARMUP_STEPS", "0"))
         self.gate = environment.get("NODEWISE_GATE")
-        self.door: socket.socket | None = None  # open between the gate and the last step
+        self.door: socket.socket | None = None  # open from the gate until no more steps can come
         self.comm_calls = array("q")
         self.step_ends = array("q")
         self.spans = {
@@ -96,13 +110,16 @@ class _Report:
         }
         self.setup_ns = 0
         self.begin_ns = 0
-        self.end_ns = 0
+        self.end_ns = 0  # of the last step so far; 0 while the clock runs
+        self.totals: dict[str, int] = {}  # of the stages, at that end
+        self.calls = 0  # of `comm_calls`, at that end
         self.steps = 0
+        self.steps_are_told = False  # the workload calls `steps`
         self.items: float | None = None
         self.quality: float | None = None
         self.facts: dict[str, object] = {}
         self.usage_at_begin: dict[str, float] = {}
-        self.usage: dict[str, float] = {}
+        self.usage_at_end: dict[str, float] = {}
 
     def open_region(self) -> None:
         """Start the clock, once all ranks are here."""
@@ -121,12 +138,12 @@ class _Report:
         self.door.recv(1)
 
     def _restart(self) -> None:
+        self.usage_at_begin = _usage()
+        self.begin_ns = _settle()  # a span that is open goes on from here
         for span in self.spans.values():
-            span.total = 0
+            span.total = span.in_calls = 0
         del self.comm_calls[:]
         del self.step_ends[:]
-        self.usage_at_begin = _usage()
-        self.begin_ns = perf_counter_ns()
 
     def step_done(self) -> None:
         """Count a step; the clock starts anew when the warm-up is over."""
@@ -136,31 +153,49 @@ class _Report:
         else:
             self.step_ends.append(perf_counter_ns())
 
+    def note_end(self) -> None:
+        """Hold fast what is measured up to here; what follows is timed only if more steps come."""
+        self.end_ns = _settle()
+        self.totals = {name: span.total for name, span in self.spans.items()}
+        self.calls = len(self.comm_calls)
+
     def close_region(self) -> None:
-        """Stop the clock; what follows, such as an evaluation, is not timed."""
-        if self.begin_ns and not self.end_ns:
-            self.end_ns = perf_counter_ns()
-            usage = _usage()
-            self.usage = {name: usage[name] - self.usage_at_begin[name] for name in usage}
-            self.usage["memory_bytes"] = usage["memory_bytes"]
-            if self.door is not None:
-                self.door.close()
+        """Stop the clock, until more steps come."""
+        self.note_end()
+        if self.begin_ns:
+            self.usage_at_end = _usage()
+
+    def leave(self) -> None:
+        """Tell the gate that no more steps come."""
+        if self.door is not None:
+            with contextlib.suppress(OSError):  # the other side may have ended
+                # Closing alone is not noticed while a child, such as a loader's worker, has it too.
+                self.door.shutdown(socket.SHUT_RDWR)
+            self.door.close()
+            self.door = None
 
     def write(self) -> None:
         """Leave the report in the folder of the run; the name appears when it is whole."""
-        self.close_region()
+        if os.getpid() != self.process:
+            return  # a child that was forked off has nothing to tell
+        if not self.end_ns:
+            self.close_region()
+        self.leave()
+        usage = {name: end - self.usage_at_begin[name] for name, end in self.usage_at_end.items()}
+        if usage:
+            usage["memory_bytes"] = self.usage_at_end["memory_bytes"]  # the most, not more
         told = {
             "rank": self.rank,
             "host": socket.gethostname(),
             "seconds": (self.end_ns - self.begin_ns) / 1e9 if self.begin_ns else None,
             "setup_seconds": self.setup_ns / 1e9,
             "steps": max(self.steps - self.warmup, 0),
-            "stages": {name: span.total / 1e9 for name, span in self.spans.items() if span.total},
+            "stages": {name: total / 1e9 for name, total in self.totals.items() if total},
             "items": self.items,
             "quality": self.quality,
             "facts": self.facts,
-            "usage": self.usage,
-            "comm_calls": len(self.comm_calls),
+            "usage": usage,
+            "comm_calls": self.calls,
             "step_ends": len(self.step_ends),
             "modules": {
                 name: getattr(sys.modules[name], "__version__", "")
@@ -170,7 +205,7 @@ class _Report:
         }
         path = self.folder / f"rank-{self.rank}"
         with path.with_suffix(".bin").open("wb") as file:
-            self.comm_calls.tofile(file)
+            self.comm_calls[: self.calls].tofile(file)
             array("q", [end - self.begin_ns for end in self.step_ends]).tofile(file)
         path.with_suffix(".part").write_text(json.dumps(told))
         path.with_suffix(".part").rename(path.with_suffix(".json"))
@@ -206,27 +241,27 @@ _compute, _comm, _idle, _io, _serial = (
 
 def compute() -> contextlib.AbstractContextManager[None]:
     """A span of useful work."""
-    return _nothing if _current is _compute else _compute
+    return _compute
 
 
 def comm() -> contextlib.AbstractContextManager[None]:
     """A span in a collective or a message; its calls are matched over the ranks by their order."""
-    return _nothing if _current is _comm else _comm
+    return _comm
 
 
 def wait() -> contextlib.AbstractContextManager[None]:
     """A span of waiting for others, where it is known to be that."""
-    return _nothing if _current is _idle else _idle
+    return _idle
 
 
 def io() -> contextlib.AbstractContextManager[None]:
     """A span of reading or writing."""
-    return _nothing if _current is _io else _io
+    return _io
 
 
 def serial() -> contextlib.AbstractContextManager[None]:
     """A span of work that one rank does while the others wait."""
-    return _nothing if _current is _serial else _serial
+    return _serial
 
 
 @contextlib.contextmanager
@@ -240,21 +275,30 @@ def setup() -> Iterator[None]:
 
 
 def steps(batches: Iterable[Item]) -> Iterator[Item]:
-    """The same batches, timed: a step each, and the wait for the next one is I/O."""
+    """The same batches, timed: a step each, and the wait for the next one is I/O.
+
+    Call it once for each epoch. The clock stops at the end of the last call, also when its loop is
+    left early; the step that is left by `break` or an exception is timed but not counted.
+    """
     if _report is None:
         yield from batches
         return
+    _report.steps_are_told = True
     _report.open_region()
-    source = iter(batches)
-    while True:
+    _report.end_ns = 0  # what ended before was an epoch
+    try:
         with _io:
-            try:
-                batch = next(source)
-            except StopIteration:
-                break
-        yield batch
-        _report.step_done()
-    _report.close_region()
+            source = iter(batches)
+        while True:
+            with _io:
+                try:
+                    batch = next(source)
+                except StopIteration:
+                    break
+            yield batch
+            _report.step_done()
+    finally:
+        _report.close_region()
 
 
 def quality(split: str = "", seed: int | None = None, **metric: float) -> None:
@@ -271,9 +315,15 @@ def quality(split: str = "", seed: int | None = None, **metric: float) -> None:
 
 
 def work(items: float) -> None:
-    """How many items this rank worked on, in the timed region."""
+    """How many items this rank worked on, in the timed region.
+
+    Called after the last step it also says that no more will come, and a rehearsal then lifts its
+    limits; without it they hold until the process ends. So call it before a long evaluation.
+    """
     if _report is not None:
         _report.items = float(items)
+        if _report.steps_are_told and _report.end_ns:
+            _report.leave()
 
 
 def fact(**facts: str | int | float | bool) -> None:

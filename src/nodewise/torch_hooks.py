@@ -19,18 +19,15 @@ stops at the last step. A script that calls `probe.steps` counts its steps itsel
 the script opens takes its time from these. One thread is timed: the one that imported torch.
 """
 
-import atexit
 import functools
 import importlib
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from time import perf_counter_ns
-from typing import Any, TypeVar
+from typing import Any
 
 from nodewise import probe
-
-Item = TypeVar("Item")
 
 _COLLECTIVES = (
     "all_gather",
@@ -57,117 +54,61 @@ _USAGE_EVERY_NS = 50_000_000  # reading the usage takes 0.1 ms, too much for eve
 
 
 class _Recorder:
-    """The spans of one training. They are not the probe's: the script may open those inside."""
+    """What is timed of one training."""
 
     def __init__(self, report: probe._Report) -> None:
         self.report = report
         self.began_ns = perf_counter_ns()
         self.thread = threading.get_ident()
-        self.communication = probe._Span(report.comm_calls)
-        self.compute, self.io, self.serial = probe._Span(), probe._Span(), probe._Span()
-        # Among the report's own until the end, so that they restart with the clock.
-        report.spans |= {
-            "torch communication": self.communication,
-            "torch compute": self.compute,
-            "torch io": self.io,
-            "torch serial": self.serial,
-        }
         self.under: probe._Span | None = None  # what counts while nothing else does
-        self.script_counts = False
-        self.last: tuple[int, list[int], int] | None = None  # the end of the last step
         self.usage: dict[str, float] = {}  # near the end of the last step
         self.usage_ns = 0
 
-    def timed(self, span: probe._Span, call: Callable[..., Any]) -> Callable[..., Any]:
+    def timed(self, stage: str, call: Callable[..., Any]) -> Callable[..., Any]:
         """The same call, its time counted."""
+        span = self.report.spans[stage]
 
         @functools.wraps(call)
         def timed_call(*arguments: Any, **options: Any) -> Any:
-            if threading.get_ident() != self.thread or _is_open(span):
+            if threading.get_ident() != self.thread:
                 return call(*arguments, **options)
             with span:
                 return call(*arguments, **options)
 
         return timed_call
 
-    def counted(
-        self, steps: Callable[[Iterable[Item]], Iterator[Item]]
-    ) -> Callable[[Iterable[Item]], Iterator[Item]]:
-        """The probe's `steps`; once called, steps are not counted here."""
-
-        @functools.wraps(steps)
-        def counted_steps(batches: Iterable[Item]) -> Iterator[Item]:
-            self.script_counts = True
-            try:
-                yield from steps(batches)
-            finally:
-                self.switch(None)
-                self.report.close_region()
-                self.remember_end(self.report.end_ns)
-
-        return counted_steps
-
-    def switch(self, span: probe._Span | None) -> None:
-        """Let the time under all other spans count for this one, unless the script has its own."""
-        if probe._current is not self.under:
+    def switch(self, stage: str | None) -> None:
+        """Let the time under all other spans count for this, unless the script has one open."""
+        if len(probe._open) > (self.under is not None):
             return
         if self.under is not None:
-            self.under.__exit__(None, None, None)
-        self.under = span
-        if span is not None:
-            span.__enter__()
+            self.under.__exit__()
+        self.under = None if stage is None else self.report.spans[stage]
+        if self.under is not None:
+            self.under.__enter__()
 
     def step_begins(self) -> None:
         """The first forward of a training step."""
-        if self.report.begin_ns and not self.report.end_ns:
-            self.switch(self.compute)
+        if self.report.begin_ns:
+            self.switch("compute")
 
     def step_ends(self) -> None:
         """The optimizer made its step."""
         report = self.report
         self.switch(None)
-        if not self.script_counts:
+        if not report.steps_are_told:
             first = not report.begin_ns
             if first:
                 report.setup_ns += perf_counter_ns() - self.began_ns
                 report.open_region()
             if report.warmup or not first:
                 report.step_done()
-            now = perf_counter_ns()
-            if len(report.step_ends) < 2 or now - self.usage_ns > _USAGE_EVERY_NS:
-                self.usage, self.usage_ns = probe._usage(), now
-            self.remember_end(now)
-        if report.begin_ns and not report.end_ns:
-            self.switch(self.serial)
-
-    def remember_end(self, now: int) -> None:
-        """What is measured so far, in case that this was the last step."""
-        totals = [span.total for span in self.report.spans.values()]
-        self.last = now, totals, len(self.report.comm_calls)
-
-    def finish(self) -> None:
-        """Forget what followed the last step, and hand the spans over to the report."""
-        self.switch(None)
-        report = self.report
-        report.close_region()
-        spans = report.spans
-        for name in self.usage.keys() - {"memory_bytes"}:
-            report.usage[name] = self.usage[name] - report.usage_at_begin[name]
-        if self.last is not None:
-            report.end_ns, totals, calls = self.last
-            del report.comm_calls[calls:]
-            for span, total in zip(spans.values(), totals, strict=True):
-                span.total = total
-        for name in [name for name in spans if name.startswith("torch ")]:
-            spans[name.removeprefix("torch ")].total += spans.pop(name).total
-
-
-def _is_open(span: probe._Span) -> bool:
-    """Whether we are inside this span; it cannot be entered twice."""
-    at = probe._current
-    while at is not None and at is not span:
-        at = at.outer
-    return at is span
+            report.note_end()  # this may have been the last step
+            if len(report.step_ends) < 2 or report.end_ns - self.usage_ns > _USAGE_EVERY_NS:
+                self.usage, self.usage_ns = probe._usage(), report.end_ns
+            report.usage_at_end = self.usage
+        if report.begin_ns:
+            self.switch("serial")
 
 
 def install() -> None:
@@ -176,12 +117,12 @@ def install() -> None:
     if recorder is None:
         return
     loader = importlib.import_module("torch.utils.data.dataloader")
-    in_io = functools.partial(recorder.timed, recorder.io)
+    in_io = functools.partial(recorder.timed, "io")
     _replace(loader.DataLoader, "__iter__", in_io)
     _replace(loader._BaseDataLoaderIter, "__next__", in_io)
     distributed = importlib.import_module("torch.distributed")
     if distributed.is_available():
-        in_communication = functools.partial(recorder.timed, recorder.communication)
+        in_communication = functools.partial(recorder.timed, "communication")
         for name in _COLLECTIVES:
             _replace(distributed, name, in_communication)
         _replace(distributed.Work, "wait", in_communication)
@@ -229,12 +170,11 @@ def _watch_gradients(recorder: _Recorder) -> None:
     parallel = importlib.import_module("torch.nn.parallel").DistributedDataParallel
     queue = autograd.Variable._execution_engine.queue_callback
     models: weakref.WeakSet[Any] = weakref.WeakSet()
-    span = recorder.communication
+    span = recorder.report.spans["communication"]
 
     def begin() -> None:
-        if not _is_open(span):
-            span.__enter__()
-            queue(lambda: span.__exit__(None, None, None))
+        span.__enter__()
+        queue(span.__exit__)
 
     def before_backward(*arguments: Any, **options: Any) -> None:
         exchanged = any(getattr(one, "require_backward_grad_sync", False) for one in models)
@@ -249,7 +189,7 @@ def _watch_gradients(recorder: _Recorder) -> None:
         parallel, "__init__", functools.partial(_after, lambda model, *_, **__: models.add(model))
     )
     # Sent by C++ at the begin of a forward, for example the averages of a batch normalisation.
-    _replace(parallel, "_sync_buffers", functools.partial(recorder.timed, span))
+    _replace(parallel, "_sync_buffers", functools.partial(recorder.timed, "communication"))
 
 
 def _after(first: Callable[..., object], call: Callable[..., Any]) -> Callable[..., Any]:
@@ -269,8 +209,4 @@ def _replace(owner: Any, name: str, wrap: Callable[..., Any]) -> None:
         setattr(owner, name, wrap(getattr(owner, name)))
 
 
-_recorder: _Recorder | None = None
-if probe._report is not None:
-    _recorder = _Recorder(probe._report)
-    _replace(probe, "steps", _recorder.counted)
-    atexit.register(_recorder.finish)  # registered after the probe's, called before it
+_recorder = None if probe._report is None else _Recorder(probe._report)

@@ -156,6 +156,10 @@ VARIANTS = {
         "early": "from nodewise.probe import steps",
         "loop": "steps(batches)",
     },
+    "own steps in each epoch": {
+        "early": "from itertools import islice",
+        "loop": "(batch for epoch in range(2) for batch in probe.steps(islice(batches, 6)))",
+    },
 }
 
 
