@@ -15,6 +15,7 @@ study: $(READY)  ## measure a real training job at K = 1, 2, 4, 8, attribute, pr
 	  $(BIN)/nodewise study examples/digits_mpi.toml -o out/digits-mpi.study; }
 
 test: check  ## checks, then all tests
+	@scripts/chromium.sh
 	$(BIN)/python -m pytest
 
 test-engines: $(READY)  ## the heavy engines: installs torch (about 1 GB), then tests it for real

@@ -304,3 +304,11 @@ def test_rehearsed_runs_name_the_injected_cause(shared):
     for (condition, _), rows in tables.items():
         result = attribute(table_of([header, *rows]))
         assert result.dominant_cause == expected[condition], condition
+
+
+def test_a_failed_run_without_stages_changes_no_evidence():
+    study = golden_study("breakdown")
+    failed = Run(nodes=32, round=0, seconds=1.0, outcome="crashed")
+    broken = msgspec.structs.replace(study, runs=(failed, *study.runs))
+    assert attribute(broken).rows == attribute(study).rows
+    assert attribute(broken).evidence == "stage totals"

@@ -124,12 +124,12 @@ def attribute_timings(study: Study, times: Timings, scaling: Scaling) -> Attribu
     shape = shape_of(times, study.paired)
     notes: list[str] = []
     late: dict[int, int] = {}
-    if all(run.ranks for run in study.runs):
+    if all(run.ranks for run in study.good_runs):
         evidence: Evidence = "stages of each rank"
         ledger = _ledger_of_stages(study, times, _rank_losses)
         late = _late_ranks(study)
         notes += _rank_notes(study)
-    elif all(run.stages for run in study.runs):
+    elif all(run.stages for run in study.good_runs):
         evidence = "stage totals"
         ledger = _ledger_of_stages(study, times, _total_losses)
     elif len(times.nodes) == 2:
@@ -437,7 +437,7 @@ def _rank_notes(study: Study) -> list[str]:
     notes = []
     if study.rounds < 3:
         notes.append("Fewer than three rounds: a slow node and a bad moment look much alike.")
-    if all(rank.items is not None for run in study.runs for rank in run.ranks):
+    if all(rank.items is not None for run in study.good_runs for rank in run.ranks):
         return notes
     return [
         *notes,
@@ -553,7 +553,7 @@ def _overlap_note(row: LedgerRow) -> list[str]:
 
 def _recorded(study: Study) -> set[CauseName]:
     """The causes whose stage was recorded; waiting has several, and needs idle or ranks."""
-    first = study.runs[0]
+    first = study.good_runs[0]
     stages = first.ranks[0].stages if first.ranks else first.stages
     recorded: set[CauseName] = {_CAUSE_OF_STAGE[stage] for stage in stages}
     if first.ranks and first.ranks[0].usage is not None:

@@ -25,6 +25,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
     """The answer in the order in which it was found: measured, attributed, decided, checked."""
 
+    question: Question
     scaling: Scaling
     decision: Decision
     checks: tuple[Check, ...]
@@ -71,4 +72,6 @@ def find(study: Study, question: Question) -> Findings:
     decision = decide_timings(
         study, times, scaling, question.price, question.needs, question.alternatives
     )
-    return Findings(scaling=scaling, decision=decision, checks=checks(study, scaling))
+    return Findings(
+        question=question, scaling=scaling, decision=decision, checks=checks(study, scaling)
+    )

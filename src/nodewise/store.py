@@ -59,6 +59,20 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
+def is_running(folder: Path) -> bool:
+    """Whether a process is measuring the study, as far as this system tells.
+
+    The kernel's list is read: trying the lock could refuse a process that begins just then.
+    """
+    try:
+        inode = (folder / LOCK).stat().st_ino
+        held = Path("/proc/locks").read_text().splitlines()
+    except OSError:
+        return False
+    # "1: FLOCK ADVISORY WRITE 4711 fd:00:1234567 0 EOF"; some file systems name another device
+    return any(" FLOCK " in line and f":{inode} " in line for line in held)
+
+
 def append(folder: Path, run: Run) -> None:
     """Add a run; when this returns it is on the disk."""
     with (folder / RUNS).open("ab") as file:
@@ -85,7 +99,7 @@ def load(folder: Path) -> tuple[Spec, Study]:
     for number, line in enumerate(whole, start=1):
         try:
             runs.append(decoder.decode(line))
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise DataError(
                 f"Line {number} of {folder / RUNS} is damaged: {error}.",
                 "Delete that line; the run will be made again.",

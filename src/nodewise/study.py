@@ -112,6 +112,11 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
         """The runs at one scale, by round."""
         return self._by_scale[nodes]
 
+    @property
+    def good_runs(self) -> tuple[Run, ...]:
+        """The runs that ended well, at every scale; at K=1 those of the better program."""
+        return tuple(run for runs in self._by_scale.values() for run in runs)
+
     @cached_property
     def paired(self) -> bool:
         """Whether every scale was run in the same rounds, so that rounds can be compared whole."""

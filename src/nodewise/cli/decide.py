@@ -85,6 +85,7 @@ def command(table: Path | None, as_json: bool, **options: Any) -> None:
 
 def _decide(table: Path | None, options: dict[str, Any]) -> "Decision":
     from nodewise.decide import decide, decide_law
+    from nodewise.findings import Question, question_of
     from nodewise.laws import parse_law
 
     if (table is None) == (options["law"] is None):
@@ -95,11 +96,11 @@ def _decide(table: Path | None, options: dict[str, Any]) -> "Decision":
     if table is not None:
         _refuse("t1", "max_nodes", "noise", because="goes with --law; a table has its own")
         study = read_study(table, options["regime"], options["work"])
-        question = asked(study.spec, options)
+        question = asked(question_of(study.spec), options)
         return decide(study, question.price, question.needs, question.alternatives, question.center)
     _refuse("work", "center", because="goes with a table")
     law = parse_law(options["law"], options["t1"], options["regime"] or "strong")
-    question = asked(None, options)
+    question = asked(Question(), options)
     return decide_law(
         law,
         options["max_nodes"],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nodewise.errors import DataError, NodewiseError
+from nodewise.errors import DataError, NodewiseError, SpecError
 from nodewise.units import parse_amount, parse_fraction, parse_seconds
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
 
-_LARGEST_TABLE_BYTES = 256 * 2**20
+_LARGEST_BYTES = 256 * 2**20
 
 
 class _Parsed(click.ParamType[Any]):
@@ -110,25 +110,49 @@ def read_study(table: Path, regime: "Regime | None", work: float | None = None) 
         return read_folder(table)
     name = "stdin" if str(table) == "-" else table.stem
     try:
-        if str(table) == "-":
-            raw = sys.stdin.buffer.read(_LARGEST_TABLE_BYTES + 1)
-        else:
-            with table.open("rb") as file:
-                raw = file.read(_LARGEST_TABLE_BYTES + 1)
-    except OSError as error:
-        reason = (error.strerror or "it cannot be read").lower()
-        raise DataError(
-            f"Cannot read {table}: {reason}.", "Name a CSV file, or - for standard input."
-        ) from None
-    if len(raw) > _LARGEST_TABLE_BYTES:
-        raise DataError(f"{name} is larger than 256 MiB.", "Hand in one row for each run.")
-    try:
-        text = raw.decode("utf-8-sig")
+        text = read_bytes(table).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(
             f"{name} is not text in UTF-8 (byte {error.start}).", "Save the table as CSV in UTF-8."
         ) from None
     return parse_table(text, name, regime, work)
+
+
+def read_bytes(path: Path) -> bytes:
+    """What a file or, for `-`, stdin holds."""
+    try:
+        if str(path) == "-":
+            raw = sys.stdin.buffer.read(_LARGEST_BYTES + 1)
+        else:
+            with path.open("rb") as file:
+                raw = file.read(_LARGEST_BYTES + 1)
+    except OSError as error:
+        reason = (error.strerror or "it cannot be read").lower()
+        raise DataError(
+            f"Cannot read {path}: {reason}.",
+            "Name a CSV file, a study folder, a page, or - for standard input.",
+        ) from None
+    if len(raw) > _LARGEST_BYTES:
+        raise DataError(f"{path} is larger than 256 MiB.", "Hand in one row for each run.")
+    return raw
+
+
+def write(content: str | bytes, output: Path | None) -> None:
+    """Write to a file, or to stdout without one."""
+    if output is None:
+        click.echo(content, nl=False)
+        return
+    try:
+        if isinstance(content, str):
+            output.write_text(content, encoding="utf-8")
+        else:
+            output.write_bytes(content)
+    except OSError as error:
+        raise SpecError(
+            f"Cannot write {output}: {(error.strerror or 'it fails').lower()}.",
+            "Name a file in a folder that you can write to.",
+        ) from None
+    click.echo(f"Wrote {output}.", err=True)
 
 
 def read_folder(folder: Path) -> "Study":

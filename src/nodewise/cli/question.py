@@ -1,5 +1,6 @@
 """What is asked of a study: prices and gates, as the options say, else as its spec does."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,12 +13,15 @@ from nodewise.cli.options import (
     MONEY,
     POSITIVE_DURATION,
     TOLERANCE,
+    read_bytes,
+    read_study,
     shared,
 )
 
 if TYPE_CHECKING:
-    from nodewise.findings import Question
-    from nodewise.spec import Spec
+    from nodewise.findings import Findings, Question
+    from nodewise.spec import Regime
+    from nodewise.study import Study
 
 _price_options = shared(
     click.option("--price", type=MONEY, help="Dollars per node-hour. Without it: node-hours."),
@@ -107,16 +111,35 @@ _FIELDS = {
 }
 
 
-def asked(spec: "Spec | None", options: dict[str, Any]) -> "Question":
-    """The question of the spec, with what the command line says instead."""
+def find_in(table: Path, options: dict[str, Any]) -> "tuple[Study, Findings]":
+    """The study in a table, a study folder or a page, and what it says to the question asked."""
+    from nodewise.findings import find
+
+    study, question = read_question(table, options["regime"])
+    return study, find(study, asked(question, options))
+
+
+def read_question(table: Path, regime: "Regime | None") -> "tuple[Study, Question]":
+    """A study and the question that its spec asks, or that its page answers."""
     from nodewise.findings import question_of
 
-    question = question_of(spec)
+    if table.suffix == ".html":
+        from nodewise.report.html import study_of_page
+
+        return study_of_page(read_bytes(table))
+    study = read_study(table, regime)
+    return study, question_of(study.spec)
+
+
+def asked(question: "Question", options: dict[str, Any]) -> "Question":
+    """The question, with what the command line says instead."""
     for name, (part, field) in _FIELDS.items():
         if is_given(name):
             changed = msgspec.structs.replace(getattr(question, part), **{field: options[name]})
             question = msgspec.structs.replace(question, **{part: changed})
-    return msgspec.structs.replace(question, center=options["center"])
+    if is_given("center"):
+        question = msgspec.structs.replace(question, center=options["center"])
+    return question
 
 
 def is_given(name: str) -> bool:

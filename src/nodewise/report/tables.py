@@ -3,12 +3,13 @@
 A terminal, a page, a paper and a README show the same cells.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from nodewise.attribute import Attribution, LedgerRow
 from nodewise.audit import Check
+from nodewise.compare import Comparison
 from nodewise.decide import Decision, DecisionRow, Marginal
 from nodewise.laws import LawFit
 from nodewise.scaling import Scaling, ScalingRow
@@ -29,12 +30,13 @@ RowFormatter = Callable[[DecisionRow], str]
 
 MOST_ROWS = 12
 _TRIFLE = 0.05  # of the lost folds: not worth a line
-_BAR, _BAR_LENGTH = "\N{FULL BLOCK}", 24
+BAR, _BAR_LENGTH = "\N{FULL BLOCK}", 24
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
     """Cells as they are read; columns of words are named in `left`, figures stand to the right."""
 
+    name: str
     titles: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     left: frozenset[str] = frozenset()
@@ -51,7 +53,9 @@ def scaling_table(result: Scaling) -> Table:
         *(["Karp-Flatt"] if result.regime == "strong" else []), "",
     )  # fmt: skip
     return Table(
-        titles=titles, rows=tuple(_scaling_cells(row, result, spread) for row in result.rows)
+        name="Seconds, speedup and efficiency of every scale",
+        titles=titles,
+        rows=tuple(_scaling_cells(row, result, spread) for row in result.rows),
     )
 
 
@@ -83,6 +87,7 @@ def laws_table(result: Scaling) -> Table:
         ("log2", result.laws.log2),
     ]
     return Table(
+        name="The fitted laws",
         titles=("law", "s", "between", "c", "between", "ceiling", "off by"),
         rows=tuple(
             (name, *_law_cells(fit, result.base_nodes)) for name, fit in laws if fit is not None
@@ -127,7 +132,11 @@ def ledger_table(result: Attribution) -> Table:
                 *(format_speedup(folds[cause]) if cause in folds else "0.00" for cause in shown),
             )
         )
-    return Table(titles=("K", "seconds", "ideal", "speedup", "lost", *shown), rows=tuple(rows))
+    return Table(
+        name="Folds lost to each cause",
+        titles=("K", "seconds", "ideal", "speedup", "lost", *shown),
+        rows=tuple(rows),
+    )
 
 
 def causes_table(row: LedgerRow) -> Table:
@@ -145,14 +154,16 @@ def causes_table(row: LedgerRow) -> Table:
             format_duration(loss.seconds),
             format_percent(loss.share),
             "" if loss.speedup_without is None else f"{format_speedup(loss.speedup_without)}x",
-            _BAR * max(1, round(_BAR_LENGTH * loss.folds / most)),
+            BAR * max(1, round(_BAR_LENGTH * loss.folds / most)),
         )
         for loss in losses
     )
     first = f"lost at K={row.nodes}"
     titles = (first, "folds", *(["between"] if spread else []), "seconds", "of the time")
     titles = (*titles, "speedup without it", "")
-    return Table(titles=titles, rows=rows, left=frozenset({first, ""}), indent=2)
+    return Table(
+        name="The largest losses", titles=titles, rows=rows, left=frozenset({first, ""}), indent=2
+    )
 
 
 def named(cause: str, row: LedgerRow) -> str:
@@ -198,6 +209,7 @@ def rubric_table(result: Decision) -> Table:
     columns.append(("", lambda row: _remark(row, result)))
     chosen = [at for at, row in enumerate(rows) if row.nodes == result.recommended.nodes]
     return Table(
+        name="The rubric of every scale",
         titles=tuple(title for title, _ in columns),
         rows=tuple(tuple(form(row) for _, form in columns) for row in rows),
         left=frozenset({""}),
@@ -254,7 +266,12 @@ def marginal_table(steps: Sequence[Marginal], currency: str) -> Table:
         )
     folds = "folds/$" if currency == "$" else "folds/node-h"
     titles = ("step", "speedup", "cost", folds, "seconds saved", "cost per hour saved")
-    return Table(titles=titles, rows=tuple(rows), indent=2)
+    return Table(
+        name="What each step up the ladder gains and costs",
+        titles=titles,
+        rows=tuple(rows),
+        indent=2,
+    )
 
 
 def regime_table(result: Decision) -> Table:
@@ -270,14 +287,20 @@ def regime_table(result: Decision) -> Table:
         for one in result.regimes
     )
     titles = ("regime", "of the price", "cheapest K", "cost", "")
-    return Table(titles=titles, rows=rows, left=frozenset({"regime", ""}), indent=2)
+    return Table(
+        name="The same runs paid for in other ways",
+        titles=titles,
+        rows=rows,
+        left=frozenset({"regime", ""}),
+        indent=2,
+    )
 
 
 def checks_table(result: Sequence[Check]) -> Table:
     """The honesty checklist."""
     rows = tuple((check.verdict, check.rule, check.evidence, check.remedy) for check in result)
     titles = ("verdict", "rule", "evidence", "remedy")
-    return Table(titles=titles, rows=rows, left=frozenset(titles))
+    return Table(name="The checks", titles=titles, rows=rows, left=frozenset(titles))
 
 
 def failures_table(study: Study) -> Table | None:
@@ -296,7 +319,12 @@ def failures_table(study: Study) -> Table | None:
         for run in failed
     )
     titles = ("K", "round", "outcome", "after", "what it said")
-    return Table(titles=titles, rows=rows, left=frozenset({"outcome", "what it said"}))
+    return Table(
+        name="Runs that did not end well",
+        titles=titles,
+        rows=rows,
+        left=frozenset({"outcome", "what it said"}),
+    )
 
 
 def provenance_table(study: Study) -> Table | None:
@@ -311,7 +339,48 @@ def provenance_table(study: Study) -> Table | None:
     if not values:
         return None
     rows = tuple((name.replace("_", " "), _few(seen)) for name, seen in sorted(values.items()))
-    return Table(titles=("fact", "value"), rows=rows, left=frozenset({"fact", "value"}))
+    return Table(
+        name="Where and how the runs were made",
+        titles=("fact", "value"),
+        rows=rows,
+        left=frozenset({"fact", "value"}),
+    )
+
+
+def comparison_table(result: Comparison) -> Table:
+    """Seconds, speedup and efficiency of two studies at each common scale."""
+    rows = tuple(
+        (
+            str(row.nodes),
+            format_seconds(row.first_seconds),
+            format_seconds(row.second_seconds),
+            f"{row.ratio:.3f}",
+            between(row.ratio_low, row.ratio_high, "{:.3f}".format),
+            f"{format_speedup(row.first_speedup)} -> {format_speedup(row.second_speedup)}",
+            f"{format_efficiency(row.first_efficiency)} -> "
+            f"{format_efficiency(row.second_efficiency)}",
+            row.second_is,
+        )
+        for row in result.rows
+    )
+    titles = ("K", "first s", "second s", "second/first", "between", "speedup", "efficiency", "")
+    return Table(
+        name="Two studies at each common scale", titles=titles, rows=rows, left=frozenset({""})
+    )
+
+
+def figure_table(name: str, rows: Sequence[Mapping[str, str | int | float | None]]) -> Table:
+    """The numbers behind a chart, to six digits."""
+    titles = tuple(dict.fromkeys(name for row in rows for name in row))
+    words = {name for row in rows for name, value in row.items() if isinstance(value, str)}
+    cells = tuple(tuple(_cell(row.get(name)) for name in titles) for row in rows)
+    return Table(name=name, titles=titles, rows=cells, left=frozenset(words))
+
+
+def _cell(value: str | int | float | None) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "" if value is None else str(value)
 
 
 def _few(values: Sequence[str]) -> str:

@@ -9,12 +9,14 @@ from collections.abc import Iterable, Sequence
 from nodewise.attribute import Attribution, LedgerRow
 from nodewise.audit import Check
 from nodewise.causes import CAUSES
+from nodewise.compare import Comparison
 from nodewise.decide import Decision
 from nodewise.findings import Findings
 from nodewise.report.tables import (
     MOST_ROWS,
     Table,
     causes_table,
+    comparison_table,
     laws_table,
     ledger_table,
     marginal_table,
@@ -43,12 +45,12 @@ _GROUPED = {
 
 def scaling_report(result: Scaling) -> Report:
     """The scaling table, its landmarks and its laws."""
-    return [*_scaling(result), *_notes(result.notes)]
+    return [*scaling_lines(result), *_notes(result.notes)]
 
 
 def attribution_report(result: Attribution) -> Report:
     """The ledger, the cause of the bend, and what would move it."""
-    return [*_attribution(result), *_notes(result.notes)]
+    return [*attribution_lines(result), *_notes(result.notes)]
 
 
 def decision_report(result: Decision) -> Report:
@@ -60,19 +62,25 @@ def findings_report(result: Findings) -> Report:
     """Everything in the order in which it was found, each note once; the verdict stands last."""
     decision = result.decision
     return [
-        *_scaling(result.scaling),
+        *scaling_lines(result.scaling),
         "",
-        *_attribution(result.attribution),
+        *attribution_lines(result.attribution),
         "",
         *_decision(decision),
-        *_notes(list(dict.fromkeys([*result.scaling.notes, *decision.notes]))),
+        *_notes(notes_of(result)),
         *checks_report(result.checks),
         "",
-        f"**{decision.name}: {_verdict(decision)}**",
+        f"**{decision.name}: {verdict(decision)}**",
     ]
 
 
-def _scaling(result: Scaling) -> Report:
+def notes_of(result: Findings) -> list[str]:
+    """What a reader must know before trusting the numbers, each thing once."""
+    return list(dict.fromkeys([*result.scaling.notes, *result.decision.notes]))
+
+
+def scaling_lines(result: Scaling) -> Report:
+    """The headline, the table, the landmarks and the laws."""
     return [
         f"**{result.name}**: {_scaling_headline(result)}",
         "",
@@ -84,7 +92,8 @@ def _scaling(result: Scaling) -> Report:
     ]
 
 
-def _attribution(result: Attribution) -> Report:
+def attribution_lines(result: Attribution) -> Report:
+    """The headline, the ledger, the largest losses and what would change them."""
     row = result.row(result.nodes)
     return [
         f"**{result.name}**: {_attribution_headline(result, row)}",
@@ -99,15 +108,21 @@ def _attribution(result: Attribution) -> Report:
 
 
 def _decision(result: Decision) -> Report:
-    lines: Report = [
-        f"**{result.name}: {_verdict(result)}**",
+    return [
+        f"**{result.name}: {verdict(result)}**",
         f"  {result.recommended.because}.",
         "",
         rubric_table(result),
-        _rubric_caption(result),
-        *_excluded(result),
+        rubric_caption(result),
+        *excluded(result),
         "",
+        *decision_lines(result),
     ]
+
+
+def decision_lines(result: Decision) -> Report:
+    """Why not more, what speed costs, other ways to pay, what would change it, the claim."""
+    lines: Report = []
     if result.attribution is not None:
         lines += ["**Why not more**", *_why_not_more(result, result.attribution), ""]
     if result.cheapest and result.fastest and result.price_of_speed:
@@ -126,6 +141,34 @@ def _decision(result: Decision) -> Report:
     if result.claim:
         lines += [f"**Claim**: {result.claim}", ""]
     return lines[:-1]
+
+
+def comparison_report(result: Comparison) -> Report:
+    """Two studies side by side; the verdict first."""
+    lines: Report = [
+        f"**{result.second}** against **{result.first}**: {comparison_verdict(result)}.",
+        "",
+        comparison_table(result),
+        f"{result.regime} scaling; intervals: {result.interval}.",
+    ]
+    for name, scales in ((result.first, result.only_first), (result.second, result.only_second)):
+        if scales:
+            lines.append(f"note: Only in {name}: K={listed(scales)}.")
+    return lines
+
+
+def comparison_verdict(result: Comparison) -> str:
+    """At which scales the second study is faster or slower."""
+    parts = []
+    for word in ("faster", "slower", "not told apart"):
+        rows = [row for row in result.rows if row.second_is == word]
+        if rows:
+            ratios = [row.ratio for row in rows]
+            least, most = f"{min(ratios):.2f}", f"{max(ratios):.2f}"
+            times = least if least == most else f"{least} to {most}"
+            by = "" if word == "not told apart" else f" ({times} of the time)"
+            parts.append(f"{word} at K={listed([row.nodes for row in rows])}{by}")
+    return "; ".join(parts) or "too few rounds to tell; six at each scale would"
 
 
 def checks_report(result: Sequence[Check]) -> Report:
@@ -236,7 +279,8 @@ def _shape(result: Attribution) -> Report:
     return ["", f"Shape of the bend: {shape.shape}; {shape.evidence} ({agreed})."]
 
 
-def _verdict(result: Decision) -> str:
+def verdict(result: Decision) -> str:
+    """The scale to run at, in words."""
     chosen = result.recommended.nodes
     if chosen is None:
         return "no scale passes"
@@ -247,7 +291,8 @@ def _verdict(result: Decision) -> str:
     return f"run on {nodes}, {wall} and {cost} a run"
 
 
-def _rubric_caption(result: Decision) -> str:
+def rubric_caption(result: Decision) -> str:
+    """How to read the rubric."""
     parts = [f"{result.regime} scaling", "measured" if result.measured else "from a model"]
     if result.rows[0].nodes != 1:
         parts.append(f"relative to K={result.rows[0].nodes}")
@@ -279,13 +324,13 @@ def _line_items(result: Decision) -> list[str]:
     return [f"cost at K={result.recommended.nodes}: {' + '.join([nodes, *named])}"]
 
 
-def _excluded(result: Decision) -> Report:
+def excluded(result: Decision) -> Report:
     """Why scales were excluded: those with the same reason on one line."""
     grouped: dict[str, list[int]] = {}
     for row in result.rows:
         if row.excluded_because:
             grouped.setdefault(row.excluded_because, []).append(row.nodes)
-    return [f"  excluded: K={_list(nodes)}: {reason}." for reason, nodes in grouped.items()]
+    return [f"  excluded: K={listed(nodes)}: {reason}." for reason, nodes in grouped.items()]
 
 
 def _why_not_more(result: Decision, attribution: Attribution) -> Report:
@@ -324,8 +369,8 @@ def _exchange(result: Decision) -> Report:
             f"  The cheapest of 95 % of resamples lies between K={result.cheapest_low} and "
             f"K={result.cheapest_high}."
         )
-    lines.append(f"  Within 1 % of the least cost: K={_list(result.within_1_percent)}.")
-    lines.append(f"  Not beaten in both speed and cost: K={_list(result.frontier)}.")
+    lines.append(f"  Within 1 % of the least cost: K={listed(result.within_1_percent)}.")
+    lines.append(f"  Not beaten in both speed and cost: K={listed(result.frontier)}.")
     steps = result.marginal if len(result.marginal) < MOST_ROWS else result.doublings
     if steps:
         lines.append(marginal_table(steps, currency))
@@ -335,7 +380,8 @@ def _exchange(result: Decision) -> Report:
     return lines
 
 
-def _list(scales: Iterable[int]) -> str:
+def listed(scales: Iterable[int]) -> str:
+    """Scales in words; of very many the first and the last."""
     named = [str(nodes) for nodes in scales]
     if len(named) > MOST_ROWS:
         return f"{named[0]}..{named[-1]}"

@@ -1,0 +1,58 @@
+"""`nodewise compare`."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nodewise.cli.options import analysis_options, emit, json_option, write
+from nodewise.cli.question import read_question
+
+
+@click.command("compare")
+@click.argument("first", type=click.Path(path_type=Path))
+@click.argument("second", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also a page .html or a chart .svg, .png or .pdf.",
+)
+@analysis_options
+@json_option
+def command(first: Path, second: Path, output: Path | None, as_json: bool, **options: Any) -> None:
+    """Two studies side by side: which is faster at each K, and by how much.
+
+    FIRST and SECOND are tables, study folders or pages: before and after a fix, two clusters. A
+    difference is called one when chance alone would hardly give it, all scales taken together.
+
+    \b
+    Examples:
+      nodewise compare before.study after.study
+      nodewise compare ours.csv theirs.csv -o compare.html
+    """
+    from nodewise.compare import compare
+    from nodewise.report import text
+
+    studies = [read_question(path, options["regime"])[0] for path in (first, second)]
+    result = compare(studies[0], studies[1], options["threshold"], options["center"])
+    emit(result, as_json, text.comparison_report)
+    if output is None:
+        return
+    from nodewise.report.charts import compare as compare_chart
+    from nodewise.report.charts import sized
+    from nodewise.report.images import image
+
+    form: Any = output.suffix.removeprefix(".")
+    if form == "html":
+        from nodewise.report.html import comparison_page
+        from nodewise.vega import vega_bundle
+
+        again = shlex.join(["nodewise", *sys.argv[1:]])
+        write(comparison_page(result, again, vega_bundle()), output)
+    elif form in ("svg", "png", "pdf"):
+        write(image(sized(compare_chart(result).chart), form), output)
+    else:
+        raise click.UsageError(f"{output}: the name must end in .html, .svg, .png or .pdf")

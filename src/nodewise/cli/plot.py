@@ -1,0 +1,62 @@
+"""`nodewise plot`."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nodewise.cli.options import analysis_options, table_argument, write
+from nodewise.cli.question import find_in, question_options
+from nodewise.errors import DataError
+
+# As nodewise.report.charts.CHARTS, which takes half a second to import; a test holds them alike.
+NAMES = (
+    "speedup", "efficiency", "ledger", "stages", "timeline", "cost", "pareto", "marginal",
+    "regimes", "sensitivity", "triangle", "repeats",
+)  # fmt: skip
+
+
+@click.command("plot")
+@table_argument
+@click.argument("name", type=click.Choice(NAMES))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="A file .svg, .png or .pdf; .json is the Vega-Lite definition.",
+)
+@click.option(
+    "--size",
+    type=click.Choice(["screen", "paper", "slide"]),
+    default="screen",
+    show_default=True,
+    help="paper: a column of 3.4 inches; slide: 16 to 9.",
+)
+@click.option("--no-title", is_flag=True, help="Leave the title to the caption of your paper.")
+@question_options
+@analysis_options
+def command(
+    table: Path, name: str, output: Path, size: Any, no_title: bool, **options: Any
+) -> None:
+    """One chart of the report, for a paper or a slide.
+
+    \b
+    Examples:
+      nodewise plot digits.study speedup -o speedup.svg
+      nodewise plot timings.csv cost --price 3.20 --size paper -o cost.pdf
+      nodewise plot breakdown.csv ledger --size slide -o ledger.png
+    """
+    form: Any = output.suffix.removeprefix(".")
+    if form not in ("svg", "png", "pdf", "json"):
+        raise click.UsageError(f"{output}: the name must end in .svg, .png, .pdf or .json")
+    study, findings = find_in(table, options)
+    from nodewise.report.charts import CHARTS, draw, sized
+    from nodewise.report.images import image
+
+    figure = draw(name, study, findings)
+    if figure is None:
+        raise DataError(
+            f"{study.name} has nothing to draw for {name}.", f"It needs {CHARTS[name].needs}."
+        )
+    write(image(sized(figure.chart, size, titled=not no_title), form), output)

@@ -1,0 +1,82 @@
+"""`nodewise report`."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nodewise.cli.options import analysis_options, table_argument, write
+from nodewise.cli.question import find_in, question_options
+
+if TYPE_CHECKING:
+    from nodewise.findings import Findings
+    from nodewise.study import Study
+
+
+@click.command("report")
+@table_argument
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A file .html, .md or .pdf; default: report.html in the study folder, or TABLE.html.",
+)
+@question_options
+@analysis_options
+def command(table: Path, output: Path | None, **options: Any) -> None:
+    """One page with the verdict, the evidence, the charts, the checks and the study itself.
+
+    TABLE is a CSV file, a study folder, or a page that this command made: its study is inside. The
+    page needs no network. A PDF is printed by the Chromium, Chrome or Edge of this machine.
+
+    \b
+    Examples:
+      nodewise report digits.study
+      nodewise report timings.csv --price 3.20 -o timings.html
+      nodewise report timings.html --price 2.80 -o cheaper.pdf
+    """
+    study, findings = find_in(table, options)
+    target = output or (table / "report.html" if table.is_dir() else Path(f"{table.stem}.html"))
+    if target.suffix not in (".html", ".md", ".pdf"):
+        raise click.UsageError(f"{target}: the name must end in .html, .md or .pdf")
+    if target.suffix == ".md":
+        _write_markdown(study, findings, target)
+        return
+    html = page_of(study, findings, table)
+    if target.suffix == ".html":
+        write(html, target)
+        return
+    from nodewise.browser import print_page
+
+    write(print_page(html), target)
+
+
+def page_of(study: "Study", findings: "Findings", table: Path) -> str:
+    """The page, with the command that made it."""
+    from nodewise.report.html import page
+    from nodewise.vega import vega_bundle
+
+    asked = shlex.join(["nodewise", *sys.argv[1:]])
+    spec = table / "study.toml"
+    measured = f"nodewise study {spec.name}   # measures anew\n" if spec.is_file() else ""
+    commands = f"{measured}{asked}\nnodewise report THIS-PAGE.html --price 2.50 -o other.html"
+    text = spec.read_text() if spec.is_file() else ""
+    return page(study, findings, commands, vega_bundle(), text)
+
+
+def _write_markdown(study: "Study", findings: "Findings", target: Path) -> None:
+    """The report as Markdown, its charts as SVG files in a folder beside it."""
+    from nodewise.report.charts import figures, sized
+    from nodewise.report.export import markdown
+    from nodewise.report.images import image
+    from nodewise.report.text import findings_report
+
+    folder = target.with_name(f"{target.stem}_figures")
+    folder.mkdir(exist_ok=True)
+    shown = []
+    for figure in figures(study, findings):
+        (folder / f"{figure.name}.svg").write_bytes(image(sized(figure.chart), "svg"))
+        shown.append(f"![{figure.title}]({folder.name}/{figure.name}.svg)\n\n{figure.caption}\n")
+    write(markdown(findings_report(findings)) + "\n" + "\n".join(shown), target)

@@ -1,0 +1,119 @@
+// Draws the charts, and lets the reader try other prices. The numbers of the page itself are
+// computed before; only `decide` below repeats a part of it, and is tested against it.
+const read = (id) => JSON.parse(document.getElementById(id)?.textContent ?? "null");
+const charts = read("nodewise-charts");
+const live = read("nodewise-live");
+const views = {};
+
+for (const element of document.querySelectorAll("[data-chart]")) {
+  const name = element.dataset.chart;
+  const { view } = await vegaEmbed(element, charts[name], { actions: false, renderer: "svg", logLevel: 1 });
+  views[name] = view;
+  // The element around it says in words what the chart shows; its parts have no names of their own.
+  element.querySelector("svg").setAttribute("aria-hidden", "true");
+}
+document.documentElement.dataset.charts = "drawn";
+
+// The bill of one scale, as nodewise.prices has it.
+function bill(asked, at) {
+  const rate = asked.price === null ? live.rate_per_hour[at] : asked.price * live.nodes[at];
+  const launched = live.seconds[at] + live.startup_seconds;
+  let billed = launched;
+  if (live.billing_unit_seconds > 1e-6)
+    billed = Math.ceil(launched / live.billing_unit_seconds - 1e-9) * live.billing_unit_seconds;
+  billed = Math.max(billed, live.billing_minimum_seconds);
+  const paid = ((rate + asked.fixed) * billed) / 3600;
+  return { paid, total: paid + (live.value_per_hour * launched) / 3600 };
+}
+
+// The cheapest, the fastest and the recommended scale, as nodewise.decide has them.
+function decide(asked) {
+  const tie = 1e-9;
+  const bills = live.nodes.map((_, at) => bill(asked, at));
+  const cost = bills.map((one, at) => one.total / live.relative_work[at]);
+  const late = (at) => asked.deadline > 0 && live.sure_seconds[at] + live.startup_seconds > asked.deadline * (1 + 1e-12);
+  const dear = (at) => live.budget !== null && bills[at].paid > live.budget;
+  const ladder = live.nodes.map((_, at) => at).filter((at) => !live.degraded[at] && !late(at) && !dear(at));
+  if (!ladder.length) return { bills, ladder };
+  const least = Math.min(...ladder.map((at) => cost[at])) * (1 + tie);
+  const faster = (one, other) => (live.speedup[other] > live.speedup[one] ? other : one);
+  const cheapest = ladder.filter((at) => cost[at] <= least).reduce(faster);
+  const most = Math.max(...ladder.map((at) => live.speedup[at])) * (1 - tie);
+  const fastest = ladder
+    .filter((at) => live.speedup[at] >= most)
+    .reduce((one, other) => (cost[other] < cost[one] ? other : one));
+  const order = [...ladder].sort(
+    (a, b) => Number(cost[a].toPrecision(9)) - Number(cost[b].toPrecision(9)) || live.speedup[b] - live.speedup[a],
+  );
+  let best = 0;
+  const frontier = order.filter((at) => live.speedup[at] > best * (1 + tie) && (best = live.speedup[at]));
+  const efficient = frontier.filter((at) => live.efficiency[at] >= asked.threshold);
+  const priced = asked.fixed > 0 || live.value_per_hour > 0;
+  const chosen = !efficient.length || priced ? cheapest : Math.max(...efficient);
+  return { bills, ladder, cheapest, fastest, chosen };
+}
+
+function money(amount) {
+  const text = amount < 0.0995 ? amount.toPrecision(3) : amount.toFixed(amount < 1000 ? 3 : 2);
+  return live.currency === "$" ? `$${text}` : `${text} ${live.currency}`;
+}
+
+function show(asked) {
+  const found = decide(asked);
+  const status = document.getElementById("live-verdict");
+  const rows = live.nodes.map((nodes, at) => ({
+    K: nodes,
+    cost: found.bills[at].paid / live.relative_work[at],
+    allowed: found.ladder.includes(at),
+  }));
+  const at = { cheapest: found.cheapest, fastest: found.fastest, chosen: found.chosen };
+  for (const [name, position] of Object.entries(at))
+    status.dataset[name] = position === undefined ? "" : live.nodes[position];
+  if (found.cheapest === undefined) {
+    status.textContent = "No scale passes: give more time.";
+  } else {
+    const name = (position) => `K=${live.nodes[position]} (${money(rows[position].cost)})`;
+    const gap = rows[found.fastest].cost - rows[found.cheapest].cost;
+    status.textContent =
+      `Cheapest ${name(found.cheapest)}, fastest ${name(found.fastest)}: ${money(gap)} between them. ` +
+      `Recommended: K=${live.nodes[found.chosen]}.`;
+  }
+  redraw(rows, at);
+}
+
+function redraw(rows, at) {
+  const view = views["what-if"];
+  if (!view) return;
+  view.data("scales", rows);
+  const marks = [];
+  for (const position of new Set(Object.values(at))) {
+    if (position === undefined) continue;
+    const names = { cheapest: "cheapest", fastest: "fastest", chosen: "recommended" };
+    const label = Object.keys(names).filter((name) => at[name] === position).map((name) => names[name]).join(", ");
+    const room = view.width() > 400; // the sentence above says the rest
+    const half = position < rows.length / 2 ? "left" : "right";
+    marks.push({ half, label: room ? `K=${rows[position].K} ${label}` : `K=${rows[position].K}`, K: rows[position].K, cost: rows[position].cost });
+  }
+  view.data("marks", marks);
+  view.runAsync();
+}
+
+const form = document.getElementById("live");
+if (form && live) {
+  const names = ["price", "fixed", "deadline", "threshold"];
+  const field = (name) => document.getElementById(`live-${name}-number`);
+  const slider = (name) => document.getElementById(`live-${name}`);
+  const start = () => {
+    for (const name of names) slider(name).value = field(name).value = live.asked[name] ?? "";
+    show(live.asked);
+  };
+  const asked = () =>
+    Object.fromEntries(names.map((name) => [name, field(name).value === "" ? live.asked[name] : Number(field(name).value)]));
+  for (const name of names) {
+    slider(name).addEventListener("input", () => { field(name).value = slider(name).value; show(asked()); });
+    field(name).addEventListener("input", () => { slider(name).value = field(name).value; show(asked()); });
+  }
+  form.addEventListener("reset", (event) => { event.preventDefault(); start(); });
+  form.addEventListener("submit", (event) => event.preventDefault());
+  start();
+}

@@ -1,0 +1,1 @@
+"""The local page: every study below a folder, live while it is measured."""

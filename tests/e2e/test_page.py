@@ -1,0 +1,242 @@
+"""The report page in a real browser: drawn, quiet, accessible, live, and readable again."""
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+from nodewise.findings import Question, find
+from nodewise.laws import Law
+from nodewise.prices import Price
+from nodewise.report.html import page, study_of_page
+from nodewise.simulate import Plan, simulate
+from nodewise.spec import Spec, Workload
+from nodewise.study import Rank, Run, Study
+from nodewise.table import parse_table
+from nodewise.vega import vega_bundle
+from tests.conftest import GOLDEN, golden_study
+
+EVIL = "<script>alert(1)</script>"
+TEXTBOOK = Law(s=0.03, c=0.0015, base_seconds=3600.0)
+
+
+def textbook() -> Study:
+    """The worked example at every K up to 64, without noise."""
+    rows = "\n".join(f"{k},{TEXTBOOK.seconds(float(k))!r}" for k in range(1, 65))
+    return parse_table(f"K,time_s\n{rows}\n", "textbook")
+
+
+def with_a_crash() -> Study:
+    study = simulate(Plan(law=Law(s=0.05, c=0.002), scales=(1, 2, 4), rounds=7, noise=0.03))
+    crash = Run(nodes=8, round=0, seconds=3.0, outcome="crashed", detail="exit code 3\nno luck")
+    spec = Spec(name="crash", scales=(1, 2, 4, 8), workload=Workload(command=("true",)))
+    return Study(name="crash", regime="strong", runs=(*study.runs, crash), spec=spec)
+
+
+def with_ranks() -> Study:
+    runs = []
+    for number in range(6):
+        for nodes in (1, 2, 4):
+            ranks = tuple(
+                Rank(
+                    rank=rank,
+                    stages={"compute": 8 / nodes + 0.1 * rank, "communication": 0.2 * (nodes > 1),
+                            "idle": 0.1 * (nodes - 1 - rank), "io": 0.05, "serial": 0.0},
+                    items=12 / nodes,
+                )
+                for rank in range(nodes)
+            )  # fmt: skip
+            runs.append(
+                Run(
+                    nodes=nodes,
+                    round=number,
+                    seconds=8 / nodes + 0.4 + 0.02 * number,
+                    ranks=ranks,
+                    quality=0.9 + 0.0001 * number,
+                    work=12.0,
+                )
+            )
+    return Study(name=EVIL, regime="strong", runs=tuple(runs))
+
+
+STUDIES = {
+    "step-times": lambda: golden_study("step-times"),
+    "rubric": lambda: golden_study("rubric"),
+    "breakdown": lambda: golden_study("breakdown"),
+    "weak": lambda: simulate(Plan(law=Law(c=0.01, regime="weak"))),
+    "crash": with_a_crash,
+    "evil ranks": with_ranks,
+    "two single runs": lambda: parse_table("K,time_s\n1,10\n2,6\n", "two"),
+}
+VEGA = vega_bundle()
+PRICED = Question(price=Price(per_node_hour=2.1, fixed_per_hour=9.0, source="a list, 2026-01-01"))
+
+
+def write(folder: Path, study: Study, question: Question = PRICED) -> Path:
+    path = folder / "page.html"
+    path.write_text(page(study, find(study, question), "nodewise report x", VEGA), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def opened(browser) -> Iterator:
+    pages = []
+
+    def open_page(path: Path, width: int = 1400, **options) -> Page:
+        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+        tab = context.new_page()
+        tab.said = []
+        tab.on("console", lambda message: tab.said.append(message.text))
+        tab.on("pageerror", lambda error: tab.said.append(str(error)))
+        tab.on("request", lambda request: tab.said.append(request.url)
+               if request.url.startswith(("http", "ws")) else None)  # fmt: skip
+        tab.goto(path.as_uri())
+        tab.wait_for_function("document.documentElement.dataset.charts === 'drawn'", timeout=30_000)
+        pages.append(context)
+        return tab
+
+    yield open_page
+    for context in pages:
+        context.close()
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_page_draws_every_chart_says_nothing_and_asks_for_nothing(tmp_path, opened, name):
+    path = write(tmp_path, STUDIES[name]())
+    assert path.stat().st_size < 1_500_000
+    tab = opened(path)
+    assert tab.said == []
+    drawn = tab.eval_on_selector_all(
+        "[data-chart]", "all => all.map(one => one.querySelectorAll('svg path, svg text').length)"
+    )
+    assert len(drawn) >= 4
+    assert min(drawn) > 5
+    for width in (1400, 400):
+        tab.set_viewport_size({"width": width, "height": 900})
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_serious_violation_of_accessibility(tmp_path, opened, scheme):
+    tab = opened(write(tmp_path, with_ranks()), color_scheme=scheme)
+    found = Axe().run(tab).response["violations"]
+    serious = [one for one in found if one["impact"] in ("serious", "critical")]
+    assert serious == [], json.dumps(serious, indent=1)[:3000]
+
+
+def test_colours_follow_the_scheme(tmp_path, opened):
+    path = write(tmp_path, golden_study("step-times"))
+    colours = {
+        scheme: opened(path, color_scheme=scheme).evaluate(
+            "getComputedStyle(document.querySelector('#figure-speedup svg text')).fill"
+        )
+        for scheme in ("light", "dark")
+    }
+    assert colours["light"] != colours["dark"]
+
+
+def test_user_text_is_text(tmp_path, opened):
+    tab = opened(write(tmp_path, with_ranks()))
+    assert tab.said == []
+    assert EVIL in tab.inner_text("h1")
+
+
+def choose(tab: Page, **values: float) -> dict[str, str]:
+    for name, value in values.items():
+        tab.fill(f"#live-{name}-number", repr(value))
+    return tab.evaluate("({...document.getElementById('live-verdict').dataset})")
+
+
+def test_the_sliders_give_the_answers_of_the_textbook(tmp_path, opened):
+    tab = opened(write(tmp_path, textbook()))
+    start = choose(tab)
+    assert (start["cheapest"], start["fastest"]) == ("8", "25")
+    discounts = {0.3: "9", 0.5: "11", 0.7: "13", 0.8: "14", 0.9: "17"}
+    for discount, nodes in discounts.items():
+        assert choose(tab, price=2.1 * (1 - discount))["cheapest"] == nodes
+    choose(tab, price=2.1)
+    overheads = {
+        0: "1",
+        1: "3",
+        2: "5",
+        4.5: "6",
+        9: "8",
+        18: "11",
+        50: "15",
+        200: "20",
+        1000: "24",
+    }
+    for overhead, nodes in overheads.items():
+        assert choose(tab, fixed=overhead)["cheapest"] == nodes
+    assert choose(tab, fixed=9.0, deadline=540.0)["cheapest"] == "9"
+    tab.click("#live button")
+    assert choose(tab) == start
+    assert "K=8 ($4.173)" in tab.inner_text("#live-verdict")
+
+
+def test_a_slider_moves_the_curve(tmp_path, opened):
+    tab = opened(write(tmp_path, textbook()))
+    # the page draws the marks by itself as soon as a slider is moved
+    read = "document.querySelector('#live-chart svg').outerHTML"
+    before = tab.evaluate(read)
+    tab.evaluate(
+        "const s = document.getElementById('live-price'); s.value = s.max;"
+        "s.dispatchEvent(new Event('input'))"
+    )
+    tab.wait_for_function(f"{read} !== {json.dumps(before)}", timeout=10_000)
+    assert choose(tab)["cheapest"] != "8"
+
+
+@pytest.mark.parametrize("name", ["rubric", "weak", "evil ranks", "step-times"])
+def test_any_price_gives_what_decide_gives(tmp_path, opened, name):
+    study = STUDIES[name]()
+    tab = opened(write(tmp_path, study))
+    generator = random.Random(name)
+    slowest = max(run.seconds for run in study.runs)
+    for _ in range(15):
+        values = {
+            "price": round(10 ** generator.uniform(-2, 2), 3),
+            "fixed": generator.choice([0.0, round(10 ** generator.uniform(-1, 3), 3)]),
+            "deadline": generator.choice([0.0, round(generator.uniform(0.1, 1.1) * slowest, 6)]),
+            "threshold": round(generator.random(), 2),
+        }
+        shown = choose(tab, **values)
+        needs = PRICED.needs.__class__(
+            deadline_seconds=values["deadline"] or None, threshold=values["threshold"]
+        )
+        price = Price(per_node_hour=values["price"], fixed_per_hour=values["fixed"])
+        decision = find(study, Question(price=price, needs=needs)).decision
+        expected = {
+            "cheapest": decision.cheapest.nodes if decision.cheapest else "",
+            "fastest": decision.fastest.nodes if decision.fastest else "",
+            "chosen": decision.recommended.nodes or "",
+        }
+        assert shown == {name: str(nodes) for name, nodes in expected.items()}, values
+
+
+def test_a_page_can_be_read_back(tmp_path):
+    for make in STUDIES.values():
+        study = make()
+        again, question = study_of_page(write(tmp_path, study).read_bytes())
+        assert (again, question) == (study, PRICED)
+
+
+def test_reports_of_every_kind(tmp_path, nodewise, browser):
+    table = GOLDEN / "step-times.csv"
+    for target in ("page.html", "page.md", "page.pdf"):
+        outcome = nodewise("report", str(table), "--price", "2", "-o", str(tmp_path / target))
+        assert outcome.code == 0, outcome.err
+    assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
+    text = (tmp_path / "page.md").read_text()
+    assert "![Speedup" in text
+    assert (tmp_path / "page_figures" / "speedup.svg").read_text().startswith("<svg")
+    again = nodewise("report", str(tmp_path / "page.html"), "-o", str(tmp_path / "again.html"))
+    assert again.code == 0, again.err
+    first, second = (
+        study_of_page((tmp_path / f"{n}.html").read_bytes()) for n in ("page", "again")
+    )
+    assert first == second
