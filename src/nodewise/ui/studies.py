@@ -113,7 +113,7 @@ def explained() -> Iterator[None]:
         yield
     except NodewiseError:
         raise
-    except Exception as error:
+    except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
         raise DataError(
             f"This study cannot be shown: {type(error).__name__}: {error}.",
             "Look in its runs.jsonl for a run that cannot be; if none is there, it is our mistake.",
