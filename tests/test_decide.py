@@ -291,3 +291,12 @@ def test_a_job_that_only_gets_slower_is_said_not_to_scale():
     assert decision.recommended.nodes == 1
     assert decision.recommended.because.startswith("no larger scale is faster than K=1")
     assert decision.claim == "job does not scale: no measured scale is faster than 1.67 min at K=1."
+
+
+def test_a_scale_that_broke_is_named_in_the_claim():
+    study = golden_study("breakdown")
+    good = tuple(run for run in study.runs if run.nodes <= 4)
+    lost = Run(nodes=8, round=0, seconds=9.0, outcome="out of memory", detail="killed")
+    decision = decide(msgspec.structs.replace(study, runs=(*good, lost)), Price(per_node_hour=1.0))
+    assert decision.recommended.because.endswith("at K=8 no run ended well: out of memory")
+    assert "at K=8 no run ended well: out of memory" in decision.claim

@@ -50,6 +50,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     bounds: tuple[Floats, Floats] | None = None  # of the seconds
     draws: Floats | None = None  # seconds of resampled rounds: a row a draw
     efficiency_draws: Floats | None = None
+    broken: tuple[tuple[int, str], ...] = ()  # scales at which every run failed, and how
     in_time: Floats | None = None  # share of runs that meet the deadline, when noise is known
 
     @property
@@ -103,6 +104,7 @@ def candidates_of_study(
         draws=times.draws,
         efficiency_draws=None if times.draws is None else times.efficiency(times.draws),
         in_time=in_time,
+        broken=tuple(study.broken.items()),
     )
     return candidates, price, notes
 

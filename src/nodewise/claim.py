@@ -82,6 +82,9 @@ def _beyond(scales: Candidates, reasons: Reasons, chosen: int) -> str:
     """What becomes of the next larger scale."""
     beyond = scales.after(chosen)
     if beyond is None:
+        broken = [(nodes, how) for nodes, how in scales.broken if nodes > scales.nodes[chosen]]
+        if broken:
+            return f"at K={broken[0][0]} no run ended well: {broken[0][1]}"
         return f"no larger scale was {'measured' if scales.measured else 'asked for'}"
     if reasons[beyond] is not None:
         return f"K={scales.nodes[beyond]} {_is_or(reasons[beyond])}"

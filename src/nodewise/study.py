@@ -117,6 +117,15 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
         """The runs that ended well, at every scale; at K=1 those of the better program."""
         return tuple(run for runs in self._by_scale.values() for run in runs)
 
+    @property
+    def broken(self) -> dict[int, Outcome]:
+        """The scales at which every run failed, and how the first one did."""
+        failed: dict[int, Outcome] = {}
+        for run in sorted(self.runs, key=lambda run: (run.nodes, run.round)):
+            if run.outcome != "ok" and run.nodes not in self._by_scale:
+                failed.setdefault(run.nodes, run.outcome)
+        return failed
+
     @cached_property
     def paired(self) -> bool:
         """Whether every scale was run in the same rounds, so that rounds can be compared whole."""

@@ -15,7 +15,7 @@ import msgspec
 
 from nodewise.causes import CauseName
 from nodewise.spec import Regime
-from nodewise.study import Stage, Study
+from nodewise.study import Stage
 from nodewise.units import SECONDS_PER_HOUR
 
 Definition = dict[str, Any]  # of a chart, in Vega-Lite
@@ -519,14 +519,6 @@ def shortened(name: str, most: int = 90) -> str:
 def about(name: str, regime: Regime, *more: str) -> list[str]:
     """The lines below a title: the study, its regime, and how to read the marks."""
     return [f"{shortened(name)}; {REGIMES[regime]}", *(line for line in more if line)]
-
-
-def failed_scales(study: Study | None) -> dict[int, str]:
-    """The scales at which no run worked, and how the last one of each ended."""
-    if study is None:
-        return {}
-    lost = [run for run in study.runs if run.outcome != "ok" and run.nodes not in study.scales]
-    return {run.nodes: run.outcome for run in sorted(lost, key=lambda run: run.nodes)}
 
 
 def failures(failed: Mapping[int, str], x: Axis, y: Axis, low: float) -> list[alt.Chart]:

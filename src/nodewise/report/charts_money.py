@@ -15,7 +15,6 @@ from nodewise.report.charts_look import (
     Row,
     about,
     data,
-    failed_scales,
     failed_words,
     failures,
     figure,
@@ -81,7 +80,7 @@ def cost(decision: Decision, study: Study | None = None) -> Figure | None:
     if decision.price.currency == NODE_HOURS:
         return None
     scales = _scales(decision)
-    failed = failed_scales(study)
+    failed = study.broken if study else {}
     rows = [_cost_row(scale) for scale in scales]
     money = _money(decision, scales)
     told = [_cost_words(scale, decision, money) for scale in scales]
@@ -502,7 +501,7 @@ def _roles(
     ]
 
 
-def _role_words(decision: Decision) -> dict[int, str]:
+def _role_words(decision: Decision) -> Mapping[int, str]:
     """The scales that a reader looks for, and what each of them is."""
     words: dict[int, list[str]] = {}
     for nodes, role in (

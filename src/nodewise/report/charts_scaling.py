@@ -16,7 +16,6 @@ from nodewise.report.charts_look import (
     about,
     columns,
     data,
-    failed_scales,
     failed_words,
     failures,
     figure,
@@ -72,11 +71,11 @@ def speedup(scaling: Scaling, study: Study | None = None) -> Figure:
 
     `study` adds the scales at which every run failed.
     """
-    failed = failed_scales(study)
+    failed = study.broken if study else {}
     return _weak_time(scaling, failed) if scaling.regime == "weak" else _strong(scaling, failed)
 
 
-def _strong(scaling: Scaling, failed: dict[int, str]) -> Figure:
+def _strong(scaling: Scaling, failed: Mapping[int, str]) -> Figure:
     base = scaling.rows[0]
     curve = _curve(scaling, "speedup", lambda k, seconds: base.seconds / seconds)
     rows: list[Row] = [
@@ -118,7 +117,7 @@ def _strong(scaling: Scaling, failed: dict[int, str]) -> Figure:
     )
 
 
-def _weak_time(scaling: Scaling, failed: dict[int, str]) -> Figure:
+def _weak_time(scaling: Scaling, failed: Mapping[int, str]) -> Figure:
     """Weak scaling is perfect when the time stays flat; S = K would be the ideal of another job."""
     base = scaling.rows[0]
     curve = _curve(scaling, "time ratio", lambda k, seconds: seconds / base.seconds)
@@ -159,7 +158,7 @@ def _weak_time(scaling: Scaling, failed: dict[int, str]) -> Figure:
 
 def efficiency(scaling: Scaling, study: Study | None = None) -> Figure:
     """Efficiency against the flat line 1, its threshold, and the last K that keeps it."""
-    base, failed = scaling.rows[0].seconds, failed_scales(study)
+    base, failed = scaling.rows[0].seconds, (study.broken if study else {})
 
     def shown(k: Floats, seconds: Floats) -> Floats:
         return base / seconds if scaling.regime == "weak" else base / (k * seconds)
@@ -257,7 +256,7 @@ def _over(base: ScalingRow, quantity: str) -> str:
     return quantity if base.nodes == 1 else f"{quantity}, over K={base.nodes}"
 
 
-def _axis_of_scales(scaling: Scaling, failed: dict[int, str], curve: _Curve | None) -> Axis:
+def _axis_of_scales(scaling: Scaling, failed: Mapping[int, str], curve: _Curve | None) -> Axis:
     measured = [row.nodes for row in scaling.rows]
     reach = measured[-1] * _BEYOND if curve else 0.0
     return nodes_axis([*measured, *failed], reach)
@@ -367,7 +366,7 @@ def _how_to_read(scaling: Scaling, curve: _Curve | None) -> list[str]:
     return ["; ".join(part for part in (bars, line) if part)]
 
 
-def _speedup_caption(scaling: Scaling, curve: _Curve | None, failed: dict[int, str]) -> str:
+def _speedup_caption(scaling: Scaling, curve: _Curve | None, failed: Mapping[int, str]) -> str:
     fastest, base = scaling.row(scaling.fastest), scaling.rows[0]
     if fastest is base:
         text = f"No scale is faster than K={base.nodes}, {format_duration(base.seconds)}."

@@ -274,7 +274,8 @@ def _cards(findings: Findings) -> list[tuple[str, str, str]]:
         held = "held" if decision.quality.held else "not held at every K"
         cards.append(("Quality", format_efficiency(row.quality), held))
     if decision.cause is not None:
-        cards.append(("Lost beyond it to", decision.cause, ""))
+        where = "Most is lost to" if chosen == scaling.rows[-1].nodes else "Lost beyond it to"
+        cards.append((where, decision.cause, ""))
     return cards
 
 

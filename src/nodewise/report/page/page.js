@@ -13,6 +13,10 @@ for (const element of document.querySelectorAll("[data-chart]")) {
   element.querySelector("svg").setAttribute("aria-hidden", "true");
 }
 document.documentElement.dataset.charts = "drawn";
+// On paper nothing can be unfolded.
+addEventListener("beforeprint", () => {
+  for (const part of document.querySelectorAll("#provenance details, #reproduce details")) part.open = true;
+});
 
 // The bill of one scale, as nodewise.prices has it.
 function bill(asked, at) {
