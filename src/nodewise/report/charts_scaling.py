@@ -1,6 +1,6 @@
 """Charts of the measured times: speedup, efficiency, repeats, and two studies beside each other."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import altair as alt
