@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from nodewise.decide import Needs, decide, decide_law
 from nodewise.errors import SpecError
 from nodewise.laws import Law
-from nodewise.prices import Alternatives, Price
+from nodewise.prices import Price
+from nodewise.regimes import Alternatives
 from nodewise.simulate import Plan, simulate
 from nodewise.study import Run
 from nodewise.table import parse_table
@@ -36,7 +37,7 @@ def test_cheapest_scale_does_not_depend_on_the_price_without_an_overhead():
     for price in (0.01, 3.2, 500.0):
         decision = decide(study, Price(per_node_hour=price, startup_seconds=30))
         assert decision.cheapest.nodes == 1
-        assert {one.nodes for one in decision.regimes} == {1}
+        assert {one.cheapest.nodes for one in decision.regimes} == {1}
         assert "do not move" in decision.cheaper_nodes
 
 
@@ -250,7 +251,7 @@ def test_free_nodes_are_no_error():
 def test_ties_go_to_the_faster_scale_and_rounding_is_no_difference():
     decision = decide_law(Law(s=0.0), 64, Price(per_node_hour=2.0))
     assert decision.cheapest.nodes == decision.fastest.nodes == 64
-    assert {one.nodes for one in decision.regimes} == {64}
+    assert {one.cheapest.nodes for one in decision.regimes} == {64}
     assert decision.frontier == (64,)
     assert all(step.cost == 0 for step in decision.marginal)
 

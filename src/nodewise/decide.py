@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from nodewise.attribute import Attribution, attribute_timings
 from nodewise.candidates import Candidates, Needs, candidates_of_law, candidates_of_study
 from nodewise.causes import CauseName
+from nodewise.choose import TIE, Choice, cheapest_of, choice_at, exclusions, fastest_of, harm
 from nodewise.claim import (
     cheaper_nodes,
     claim,
@@ -26,17 +27,16 @@ from nodewise.claim import (
     why_this_scale,
 )
 from nodewise.laws import Law
-from nodewise.prices import NODE_HOURS, Alternatives, Bill, Bills, Price, bill
+from nodewise.prices import Bill, Bills, Price, bill
+from nodewise.regimes import Alternatives, RegimePrice, regimes_of
 from nodewise.scaling import Scaling, Timings, scale_timings, timings
 from nodewise.spec import Regime
 from nodewise.stats import Center, Floats
 from nodewise.study import Study
-from nodewise.units import SECONDS_PER_HOUR, format_duration, format_money, format_percent
+from nodewise.units import SECONDS_PER_HOUR, format_duration, format_money
 
 __all__ = ["Decision", "Needs", "decide", "decide_law", "decide_timings"]
 
-_ROUNDING = 1e-12  # 0.871 - 0.866 is a hair above 0.005 in binary
-_TIE = 1e-9  # relative; closer than this is rounding, not a difference
 _INDIFFERENT = 0.01  # scales whose cost is within 1 % of the least are equally good
 
 
@@ -68,15 +68,6 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True):
     held: bool
     max_drift: float
     tolerance: float
-
-
-class Choice(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
-    """A scale with what it costs and takes."""
-
-    nodes: int
-    cost: float
-    seconds: float
-    speedup: float
 
 
 class PriceOfSpeed(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,25 +107,6 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"
     cost: float
     seconds: float
     gives_up: str
-
-
-class ScaleCost(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
-    """The cost of one scale, for the work of the first run."""
-
-    nodes: int
-    cost: float
-
-
-class RegimePrice(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
-    """The same curve paid for in another way: the cheapest scale and the cost of each."""
-
-    regime: str
-    fraction: float
-    applies: bool
-    condition: str
-    nodes: int | None
-    cost: float | None
-    rows: tuple[ScaleCost, ...]
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -228,22 +200,25 @@ def _decide(
     notes: Sequence[str],
 ) -> Decision:
     bills = bill(price, scales.rate_per_hour, scales.seconds, needs.value_per_hour)
-    reasons = _exclusions(scales, price, needs, bills)
+    reasons = exclusions(scales, price, needs, bills)
     allowed = np.array([reason is None for reason in reasons])
     # A run that grows with K does more work for its money, so scales are compared by equal work.
     # They are ranked by the bill and the worth of waiting for it; what is shown is the bill.
     unit_cost, unit_bill = bills.total / scales.relative_work, bills.billed / scales.relative_work
     ladder = [at for at in range(len(scales.nodes)) if allowed[at]]
-    cheapest, fastest = _cheapest(scales, unit_cost, ladder), _fastest(scales, unit_cost, ladder)
+    cheapest, fastest = (
+        cheapest_of(scales, unit_cost, ladder),
+        fastest_of(scales, unit_cost, ladder),
+    )
     frontier = _frontier(scales, unit_cost, ladder)
     chosen, because = _recommend(scales, price, needs, bills, reasons, cheapest, frontier)
     doublings = _doublings(scales, ladder)
     unfavourable = [
         (scales.nodes[low], scales.nodes[high])
         for low, high in doublings
-        if unit_cost[high] > unit_cost[low] * (1 + _TIE)
+        if unit_cost[high] > unit_cost[low] * (1 + TIE)
     ]
-    regimes = _regimes(scales, price, needs, alternatives)
+    regimes = regimes_of(scales, price, needs, alternatives)
     resampled = _resample_costs(scales, price, needs, allowed)
     return Decision(
         name=scales.name,
@@ -253,10 +228,10 @@ def _decide(
         rows=_rows(scales, price, needs, bills, reasons, resampled),
         quality=_quality(scales, needs),
         cause=_cause_beyond(scales, chosen),
-        cheapest=_choice(scales, bills, cheapest),
+        cheapest=choice_at(scales, bills, cheapest),
         cheapest_low=resampled.between[0] if resampled else None,
         cheapest_high=resampled.between[1] if resampled else None,
-        fastest=_choice(scales, bills, fastest),
+        fastest=choice_at(scales, bills, fastest),
         price_of_speed=_price_of_speed(scales, unit_bill, cheapest, fastest),
         marginal=tuple(_marginal(scales, unit_bill, *pair) for pair in pairwise(ladder)),
         doublings=tuple(_marginal(scales, unit_bill, *pair) for pair in doublings),
@@ -268,7 +243,11 @@ def _decide(
         ),
         deployments=_deployments(scales, price, bills, unit_bill, cheapest, fastest),
         regimes=regimes,
-        cheaper_nodes=cheaper_nodes(price, needs, [(one.regime, one.nodes) for one in regimes]),
+        cheaper_nodes=cheaper_nodes(
+            price,
+            needs,
+            [(one.label, one.cheapest.nodes if one.cheapest else None) for one in regimes],
+        ),
         would_change=what_would_change(scales, price, needs, bills, reasons, chosen, fastest),
         claim=claim(scales, price, bills.billed, reasons, chosen)
         if scales.measured and chosen is not None
@@ -282,49 +261,10 @@ def _quality(scales: Candidates, needs: Needs) -> Quality | None:
     if scales.quality is None:
         return None
     return Quality(
-        held=all(_harm(scales, needs, at) is None for at in range(len(scales.nodes))),
+        held=all(harm(scales, needs, at) is None for at in range(len(scales.nodes))),
         max_drift=float(np.max(np.abs(scales.quality - scales.quality[0]))),
         tolerance=needs.quality_tolerance,
     )
-
-
-def _harm(scales: Candidates, needs: Needs, at: int) -> float | None:
-    """The drift of the quality from the smallest scale, where it is one too many."""
-    assert scales.quality is not None
-    drift = float(scales.quality[at] - scales.quality[0])
-    harmful = {"same": abs(drift), "higher": -drift, "lower": drift}[needs.quality_better]
-    return drift if harmful > needs.quality_tolerance + _ROUNDING else None
-
-
-def _exclusions(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> list[str | None]:
-    """Why each scale may not be chosen, or nothing."""
-    reasons: list[str | None] = []
-    for at in range(len(scales.nodes)):
-        reason = None
-        drift = _harm(scales, needs, at) if scales.quality is not None else None
-        if drift is not None:
-            reason = f"its quality drifts by {drift:+.3g}, tolerance {needs.quality_tolerance:g}"
-        if reason is None and needs.deadline_seconds is not None:
-            reason = _lateness(scales, price, needs, at)
-        if reason is None and needs.budget is not None and bills.billed[at] > needs.budget:
-            reason = (
-                f"it costs more than the budget of {format_money(needs.budget, price.currency)}"
-            )
-        reasons.append(reason)
-    return reasons
-
-
-def _lateness(scales: Candidates, price: Price, needs: Needs, at: int) -> str | None:
-    assert needs.deadline_seconds is not None
-    deadline = f"the deadline of {format_duration(needs.deadline_seconds)}"
-    if scales.in_time is None:
-        # rounding of T1*(s + ...) must not decide against a scale that just meets it
-        late = scales.seconds[at] + price.startup_seconds > needs.deadline_seconds * (1 + _ROUNDING)
-        return f"it misses {deadline}" if late else None
-    share = float(scales.in_time[at])
-    if share >= needs.deadline_confidence:
-        return None
-    return f"it meets {deadline} in fewer than {format_percent(needs.deadline_confidence)} of runs"
 
 
 class _Resampled(NamedTuple):
@@ -395,22 +335,6 @@ def _rows(
     return tuple(rows)
 
 
-def _cheapest(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> int | None:
-    """The position of the least cost; of equal ones the fastest."""
-    if not ladder:
-        return None
-    least = min(cost[at] for at in ladder) * (1 + _TIE)
-    return max((at for at in ladder if cost[at] <= least), key=lambda at: scales.speedup[at])
-
-
-def _fastest(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> int | None:
-    """The position of the highest speed; of equal ones the cheapest."""
-    if not ladder:
-        return None
-    most = max(scales.speedup[at] for at in ladder) * (1 - _TIE)
-    return min((at for at in ladder if scales.speedup[at] >= most), key=lambda at: cost[at])
-
-
 def _recommend(
     scales: Candidates,
     price: Price,
@@ -442,21 +366,10 @@ def _cause_beyond(scales: Candidates, chosen: int | None) -> CauseName | None:
     return losses[0][0] if losses else None
 
 
-def _choice(scales: Candidates, bills: Bills, at: int | None) -> Choice | None:
-    if at is None:
-        return None
-    return Choice(
-        nodes=scales.nodes[at],
-        cost=float(bills.billed[at]),
-        seconds=float(scales.seconds[at]),
-        speedup=float(scales.speedup[at]),
-    )
-
-
 def _marginal(scales: Candidates, cost: Floats, low: int, high: int) -> Marginal:
     gained = float(scales.speedup[high] - scales.speedup[low])
     extra = float(cost[high] - cost[low])
-    if abs(extra) <= _TIE * abs(float(cost[high])):
+    if abs(extra) <= TIE * abs(float(cost[high])):
         extra = 0.0
     saved = float(scales.unit_seconds[low] - scales.unit_seconds[high])
     return Marginal(
@@ -502,7 +415,7 @@ def _frontier(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> list[i
     kept, best = [], 0.0
     # nine digits of the cost: closer is a tie, which the faster one wins
     for at in sorted(ladder, key=lambda at: (float(f"{cost[at]:.9g}"), -scales.speedup[at])):
-        if scales.speedup[at] > best * (1 + _TIE):
+        if scales.speedup[at] > best * (1 + TIE):
             kept.append(at)
             best = float(scales.speedup[at])
     return sorted(kept)
@@ -542,57 +455,3 @@ def _deployments(
     money = "dollars dominate" if price.currency == "$" else f"{price.currency} dominate"
     speed = "latency dominates" if scales.regime == "strong" else "throughput dominates"
     return deployment(money, cheapest, slower), deployment(speed, fastest, dearer)
-
-
-def _regimes(
-    scales: Candidates, price: Price, needs: Needs, alternatives: Alternatives
-) -> tuple[RegimePrice, ...]:
-    """The same runs on demand, on spot and on owned nodes."""
-    used, least = alternatives.utilisation, format_percent(alternatives.owned_above)
-    idle = used is not None and used <= alternatives.owned_above
-    stated = "yours is not stated" if used is None else f"yours is {format_percent(used)}"
-    rows = [_regime_price(scales, price, needs, "on-demand", 1.0, True, "the price as given")]
-    if price.currency == NODE_HOURS:
-        return tuple(rows)
-    return (
-        *rows,
-        _regime_price(
-            scales, price, needs, "spot", alternatives.spot_fraction, True, "before any preemption"
-        ),
-        _regime_price(
-            scales,
-            price,
-            needs,
-            "owned",
-            alternatives.owned_fraction,
-            not idle,
-            f"holds above {least} utilisation; {stated}",
-        ),
-    )
-
-
-def _regime_price(
-    scales: Candidates,
-    price: Price,
-    needs: Needs,
-    name: str,
-    fraction: float,
-    applies: bool,
-    condition: str,
-) -> RegimePrice:
-    bills = bill(price, scales.rate_per_hour, scales.seconds, needs.value_per_hour, fraction)
-    reasons = _exclusions(scales, price, needs, bills)
-    ladder = [at for at, reason in enumerate(reasons) if reason is None]
-    cost = bills.total / scales.relative_work
-    best = _cheapest(scales, cost, ladder)
-    return RegimePrice(
-        regime=name,
-        fraction=fraction,
-        applies=applies,
-        condition=condition,
-        nodes=scales.nodes[best] if best is not None else None,
-        cost=float(cost[best]) if best is not None else None,
-        rows=tuple(
-            ScaleCost(nodes=nodes, cost=float(cost[at])) for at, nodes in enumerate(scales.nodes)
-        ),
-    )

@@ -6,7 +6,8 @@ from nodewise.attribute import Attribution
 from nodewise.audit import Check, checks
 from nodewise.candidates import Needs
 from nodewise.decide import Decision, decide_timings
-from nodewise.prices import Alternatives, Price
+from nodewise.prices import Price
+from nodewise.regimes import Alternatives
 from nodewise.scaling import Scaling, scale_timings, timings
 from nodewise.spec import Spec
 from nodewise.stats import Center

@@ -27,15 +27,6 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
 
 
-class Alternatives(msgspec.Struct, frozen=True, kw_only=True):
-    """Other ways to pay for the same nodes, as fractions of the price."""
-
-    spot_fraction: float = 0.30
-    owned_fraction: float = 0.60
-    owned_above: float = 0.60  # the utilisation from which the owned fraction holds
-    utilisation: float | None = None
-
-
 class Bill(msgspec.Struct, frozen=True, kw_only=True):
     """The line items of one run; they add up to its cost."""
 

@@ -207,13 +207,19 @@ def regimes(decision: Decision) -> Figure | None:
     words = {}
     for one in decision.regimes:
         best = "no scale passes"
-        if one.nodes is not None and one.cost is not None:
-            best = f"cheapest K={one.nodes}, {format_money(one.cost, currency)}"
+        if one.cheapest is not None:
+            cost = format_money(one.cheapest.cost, currency)
+            best = f"cheapest K={one.cheapest.nodes}, {cost}"
         share = f"{format_percent(one.fraction)} of the price"
         applies = "" if one.applies else ", does not apply"
-        words[one.regime] = f"{one.regime} ({share}{applies}): {best}"
+        words[one.label] = f"{one.label} ({share}{applies}): {best}"
     rows: list[Row] = [
-        {"regime": one.regime, "K": at.nodes, "cost": at.cost, "cheapest": at.nodes == one.nodes}
+        {
+            "regime": one.label,
+            "K": at.nodes,
+            "cost": at.cost,
+            "cheapest": one.cheapest is not None and at.nodes == one.cheapest.nodes,
+        }
         for one in decision.regimes
         for at in one.rows
     ]

@@ -9,6 +9,7 @@ import msgspec
 
 from nodewise.attribute import Attribution, LedgerRow
 from nodewise.audit import Check
+from nodewise.choose import Choice
 from nodewise.compare import Comparison
 from nodewise.decide import Decision, DecisionRow, Marginal
 from nodewise.laws import LawFit
@@ -278,21 +279,27 @@ def regime_table(result: Decision) -> Table:
     """The same curve paid for in other ways."""
     rows = tuple(
         (
-            one.regime,
+            one.label,
             format_percent(one.fraction),
-            "none" if one.nodes is None or one.cost is None else str(one.nodes),
-            "" if one.cost is None else format_money(one.cost, result.price.currency),
+            *_regime_choice(one.cheapest, result.price.currency),
+            *_regime_choice(one.fastest, result.price.currency),
             f"{'' if one.applies else 'does not apply: '}{one.condition}",
         )
         for one in result.regimes
     )
-    titles = ("regime", "of the price", "cheapest K", "cost", "")
+    titles = ("regime", "of the price", "cheapest K", "cost", "fastest K", "its cost", "")
     return Table(
         name="The same runs paid for in other ways",
         titles=titles,
         rows=rows,
         left=frozenset({"regime", ""}),
         indent=2,
+    )
+
+
+def _regime_choice(choice: Choice | None, currency: str) -> tuple[str, str]:
+    return (
+        ("none", "") if choice is None else (str(choice.nodes), format_money(choice.cost, currency))
     )
 
 
