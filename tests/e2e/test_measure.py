@@ -77,6 +77,8 @@ def test_a_study_is_measured_in_randomised_blocks_and_analysed(tmp_path):
     outcome = measure(write(tmp_path), "study", "--json")
     assert outcome.returncode == 0, outcome.stderr
     result = json.loads(outcome.stdout)
+    assert json.loads((tmp_path / "job.study" / "result.json").read_text()) == result
+    assert "nodewise-study" in (tmp_path / "job.study" / "report.html").read_text()
     assert [row["K"] for row in result["decision"]["rows"]] == [1, 2]
     assert result["decision"]["rows"][1]["quality"] == 0.9
     verdicts = {check["rule"]: check["verdict"] for check in result["checks"]}

@@ -37,6 +37,8 @@ def command(table: Path, output: Path | None, **options: Any) -> None:
       nodewise report timings.csv --price 3.20 -o timings.html
       nodewise report timings.html --price 2.80 -o cheaper.pdf
     """
+    if output is None and table.suffix == ".html":
+        raise click.UsageError("-o: name the file to write, so that no page is overwritten")
     study, findings = find_in(table, options)
     target = output or (table / "report.html" if table.is_dir() else Path(f"{table.stem}.html"))
     if target.suffix not in (".html", ".md", ".pdf"):

@@ -6,7 +6,8 @@ from pathlib import Path
 import click
 
 from nodewise.cli.measure import measure_spec, output_option, spec_argument
-from nodewise.cli.options import emit, json_option, read_folder
+from nodewise.cli.options import emit, json_option, read_folder, to_json
+from nodewise.cli.report import page_of
 from nodewise.errors import GATE_NOT_MET
 
 
@@ -17,6 +18,7 @@ from nodewise.errors import GATE_NOT_MET
 def command(spec: Path, output: Path | None, as_json: bool) -> None:
     """Measure the job of SPEC, name the cause of every lost fold, and recommend a scale.
 
+    The study folder also gets report.html, the page for people, and result.json, for machines.
     Exits with 1 when a gate of the spec is not met.
 
     \b
@@ -27,8 +29,12 @@ def command(spec: Path, output: Path | None, as_json: bool) -> None:
     from nodewise.findings import find, question_of
     from nodewise.report import text
 
-    study = read_folder(measure_spec(spec, output))
+    folder = measure_spec(spec, output)
+    study = read_folder(folder)
     findings = find(study, question_of(study.spec))
+    (folder / "result.json").write_text(to_json(findings), encoding="utf-8")
+    (folder / "report.html").write_text(page_of(study, findings, folder), encoding="utf-8")
     emit(findings, as_json, text.findings_report)
+    click.echo(f"The page is {folder / 'report.html'}. Next: nodewise ui {folder.parent}", err=True)
     if not findings.gates_are_met:
         sys.exit(GATE_NOT_MET)
