@@ -1,5 +1,6 @@
 """Honesty rules over a study: each answers pass, fail or unknown, with its evidence and remedy."""
 
+from statistics import mean, median
 from typing import Literal
 
 import msgspec
@@ -16,7 +17,10 @@ _SAME_WORK = 0.01
 # These follow from K itself.
 _CHANGES_WITH_SCALE = {"command", "oversubscribed", "env_NODEWISE_NODES"}
 _AMBER, _RED = 0.02, 0.10
-_QUOTA_HELD = 1.05
+_QUOTA_HELD, _QUOTA_FILLED = 1.05, 0.9
+_LATENCY_BOUND = 2.0  # transfer against what its bytes need on the link
+_LATENCY_MATTERS = 0.05  # of the run
+_WENT_OVER = 0.95
 _PERIODS_PER_STEP = 6  # at 8 and more steps were true to compute/K; at 3 they were half of it
 
 
@@ -46,7 +50,7 @@ def checks(study: Study, scaling: Scaling) -> tuple[Check, ...]:
         _workers(spec, study),
         _contention(study),
         _same_place(study),
-        *([_rehearsal(spec, study)] if spec.engine.name == "rehearsal" else []),
+        *(_rehearsal(spec, study) if spec.engine.name == "rehearsal" else []),
         *_gates(spec, scaling),
     )
 
@@ -316,30 +320,47 @@ def _gate(scaling: Scaling, name: str, nodes: int, limit: float, rule: str) -> C
     )
 
 
-def _rehearsal(spec: Spec, study: Study) -> Check:
-    """Emulated nodes are honest when quotas held, and steps are long against the quota's period."""
-    rule = "the rehearsal is honest"
+def _rehearsal(spec: Spec, study: Study) -> list[Check]:
+    """What emulated nodes can answer for: their CPU, their link, and that nothing went round it."""
     runs = [run for run in study.runs if run.outcome == "ok"]
     if any(run.provenance.get("rehearsal_limited_by") != "the gate" for run in runs):
-        return Check(
-            rule=rule,
-            verdict="fail",
-            evidence="the limits did not begin with the timed region",
-            remedy="Use probe.setup and probe.steps in the workload.",
-        )
-    received = [
-        float(value)
-        for run in runs
-        for name, value in run.provenance.items()
-        if name.endswith(".cpu_received_of_asked")
+        return [
+            Check(
+                rule="the nodes had the CPU they were promised",
+                verdict="fail",
+                evidence="the limits did not begin with the timed region",
+                remedy="Use probe.setup and probe.steps in the workload.",
+            )
+        ]
+    spread = [run for run in runs if run.nodes > 1]
+    told = [run for run in spread if "allreduce_bytes" in run.facts]
+    return [
+        _rehearsed_cpu(spec, runs),
+        _rehearsed_link(spec, spread),
+        *([_rehearsed_bytes(told)] if told else []),
     ]
-    steps = [run.seconds / run.steps for run in runs if run.steps]
-    shortest, period = min(steps, default=0.0), spec.engine.rehearsal.period_ms / 1000
-    if max(received, default=0.0) > _QUOTA_HELD:
-        evidence = f"a node received {max(received):.2f} times the CPU it was promised"
+
+
+def _rehearsed_cpu(spec: Spec, runs: list[Run]) -> Check:
+    """Quotas must hold, be filled, and be short against a step."""
+    rule = "the nodes had the CPU they were promised"
+    period = spec.engine.rehearsal.period_ms / 1000
+    most = max((_received(run, at, period) for run, at in _nodes(runs)), default=0.0)
+    if most > _QUOTA_HELD:
+        evidence = f"a node received {most:.2f} times the CPU it was promised"
         return Check(
             rule=rule, verdict="fail", evidence=evidence, remedy="Repeat when it is quiet."
         )
+    least = min((_filled(run, at) for run, at in _nodes(runs)), default=1.0)
+    if least < _QUOTA_FILLED:
+        return Check(
+            rule=rule,
+            verdict="fail",
+            evidence=f"a node computed with {least:.2f} of the CPU it was promised",
+            remedy="Keep other load away, or give the nodes less; compute that sleeps looks alike.",
+        )
+    steps = [run.seconds / run.steps for run in runs if run.steps]
+    shortest = min(steps, default=0.0)
     if shortest < _PERIODS_PER_STEP * period:
         return Check(
             rule=rule,
@@ -351,6 +372,99 @@ def _rehearsal(spec: Spec, study: Study) -> Check:
     return Check(
         rule=rule,
         verdict="pass",
-        evidence=f"emulated nodes; each received at most {max(received, default=0.0):.2f} of its "
-        f"quota; the shortest step is {shortest / period:.0f} periods",
+        evidence=f"emulated nodes; each received at most {most:.2f} of its quota; the shortest "
+        f"step is {shortest / period:.0f} periods",
     )
+
+
+def _received(run: Run, at: int, period: float) -> float:
+    """CPU against the quota; at either end of a run part of a period more may be counted."""
+    seconds = float(run.provenance.get("rehearsal_limited_seconds", 0.0))
+    return _of_node(run, at, "cpu_received_of_asked") * seconds / (seconds + 2 * period)
+
+
+def _filled(run: Run, at: int) -> float:
+    """CPU of a rank against what its quota gives in the time that it computed."""
+    rank = run.ranks[at]
+    computed = rank.stages.get("compute", 0.0) + rank.stages.get("serial", 0.0)
+    promised = computed * _of_node(run, at, "cores")
+    return rank.usage.cpu_seconds / promised if rank.usage is not None and promised else 1.0
+
+
+def _rehearsed_link(spec: Spec, runs: list[Run]) -> Check:
+    """Transfer must take about as long as its bytes need; the rest would be latency of ours."""
+    rule = "transfer is bound by the link"
+    if not any(_transfer_seconds(run) for run in runs):
+        return Check(
+            rule=rule,
+            verdict="unknown",
+            evidence="no communication is recorded",
+            remedy="Put it into probe.comm.",
+        )
+    most = 0.0
+    for nodes in sorted({run.nodes for run in runs}):
+        group = [run for run in runs if run.nodes == nodes]
+        transfer = median(_transfer_seconds(run) for run in group)
+        floor = median(_link_seconds(spec, run) for run in group)
+        beyond = (transfer - floor) / median(run.seconds for run in group)
+        most = max(most, beyond)
+        if transfer > _LATENCY_BOUND * floor and beyond > _LATENCY_MATTERS:
+            return Check(
+                rule=rule,
+                verdict="fail",
+                evidence=f"latency-bound here, not rehearsable: at K={nodes} transfer takes "
+                f"{format_duration(transfer)}, and the link needs {format_duration(floor)} for "
+                "its bytes",
+                remedy="Send fewer, larger messages, or rehearse a slower link.",
+            )
+    rate = spec.engine.rehearsal.link_mbit_per_second
+    return Check(
+        rule=rule,
+        verdict="pass",
+        evidence=f"beyond what its bytes need at {rate:g} Mbit/s it takes "
+        f"{format_percent(most)} of a run at most",
+    )
+
+
+def _transfer_seconds(run: Run) -> float:
+    """The part of communication in which no rank waited for another."""
+    return min((rank.stages.get("communication", 0.0) for rank in run.ranks), default=0.0)
+
+
+def _link_seconds(spec: Spec, run: Run) -> float:
+    """How long the busiest node's link needs for its bytes, of the timed steps."""
+    ways = ("sent_bytes", "received_bytes")
+    most = max(_of_node(run, at, way) for _, at in _nodes([run]) for way in ways)
+    timed = run.steps / (run.steps + spec.workload.warmup_steps) if run.steps else 1.0
+    return timed * most * 8e-6 / spec.engine.rehearsal.link_mbit_per_second
+
+
+def _rehearsed_bytes(runs: list[Run]) -> Check:
+    """An all-reduce cannot send less than a ring does; if it did, there was another way."""
+    rule = "all bytes went over the links"
+    shares = []
+    for run in runs:
+        ring = 2 * (run.nodes - 1) / run.nodes * float(run.facts["allreduce_bytes"])
+        sent = mean(_of_node(run, at, "sent_bytes") for _, at in _nodes([run]))
+        shares.append(sent / (ring * (run.steps or 1)))
+    if min(shares) < _WENT_OVER:
+        return Check(
+            rule=rule,
+            verdict="fail",
+            evidence=f"only {min(shares):.2f} of what a ring sends was sent",
+            remedy="Keep the ranks off shared memory: the launcher must use the network.",
+        )
+    return Check(
+        rule=rule,
+        verdict="pass",
+        evidence=f"at least {min(shares):.2f} times what a ring sends in the timed steps",
+    )
+
+
+def _nodes(runs: list[Run]) -> list[tuple[Run, int]]:
+    return [(run, at) for run in runs for at in range(run.nodes)]
+
+
+def _of_node(run: Run, at: int, name: str) -> float:
+    """A figure that the rehearsal recorded of one node."""
+    return float(run.provenance.get(f"rehearsal_node{at}.{name}", 0.0))

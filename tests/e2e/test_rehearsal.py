@@ -1,10 +1,12 @@
 """Virtual nodes as they really are: real quotas, real links, and nothing left over."""
 
 import importlib.util
+import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -12,13 +14,18 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from benchmarks.planted_causes import PLANTED, named, planted_study, slowest_rank
 
+from nodewise.attribute import attribute
 from nodewise.engines.base import Finished, Job
+from nodewise.engines.control_groups import remove_leftovers
 from nodewise.engines.rehearsal import RehearsalEngine
-from nodewise.engines.virtual_nodes import UnifiedGroups, VirtualNodes, missing, remove_leftovers
+from nodewise.engines.virtual_nodes import VirtualNodes, missing
 from nodewise.errors import RunError
+from nodewise.scaling import scale
 from nodewise.spec import Rehearsal
 
+_NOBODY = 65534
 _LACKING = missing(Rehearsal())
 needs_nodes = pytest.mark.skipif(_LACKING is not None, reason=f"This machine lacks {_LACKING}.")
 needs_mpi = pytest.mark.skipif(
@@ -83,6 +90,14 @@ total = torch.ones(250_000)
 world.all_reduce(total)
 sys.stdout.write(f"{os.uname().nodename}: {total[0]:g}\\n")
 world.destroy_process_group()
+"""
+
+# Rank 1 takes twice the memory that a node has; the others wait for it.
+HUNGRY = """
+import os, time
+rank = os.environ.get("NODEWISE_RANK") or os.environ["PMI_RANK"]
+taken = bytearray(160_000_000 if rank == "1" else 1_000)
+time.sleep(0 if rank == "1" else 10)
 """
 
 # A harness that makes nodes, starts a job that does not end with it, and waits to be killed.
@@ -274,6 +289,16 @@ class TestNodes:
         assert finished.outcome == "ok"
         assert finished.seconds > 0.7
 
+    @pytest.mark.parametrize("launcher", ["local", pytest.param("mpi", marks=needs_mpi)])
+    def test_a_rank_that_takes_too_much_memory_is_told(self, tmp_path: Path, launcher: str) -> None:
+        options = Rehearsal(launcher=launcher, memory_bytes=80_000_000)
+        if missing(options) is not None:
+            pytest.skip("Memory cannot be limited here.")
+        job = _job(tmp_path, _python(HUNGRY), nodes=3)
+        finished, _ = _rehearse(options, job)
+        assert finished.outcome == "out of memory", job.log.read_text()
+        assert finished.detail == "node1 needs more than its 80 MB of memory"
+
     def test_leftovers_of_a_killed_harness_are_removed(self) -> None:
         with subprocess.Popen(_python(HARNESS), stdout=subprocess.PIPE, text=True) as harness:
             assert harness.stdout is not None
@@ -342,30 +367,113 @@ class TestRefusals:
         assert refused.value.fix == "Set period_ms to 50 or more."
 
 
-def test_unified_groups_write_what_the_kernel_expects(tmp_path: Path) -> None:
-    """Version 2 on plain files, as this test may run where version 1 holds the controllers."""
-    group = tmp_path / "nodewise-1-1-0"
-    group.mkdir()
-    (tmp_path / "cgroup.subtree_control").write_text("cpu pids")
-    (group / "cgroup.subtree_control").write_text("")
-    groups = UnifiedGroups(group.name, dict.fromkeys(("cpu", "memory", "io"), tmp_path), 20_000)
-    assert (tmp_path / "cgroup.subtree_control").read_text() == "+io +memory"
-    assert (group / "cgroup.subtree_control").read_text() == "+cpu +io +memory"
-    groups.shield(True)
-    assert (group / "cpu.weight").read_text() == "10000"
+# Runs a job on two nodes as whoever it is, and says how it went.
+AS_A_USER = """
+import json, os, pathlib, sys
+from nodewise.engines.base import Job
+from nodewise.engines.rehearsal import RehearsalEngine
+from nodewise.spec import Rehearsal
+folder = pathlib.Path(sys.argv[1])
+spin = "hostname; timeout 1 sh -c 'while :; do :; done'; true"
+job = Job(
+    command=("sh", "-c", spin), nodes=2, directory=folder, folder=folder,
+    environment=dict(os.environ), timeout_seconds=20,
+)
+engine = RehearsalEngine(Rehearsal(launcher="local", cores_per_node=0.2), start_seconds=0.2)
+engine.check([2])
+try:
+    finished = engine.run(job, lambda leaders: None)
+finally:
+    engine.close()
+facts = {"user": os.getuid(), "outcome": finished.outcome, "said": job.log.read_text().split()}
+print(json.dumps(facts | engine.checks()))
+"""
 
-    groups.make("node0")
-    node = group / "node0"
-    groups.limit_memory("node0", 10_000_000)
-    groups.limit_disk("node0", "8:0", 5_000_000)
-    assert (node / "job" / "cgroup.type").read_text() == "threaded"
-    assert (node / "memory.max").read_text() == "9998336"
-    assert (node / "io.max").read_text() == "8:0 rbps=5000000 wbps=5000000"
-    assert groups.doors("node0") == [node / "job" / "cgroup.procs"]
 
-    groups.limit_cpu("node0", 0.1)
-    assert (node / "job" / "cpu.max").read_text() == "2000 20000"
-    assert groups.cores("node0") == 0.1
-    groups.limit_cpu("node0", None)
-    assert (node / "job" / "cpu.max").read_text() == "max 20000"
-    assert groups.cores("node0") is None
+@pytest.mark.skipif(os.geteuid() != 0, reason="Only root can become another user.")
+class TestWithoutRoot:
+    @pytest.fixture
+    def folder(self) -> Iterator[Path]:
+        """A folder that another user may use; those of pytest are closed to others."""
+        with tempfile.TemporaryDirectory() as place:
+            os.chown(place, _NOBODY, _NOBODY)
+            if self._run("import nodewise.engines.rehearsal").returncode:
+                pytest.skip("Another user cannot read the interpreter.")
+            yield Path(place)
+
+    def _run(
+        self, script: str, *arguments: object, groups: Sequence[Path] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        """What a script does as nobody, in these control groups."""
+        enter = 'for group in $0; do echo $$ > "$group/cgroup.procs"; done; exec "$@"'
+        user = ["setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"]
+        command = ["sh", "-c", enter, " ".join(map(str, groups))]
+        return subprocess.run(
+            [*command, *user, *_python(script, *arguments)],
+            capture_output=True, text=True, cwd="/", timeout=60,
+        )  # fmt: skip
+
+    def test_what_is_missing_is_said_in_two_lines(self, folder: Path) -> None:
+        spec = folder / "study.toml"
+        spec.write_text(
+            'name = "rootless"\nscales = [1, 2]\n[workload]\ncommand = ["true"]\n'
+            '[engine]\nname = "rehearsal"\n[engine.rehearsal]\nlauncher = "local"\n'
+        )
+        main = "from nodewise.cli.main import main; main()"
+        done = self._run(main, "measure", spec, "-o", folder / "study")
+        assert done.returncode == 3  # so that `make study` goes on without a rehearsal
+        what, fix = done.stderr.splitlines()
+        assert what.startswith("nodewise: This machine lacks the right to ")
+        assert "delegated" in fix
+        assert not (folder / "study").exists()
+
+    @needs_nodes
+    def test_delegated_groups_are_enough(self, folder: Path) -> None:
+        groups = [Path("/sys/fs/cgroup", name, folder.name) for name in ("cpu", "cpuacct")]
+        if not groups[0].parent.is_dir():
+            pytest.skip("Control groups of version 1 are not here to be delegated.")
+        try:
+            for group in groups:
+                group.mkdir(exist_ok=True)
+                for path in (group, *group.iterdir()):
+                    os.chown(path, _NOBODY, _NOBODY)
+            done = self._run(AS_A_USER, folder, groups=groups)
+        finally:
+            remove_leftovers()
+            for group in groups:
+                group.rmdir()
+        assert done.returncode == 0, done.stderr
+        facts = json.loads(done.stdout)
+        assert facts["user"] == _NOBODY
+        assert facts["outcome"] == "ok"
+        assert sorted(facts["said"]) == ["node0", "node1"]
+        for node in range(2):
+            assert facts[f"node{node}.cpu_received_of_asked"] == pytest.approx(1, abs=0.25)
+
+
+@needs_nodes
+@needs_mpi
+@pytest.mark.usefixtures("clean")
+class TestStudies:
+    @pytest.mark.parametrize("cause", ["slow node", "load imbalance", "serial fraction"])
+    def test_the_rank_to_blame_and_its_cause_are_named(self, tmp_path: Path, cause: str) -> None:
+        study = planted_study(PLANTED[cause], tmp_path, rounds=3)
+        assert [run.detail for run in study.runs if run.outcome != "ok"] == []
+        rank = PLANTED[cause].rank
+        assert named(study) == (cause, rank), attribute(study).row(4).causes
+        if cause == "slow node":
+            assert [slowest_rank(run) for run in study.at(4)] == [rank] * 3
+
+    def test_communication_is_named_and_half_the_link_moves_the_bend(self, tmp_path: Path) -> None:
+        heat = PLANTED["communication"]
+        scalings = []
+        for rate in ("40.0", "20.0"):
+            (tmp_path / rate).mkdir()
+            nodes = heat.nodes.replace("40.0", rate)
+            study = planted_study(heat._replace(nodes=nodes), tmp_path / rate, rounds=3)
+            assert named(study)[0] == "communication", attribute(study).row(4).causes
+            scalings.append(scale(study))
+        fast, slow = scalings
+        assert slow.rows[-1].efficiency < 0.75 * fast.rows[-1].efficiency
+        bends = [one.bend.first_below or 1000 for one in (slow, fast)]
+        assert bends == sorted(bends)

@@ -42,6 +42,20 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""  # the exit code or signal in words
 
 
+class Worker(Protocol):
+    """A process that leads a group of its own, as `subprocess.Popen` has it."""
+
+    @property
+    def pid(self) -> int:
+        """Its process, which is also its group."""
+
+    def poll(self) -> int | None:
+        """Its exit code, or None while it runs."""
+
+    def wait(self) -> int:
+        """Its exit code, as soon as there is one."""
+
+
 # Told the leaders of the process groups as soon as they run, so that a crash leaves none behind.
 Started = Callable[[Sequence[int]], None]
 
@@ -72,11 +86,11 @@ def start(
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_die_with_parent,
+            preexec_fn=die_with_parent,
         )
 
 
-def wait_for_all(workers: Sequence[subprocess.Popen[bytes]], job: Job, begin: float) -> Finished:
+def wait_for_all(workers: Sequence[Worker], job: Job, begin: float) -> Finished:
     """Wait until all workers end, one fails, or the time is up; then end what is left."""
     deadline = begin + job.timeout_seconds
     try:
@@ -108,7 +122,7 @@ def in_words(code: int) -> str:
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
-def end(worker: subprocess.Popen[bytes]) -> None:
+def end(worker: Worker) -> None:
     """End a worker and everything in its group: asked first, then killed."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         deadline = time.monotonic() + _GRACE_SECONDS
@@ -131,6 +145,6 @@ def signal_group(leader: int, number: int) -> bool:
     return True
 
 
-def _die_with_parent() -> None:
-    """In the child, before it becomes the worker: be killed when the harness is."""
+def die_with_parent() -> None:
+    """In a child, before it becomes the worker: be killed when its parent ends."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -5,47 +5,22 @@ Start-up is outside the quota, as it is outside the timing: a run begins without
 """
 
 import os
-import shlex
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
-from nodewise.engines.base import Finished, Job, Started, start, wait_for_all
-from nodewise.engines.mpi import mpiexec
-from nodewise.engines.torchrun import require_torch, script_of
-from nodewise.engines.virtual_nodes import VirtualNodes, missing, remove_leftovers
+from nodewise.engines.base import Finished, Job, Started, wait_for_all
+from nodewise.engines.control_groups import remove_leftovers
+from nodewise.engines.node_launchers import launcher_of
+from nodewise.engines.virtual_nodes import VirtualNodes, missing
 from nodewise.errors import RunError
 from nodewise.spec import Rehearsal
 
-_START_SECONDS = {"local": 5.0, "mpi": 5.0, "torchrun": 60.0}  # importing torch takes a while
 _LOOK_SECONDS = 0.2
 _RELEASE_SECONDS = 10.0  # how long after the start of the quota new threads are looked for
 _LEAST_QUOTA_MS = 1.0  # what the kernel takes
-_PORTS = range(29500, 30500)
-
-# What keeps MPI on the link, whichever of its transports is chosen.
-_MPI_NETWORK = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0", "FI_TCP_IFACE": "eth0"}
-# On a core of its own a rank may spin while it waits; here that would burn the quota it computes
-# and communicates with (a 1 MB all-reduce took twice the link's time). So waiting ranks sleep.
-_MPI_PATIENCE = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1"}
-_NAP_NANOSECONDS = 500_000
-
-_AGENT = """#!/bin/sh
-while [ "${{1#-}}" != "$1" ]; do shift; done
-node=$1
-shift
-echo {nap} > /proc/$$/timerslack_ns
-case $node in
-{cases}
-esac
-echo "There is no node $node." >&2
-exit 1
-"""
 
 
 class _Counters(msgspec.Struct, frozen=True):
@@ -69,19 +44,19 @@ class RehearsalEngine:
     ) -> None:
         """`arguments` go to mpiexec or torchrun; the quota waits `start_seconds` for `limit`."""
         self._options = options
-        self._arguments = tuple(arguments)
-        default = _START_SECONDS[options.launcher]
+        self._launcher = launcher_of(options, arguments)
+        default = self._launcher.start_seconds
         self._start_seconds = default if start_seconds is None else start_seconds
         self._largest = 1
         self._made: VirtualNodes | None = None
         self._lock = threading.RLock()  # the gate, the watch and the run speak at once
         self._running = 0
-        self._runs = 0
         self._held = False
         self._failure: RunError | None = None
         self._limited_by = "never"
         self._limited_at = 0.0
         self._before: list[_Counters] = []
+        self._memory_kills: list[int] = []
         self._checks: dict[str, float | str] = {}
 
     def check(self, scales: Sequence[int]) -> None:
@@ -90,28 +65,27 @@ class RehearsalEngine:
         if lacking is not None:
             raise RunError(
                 f"This machine lacks {lacking} for virtual nodes.",
-                "Run as root on Linux with iproute2 and util-linux, or choose the engine 'local'.",
+                "Run as root, or where control groups are delegated to you, on Linux with iproute2 "
+                "and util-linux; or choose the engine 'local'.",
             )
         self._check_quotas(max(scales))
-        if self._options.launcher == "mpi":
-            mpiexec()
-        if self._options.launcher == "torchrun":
-            require_torch()
+        self._launcher.check()
         remove_leftovers()
         self._largest = max(scales)
 
     def run(self, job: Job, started: Started) -> Finished:
         """Start the job without limits, put them in force when it is ready, wait for its end."""
         nodes = self._nodes_for(job)
+        self._launcher.prepare(job)
         over = threading.Event()
         watch = threading.Thread(target=self._watch, args=(nodes, over), daemon=True)
         self._reset(nodes, job.nodes)
         watch.start()
         try:
             begin = time.monotonic()
-            workers = self._launch(nodes, job)
+            workers = self._launcher.start(nodes, job)
             started([worker.pid for worker in workers])
-            finished = wait_for_all(workers, job, begin)
+            finished = self._explain(nodes, wait_for_all(workers, job, begin))
             self._record(nodes)
         finally:
             over.set()
@@ -144,6 +118,7 @@ class RehearsalEngine:
 
     def close(self) -> None:
         """Remove the nodes and all that runs on them."""
+        self._launcher.close()
         if self._made is not None:
             self._made.remove()
             self._made = None
@@ -156,7 +131,18 @@ class RehearsalEngine:
             self._held = False
             self._failure = None
             self._checks = {}
+            self._memory_kills = [nodes.memory_kills(node) for node in range(running)]
             self._note(nodes, "never")
+
+    def _explain(self, nodes: VirtualNodes, finished: Finished) -> Finished:
+        """A full memory is told by the kernel; launchers tell only that some rank is gone."""
+        before = enumerate(self._memory_kills)
+        full = [node for node, kills in before if nodes.memory_kills(node) > kills]
+        if finished.outcome == "ok" or not full or self._options.memory_bytes is None:
+            return finished
+        limit = f"{self._options.memory_bytes / 1e6:g} MB"
+        detail = f"node{full[0]} needs more than its {limit} of memory"
+        return Finished(outcome="out of memory", seconds=finished.seconds, detail=detail)
 
     def _check_quotas(self, nodes: int) -> None:
         options = self._options
@@ -190,49 +176,6 @@ class RehearsalEngine:
             self._check_quotas(job.nodes)
             self._made = VirtualNodes(max(job.nodes, self._largest), self._options, job.directory)
         return self._made
-
-    def _launch(self, nodes: VirtualNodes, job: Job) -> list[subprocess.Popen[bytes]]:
-        self._runs += 1
-        if self._options.launcher == "mpi":
-            return [self._launch_mpi(nodes, job)]
-        if self._options.launcher == "torchrun":
-            commands = [self._torchrun(job, rank) for rank in range(job.nodes)]
-        else:
-            commands = [list(job.command)] * job.nodes
-        workers = []
-        for rank, command in enumerate(commands):
-            there = nodes.command(rank, command, job.directory)
-            environment = self._environment(job)
-            if self._options.launcher == "local":
-                environment["NODEWISE_RANK"] = str(rank)
-            workers.append(start(there, job, environment))
-        return workers
-
-    def _environment(self, job: Job) -> dict[str, str]:
-        """As the job has it, and by default no more threads than the node has cores."""
-        threads = max(1, int(self._options.cores_per_node))
-        default = {"OMP_NUM_THREADS": str(threads), "GLOO_SOCKET_IFNAME": "eth0"}
-        return {**default, **job.environment, "NODEWISE_NODES": str(job.nodes)}
-
-    def _launch_mpi(self, nodes: VirtualNodes, job: Job) -> subprocess.Popen[bytes]:
-        """One mpiexec on the head; it reaches the nodes by our agent instead of by ssh."""
-        agent = job.folder / "agent"
-        agent.write_text(_agent(nodes, job))
-        agent.chmod(0o700)
-        hosts = ",".join(f"node{rank}" for rank in range(job.nodes))
-        command = [mpiexec(), "-launcher", "ssh", "-launcher-exec", str(agent)]
-        command += ["-hosts", hosts, "-ppn", "1", "-n", str(job.nodes)]
-        command += [*self._arguments, *job.command]
-        environment = {**_MPI_NETWORK, **_MPI_PATIENCE, **self._environment(job)}
-        return start(nodes.command(None, command, job.directory), job, environment)
-
-    def _torchrun(self, job: Job, rank: int) -> list[str]:
-        """The torchrun of one node; a new port each run, as the last may not be free yet."""
-        port = _PORTS[self._runs % len(_PORTS)]
-        place = [f"--nnodes={job.nodes}", "--nproc-per-node=1", f"--node-rank={rank}"]
-        place += ["--master-addr=node0", f"--master-port={port}"]
-        launcher = [sys.executable, "-m", "torch.distributed.run", *place, *self._arguments]
-        return [*launcher, *script_of(job)]
 
     def _limit(self, reason: str) -> None:
         """Never raises, as it runs in other threads: what went wrong ends the run, and is told."""
@@ -305,12 +248,3 @@ def _used(old: _Counters, new: _Counters) -> dict[str, float]:
         "received_bytes": new.received_bytes - old.received_bytes,
         "sent_bytes": new.sent_bytes - old.sent_bytes,
     }
-
-
-def _agent(nodes: VirtualNodes, job: Job) -> str:
-    """The script that mpiexec calls as it would call ssh: a node's name, then a command."""
-    cases = []
-    for rank in range(job.nodes):
-        there = nodes.command(rank, ["sh", "-c"], Path("/"), from_head=True)
-        cases.append(f'node{rank}) exec {shlex.join(there)} "$*" ;;')
-    return _AGENT.format(cases="\n".join(cases), nap=_NAP_NANOSECONDS)

@@ -23,15 +23,11 @@ class Torchrun:
         require_torch()
 
     def run(self, job: Job, started: Started) -> Finished:
-        """Start torchrun and wait for it; the script goes through our launcher, to be timed."""
+        """Start torchrun and wait for it."""
         begin = time.monotonic()
-        script = script_of(job)
-        if script[:2] != _LAUNCH:
-            script = (*_LAUNCH, *script)
-        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-        launcher += ["--nproc-per-node", str(job.nodes), *self._options, *script]
+        place = ["--standalone", "--nproc-per-node", str(job.nodes)]
         environment = {**job.environment, "NODEWISE_NODES": str(job.nodes)}
-        worker = start(launcher, job, environment)
+        worker = start(torchrun(job, *place, *self._options), job, environment)
         started([worker.pid])
         return wait_for_all([worker], job, begin)
 
@@ -45,11 +41,39 @@ def require_torch() -> None:
         raise RunError("There is no torch.", "Install it: pip install 'nodewise[torch]'.")
 
 
+def torchrun(job: Job, *options: str) -> list[str]:
+    """The command of torch's launcher; the script goes through ours, to be timed."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", *options]
+    return [*launcher, *_LAUNCH, *script_of(job)]
+
+
 def script_of(job: Job) -> tuple[str, ...]:
-    """The script and its arguments: torchrun starts the interpreter itself."""
+    """The script and its arguments, as our launcher takes them; torchrun starts the interpreter."""
     if "python" not in job.command[0].rpartition("/")[2]:
         raise SpecError(
             "torchrun starts Python scripts only.",
             'Write command = ["{python}", "train.py"] in the workload.',
         )
-    return job.command[1:]
+    script = job.command[1:]
+    return script[2:] if script[:2] == _LAUNCH else script
+
+
+def told_by_torchrun(rank: int, nodes: int, address: str, port: int) -> dict[str, str]:
+    """The variables that torchrun sets for a rank that is alone on its node."""
+    place, total = str(rank), str(nodes)
+    return {
+        "MASTER_ADDR": address,
+        "MASTER_PORT": str(port),
+        "RANK": place,
+        "WORLD_SIZE": total,
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "GROUP_RANK": place,
+        "GROUP_WORLD_SIZE": total,
+        "ROLE_NAME": "default",
+        "ROLE_RANK": place,
+        "ROLE_WORLD_SIZE": total,
+        "TORCHELASTIC_RUN_ID": "none",
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        "TORCHELASTIC_MAX_RESTARTS": "0",
+    }

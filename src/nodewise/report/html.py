@@ -263,7 +263,11 @@ def _cards(findings: Findings) -> list[tuple[str, str, str]]:
     first = scaling.rows[0]
     cards = [
         ("Run on", f"{chosen} node{'s' if chosen > 1 else ''}", f"of {scaling.rows[-1].nodes}"),
-        ("Speedup", f"{format_speedup(row.speedup)}x", between),
+        (
+            "Speedup" if scaling.regime == "strong" else "Scaled speedup",
+            f"{format_speedup(row.speedup)}x",
+            between,
+        ),
         ("Time", format_duration(row.seconds),
          f"{format_duration(first.seconds)} at K={first.nodes}"),
         ("Efficiency", format_efficiency(row.efficiency),
