@@ -22,6 +22,7 @@ the script opens takes its time from these. One thread is timed: the one that im
 import functools
 import importlib
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from time import perf_counter_ns
@@ -50,6 +51,7 @@ _COLLECTIVES = (
     "scatter_object_list",
     "send",
 )
+_LAST_WORK_SECONDS = 0.1
 _USAGE_EVERY_NS = 50_000_000  # reading the usage takes 0.1 ms, too much for every step
 
 
@@ -126,6 +128,7 @@ def install() -> None:
         for name in _COLLECTIVES:
             _replace(distributed, name, in_communication)
         _replace(distributed.Work, "wait", in_communication)
+        _replace(distributed, "destroy_process_group", functools.partial(_after, _let_gloo_finish))
         _watch_gradients(recorder)
     _watch_steps(recorder)
 
@@ -190,6 +193,16 @@ def _watch_gradients(recorder: _Recorder) -> None:
     )
     # Sent by C++ at the begin of a forward, for example the averages of a batch normalisation.
     _replace(parallel, "_sync_buffers", functools.partial(recorder.timed, "communication"))
+
+
+def _let_gloo_finish(*_: Any, **__: Any) -> None:
+    """Wait a moment before process groups are destroyed, which is after the last step.
+
+    A thread of gloo that has just ended its work wants the interpreter to drop a Python object; the
+    destructor waits for that thread with the interpreter in its hands. A script that ends within
+    milliseconds of its last exchange hangs forever (seen with torch 2.13).
+    """
+    time.sleep(_LAST_WORK_SECONDS)
 
 
 def _after(first: Callable[..., object], call: Callable[..., Any]) -> Callable[..., Any]:

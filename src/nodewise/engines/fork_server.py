@@ -10,7 +10,6 @@ A fork shares the memory of the server, so a limit of memory would not see what 
 """
 
 import ctypes
-import functools
 import gc
 import importlib
 import os
@@ -19,10 +18,8 @@ import select
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -34,7 +31,6 @@ _PRELOADED = ("torch", "torch._dynamo")  # the second is imported by the first o
 # Of a script's other imports only these: they do not look at torch before it is timed.
 _ALSO = re.compile(r"^(?:from|import) +((?:numpy|scipy|sklearn|pandas)\b[\w.]*)", re.MULTILINE)
 _IMPORT_SECONDS = 180.0
-_LAST_WORK_SECONDS = 0.1
 _CHANNEL = 0  # standard input is a socket: questions come in by it, answers go out by it
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 
@@ -208,27 +204,8 @@ def _run(fork: Fork) -> None:
     if "numpy.random" in sys.modules:  # a process of its own would have numbers of its own
         importlib.import_module("numpy.random").seed()
     importlib.import_module("nodewise.torch_hooks").install()
-    _let_gloo_finish()
     sys.argv[1:] = fork.script
     launch.main()
-
-
-def _let_gloo_finish() -> None:
-    """Wait a moment before process groups are destroyed, which is after the last step.
-
-    A thread of gloo that has just ended its work wants the interpreter to drop a Python object; the
-    destructor waits for that thread with the interpreter in its hands. A script that ends within
-    milliseconds of its last exchange hangs forever (seen with torch 2.13, under torchrun as well).
-    """
-    distributed = importlib.import_module("torch.distributed")
-    destroy = distributed.destroy_process_group
-
-    @functools.wraps(destroy)
-    def destroy_later(*arguments: Any, **options: Any) -> None:
-        time.sleep(_LAST_WORK_SECONDS)
-        destroy(*arguments, **options)
-
-    vars(distributed)["destroy_process_group"] = destroy_later
 
 
 if __name__ == "__main__":
