@@ -50,9 +50,7 @@ def main() -> None:
         study = Study(name=f"truth {seed}", regime="strong", runs=tuple(map(run, START)))
         paid = sum(cost(one.nodes, one.seconds) for one in study.runs)
         while True:
-            advice = advise(
-                study, question, budget=whole / 2 - paid, largest=64
-            )
+            advice = advise(study, question, budget=whole / 2 - paid, largest=64)
             if advice.measure is None:
                 break
             made = run(advice.measure)
