@@ -17,11 +17,14 @@ COMMANDS = {
     "scale": "Speedup, efficiency, the bend, the knee and the laws of a table of timings.",
     "attribute": "The cause of every lost fold of speedup, and the change that would help.",
     "decide": "The price of every scale and the one to run at, with the reason.",
+    "predict": "T(K) at scales nobody ran, with intervals, and where the cheapest K lies.",
+    "next": "The one further run that is worth its money, or that none is.",
     "report": "One page with verdict, charts, checks and the study inside: .html, .md, .pdf.",
     "plot": "One chart of the report as SVG, PNG or PDF, for a paper or a slide.",
     "table": "One table of the report as Markdown, LaTeX or CSV.",
     "compare": "Two studies side by side, with the difference and its interval.",
     "ui": "A local page of all studies, live while they are measured.",
+    "plan": "The knee on paper: step time, memory and cost of a transformer before any run.",
     "simulate": "A table with a planted truth, to learn on and to plan rounds with.",
 }
 
