@@ -1,0 +1,236 @@
+"""The menu: each ceiling, the axis that lifts it, the tools; and why another axis would not.
+
+Every axis removes one kind of ceiling. A remedy for another one leaves the real ceiling where it is
+and adds communication, so a proposal is held against the named ceiling before anything is built.
+"""
+
+from typing import Literal, get_args
+
+import msgspec
+
+CeilingName = Literal[
+    "data I/O",
+    "compute",
+    "memory bandwidth",
+    "memory capacity",
+    "page faults",
+    "latency",
+    "coordination",
+    "communication",
+]
+AxisName = Literal["data", "training", "model", "inference", "coordination"]
+AnswerWord = Literal["yes", "no", "undecided"]
+CEILINGS: tuple[CeilingName, ...] = get_args(CeilingName)
+
+
+class Remedy(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the menu: what is measured, the axis, its tools, what it cures and what not."""
+
+    symptom: str
+    axis: AxisName | None  # None: no axis helps; the cure is on the one machine
+    tools: tuple[str, ...]
+    cures: str
+    leaves: str
+    first: str  # what is cheaper than any distribution, to try before it
+
+
+MENU: dict[CeilingName, Remedy] = {
+    "data I/O": Remedy(
+        symptom="the data are too large to read or to store on one node",
+        axis="data",
+        tools=("Spark", "Ray Data", "Dask", "sharded loaders"),
+        cures="each node reads and stores its own part, so bandwidth and room grow with the nodes",
+        leaves="arithmetic, a model that does not fit, the time of one request",
+        first="read ahead, read larger blocks, cache, compress, use the local disk",
+    ),
+    "compute": Remedy(
+        symptom="the arithmetic units are the limit and the model fits on one device",
+        axis="training",
+        tools=("PyTorch DDP", "Horovod", "MPI"),
+        cures="each worker computes on its own part of the batch, so arithmetic grows with them",
+        leaves="a model that does not fit, slow reading, the exchange of gradients",
+        first="a faster BLAS, all cores, lower precision, compiled code",
+    ),
+    "memory bandwidth": Remedy(
+        symptom="the cores wait for bytes from memory; few operations are done on each byte",
+        axis="model",
+        tools=("FSDP", "DeepSpeed ZeRO", "Megatron"),
+        cures="each node streams its own part of the footprint from its own memory",
+        leaves="arithmetic that is far below its peak anyway, reading from disk",
+        first="fuse passes over memory, smaller types, blocks that stay in cache",
+    ),
+    "memory capacity": Remedy(
+        symptom="model plus optimizer state, or the working set, exceed one device's memory",
+        axis="model",
+        tools=("FSDP", "DeepSpeed ZeRO", "Megatron"),
+        cures="parameters, gradients and states are split, so no device holds all of them",
+        leaves="slow arithmetic and slow reading; it adds communication to every step",
+        first="smaller types, recomputed activations, a smaller batch, offloading",
+    ),
+    "page faults": Remedy(
+        symptom="the kernel hands out fresh memory page by page while the program waits",
+        axis=None,
+        tools=("a pool allocator", "jemalloc", "huge pages"),
+        cures="memory is kept and used again instead of being given back and asked for anew",
+        leaves="every other ceiling; more nodes would each pay the same faults",
+        first="reuse buffers (out=), raise malloc's mmap and trim thresholds, huge pages",
+    ),
+    "latency": Remedy(
+        symptom="requests are not answered within the budget of time or at the needed rate",
+        axis="inference",
+        tools=("vLLM", "Triton", "Ray Serve"),
+        cures="requests are shared among replicas, so none waits behind many others",
+        leaves="the time that one request takes alone; training time",
+        first="batch, cache, quantize, use a smaller model",
+    ),
+    "coordination": Remedy(
+        symptom="parts wait for each other: locks, queues, barriers, agreement",
+        axis="coordination",
+        tools=("Ray", "Kubernetes", "separate processes instead of threads"),
+        cures="a scheduler hands out independent pieces, so parts wait less for each other",
+        leaves="the work itself: it is not what takes the time",
+        first="shorten what is locked, larger pieces, processes where a GIL is shared",
+    ),
+    "communication": Remedy(
+        symptom="moving bytes between parts takes longer than the work between the messages",
+        axis="coordination",
+        tools=("fewer, larger messages", "overlap", "compression", "a faster link"),
+        cures="parts talk less, later or at the same time as they work",
+        leaves="arithmetic, memory and disk, which wait for the messages",
+        first="fewer workers, larger steps between exchanges, overlap with compute",
+    ),
+}
+
+
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+    """A way to distribute that somebody has in mind."""
+
+    axis: AxisName
+    does: str
+
+
+PROPOSALS: dict[str, Proposal] = {
+    "data-parallel": Proposal(
+        axis="training", does="copies the whole model to every worker and splits the batch"
+    ),
+    "fsdp": Proposal(
+        axis="model", does="splits parameters, gradients and optimizer states among the workers"
+    ),
+    "model-parallel": Proposal(
+        axis="model", does="splits parameters and activations among the devices"
+    ),
+    "tensor-parallel": Proposal(axis="model", does="splits every layer among the devices"),
+    "pipeline-parallel": Proposal(axis="model", does="gives every device some of the layers"),
+    "data-sharding": Proposal(axis="data", does="gives every node its part of the data to read"),
+    "replicas": Proposal(axis="inference", does="serve requests from several copies of the model"),
+    "orchestration": Proposal(
+        axis="coordination", does="hands independent pieces of work to workers through a scheduler"
+    ),
+}
+
+# What one would see after distributing along the wrong axis.
+_FAILURES: dict[tuple[CeilingName, AxisName], str] = {
+    ("data I/O", "training"): "every worker waits for the same disk, and K workers wait K times",
+    ("data I/O", "model"): "the devices are idle together, and pass activations to each other "
+    "between the waits",
+    ("data I/O", "inference"): "each replica needs the whole of the data that one node cannot read",
+    ("data I/O", "coordination"): "a scheduler hands out pieces that all wait for the same disk",
+    ("compute", "data"): "the data already arrive in time; shards only arrive earlier and wait",
+    ("compute", "model"): "a model that fits is cut up, and every step now waits for activations "
+    "to be passed on",
+    ("compute", "inference"): "copies answer more requests; the one job takes as long as before",
+    ("compute", "coordination"): "nothing waits for anything, so there is nothing to schedule "
+    "better",
+    ("memory bandwidth", "data"): "the bytes are slow from memory, not from disk; shards wait in "
+    "memory",
+    ("memory bandwidth", "training"): "the arithmetic that is added waits for bytes like that "
+    "which is there; gradients are exchanged on top",
+    ("memory bandwidth", "inference"): "each replica streams the same bytes as before",
+    ("memory bandwidth", "coordination"): "nothing waits for anything but memory",
+    ("memory capacity", "data"): "the data were never too large; each node still fails to hold "
+    "the model",
+    ("memory capacity", "training"): "every worker fails to allocate exactly as the single "
+    "machine did: data parallelism multiplies the failure",
+    ("memory capacity", "inference"): "each replica fails to allocate exactly as the first did",
+    ("memory capacity", "coordination"): "a scheduler restarts a worker that runs out of memory "
+    "each time",
+    (
+        "latency",
+        "data",
+    ): "where the data lie is not what requests wait for; they wait as long as before",
+    ("latency", "training"): "training ends sooner and the answers are as late as before",
+    ("latency", "model"): "a model that fits passes activations between devices for every "
+    "request, and the queue stays",
+    ("latency", "coordination"): "scheduling adds a hop to every request, and the queue stays",
+    ("coordination", "data"): "more parts than before wait for the same lock or barrier",
+    ("coordination", "training"): "more workers than before wait for the same lock or barrier",
+    ("coordination", "model"): "a part of the model waits for each other part, on top of the "
+    "waiting that there is",
+    ("coordination", "inference"): "replicas that share the same lock or queue wait for it in turn",
+    ("communication", "data"): "the bytes that are slow are those between the parts",
+    ("communication", "training"): "more workers exchange more gradients over the link that is "
+    "already too slow",
+    ("communication", "model"): "splitting the model sends still more over the same link",
+    ("communication", "inference"): "the messages of one job take as long as before",
+}
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """Yes or no to a proposal, with the reason and what to do instead."""
+
+    proposal: str
+    axis: AxisName
+    answer: AnswerWord
+    reason: str
+    instead: str = ""
+
+
+def judge(proposal: str, ceiling: CeilingName | None) -> Answer:
+    """Whether the proposed distribution lifts the named ceiling.
+
+    >>> judge("data-parallel", "compute").answer, judge("data-parallel", "memory capacity").answer
+    ('yes', 'no')
+    """
+    proposed = PROPOSALS[proposal]
+    what = f"{proposal} {proposed.does}"
+    if ceiling is None:
+        return Answer(
+            proposal=proposal,
+            axis=proposed.axis,
+            answer="undecided",
+            reason=f"{what}; which ceiling binds is not known, so nobody can say that this lifts "
+            "it",
+            instead="measure first: nodewise diagnose -- COMMAND",
+        )
+    remedy = MENU[ceiling]
+    if remedy.axis == proposed.axis:
+        return Answer(
+            proposal=proposal,
+            axis=proposed.axis,
+            answer="yes",
+            reason=f"{ceiling} binds, and {what}: {remedy.cures}",
+            instead=f"cheaper, first: {remedy.first}",
+        )
+    failure = _FAILURES.get((ceiling, proposed.axis), remedy.leaves)
+    if remedy.axis is None:
+        instead = f"stay on one machine: {remedy.first}"
+    else:
+        instead = f"distribute {axis_words(remedy.axis)}: {', '.join(remedy.tools)}"
+    return Answer(
+        proposal=proposal,
+        axis=proposed.axis,
+        answer="no",
+        reason=f"{ceiling} binds, and {what}; {failure}",
+        instead=instead,
+    )
+
+
+def axis_words(axis: AxisName | None) -> str:
+    """The axis in a sentence.
+
+    >>> axis_words("model"), axis_words("data")
+    ('the model', 'data')
+    """
+    if axis is None:
+        return "nothing"
+    return "the model" if axis == "model" else axis

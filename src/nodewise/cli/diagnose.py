@@ -1,0 +1,214 @@
+"""`nodewise diagnose`."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nodewise.axes import CEILINGS, PROPOSALS
+from nodewise.cli.options import POSITIVE_DURATION, _Parsed, emit, json_option, shared
+from nodewise.cli.roofline import BANDWIDTH, COUNT, SIZE, step_of, step_options
+from nodewise.errors import GATE_NOT_MET, SpecError
+from nodewise.sizes import parse_latency, parse_rate
+
+if TYPE_CHECKING:
+    from nodewise.flow import Diagnosis, Facts, Service
+    from nodewise.training_memory import Fit
+
+_BUDGET = _Parsed("time", parse_latency, above=0)
+_RATE = _Parsed("rate", parse_rate, above=0)
+
+_memory_options = shared(
+    click.option("--parameters", type=COUNT, help="Of the model to be trained: 13e9, 13B."),
+    click.option(
+        "--optimizer",
+        type=click.Choice(["adam", "adam-8bit", "momentum", "sgd", "adafactor"]),
+        default="adam",
+        show_default=True,
+        help="Its states count.",
+    ),
+    click.option(
+        "--precision",
+        type=click.Choice(["mixed", "fp32", "bf16"]),
+        default="mixed",
+        show_default=True,
+        help="mixed: 16-bit parameters and gradients with a 32-bit copy.",
+    ),
+    click.option("--activations", type=SIZE, help="Bytes of one worker's batch: 10GB."),
+    click.option("--needs", "needed_memory", type=SIZE, help="Memory of the job, when known."),
+    click.option("--device-memory", type=SIZE, help="Of one device or node: 80GB."),
+    click.option(
+        "--workers",
+        type=click.IntRange(1, 1_000_000),
+        default=4,
+        show_default=True,
+        help="Devices to be shared among.",
+    ),
+)
+_data_options = shared(
+    click.option("--dataset", "dataset_bytes", type=SIZE, help="Bytes to be read: 50TB."),
+    click.option("--disk", "disk_bytes", type=SIZE, help="Room on one node: 16TB."),
+    click.option("--read-bandwidth", type=BANDWIDTH, help="Of one node: 3GB/s."),
+    click.option(
+        "--within", "within_seconds", type=POSITIVE_DURATION, help="The data must be read by: 8h."
+    ),
+)
+_service_options = shared(
+    click.option("--latency-budget", type=_BUDGET, help="For an answer of a service: 200ms."),
+    click.option("--rate", type=_RATE, help="Requests to be answered: 1000/s."),
+    click.option("--request-time", type=_BUDGET, help="One request alone on one machine: 150ms."),
+)
+
+
+@click.command("diagnose", context_settings={"ignore_unknown_options": False})
+@click.argument("program", metavar="[-- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "--propose",
+    type=click.Choice(list(PROPOSALS)),
+    help="Answer yes or no to this distribution; exits with 1 unless yes.",
+)
+@click.option("--ceiling", type=click.Choice(CEILINGS), help="The ceiling, where it is known.")
+@click.option("--menu", is_flag=True, help="Every ceiling with its axis and tools.")
+@click.option(
+    "--watch-for",
+    type=POSITIVE_DURATION,
+    default="60s",
+    show_default=True,
+    help="Watch COMMAND at most so long; then it is ended.",
+)
+@_memory_options
+@_data_options
+@_service_options
+@step_options
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Draw the way through the flow into a file .svg, .png, .pdf or .json.",
+)
+@json_option
+def command(
+    program: tuple[str, ...],
+    propose: str | None,
+    menu: bool,
+    output: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Name the ceiling before anyone distributes: of a program, or of a job on paper.
+
+    With a COMMAND, runs and watches it: any program, no root, no counters. Without one, asks what
+    the options tell: does it fit, are the data read, are requests answered in time, is it compute?
+    The first ceiling that binds names the axis. 'undecided' is an answer.
+
+    \b
+    Examples:
+      nodewise diagnose -- python train.py
+      nodewise diagnose --propose data-parallel --parameters 13e9 --device-memory 80GB --workers 4
+      nodewise diagnose --propose replicas --latency-budget 200ms --rate 1000/s --request-time 80ms
+      nodewise diagnose --propose data-sharding --dataset 50TB --disk 16TB
+      nodewise diagnose --menu
+    """
+    from nodewise.report import text_diagnose
+
+    if menu:
+        from nodewise.axes import MENU
+
+        emit(MENU, as_json, text_diagnose.menu_report)
+        return
+    if program:
+        if output is not None:
+            raise SpecError("-o draws a job on paper, not a program.", "Drop -o.")
+        _watch(program, propose, as_json, options)
+        return
+    from nodewise.flow import diagnose
+
+    diagnosis = diagnose(_facts(options), propose)
+    emit(diagnosis, as_json, text_diagnose.diagnosis_report)
+    if output is not None:
+        _draw_flow(diagnosis, output)
+    if diagnosis.answer is not None and diagnosis.answer.answer != "yes":
+        sys.exit(GATE_NOT_MET)
+
+
+def _facts(options: dict[str, Any]) -> "Facts":
+    from nodewise.flow import Facts
+
+    facts = Facts(
+        needed_memory=options["needed_memory"],
+        device_memory=options["device_memory"],
+        training=_training(options),
+        dataset_bytes=options["dataset_bytes"],
+        disk_bytes=options["disk_bytes"],
+        read_bandwidth=options["read_bandwidth"],
+        within_seconds=options["within_seconds"],
+        service=_service(options),
+        step=step_of(options),
+        measured=options["ceiling"],
+    )
+    if facts == Facts(device_memory=options["device_memory"]):
+        raise SpecError(
+            "There is nothing to diagnose.",
+            "Name a program, nodewise diagnose -- python train.py, or say what is known; see "
+            "nodewise diagnose --help.",
+        )
+    return facts
+
+
+def _training(options: dict[str, Any]) -> "Fit | None":
+    from nodewise.training_memory import demand_of, fit
+
+    if options["parameters"] is None:
+        return None
+    if options["device_memory"] is None:
+        raise SpecError("--parameters needs the memory of a device.", "Add --device-memory 80GB.")
+    if options["needed_memory"] is not None:
+        raise SpecError("--needs and --parameters both say the memory.", "Drop one of the two.")
+    demand = demand_of(
+        options["parameters"],
+        options["optimizer"],
+        options["precision"],
+        options["activations"] or 0.0,
+    )
+    return fit(demand, options["device_memory"], options["workers"])
+
+
+def _service(options: dict[str, Any]) -> "Service | None":
+    from nodewise.flow import Service
+
+    if options["latency_budget"] is None:
+        for name in ("rate", "request_time"):
+            if options[name] is not None:
+                flag = f"--{name.replace('_', '-')}"
+                raise SpecError(
+                    f"{flag} needs the budget of an answer.", "Add --latency-budget 200ms."
+                )
+        return None
+    return Service(
+        budget_seconds=options["latency_budget"],
+        rate=options["rate"],
+        request_seconds=options["request_time"],
+    )
+
+
+def _watch(
+    program: tuple[str, ...], propose: str | None, as_json: bool, options: dict[str, Any]
+) -> None:
+    from nodewise.machine.measured import one_core
+    from nodewise.machine.watching import watch
+    from nodewise.report import text_diagnose
+    from nodewise.symptoms import Roofs, classify
+
+    seen = watch(program, options["watch_for"])
+    symptoms = classify(seen, Roofs(*one_core(Path.cwd())), propose)
+    emit(symptoms, as_json, text_diagnose.symptoms_report)
+    if symptoms.answer is not None and symptoms.answer.answer != "yes":
+        sys.exit(GATE_NOT_MET)
+
+
+def _draw_flow(diagnosis: "Diagnosis", output: Path) -> None:
+    from nodewise.cli.roofline import write_figure
+    from nodewise.report.charts_roofline import flow_chart
+
+    write_figure(flow_chart(diagnosis), output)

@@ -1,0 +1,110 @@
+"""`nodewise roofline`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nodewise.cli.options import _Parsed, emit, json_option, shared
+from nodewise.errors import SpecError
+from nodewise.sizes import parse_bandwidth, parse_bytes, parse_count, parse_latency
+
+if TYPE_CHECKING:
+    from nodewise.report.charts_look import Figure
+    from nodewise.roofline import Roofline
+
+COUNT = _Parsed("number", parse_count, above=0)
+SIZE = _Parsed("size", parse_bytes, above=0)
+BANDWIDTH = _Parsed("bandwidth", parse_bandwidth, above=0)
+LATENCY = _Parsed("time", parse_latency, least=0)
+
+step_options = shared(
+    click.option("--peak-flops", type=COUNT, help="Of the machine, FLOP per second: 20e12, 20T."),
+    click.option("--memory-bandwidth", type=BANDWIDTH, help="Of the machine: 800e9, 800GB/s."),
+    click.option("--flops", type=COUNT, help="Operations of one step: 6e12."),
+    click.option("--bytes", "memory_bytes", type=SIZE, help="That a step moves from memory."),
+    click.option("--net-bytes", type=SIZE, help="That workers would exchange after each step."),
+    click.option("--net-bandwidth", type=BANDWIDTH, help="Of the link: 25e9, 25GB/s."),
+    click.option("--alpha", type=LATENCY, default="0", help="Latency of a message: 10e-6, 10us."),
+)
+
+
+@click.command("roofline")
+@step_options
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Draw the roofline into a file .svg, .png, .pdf or .json (Vega-Lite).",
+)
+@json_option
+def command(output: Path | None, as_json: bool, **options: Any) -> None:
+    """A step on paper: compute or memory bandwidth bound, and would the network dominate?
+
+    \b
+    Examples:
+      nodewise roofline --peak-flops 20e12 --memory-bandwidth 800e9 --flops 6e12 --bytes 1.2e11
+      nodewise roofline --peak-flops 20T --memory-bandwidth 800GB/s --flops 6T --bytes 120GB \\
+          --net-bytes 4GB --net-bandwidth 25GB/s --alpha 10us --json
+    """
+    from nodewise.report import text_diagnose
+
+    step = step_of(options)
+    if step is None:
+        raise SpecError(
+            "A roofline needs the machine and the step.",
+            "Give --peak-flops, --memory-bandwidth, --flops and --bytes.",
+        )
+    emit(step, as_json, text_diagnose.roofline_report)
+    if output is not None:
+        _draw(step, options, output)
+
+
+def step_of(options: dict[str, Any]) -> "Roofline | None":
+    """The roofline of the options, or nothing where none of them is given."""
+    from nodewise.roofline import Exchange, roofline
+
+    needed = ("peak_flops", "memory_bandwidth", "flops", "memory_bytes")
+    net = ("net_bytes", "net_bandwidth")
+    given = [name for name in (*needed, *net) if options[name] is not None]
+    if not given:
+        return None
+    exchange = None
+    if any(options[name] is not None for name in net):
+        _need_all(net, options)
+        exchange = Exchange(
+            net_bytes=options["net_bytes"],
+            net_bandwidth=options["net_bandwidth"],
+            alpha=options["alpha"],
+        )
+    _need_all(needed, options)
+    return roofline(**{name: options[name] for name in needed}, exchange=exchange)
+
+
+def _need_all(names: tuple[str, ...], options: dict[str, Any]) -> None:
+    flags = {"memory_bytes": "--bytes"}
+    for name in names:
+        if options[name] is None:
+            flag = flags.get(name, f"--{name.replace('_', '-')}")
+            others = ", ".join(flags.get(one, f"--{one.replace('_', '-')}") for one in names)
+            raise SpecError(f"{flag} is missing.", f"Give all of {others}.")
+
+
+def _draw(step: "Roofline", options: dict[str, Any], output: Path) -> None:
+    from nodewise.report.charts_roofline import Point, roofline_chart
+
+    point = Point(name="the step", intensity=step.intensity, flops=step.attainable_flops)
+    figure = roofline_chart(options["peak_flops"], options["memory_bandwidth"], [point])
+    write_figure(figure, output)
+
+
+def write_figure(figure: "Figure", output: Path) -> None:
+    """A chart, in a file whose name says the format."""
+    from nodewise.cli.options import write
+    from nodewise.report.charts_look import sized
+    from nodewise.report.images import image
+
+    form: Any = output.suffix.removeprefix(".")
+    if form not in ("svg", "png", "pdf", "json"):
+        raise click.UsageError(f"{output}: the name must end in .svg, .png, .pdf or .json")
+    write(image(sized(figure.chart, "screen"), form), output)

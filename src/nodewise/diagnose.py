@@ -1,0 +1,85 @@
+"""Diagnosing from Python: the steps of your own program against the ceilings of this machine.
+
+from nodewise.diagnose import Step, steps
+print(steps({
+    "multiply": Step(lambda: a @ b, flops=2 * n**3, memory_bytes=3 * a.nbytes),
+    "sum": Step(lambda: big.sum(), flops=big.size, memory_bytes=big.nbytes),
+    "save and load": Step(save_and_load, disk_bytes=2 * big.nbytes),
+}))
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from nodewise.ceilings import Machine
+from nodewise.step_table import StepRow, StepTable, judge_steps
+
+REPEATS = 7
+
+
+class Step(NamedTuple):
+    """A step to be timed, and what one run of it does: operations and bytes."""
+
+    call: Callable[[], object]
+    flops: float = 0.0
+    memory_bytes: float = 0.0
+    disk_bytes: float = 0.0
+    dtype: str = "float64"
+
+
+class Steps:
+    """The table of the steps; `print` shows it, `rows` has the numbers."""
+
+    def __init__(self, table: StepTable) -> None:
+        """Keep the table."""
+        self.table = table
+
+    @property
+    def rows(self) -> dict[str, StepRow]:
+        """Every step by its name."""
+        return {row.name: row for row in self.table.rows}
+
+    @property
+    def slowest(self) -> StepRow:
+        """The step that takes most of the time: the one to think about."""
+        return self.rows[self.table.slowest]
+
+    def __str__(self) -> str:
+        """The table as on a terminal."""
+        from nodewise.report.terminal import PIPED_WIDTH, render
+        from nodewise.report.text_diagnose import steps_report
+
+        return render(steps_report(self.table), PIPED_WIDTH, colour=False)
+
+
+def steps(
+    named: Mapping[str, Step | Callable[[], object]],
+    *,
+    machine: Machine | None = None,
+    repeats: int = REPEATS,
+) -> Steps:
+    """Time each step and hold it against the machine's ceilings, which are measured once and kept.
+
+    A plain function is a step whose operations and bytes nobody told: it is timed, not classified.
+    """
+    from nodewise.machine.measured import machine as this_machine
+    from nodewise.machine.steps import time_step
+
+    if machine is None:
+        machine, _ = this_machine(Path.cwd())
+    timed = []
+    for name, step in named.items():
+        told = step if isinstance(step, Step) else Step(step)
+        timed.append(
+            time_step(
+                name,
+                told.call,
+                repeats=repeats,
+                flops=told.flops,
+                memory_bytes=told.memory_bytes,
+                disk_bytes=told.disk_bytes,
+                dtype=told.dtype,
+            )
+        )
+    return Steps(judge_steps(timed, machine))
