@@ -21,8 +21,7 @@ def devices() -> dict[str, dict[str, Ceiling]]:
         return {}
     if importlib.util.find_spec("torch") is None:
         return {}
-    import torch
-
+    torch: Any = importlib.import_module("torch")
     if not torch.cuda.is_available():
         return {}
     return {
