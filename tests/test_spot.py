@@ -264,15 +264,19 @@ def test_break_even_is_nothing_when_spot_is_no_cheaper():
 
 def test_line_items_add_up_and_name_what_is_not_priced():
     run = expected(WORK, per_node_hour(0.2).of_gang(NODES), TIMES)
-    price = msgspec.structs.replace(ON_DEMAND, startup_seconds=120.0, billing_unit_seconds=60.0)
-    bills = bill(price, NODES, 0.63 * NODES, run, value_per_hour=5.0, storage_per_hour=0.5,
-                 egress=3.0, free_share=0.05)  # fmt: skip
+    price = msgspec.structs.replace(
+        ON_DEMAND,
+        startup_seconds=120.0,
+        billing_unit_seconds=60.0,
+        storage_per_hour=0.5,
+        egress=3.0,
+    )
+    bills = bill(price, NODES, 0.63 * NODES, run, value_per_hour=5.0, free_share=0.05)
     one = bills.at(7)
     assert sum(getattr(one, item) for item in SPOT_ITEMS) == pytest.approx(bills.total[7])
     assert one.credit < 0 < min(getattr(one, item) for item in SPOT_ITEMS if item != "credit")
-    assert "storage" not in bills.unpriced
-    bare = bill(ON_DEMAND, NODES, 0.63 * NODES, run)
-    assert set(bare.unpriced) >= {"storage", "egress", "start-up and tear-down", "taxes"}
+    assert "storage" not in price.unpriced
+    assert set(ON_DEMAND.unpriced) >= {"storage", "egress", "start-up and tear-down", "taxes"}
 
 
 def test_who_stays_on_the_meter_while_a_node_is_replaced():
@@ -365,7 +369,7 @@ def test_a_rate_in_the_wrong_unit_fails_its_check():
         lambda: choices(WORK, NODES, ON_DEMAND, TIMES, [-0.2], [per_node_hour(0)]),
         lambda: choices(WORK, NODES, Price(), TIMES, [0.2], [per_node_hour(0)]),
         lambda: bill(Price(fixed_per_hour=-9), NODES, NODES, expected(WORK, 0.0, TIMES)),
-        lambda: bill(Price(), NODES, NODES, expected(WORK, 0.0, TIMES), egress=-1.0),
+        lambda: Price(egress=-1.0),
         lambda: parse_trace("a,b\n1,2"),
         lambda: parse_trace("seconds,state\n0,up\n5,sideways"),
         lambda: parse_trace("seconds,state\n0,up\n0,down\n1,up"),

@@ -3,13 +3,14 @@
 Everything after this point treats both alike; only a measured candidate can support a claim.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 
 from nodewise.attribute import Attribution
 from nodewise.causes import CauseName
+from nodewise.energy import Carbon, Energy, Site
 from nodewise.errors import SpecError
 from nodewise.laws import Law, growth_term
 from nodewise.prices import NODE_HOURS, Price
@@ -25,6 +26,8 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     deadline_seconds: float | None = None
     deadline_confidence: float = 0.95
     budget: float | None = None
+    energy_budget_joules: float | None = None
+    carbon_budget_grams: float | None = None
     value_per_hour: float = 0.0
     quality_tolerance: float = 0.005
     quality_better: Literal["same", "higher", "lower"] = "same"  # a drift this way is no harm
@@ -44,9 +47,10 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     rate_per_hour: Floats  # of all nodes together
     relative_work: Floats  # of each run, over that of the first
     losses: tuple[tuple[tuple[CauseName, float], ...], ...]  # folds by cause, largest first
+    energy: Energy
+    carbon: Carbon
     work: Floats | None = None
     quality: Floats | None = None
-    energy_joules: Floats | None = None
     bounds: tuple[Floats, Floats] | None = None  # of the seconds
     draws: Floats | None = None  # seconds of resampled rounds: a row a draw
     efficiency_draws: Floats | None = None
@@ -58,23 +62,60 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
         """Seconds for the work of the first run, so that growing jobs can be compared."""
         return self.seconds / self.relative_work
 
+    def priced(self, per_node_hour: float | None) -> "Candidates":
+        """The same scales at another price of a node; where there is none, as they are."""
+        if per_node_hour is None:
+            return self
+        rate = per_node_hour * np.array(self.nodes, dtype=np.float64)
+        return msgspec.structs.replace(self, rate_per_hour=rate)
+
+    def up_to(self, most_nodes: float) -> "Candidates":
+        """The scales of at most so many nodes."""
+        count = sum(nodes <= most_nodes for nodes in self.nodes)
+
+        def cut(value: Any) -> Any:
+            if isinstance(value, Energy | Carbon):
+                parts = {name: cut(getattr(value, name)) for name in value.__struct_fields__}
+                return type(value)(**parts)
+            if isinstance(value, np.ndarray):
+                return value[..., :count]
+            return value
+
+        parts = {name: cut(getattr(self, name)) for name in self.__struct_fields__}
+        bounds = self.bounds and (self.bounds[0][:count], self.bounds[1][:count])
+        parts |= {"nodes": self.nodes[:count], "losses": self.losses[:count], "bounds": bounds}
+        return Candidates(**parts)
+
     def after(self, at: int | None) -> int | None:
         """The position of the next larger scale."""
         return at + 1 if at is not None and at + 1 < len(self.nodes) else None
 
 
 def candidates_of_study(
-    study: Study, times: Timings, attribution: Attribution, price: Price, needs: Needs
+    study: Study,
+    times: Timings,
+    attribution: Attribution,
+    price: Price,
+    needs: Needs,
+    site: Site,
+    longest_startup: float,
 ) -> tuple[Candidates, Price, list[str]]:
-    """The measured scales, the price that holds for them, and notes on it."""
+    """The measured scales, the price that holds for them, and notes on it.
+
+    A deadline is held against the `longest_startup`, where the start-up is a range.
+    """
     price, rate, notes = _rates(study, price, needs)
+    nodes = np.array(times.nodes, dtype=np.float64)
+    energy = site.energy(
+        times.seconds, nodes, price.startup_seconds, _mean_of(study, "energy_joules")
+    )
     in_time = None
     if needs.deadline_seconds is not None and times.draws is None:
         notes.append("Single runs: the deadline is held by the time seen once. Repeat to be sure.")
     elif needs.deadline_seconds is not None and times.rounds < ENOUGH_ROUNDS:
         notes.append(f"{times.rounds} rounds say little about meeting a deadline; repeat more.")
     if needs.deadline_seconds is not None and times.draws is not None:
-        allowed = needs.deadline_seconds - price.startup_seconds
+        allowed = needs.deadline_seconds - longest_startup
         in_time = np.array(
             [
                 _share_in_time(samples / times.seconds[at], times.draws[:, at], allowed)
@@ -99,7 +140,8 @@ def candidates_of_study(
         ),
         work=work,
         quality=_mean_of(study, "quality"),
-        energy_joules=_mean_of(study, "energy_joules"),
+        energy=energy,
+        carbon=site.carbon(energy, times.seconds, nodes, price.startup_seconds),
         bounds=times.bounds(),
         draws=times.draws,
         efficiency_draws=None if times.draws is None else times.efficiency(times.draws),
@@ -110,7 +152,13 @@ def candidates_of_study(
 
 
 def candidates_of_law(
-    law: Law, max_nodes: int, price: Price, needs: Needs, noise: float
+    law: Law,
+    max_nodes: int,
+    price: Price,
+    needs: Needs,
+    noise: float,
+    site: Site,
+    longest_startup: float,
 ) -> tuple[Candidates, Price, list[str]]:
     """Every K up to `max_nodes` as the law has it; `noise` is the relative spread of a run."""
     if price.per_node_hour is None:
@@ -126,12 +174,13 @@ def candidates_of_law(
     if law.regime == "weak" and law.s:
         notes.append("In weak scaling s has no effect: the serial part does not grow with K.")
     if needs.deadline_seconds is not None and noise > 0:
-        left = (needs.deadline_seconds - price.startup_seconds) / seconds - 1
+        left = (needs.deadline_seconds - longest_startup) / seconds - 1
         in_time = np.array([normal_share_below(float(value) / noise) for value in left])
     elif needs.deadline_seconds is not None:
         notes.append("The expected time meets the deadline, half of the runs may not: see --noise.")
     serial = law.s * (1 - 1 / nodes) if law.regime == "strong" else np.zeros_like(nodes)
     communication = law.c * growth_term(law.growth, nodes)
+    energy = site.energy(seconds, nodes, price.startup_seconds)
     candidates = Candidates(
         name="law",
         regime=law.regime,
@@ -145,6 +194,8 @@ def candidates_of_law(
         losses=tuple(
             _by_folds(float(serial[at]), float(communication[at])) for at in range(len(nodes))
         ),
+        energy=energy,
+        carbon=site.carbon(energy, seconds, nodes, price.startup_seconds),
         in_time=in_time,
     )
     return candidates, price, notes
@@ -173,13 +224,12 @@ def _rates(study: Study, price: Price, needs: Needs) -> tuple[Price, Floats, lis
         _refuse_money_without_price(price, needs)
         notes.append("No price is given: costs are node-hours. Add --price to see money.")
         return msgspec.structs.replace(price, currency=NODE_HOURS), nodes, notes
-    if not price.source:
-        notes.append("The price has no source and date; say them with --price-source.")
     return price, rate, notes
 
 
 def _refuse_money_without_price(price: Price, needs: Needs) -> None:
-    if price.fixed_per_hour or needs.value_per_hour or needs.budget is not None:
+    extras = price.fixed_per_hour or price.storage_per_hour or price.egress
+    if extras or needs.value_per_hour or needs.budget is not None:
         raise SpecError(
             "An overhead, a value of time or a budget in money needs the price of a node.",
             "Add --price (dollars per node-hour) or a column rate_per_hour.",

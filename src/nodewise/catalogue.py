@@ -4,6 +4,7 @@ A price without a date is not evidence: the same node went from 105 to 59 dollar
 """
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from datetime import date
 from difflib import get_close_matches
@@ -24,6 +25,7 @@ Unit = Literal["node-h", "accelerator-h"]
 STALE_DAYS = 90
 # dollars for one accelerator and hour: a T4 on spot is near 0.1, a B200 on demand near 15
 PLAUSIBLE_PER_ACCELERATOR_HOUR = (0.05, 25.0)
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 class PriceRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -125,8 +127,28 @@ def find(records: Sequence[PriceRecord], wanted: str, option: Option = "on-deman
     raise SpecError(f"No {option} price is known for {wanted}.", f"It is known for {options}.")
 
 
+def stated_check(price: Price, today: date | None) -> Check:
+    """Whether somebody said where and when a price without a record was read."""
+    rule = f"a price of the last {STALE_DAYS} days"
+    found = _DAY.search(price.source)
+    if found is None:
+        said = f"'{price.source}' names no day" if price.source else "nobody says where it was read"
+        return Check(
+            rule=rule,
+            verdict="fail",
+            evidence=said,
+            remedy="Say it: --price-source 'where, YYYY-MM-DD'; or take --instance.",
+        )
+    try:
+        day = date.fromisoformat(found.group())
+    except ValueError:
+        return Check(rule=rule, verdict="fail", evidence=f"{found.group()} is no day",
+                     remedy="Write it as YYYY-MM-DD.")  # fmt: skip
+    return _age("the price", day, today)
+
+
 def checks(
-    used: Sequence[PriceRecord], today: date, known: Sequence[PriceRecord] = ()
+    used: Sequence[PriceRecord], today: date | None, known: Sequence[PriceRecord] = ()
 ) -> tuple[Check, ...]:
     """Whether the prices that a decision stands on can be true, and still are.
 
@@ -134,7 +156,7 @@ def checks(
     """
     found: list[Check] = []
     for record in used:
-        found.append(_age(record, today))
+        found.append(_age(f"{record.name} {record.option}", record.date, today))
         if record.accelerator_count:
             found.append(_per_accelerator(record))
         if record.option == "spot":
@@ -153,10 +175,13 @@ def _on_demand_beside(spot: PriceRecord, records: Iterable[PriceRecord]) -> Pric
     return next(same, None)
 
 
-def _age(record: PriceRecord, today: date) -> Check:
+def _age(name: str, day: date, today: date | None) -> Check:
     rule = f"a price of the last {STALE_DAYS} days"
-    days = (today - record.date).days
-    said = f"{record.name} {record.option} is of {record.date.isoformat()}"
+    said = f"{name} is of {day.isoformat()}"
+    if today is None:
+        return Check(rule=rule, verdict="unknown", evidence=said,
+                     remedy="Hold it against the day on which you decide.")  # fmt: skip
+    days = (today - day).days
     if days < 0:
         return Check(rule=rule, verdict="fail", evidence=f"{said}, which is to come",
                      remedy="Write the day on which it was read.")  # fmt: skip

@@ -119,7 +119,7 @@ def in_prose(cause: CauseName) -> str:
 
 def cheaper_nodes(price: Price, needs: Needs, chosen: Sequence[tuple[str, int | None]]) -> str:
     """Whether a lower price of nodes moves the cheapest scale; `chosen` names it by regime."""
-    if not (price.fixed_per_hour or needs.value_per_hour or needs.budget is not None):
+    if not (price.prices_the_hour or needs.value_per_hour or needs.budget is not None):
         return (
             "Cheaper nodes do not move the cheapest K here: without an overhead by the hour, a "
             "value of time or a budget, every cost is proportional to the price, so its minimum "
@@ -150,7 +150,7 @@ def what_would_change(
         return _gates_to_move(scales, price, needs, bills)
     allowed = np.array([reason is None for reason in reasons])
     changes = _value_of_waiting(scales, price, needs, bills.total, allowed, recommended)
-    if price.fixed_per_hour or needs.value_per_hour:
+    if price.prices_the_hour or needs.value_per_hour:
         efficient = np.flatnonzero(allowed & (scales.efficiency >= needs.threshold))
         if len(efficient) and efficient[-1] != recommended:
             changes.append(

@@ -8,16 +8,27 @@ chosen instead, and both are shown.
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from nodewise.attribute import Attribution, attribute_timings
+from nodewise.audit import Check
 from nodewise.candidates import Candidates, Needs, candidates_of_law, candidates_of_study
+from nodewise.catalogue import PriceRecord, stated_check
+from nodewise.catalogue import checks as record_checks
 from nodewise.causes import CauseName
-from nodewise.choose import TIE, Choice, cheapest_of, choice_at, exclusions, fastest_of, harm
+from nodewise.choose import (
+    TIE,
+    Choice,
+    cheapest_of,
+    choice_at,
+    exclusions,
+    fastest_of,
+    frontier_of,
+    harm,
+    not_beaten,
+)
 from nodewise.claim import (
     cheaper_nodes,
     claim,
@@ -26,16 +37,40 @@ from nodewise.claim import (
     why_none,
     why_this_scale,
 )
+from nodewise.energy import Basis, Least, least_scales
 from nodewise.laws import Law
-from nodewise.prices import Bill, Bills, Price, bill
-from nodewise.regimes import Alternatives, RegimePrice, regimes_of
+from nodewise.prices import NODE_HOURS, Bill, Bills, Price
+from nodewise.question import Question
+from nodewise.ranges import Range
+from nodewise.regimes import (
+    Alternatives,
+    OwnedOutlook,
+    RegimePrice,
+    SpotOutlook,
+    on_demand,
+    owned_outlook,
+    regimes_of,
+    spot_outlook,
+)
 from nodewise.scaling import Scaling, Timings, scale_timings, timings
 from nodewise.spec import Regime
+from nodewise.spot import rate_check
 from nodewise.stats import Center, Floats
 from nodewise.study import Study
+from nodewise.uncertainty import (
+    Flip,
+    Minimax,
+    Regret,
+    Swing,
+    cost_bounds,
+    flips,
+    minimax,
+    regret_of,
+    tornado,
+)
 from nodewise.units import SECONDS_PER_HOUR, format_duration, format_money
 
-__all__ = ["Decision", "Needs", "decide", "decide_law", "decide_timings"]
+__all__ = ["Decision", "Needs", "answer", "answer_law", "decide", "decide_law", "decide_timings"]
 
 _INDIFFERENT = 0.01  # scales whose cost is within 1 % of the least are equally good
 
@@ -52,14 +87,24 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
     cost_low: float | None
     cost_high: float | None
     bill: Bill
+    cost_multiplier: float  # node time over that of ideal scaling: 1 / efficiency
     cost_per_work: float | None
     work_per_dollar: float | None
+    cost_per_million_tokens: float | None
     energy_joules: float | None
+    energy_low: float | None  # the range of a model
+    energy_high: float | None
+    energy_per_work: float | None
+    grams: float | None  # of CO2e
+    grams_low: float | None
+    grams_high: float | None
+    grams_per_work: float | None
     excluded: bool
     excluded_because: str | None
     deadline_probability: float | None
     probability_cheapest: float | None
-    expected_regret: float | None  # mean extra cost over the cheapest, over resamples
+    expected_regret: float | None  # mean extra cost over the cheapest, over resamples and ranges
+    regret_p95: float | None
 
 
 class Quality(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +154,14 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"
     gives_up: str
 
 
+class EnergyBasis(msgspec.Struct, frozen=True, kw_only=True):
+    """How joules and grams are known; no figure of them is shown without it."""
+
+    basis: Basis
+    note: str
+    grid: str = ""  # the intensity, its place, year and source
+
+
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """The scale to run at, the alternatives, what each gives up, what would change it."""
 
@@ -116,27 +169,51 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     regime: Regime
     measured: bool  # false: every number comes from a model
     price: Price
+    records: tuple[PriceRecord, ...]  # the prices as they were published
+    unpriced: tuple[str, ...]  # what no cost here holds
+    ranges: dict[str, Range]  # of the inputs that are not known better
+    work_unit: str
     rows: tuple[DecisionRow, ...]
     quality: Quality | None
+    energy: EnergyBasis
     cause: CauseName | None
     cheapest: Choice | None
     cheapest_low: int | None  # the cheapest K of 95 % of resamples lies between these
     cheapest_high: int | None
     fastest: Choice | None
+    greenest: Choice | None  # by grams, else by joules; null where neither is known
+    least: tuple[Least, ...]  # the scale that needs the least of each quantity that is known
+    least_regret: Choice | None  # over resamples and ranges
     price_of_speed: PriceOfSpeed | None
     marginal: tuple[Marginal, ...]
     doublings: tuple[Marginal, ...]
     first_unfavourable_doubling: tuple[int, int] | None
     within_1_percent: tuple[int, ...]
-    frontier: tuple[int, ...]
+    frontier: tuple[int, ...]  # not beaten in time and cost
+    pareto: tuple[int, ...]  # not beaten in time, cost, energy and quality, as far as known
     recommended: Recommendation
     deployments: tuple[Deployment, ...]
     regimes: tuple[RegimePrice, ...]
+    spot: SpotOutlook | None
+    ownership: OwnedOutlook | None
     cheaper_nodes: str
+    tornado: tuple[Swing, ...]
+    flips: tuple[Flip, ...]
+    minimax: Minimax | None
     would_change: tuple[str, ...]
     claim: str | None
     attribution: Attribution | None
+    checks: tuple[Check, ...]  # of the prices, the rates and the energy
     notes: tuple[str, ...]
+
+    @property
+    def has_ranges(self) -> bool:
+        """Whether some price is known as a range only."""
+        return bool(self.ranges)
+
+    def flip(self, name: str) -> Flip:
+        """The first flip of an input."""
+        return next(one for one in self.flips if one.input == name)
 
     def row(self, nodes: int) -> DecisionRow:
         """The row of one scale."""
@@ -151,27 +228,34 @@ def decide(
     center: Center = "mean",
 ) -> Decision:
     """Price every measured scale, apply the gates, and recommend one; attributes first."""
-    needs = needs or Needs()
-    times = timings(study, center)
-    scaling = scale_timings(study, times, needs.threshold)
-    return decide_timings(
-        study, times, scaling, price or Price(), needs, alternatives or Alternatives()
+    return answer(
+        study,
+        Question(
+            price=price or Price(),
+            needs=needs or Needs(),
+            alternatives=alternatives or Alternatives(),
+            center=center,
+        ),
     )
 
 
-def decide_timings(
-    study: Study,
-    times: Timings,
-    scaling: Scaling,
-    price: Price,
-    needs: Needs,
-    alternatives: Alternatives,
-) -> Decision:
+def answer(study: Study, question: Question) -> Decision:
+    """The same for a whole question."""
+    times = timings(study, question.center)
+    scaling = scale_timings(study, times, question.needs.threshold)
+    return decide_timings(study, times, scaling, question)
+
+
+def decide_timings(study: Study, times: Timings, scaling: Scaling, question: Question) -> Decision:
     """The same for timings and their scaling that are already at hand."""
     attribution = attribute_timings(study, times, scaling)
-    scales, price, notes = candidates_of_study(study, times, attribution, price, needs)
-    notes = [*attribution.notes, *notes]
-    return _decide(scales, price, needs, alternatives, attribution, notes)
+    scales, price, notes = candidates_of_study(
+        study, times, attribution, question.price, question.needs, question.site,
+        _longest_startup(question),
+    )  # fmt: skip
+    question = msgspec.structs.replace(question, price=price)
+    swings = tornado(scales, question)
+    return _decide(scales, question, attribution, swings, [*attribution.notes, *notes])
 
 
 def decide_law(
@@ -186,32 +270,54 @@ def decide_law(
 
     `noise` is the relative spread of a run; with it a deadline is kept with the confidence asked.
     """
-    needs = needs or Needs()
-    scales, price, notes = candidates_of_law(law, max_nodes, price, needs, noise)
-    return _decide(scales, price, needs, alternatives or Alternatives(), None, notes)
+    question = Question(
+        price=price, needs=needs or Needs(), alternatives=alternatives or Alternatives()
+    )
+    return answer_law(law, max_nodes, question, noise)
+
+
+def answer_law(law: Law, max_nodes: int, question: Question, noise: float = 0.0) -> Decision:
+    """The same for a whole question."""
+
+    def candidates(law: Law) -> tuple[Candidates, Price, list[str]]:
+        return candidates_of_law(
+            law, max_nodes, question.price, question.needs, noise, question.site,
+            _longest_startup(question),
+        )  # fmt: skip
+
+    scales, price, notes = candidates(law)
+    resolved = msgspec.structs.replace(question, price=price)
+    swings = tornado(scales, resolved, law, lambda other: candidates(other)[0])
+    return _decide(scales, resolved, None, swings, notes)
+
+
+def _longest_startup(question: Question) -> float:
+    given = question.ranges.get("startup")
+    return question.price.startup_seconds if given is None else given.high
 
 
 def _decide(
     scales: Candidates,
-    price: Price,
-    needs: Needs,
-    alternatives: Alternatives,
+    question: Question,
     attribution: Attribution | None,
+    swings: tuple[Swing, ...],
     notes: Sequence[str],
 ) -> Decision:
-    bills = bill(price, scales.rate_per_hour, scales.seconds, needs.value_per_hour)
+    price, needs, alternatives = question.price, question.needs, question.alternatives
+    bills = on_demand(scales, price, needs).bills
     reasons = exclusions(scales, price, needs, bills)
-    allowed = np.array([reason is None for reason in reasons])
     # A run that grows with K does more work for its money, so scales are compared by equal work.
     # They are ranked by the bill and the worth of waiting for it; what is shown is the bill.
     unit_cost, unit_bill = bills.total / scales.relative_work, bills.billed / scales.relative_work
-    ladder = [at for at in range(len(scales.nodes)) if allowed[at]]
+    ladder = [at for at, reason in enumerate(reasons) if reason is None]
     cheapest, fastest = (
         cheapest_of(scales, unit_cost, ladder),
         fastest_of(scales, unit_cost, ladder),
     )
-    frontier = _frontier(scales, unit_cost, ladder)
-    chosen, because = _recommend(scales, price, needs, bills, reasons, cheapest, frontier)
+    frontier = frontier_of(scales, unit_cost, ladder)
+    regret = regret_of(scales, question)
+    best = regret.least if regret and question.ranges else cheapest
+    chosen, because = _recommend(scales, question, bills, reasons, best, frontier)
     doublings = _doublings(scales, ladder)
     unfavourable = [
         (scales.nodes[low], scales.nodes[high])
@@ -219,41 +325,151 @@ def _decide(
         if unit_cost[high] > unit_cost[low] * (1 + TIE)
     ]
     regimes = regimes_of(scales, price, needs, alternatives)
-    resampled = _resample_costs(scales, price, needs, allowed)
+    least = _least(scales, unit_bill, ladder)
     return Decision(
         name=scales.name,
         regime=scales.regime,
         measured=scales.measured,
         price=price,
-        rows=_rows(scales, price, needs, bills, reasons, resampled),
+        records=question.records,
+        unpriced=() if price.currency == NODE_HOURS else price.unpriced,
+        ranges=question.ranges,
+        work_unit=question.work_unit,
+        rows=_rows(scales, question, bills, reasons, regret),
         quality=_quality(scales, needs),
+        energy=EnergyBasis(
+            basis=scales.energy.basis,
+            note=scales.energy.note,
+            grid=scales.carbon.grid.label if scales.carbon.grid else "",
+        ),
         cause=_cause_beyond(scales, chosen),
         cheapest=choice_at(scales, bills, cheapest),
-        cheapest_low=resampled.between[0] if resampled else None,
-        cheapest_high=resampled.between[1] if resampled else None,
+        cheapest_low=regret.between[0] if regret else None,
+        cheapest_high=regret.between[1] if regret else None,
         fastest=choice_at(scales, bills, fastest),
+        greenest=_greenest(scales, bills, least),
+        least=least,
+        least_regret=choice_at(scales, bills, regret.least) if regret else None,
         price_of_speed=_price_of_speed(scales, unit_bill, cheapest, fastest),
         marginal=tuple(_marginal(scales, unit_bill, *pair) for pair in pairwise(ladder)),
         doublings=tuple(_marginal(scales, unit_bill, *pair) for pair in doublings),
         first_unfavourable_doubling=unfavourable[0] if unfavourable else None,
         within_1_percent=_indifferent(scales, unit_cost, ladder),
         frontier=tuple(scales.nodes[at] for at in frontier),
+        pareto=_pareto(scales, needs, unit_cost, ladder),
         recommended=Recommendation(
             nodes=None if chosen is None else scales.nodes[chosen], because=because
         ),
         deployments=_deployments(scales, price, bills, unit_bill, cheapest, fastest),
         regimes=regimes,
+        spot=spot_outlook(scales, price, needs, alternatives),
+        ownership=owned_outlook(scales, price, alternatives),
         cheaper_nodes=cheaper_nodes(
             price,
             needs,
             [(one.label, one.cheapest.nodes if one.cheapest else None) for one in regimes],
         ),
+        tornado=swings if _hour_has_a_price(question) or question.ranges else (),
+        flips=_flips(scales, question, frontier, cheapest, chosen),
+        minimax=minimax(scales, question),
         would_change=what_would_change(scales, price, needs, bills, reasons, chosen, fastest),
         claim=claim(scales, price, bills.billed, reasons, chosen)
         if scales.measured and chosen is not None
         else None,
         attribution=attribution,
+        checks=_checks(question, scales),
         notes=tuple(notes),
+    )
+
+
+def _hour_has_a_price(question: Question) -> bool:
+    return question.price.prices_the_hour or question.needs.value_per_hour > 0
+
+
+def _checks(question: Question, scales: Candidates) -> tuple[Check, ...]:
+    """Whether the prices and rates can be true, and how the energy is known."""
+    found: list[Check] = []
+    if question.records:
+        found += record_checks(question.records, question.asked_on)
+    elif question.price.currency != NODE_HOURS:
+        found.append(stated_check(question.price, question.asked_on))
+    if question.alternatives.preemptions is not None:
+        found.append(rate_check(question.alternatives.preemptions))
+    if scales.energy.basis != "unknown":
+        found.append(
+            Check(
+                rule="energy measured on every node",
+                verdict="unknown" if scales.energy.basis == "measured" else "fail",
+                evidence=f"{scales.energy.basis}; {scales.energy.note}",
+                remedy="Read every node once a second or more, 60 times or more.",
+            )
+        )
+    return tuple(found)
+
+
+def _least(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> tuple[Least, ...]:
+    """The scale that needs the least money, time, energy and carbon, for equal work."""
+    allowed = [False] * len(scales.nodes)
+    for at in ladder:
+        allowed[at] = True
+
+    def each(values: Floats | None) -> Floats | None:
+        return None if values is None else values / scales.relative_work
+
+    quantities = {
+        "cost": cost,
+        "seconds": scales.unit_seconds,
+        "joules": each(scales.energy.joules),
+        "grams": each(scales.carbon.grams),
+    }
+    return least_scales(np.array(scales.nodes, dtype=np.float64), quantities, allowed)
+
+
+def _greenest(scales: Candidates, bills: Bills, least: Sequence[Least]) -> Choice | None:
+    green = [one.nodes for one in least if one.of in ("joules", "grams")]
+    return choice_at(scales, bills, scales.nodes.index(green[-1])) if green else None
+
+
+def _pareto(
+    scales: Candidates, needs: Needs, cost: Floats, ladder: Sequence[int]
+) -> tuple[int, ...]:
+    """Scales that no other beats in one of time, cost, energy and quality for nothing."""
+    if not ladder:
+        return ()
+    quantities = [scales.unit_seconds, cost]
+    if scales.energy.joules is not None:
+        quantities.append(scales.energy.joules / scales.relative_work)
+    if scales.quality is not None and needs.quality_better != "same":
+        quantities.append(-scales.quality if needs.quality_better == "higher" else scales.quality)
+    return tuple(scales.nodes[at] for at in not_beaten(quantities, ladder))
+
+
+def _flips(
+    scales: Candidates,
+    question: Question,
+    frontier: Sequence[int],
+    cheapest: int | None,
+    chosen: int | None,
+) -> tuple[Flip, ...]:
+    """What moves the recommendation: prices where an hour has one, else the threshold."""
+    if chosen is None or cheapest is None:
+        return ()
+    if _hour_has_a_price(question):
+        return flips(scales, question)
+    now, efficiency = question.needs.threshold, scales.efficiency
+    if efficiency[chosen] < now:
+        return ()
+    smaller = [at for at in frontier if efficiency[at] > efficiency[chosen]]
+    larger = [at for at in frontier if at > chosen]
+    found = []
+    if chosen != (smaller or [cheapest])[-1]:
+        found.append(("above", float(efficiency[chosen]), (smaller or [cheapest])[-1]))
+    if larger:
+        next_one = max(larger, key=lambda at: efficiency[at])
+        found.append(("below", float(efficiency[next_one]), next_one))
+    return tuple(
+        Flip(input="threshold", now=now, value=value, side=side, nodes=scales.nodes[at])
+        for side, value, at in found
     )
 
 
@@ -267,48 +483,29 @@ def _quality(scales: Candidates, needs: Needs) -> Quality | None:
     )
 
 
-class _Resampled(NamedTuple):
-    """What resampled rounds say about the cheapest scale."""
-
-    share_cheapest: Floats
-    regret: Floats  # mean cost above the cheapest of the same resample
-    between: tuple[int, int]
-
-
-def _resample_costs(
-    scales: Candidates, price: Price, needs: Needs, allowed: NDArray[np.bool_]
-) -> _Resampled | None:
-    if scales.draws is None or not allowed.any():
-        return None
-    bills = bill(price, scales.rate_per_hour, scales.draws, needs.value_per_hour)
-    costs = bills.total[:, allowed] / scales.relative_work[allowed]
-    winners = np.flatnonzero(allowed)[costs.argmin(axis=1)]
-    share = np.bincount(winners, minlength=len(allowed)) / len(winners)
-    regret = np.zeros(len(allowed))
-    regret[allowed] = (costs - costs.min(axis=1, keepdims=True)).mean(axis=0)
-    low, high = np.quantile(np.array(scales.nodes)[winners], [0.025, 0.975], method="nearest")
-    return _Resampled(share, regret, (int(low), int(high)))
-
-
 def _rows(
     scales: Candidates,
-    price: Price,
-    needs: Needs,
+    question: Question,
     bills: Bills,
     reasons: Sequence[str | None],
-    resampled: _Resampled | None,
+    regret: Regret | None,
 ) -> tuple[DecisionRow, ...]:
-    bounds = None
-    if scales.bounds is not None:  # a longer run never costs less, so bounds of time bound the cost
-        bounds = [bill(price, scales.rate_per_hour, seconds).billed for seconds in scales.bounds]
+    bounds = cost_bounds(scales, question)
+    energy, carbon = scales.energy, scales.carbon
 
     def at_scale(values: Floats | None, at: int) -> float | None:
         return None if values is None else float(values[at])
+
+    def each(values: Floats | None, work: float | None, at: int) -> float | None:
+        return None if values is None or not work else float(values[at]) / work
 
     rows = []
     for at, nodes in enumerate(scales.nodes):
         cost = float(bills.billed[at])
         work = at_scale(scales.work, at)
+        per_work = cost / work if work else None
+        tokens = question.work_unit.startswith("token")
+        ranked = regret if reasons[at] is None else None
         rows.append(
             DecisionRow(
                 nodes=nodes,
@@ -320,16 +517,24 @@ def _rows(
                 cost_low=at_scale(bounds[0], at) if bounds else None,
                 cost_high=at_scale(bounds[1], at) if bounds else None,
                 bill=bills.at(at),
-                cost_per_work=cost / work if work else None,
+                cost_multiplier=1 / float(scales.efficiency[at]),
+                cost_per_work=per_work,
                 work_per_dollar=work / cost if work and cost > 0 else None,
-                energy_joules=at_scale(scales.energy_joules, at),
+                cost_per_million_tokens=1e6 * per_work if tokens and per_work else None,
+                energy_joules=at_scale(energy.joules, at),
+                energy_low=at_scale(energy.low, at),
+                energy_high=at_scale(energy.high, at),
+                energy_per_work=each(energy.joules, work, at),
+                grams=at_scale(carbon.grams, at),
+                grams_low=at_scale(carbon.low, at),
+                grams_high=at_scale(carbon.high, at),
+                grams_per_work=each(carbon.grams, work, at),
                 excluded=reasons[at] is not None,
                 excluded_because=reasons[at],
                 deadline_probability=at_scale(scales.in_time, at),
-                probability_cheapest=float(resampled.share_cheapest[at]) if resampled else None,
-                expected_regret=float(resampled.regret[at])
-                if resampled and reasons[at] is None
-                else None,
+                probability_cheapest=float(regret.share_cheapest[at]) if regret else None,
+                expected_regret=float(ranked.expected[at]) if ranked else None,
+                regret_p95=float(ranked.p95[at]) if ranked else None,
             )
         )
     return tuple(rows)
@@ -337,22 +542,25 @@ def _rows(
 
 def _recommend(
     scales: Candidates,
-    price: Price,
-    needs: Needs,
+    question: Question,
     bills: Bills,
     reasons: Sequence[str | None],
-    cheapest: int | None,
+    best: int | None,
     frontier: Sequence[int],
 ) -> tuple[int | None, str]:
-    """The position of the scale to run at, and why."""
-    if cheapest is None:
+    """The position of the scale to run at, and why; `best` is the one to take for its cost."""
+    needs = question.needs
+    if best is None:
         return None, why_none(scales, reasons, bills)
     efficient = [at for at in frontier if scales.efficiency[at] >= needs.threshold]
-    if not efficient or price.fixed_per_hour or needs.value_per_hour:
-        rule = "the cheapest scale" + (" that passes every gate" if any(reasons) else "")
+    if not efficient or _hour_has_a_price(question):
+        rule = "the least expected regret" if question.ranges else "the cheapest scale"
+        rule += " that passes every gate" if any(reasons) else ""
+        if question.ranges:
+            rule += " over the ranges given"
         if needs.value_per_hour:
             rule += ", waiting included"
-        return cheapest, why_this_scale(scales, needs, reasons, cheapest, rule)
+        return best, why_this_scale(scales, needs, reasons, best, rule)
     chosen = efficient[-1]
     rule = f"the largest scale that keeps its efficiency at or above {needs.threshold:.2f}"
     rule += share_of_efficient_resamples(scales, needs, chosen)
@@ -408,17 +616,6 @@ def _price_of_speed(
 def _indifferent(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> tuple[int, ...]:
     least = min((cost[at] for at in ladder), default=0.0)
     return tuple(scales.nodes[at] for at in ladder if cost[at] <= least * (1 + _INDIFFERENT))
-
-
-def _frontier(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> list[int]:
-    """Positions of scales that no other beats in speed and cost at once, ascending."""
-    kept, best = [], 0.0
-    # nine digits of the cost: closer is a tie, which the faster one wins
-    for at in sorted(ladder, key=lambda at: (float(f"{cost[at]:.9g}"), -scales.speedup[at])):
-        if scales.speedup[at] > best * (1 + TIE):
-            kept.append(at)
-            best = float(scales.speedup[at])
-    return sorted(kept)
 
 
 def _deployments(

@@ -94,6 +94,13 @@ class Energy(msgspec.Struct, frozen=True, kw_only=True):
     high: Floats | None = None
     note: str = ""
 
+    def times(self, factor: Floats) -> "Energy":
+        """The same runs, each drawing power this many times as long."""
+        longer = [
+            None if one is None else one * factor for one in (self.joules, self.low, self.high)
+        ]
+        return msgspec.structs.replace(self, joules=longer[0], low=longer[1], high=longer[2])
+
     def per_work(self, work: Floats) -> Floats | None:
         """Joules for a unit of work."""
         return None if self.joules is None else self.joules / work
@@ -242,6 +249,13 @@ class Carbon(msgspec.Struct, frozen=True, kw_only=True):
     high: Floats | None = None
     grid: Grid | None = None
 
+    def times(self, factor: Floats) -> "Carbon":
+        """The same runs, each held this many times as long."""
+        longer = [
+            None if one is None else one * factor for one in (self.grams, self.low, self.high)
+        ]
+        return msgspec.structs.replace(self, grams=longer[0], low=longer[1], high=longer[2])
+
     def per_work(self, work: Floats) -> Floats | None:
         """Grams for a unit of work."""
         return None if self.grams is None else self.grams / work
@@ -271,6 +285,32 @@ def carbon(
         high=grams(energy.high),
         grid=grid,
     )
+
+
+class Site(msgspec.Struct, frozen=True, kw_only=True):
+    """What nodes draw and where: all that turns seconds into joules and grams."""
+
+    power: NodePower | None = None
+    shared_watts: float = 0.0  # of what runs beside the nodes, whatever K is
+    pue: float = 1.0
+    grid: Grid | None = None
+    embodied: Embodied | None = None
+
+    def energy(
+        self, seconds: Floats, nodes: Floats, startup_seconds: float, measured: Floats | None = None
+    ) -> Energy:
+        """Joules of runs: as measured, else modelled from the node watts, else unknown."""
+        if measured is not None:
+            return Energy(basis="measured", joules=measured, note="column energy_j of the runs")
+        if self.power is None:
+            return UNKNOWN
+        return modelled(seconds, nodes, self.power, self.shared_watts, self.pue, startup_seconds)
+
+    def carbon(
+        self, energy: Energy, seconds: Floats, nodes: Floats, startup_seconds: float
+    ) -> Carbon:
+        """Grams of the same runs."""
+        return carbon(energy, self.grid, nodes * (seconds + startup_seconds), self.embodied)
 
 
 class Least(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from nodewise.errors import DataError
-from nodewise.findings import Findings, Question, find, question_of
+from nodewise.findings import Findings, Question, find
+from nodewise.price_book import question_today
 from nodewise.study import Study
 
 
@@ -88,7 +89,7 @@ def open_study(
         _, study = store.load(place)
     else:
         study = parse_table(place.read_text(encoding="utf-8-sig"), place.stem)
-    asked = question or question_of(study.spec)
+    asked = question or question_today(study.spec)
     if price is not None:
         priced = msgspec.structs.replace(asked.price, per_node_hour=price)
         asked = msgspec.structs.replace(asked, price=priced)

@@ -24,7 +24,7 @@ _SWING = 0.2
 Accounting = Literal["marginal", "full"]
 
 
-class Owned(msgspec.Struct, frozen=True, kw_only=True):
+class Owned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One owned node. All amounts are in one currency, and of this node's share."""
 
     capital: float

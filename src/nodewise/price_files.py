@@ -16,6 +16,7 @@ import msgspec
 from nodewise.catalogue import Option, PriceRecord, Tariff, Tier
 from nodewise.energy import Grid
 from nodewise.errors import DataError, SpecError
+from nodewise.ownership import Owned
 
 Format = Literal["toml", "skypilot", "aws", "azure"]
 Decoded = TypeVar("Decoded")
@@ -115,6 +116,20 @@ def read_prices(path: Path, dated: date | None = None, cloud: str = "") -> tuple
     if found == "azure":
         return _azure(path, content, dated)
     return _skypilot(path, content, dated, cloud or _cloud_of(path))
+
+
+def read_owned(path: Path) -> Owned:
+    """An owned node from a TOML file: its fields are those of `ownership.Owned`."""
+    fix = f"Write capital = 350000 and what else applies: {', '.join(Owned.__struct_fields__)}."
+    try:
+        return msgspec.toml.decode(path.read_bytes(), type=Owned, strict=True)
+    except OSError as error:
+        reason = (error.strerror or "it fails").lower()
+        raise SpecError(f"Cannot read {path}: {reason}.", "Name a file of an owned node.") from None
+    except SpecError:
+        raise
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path.name}: {error}.", fix) from None
 
 
 def _format_of(path: Path, content: bytes) -> Format:

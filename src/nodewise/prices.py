@@ -1,17 +1,21 @@
 """What a run at each scale is billed.
 
-    bill = billed hours * (price * K + fixed) + waiting hours * value of an hour
+    bill = billed hours * (price * K + fixed + storage) + egress + waiting hours * value of an hour
 
 Hours count from the launch, so start-up is part of them, and are rounded up to the billing unit.
 """
 
+import math
+
 import msgspec
 import numpy as np
 
+from nodewise.errors import SpecError
 from nodewise.stats import Floats
 from nodewise.units import SECONDS_PER_HOUR
 
 NODE_HOURS = "node-h"
+NEVER_PRICED = ("traffic between zones", "licences and support", "taxes")
 _INSTANT_SECONDS = 1e-6
 
 
@@ -23,8 +27,33 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     startup_seconds: float = 0.0  # launch and tear-down, billed on every node
     billing_unit_seconds: float = 0.0  # 0: to the instant
     billing_minimum_seconds: float = 0.0
+    storage_per_hour: float | None = None  # disks of the job; None: nobody said
+    egress: float | None = None  # what a run sends out, in money; None: nobody said
     currency: str = "$"
     source: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse amounts that nobody can be asked to pay."""
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, int | float) and not (math.isfinite(value) and value >= 0):
+                raise SpecError(f"The {name.replace('_', ' ')} is {value:g}.", "Write 0 or more.")
+
+    @property
+    def prices_the_hour(self) -> bool:
+        """Whether an hour costs something whatever K is."""
+        return self.fixed_per_hour > 0 or bool(self.storage_per_hour)
+
+    @property
+    def unpriced(self) -> tuple[str, ...]:
+        """What the costs leave out, by name."""
+        asked = {
+            "start-up and tear-down": self.startup_seconds > 0,
+            "an overhead by the hour": self.fixed_per_hour > 0,
+            "storage": self.storage_per_hour is not None,
+            "egress": self.egress is not None,
+        }
+        return (*(name for name, stated in asked.items() if not stated), *NEVER_PRICED)
 
 
 class Bill(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +63,8 @@ class Bill(msgspec.Struct, frozen=True, kw_only=True):
     startup: float
     rounding: float
     fixed: float
+    storage: float
+    egress: float
     waiting: float
 
 
@@ -47,12 +78,15 @@ class Bills(msgspec.Struct, frozen=True):
     startup: Floats
     rounding: Floats
     fixed: Floats
+    storage: Floats
+    egress: Floats
     waiting: Floats
 
     @property
     def billed(self) -> Floats:
         """What is paid for each run."""
-        return self.compute + self.startup + self.rounding + self.fixed
+        nodes = self.compute + self.startup + self.rounding
+        return nodes + self.fixed + self.storage + self.egress
 
     @property
     def total(self) -> Floats:
@@ -92,5 +126,7 @@ def bill(
         startup=rate * np.full_like(seconds, price.startup_seconds) / SECONDS_PER_HOUR,
         rounding=rate * (billed - launched) / SECONDS_PER_HOUR,
         fixed=price.fixed_per_hour * billed / SECONDS_PER_HOUR,
+        storage=(price.storage_per_hour or 0.0) * billed / SECONDS_PER_HOUR,
+        egress=np.full_like(seconds, price.egress or 0.0),
         waiting=value_per_hour * launched / SECONDS_PER_HOUR,
     )

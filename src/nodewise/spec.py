@@ -76,15 +76,40 @@ class Price(_Part, frozen=True, kw_only=True):
     fixed_per_hour: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     startup_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     value_per_hour: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    storage_per_hour: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    egress_gb: Annotated[float, msgspec.Meta(ge=0)] | None = None  # of a run, out of the cloud
+    instance: str = ""  # cloud:name@region instead of per_node_hour
+    cloud: str = ""  # whose egress it is, without an instance
+    spot: Share | None = None  # of the price on demand
+    preempt: str = ""  # a rate with its unit, 0.05/h
+    checkpoint_seconds: Annotated[float, msgspec.Meta(ge=0)] = 60.0
+    downtime_seconds: Annotated[float, msgspec.Meta(ge=0)] = 300.0
+    restart_seconds: Annotated[float, msgspec.Meta(ge=0)] = 120.0
+    utilisation: Share | None = None  # of owned or committed nodes
+    commit: Share | None = None
+    ranges: dict[str, tuple[float, float]] = {}  # by input: price, fixed, startup, ...
     source: str = ""
 
 
+class Energy(_Part, frozen=True, kw_only=True):
+    """What a node draws and where, for joules and grams."""
+
+    idle_watts: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    busy_watts: Positive | None = None
+    shared_watts: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    pue: Annotated[float, msgspec.Meta(ge=1)] = 1.0
+    grid: str = ""  # a country, FRA
+    embodied_kilograms: Annotated[float, msgspec.Meta(ge=0)] = 0.0  # to make a node, over 4 years
+
+
 class Gates(_Part, frozen=True, kw_only=True):
-    """What must hold: for the recommended scale the first three, at named scales the others."""
+    """What must hold: for the recommended scale the first five, at named scales the others."""
 
     deadline_seconds: Positive | None = None
     deadline_confidence: Share = 0.95
     budget: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    energy_budget_joules: Positive | None = None
+    carbon_budget_grams: Positive | None = None
     least_speedup: dict[int, float] = {}  # by K
     least_efficiency: dict[int, float] = {}
     most_seconds: dict[int, float] = {}
@@ -115,6 +140,8 @@ class Spec(_Part, frozen=True, kw_only=True):
     engine: EngineSpec = EngineSpec()
     quality: Quality = Quality()
     price: Price = Price()
+    energy: Energy = Energy()
+    scenarios: dict[str, dict[str, float | str]] = {}  # inputs that differ, by scenario
     gates: Gates = Gates()
     precision: Precision | None = None
 

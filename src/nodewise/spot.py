@@ -37,7 +37,6 @@ Scope = Literal["node", "gang"]
 WhileDown = Literal["all", "survivors", "none"]
 
 MONTH_HOURS = 730.0
-NEVER_PRICED = ("traffic between zones", "licences and support", "taxes")
 # e^150 seconds never end, and the square of this still is a number
 _HOPELESS = 150.0
 # saving for nothing has no best interval; a millionth of the work lost is nothing
@@ -395,37 +394,25 @@ class SpotBill(Bill, frozen=True, kw_only=True):
     restarts: float
     idle: float
     credit: float
-    storage: float
-    egress: float
 
 
 SPOT_ITEMS = SpotBill.__struct_fields__
 
 
 class SpotBills(Bills, frozen=True, kw_only=True):
-    """The same for many runs at once, and what nobody priced, by name."""
+    """The same for many runs at once."""
 
     saving: Floats
     restarts: Floats  # work done again, and reloading
     idle: Floats  # nodes that wait on the meter for the lost one
     credit: Floats  # what the seller does not charge; negative
-    storage: Floats
-    egress: Floats
-    unpriced: tuple[str, ...]
 
     @property
     def billed(self) -> Floats:
         """What is paid for each run."""
-        plain = self.compute + self.startup + self.rounding + self.fixed
-        return (
-            plain
-            + self.saving
-            + self.restarts
-            + self.idle
-            + self.credit
-            + self.storage
-            + self.egress
-        )
+        nodes = self.compute + self.startup + self.rounding
+        beside = self.fixed + self.storage + self.egress
+        return nodes + beside + self.saving + self.restarts + self.idle + self.credit
 
     def at(self, position: int) -> SpotBill:
         """The items of one run."""
@@ -441,8 +428,6 @@ def bill(
     value_per_hour: float = 0.0,
     while_down: WhileDown = "all",
     free_share: float = 0.0,
-    storage_per_hour: float | None = None,
-    egress: float | None = None,
 ) -> SpotBills:
     """The expected bill of runs whose nodes together cost `rate_per_hour` at the spot price.
 
@@ -455,16 +440,9 @@ def bill(
     >>> round(float(bill(Price(fixed_per_hour=9), eight, 0.63 * eight, run).total[0]), 6)
     267.256575
     """
-    for name in ("per_node_hour", "fixed_per_hour", "startup_seconds"):
-        _refuse_negative(getattr(price, name) or 0.0, name.replace("_", " "))
-    for name, value in (("storage", storage_per_hour), ("egress", egress)):
-        _refuse_negative(value or 0.0, name)
     whole = plain_bill(price, rate_per_hour, run.seconds, value_per_hour)
     per_second = rate_per_hour / SECONDS_PER_HOUR
     on_meter = {"all": np.ones_like(nodes), "survivors": 1 - 1 / nodes, "none": 0 * nodes}
-    unpriced = ["storage"] if storage_per_hour is None else []
-    unpriced += ["egress"] if egress is None else []
-    unpriced += [] if price.startup_seconds else ["start-up and tear-down"]
     return SpotBills(
         compute=per_second * run.work,
         startup=whole.startup,
@@ -475,9 +453,8 @@ def bill(
         restarts=per_second * (run.lost + run.reloading),
         idle=per_second * run.down * on_meter[while_down],
         credit=-per_second * run.up * free_share,
-        storage=(storage_per_hour or 0.0) * run.seconds / SECONDS_PER_HOUR,
-        egress=np.full_like(run.seconds, egress or 0.0),
-        unpriced=(*unpriced, *NEVER_PRICED),
+        storage=whole.storage,
+        egress=whole.egress,
     )
 
 
@@ -638,15 +615,13 @@ def parse_trace(text: str, nodes: int = 1) -> Trace:
     >>> trace.rate_per_second * 3600, trace.mean_downtime_seconds
     (1.0, 600.0)
     """
-    if text.lstrip().startswith("{"):
-        try:
-            samples = msgspec.json.decode(text, type=_Samples)
-        except msgspec.MsgspecError as error:
-            raise DataError(
-                f"The trace cannot be read: {error}.",
-                'Write {"metadata": {"gap_seconds": 300}, "data": [nodes that were up, ...]}.',
-            ) from None
-        return trace_of_samples(np.array(samples.data) >= nodes, samples.metadata.gap_seconds)
+    if _is_samples(text):
+        samples = _samples(text)
+        there = np.array(samples.data) >= nodes
+        if there.all() and len(there):
+            # never seen to end: at most one event in all this time, and no gap
+            return Trace(np.array([len(there) * samples.metadata.gap_seconds]), np.zeros(1))
+        return trace_of_samples(there, samples.metadata.gap_seconds)
     rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
     states = {"up": True, "1": True, "true": True, "down": False, "0": False, "false": False}
     stamps: list[float] = []
@@ -661,6 +636,29 @@ def parse_trace(text: str, nodes: int = 1) -> Trace:
                 "Write rows of seconds,state with rising seconds and the states up and down.",
             ) from None
     return trace_of_stamps(np.array(stamps), np.array(up, dtype=bool))
+
+
+def most_nodes(text: str) -> float:
+    """The largest gang that a trace can say anything about.
+
+    >>> most_nodes('{"metadata": {"gap_seconds": 300}, "data": [4, 2, 3]}')
+    4
+    """
+    return max(_samples(text).data, default=0) if _is_samples(text) else math.inf
+
+
+def _is_samples(text: str) -> bool:
+    return text.lstrip().startswith("{")
+
+
+def _samples(text: str) -> "_Samples":
+    try:
+        return msgspec.json.decode(text, type=_Samples)
+    except msgspec.MsgspecError as error:
+        raise DataError(
+            f"The trace cannot be read: {error}.",
+            'Write {"metadata": {"gap_seconds": 300}, "data": [nodes that were up, ...]}.',
+        ) from None
 
 
 class _SampleTimes(msgspec.Struct):

@@ -1,10 +1,12 @@
 """`nodewise decide`."""
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from nodewise.cli.options import (
     FRACTION,
@@ -22,8 +24,26 @@ from nodewise.errors import GATE_NOT_MET, SpecError
 if TYPE_CHECKING:
     from nodewise.decide import Decision
 
+
+class _Work(click.ParamType[Any]):
+    """An amount of work, its unit, or both: 1200000, 5e9tokens, tokens."""
+
+    name = "number[unit]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        parts = re.fullmatch(r"([+-]?[\d.]*(?:e[+-]?\d+)?)\s*([a-z]*)", value.strip().lower())
+        if parts is None or not any(parts.groups()):
+            self.fail(f"'{value}' is no work; write for example 1200000 or 5e9tokens", param, ctx)
+        number, unit = parts.groups()
+        return (QUANTITY.convert(number, param, ctx) if number else None), unit
+
+
 _work_option = click.option(
-    "--work", type=QUANTITY, help="Units of work in a run, when the table has no such column."
+    "--work",
+    type=_Work(),
+    help="Of a run, where the table has no such column: 1200000, 5e9tokens; or its unit alone.",
 )
 _law_options = shared(
     click.option(
@@ -84,9 +104,10 @@ def command(table: Path | None, as_json: bool, **options: Any) -> None:
 
 
 def _decide(table: Path | None, options: dict[str, Any]) -> "Decision":
-    from nodewise.decide import decide, decide_law
-    from nodewise.findings import Question, question_of
+    from nodewise.decide import answer, answer_law
+    from nodewise.findings import Question
     from nodewise.laws import parse_law
+    from nodewise.price_book import question_today
 
     if (table is None) == (options["law"] is None):
         raise SpecError(
@@ -95,20 +116,15 @@ def _decide(table: Path | None, options: dict[str, Any]) -> "Decision":
         )
     if table is not None:
         _refuse("t1", "max_nodes", "noise", because="goes with --law; a table has its own")
-        study = read_study(table, options["regime"], options["work"])
-        question = asked(question_of(study.spec), options)
-        return decide(study, question.price, question.needs, question.alternatives, question.center)
+        amount, unit = options["work"] or (None, "")
+        study = read_study(table, options["regime"], amount)
+        question = asked(question_today(study.spec), options)
+        if unit:
+            question = msgspec.structs.replace(question, work_unit=unit)
+        return answer(study, question)
     _refuse("work", "center", because="goes with a table")
     law = parse_law(options["law"], options["t1"], options["regime"] or "strong")
-    question = asked(Question(), options)
-    return decide_law(
-        law,
-        options["max_nodes"],
-        question.price,
-        question.needs,
-        question.alternatives,
-        options["noise"],
-    )
+    return answer_law(law, options["max_nodes"], asked(Question(), options), options["noise"])
 
 
 def _refuse(*names: str, because: str) -> None:

@@ -12,103 +12,211 @@ from nodewise.cli.options import (
     FRACTION,
     MONEY,
     POSITIVE_DURATION,
+    QUANTITY,
     TOLERANCE,
     read_bytes,
     read_study,
     shared,
 )
+from nodewise.ranges import Range, parse_range
+from nodewise.units import parse_amount
 
 if TYPE_CHECKING:
     from nodewise.findings import Findings, Question
     from nodewise.spec import Regime
     from nodewise.study import Study
 
+
+_BUDGETS = {
+    "j": ("energy_budget_joules", 1.0),
+    "kj": ("energy_budget_joules", 1e3),
+    "mj": ("energy_budget_joules", 1e6),
+    "wh": ("energy_budget_joules", 3.6e3),
+    "kwh": ("energy_budget_joules", 3.6e6),
+    "g": ("carbon_budget_grams", 1.0),
+    "kg": ("carbon_budget_grams", 1e3),
+}
+
+
+class _Ranged(click.ParamType[Any]):
+    """A number of some type, or a range of two: `2.1..3.5`."""
+
+    def __init__(self, inner: click.ParamType[Any], name: str = "") -> None:
+        self._inner = inner
+        self.name = name or f"{inner.name}[..{inner.name}]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return parse_range(value, lambda text: float(self._inner.convert(text, param, ctx)))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class _Rate(click.ParamType[Any]):
+    """Preemptions with their unit; the rate a second as a range."""
+
+    name = "rate"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        from nodewise.spot import parse_preemptions
+
+        try:
+            given = parse_range(value, lambda text: parse_preemptions(text).per_second)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        stated = parse_preemptions(value.rpartition("..")[2])
+        return msgspec.structs.replace(stated, per_second=given.center), given
+
+
+class _Saving(_Ranged):
+    """The time to save, or `none`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return None if value == "none" else super().convert(value, param, ctx)
+
+
+class _Watts(click.ParamType[Any]):
+    """A power, or the idle and the busy one; one alone is the busy one, and idle is unknown."""
+
+    name = "watts[..watts]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            given = parse_range(value, lambda text: parse_amount(text.strip().rstrip("wW")))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return Range(0.0, given.high) if given.is_known else given
+
+
+class _Budget(click.ParamType[Any]):
+    """Money, energy (2kWh, 500kJ) or carbon (300g, 2kg): a gate and its value."""
+
+    name = "amount"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        text = value.strip().lower()
+        number = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
+        unit = text[len(number) :].strip()
+        if unit and unit not in _BUDGETS:
+            self.fail(f"'{value}' is no budget; write for example 5, 2kWh or 300g", param, ctx)
+        field, factor = _BUDGETS.get(unit, ("budget", 1.0))
+        return field, factor * MONEY.convert(number, param, ctx)
+
+
+MONEY_RANGE, DURATION_RANGE, FRACTION_RANGE = (
+    _Ranged(MONEY, "money"),
+    _Ranged(DURATION, "time"),
+    _Ranged(FRACTION, "share"),
+)
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
 _price_options = shared(
-    click.option("--price", type=MONEY, help="Dollars per node-hour. Without it: node-hours."),
+    click.option(
+        "--price", type=MONEY_RANGE, help="Dollars per node-hour, or a range 2.1..3.5; "
+        "so with every amount, share and time of a price. Without it: node-hours.",
+    ),
     click.option("--price-source", default="", help="Where and when the price was read."),
     click.option(
-        "--fixed", type=MONEY, default="0", help="Overhead in dollars per wall-clock hour."
+        "--instance", metavar="CLOUD:NAME[@REGION]",
+        help="Take price and spot price from the shipped or your own list: aws:p5.48xlarge.",
     ),
     click.option(
-        "--startup", type=DURATION, default="0", help="Launch and tear-down, billed per node."
+        "--prices", metavar="FILE[@DAY]",
+        help="Your own prices: TOML, SkyPilot CSV, AWS offer or Azure retail JSON.",
+    ),
+    click.option(
+        "--fixed", type=MONEY_RANGE, default="0", help="Overhead in dollars per wall-clock hour."
+    ),
+    click.option(
+        "--startup", type=DURATION_RANGE, default="0", help="Launch and tear-down, billed per node."
+    ),
+    click.option("--storage", type=MONEY_RANGE, help="Disks of the job, in dollars an hour."),
+    click.option(
+        "--egress", metavar="GB[@CLOUD]", help="Data that a run sends out of the cloud."
     ),
     click.option(
         "--billing-unit", type=DURATION, default="0", help="Hours are rounded up to this."
     ),
     click.option("--billing-minimum", type=DURATION, default="0", help="Least time billed."),
+)  # fmt: skip
+_pay_options = shared(
     click.option(
-        "--spot", type=FRACTION, default="0.30", show_default=True, help="Spot price as a fraction."
+        "--spot", type=FRACTION_RANGE, default="0.30", show_default=True,
+        help="Spot price as a fraction of that on demand.",
     ),
     click.option(
-        "--owned",
-        type=FRACTION,
-        default="0.60",
-        show_default=True,
-        help="Amortised price of owned nodes as a fraction.",
+        "--preempt", type=_Rate(),
+        help="Preemptions: 0.05/h of a node, 0.4/gang-h of all; 5%/month is a share.",
     ),
     click.option(
-        "--owned-above",
-        type=FRACTION,
-        default="0.60",
-        show_default=True,
+        "--checkpoint", type=_Saving(DURATION, "time"), default="1min", show_default=True,
+        help="To save on spot; none: a run that is stopped begins anew.",
+    ),
+    click.option(
+        "--downtime", type=DURATION_RANGE, default="5min", show_default=True,
+        help="Until lost nodes are back.",
+    ),
+    click.option(
+        "--restart", type=DURATION_RANGE, default="2min", show_default=True, help="To reload."
+    ),
+    click.option("--trace", type=_FILE, help="Replay when spot nodes were there: CSV or JSON."),
+    click.option(
+        "--own", "--owned", "own", metavar="SHARE|FILE", default="0.60", show_default=True,
+        help="Owned nodes: a fraction of the price, or a TOML file of what one costs.",
+    ),
+    click.option(
+        "--owned-above", type=FRACTION, default="0.60", show_default=True,
         help="Utilisation above which the owned fraction holds.",
     ),
-    click.option("--utilisation", type=FRACTION, help="Utilisation of your own nodes."),
+    click.option("--utilisation", type=FRACTION, help="Share of the hours in which you use them."),
+    click.option("--commit", type=FRACTION, help="Discount for hours paid whether used or not."),
+)  # fmt: skip
+_energy_options = shared(
+    click.option("--watts", type=_Watts(), help="Of a node, idle..busy: joules are modelled."),
+    click.option(
+        "--shared-watts", type=TOLERANCE, default="0", help="Of what runs beside the nodes."
+    ),
+    click.option("--pue", type=QUANTITY, default="1", help="Watts of the site per watt of nodes."),
+    click.option("--grid", metavar="PLACE", help="Country of the power, for grams of CO2e: FRA."),
 )
 _needs_options = shared(
     click.option(
-        "--deadline",
-        type=POSITIVE_DURATION,
+        "--deadline", type=POSITIVE_DURATION,
         help="A run must be done within this time, start-up included.",
     ),
     click.option(
-        "--deadline-confidence",
-        type=FRACTION,
-        default="0.95",
-        show_default=True,
+        "--confidence", type=FRACTION, default="0.95", show_default=True,
         help="In at least this share of runs.",
     ),
-    click.option("--budget", type=MONEY, help="A run may cost at most this."),
     click.option(
-        "--value-per-hour", type=MONEY, default="0", help="What an hour of waiting is worth."
+        "--budget", type=_Budget(), multiple=True,
+        help="At most this for a run: 5 (money), 2kWh, 300g; may be repeated.",
     ),
     click.option(
-        "--quality-tolerance",
-        type=TOLERANCE,
-        default="0.005",
-        show_default=True,
+        "--value-per-hour", type=MONEY_RANGE, default="0", help="What an hour of waiting is worth."
+    ),
+    click.option(
+        "--scenario", metavar="NAME: INPUT=VALUE,...", multiple=True,
+        help="Least worst regret over these: 'crunch: price=3.5, preempt=0.2/h'.",
+    ),
+    click.option(
+        "--quality-tolerance", type=TOLERANCE, default="0.005", show_default=True,
         help="Quality may drift by at most this from the smallest K.",
     ),
     click.option(
-        "--quality-better",
-        type=click.Choice(["same", "higher", "lower"]),
-        default="same",
-        show_default=True,
-        help="A drift this way is no harm; same: any drift is.",
+        "--quality-better", type=click.Choice(["same", "higher", "lower"]), default="same",
+        show_default=True, help="A drift this way is no harm; same: any drift is.",
     ),
-)
-question_options = shared(_price_options, _needs_options)
-
-# Which field of which part of the question an option sets.
-_FIELDS = {
-    "price": ("price", "per_node_hour"),
-    "price_source": ("price", "source"),
-    "fixed": ("price", "fixed_per_hour"),
-    "startup": ("price", "startup_seconds"),
-    "billing_unit": ("price", "billing_unit_seconds"),
-    "billing_minimum": ("price", "billing_minimum_seconds"),
-    "spot": ("alternatives", "spot_fraction"),
-    "owned": ("alternatives", "owned_fraction"),
-    "owned_above": ("alternatives", "owned_above"),
-    "utilisation": ("alternatives", "utilisation"),
-    "deadline": ("needs", "deadline_seconds"),
-    "deadline_confidence": ("needs", "deadline_confidence"),
-    "budget": ("needs", "budget"),
-    "value_per_hour": ("needs", "value_per_hour"),
-    "quality_tolerance": ("needs", "quality_tolerance"),
-    "quality_better": ("needs", "quality_better"),
-    "threshold": ("needs", "threshold"),
-}
+)  # fmt: skip
+question_options = shared(_price_options, _pay_options, _energy_options, _needs_options)
 
 
 def find_in(table: Path, options: dict[str, Any]) -> "tuple[Study, Findings]":
@@ -121,25 +229,21 @@ def find_in(table: Path, options: dict[str, Any]) -> "tuple[Study, Findings]":
 
 def read_question(table: Path, regime: "Regime | None") -> "tuple[Study, Question]":
     """A study and the question that its spec asks, or that its page answers."""
-    from nodewise.findings import question_of
+    from nodewise.price_book import question_today
 
     if table.suffix == ".html":
         from nodewise.report.html import study_of_page
 
         return study_of_page(read_bytes(table))
     study = read_study(table, regime)
-    return study, question_of(study.spec)
+    return study, question_today(study.spec)
 
 
 def asked(question: "Question", options: dict[str, Any]) -> "Question":
     """The question, with what the command line says instead."""
-    for name, (part, field) in _FIELDS.items():
-        if is_given(name):
-            changed = msgspec.structs.replace(getattr(question, part), **{field: options[name]})
-            question = msgspec.structs.replace(question, **{part: changed})
-    if is_given("center"):
-        question = msgspec.structs.replace(question, center=options["center"])
-    return question
+    from nodewise.cli.asked import with_options
+
+    return with_options(question, options)
 
 
 def is_given(name: str) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from nodewise.cli.measure import measure_spec, output_option, spec_argument
+from nodewise.cli.measure import measure_spec, output_option, read_spec, spec_argument
 from nodewise.cli.options import emit, json_option, read_folder, to_json
 from nodewise.cli.report import page_of
 from nodewise.errors import GATE_NOT_MET
@@ -26,12 +26,14 @@ def command(spec: Path, output: Path | None, as_json: bool) -> None:
       nodewise study study.toml
       nodewise study study.toml --json > result.json
     """
-    from nodewise.findings import find, question_of
+    from nodewise.findings import find
+    from nodewise.price_book import question_today
     from nodewise.report import text
 
+    question_today(read_spec(spec)[1])  # what cannot be asked is an error before anything is run
     folder = measure_spec(spec, output)
     study = read_folder(folder)
-    findings = find(study, question_of(study.spec))
+    findings = find(study, question_today(study.spec))
     (folder / "result.json").write_text(to_json(findings), encoding="utf-8")
     (folder / "report.html").write_text(page_of(study, findings, folder), encoding="utf-8")
     emit(findings, as_json, text.findings_report)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import altair as alt
 
 from nodewise.decide import Decision, DecisionRow, Marginal, Quality
-from nodewise.prices import NODE_HOURS
+from nodewise.prices import ITEMS, NODE_HOURS
 from nodewise.report.charts_look import (
     HEIGHT,
     PALETTE,
@@ -321,6 +321,8 @@ def sensitivity(decision: Decision) -> Figure | None:
     items = {
         "node price": ("compute", "startup", "rounding"),
         "overhead": ("fixed",),
+        "storage": ("storage",),
+        "egress": ("egress",),
         "waiting": ("waiting",),
     }
     present = {
@@ -741,8 +743,7 @@ def _triangle_caption(decision: Decision) -> str:
 
 def _total(scale: _Scale, parts: Sequence[str], factor: float) -> float:
     """The cost with some items of the bill multiplied, the worth of waiting included."""
-    items = ("compute", "startup", "rounding", "fixed", "waiting")
-    bill = sum(getattr(scale.row.bill, item) * (factor if item in parts else 1.0) for item in items)
+    bill = sum(getattr(scale.row.bill, item) * (factor if item in parts else 1.0) for item in ITEMS)
     return float(bill) / scale.work
 
 

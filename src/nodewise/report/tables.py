@@ -13,9 +13,13 @@ from nodewise.choose import Choice
 from nodewise.compare import Comparison
 from nodewise.decide import Decision, DecisionRow, Marginal
 from nodewise.laws import LawFit
+from nodewise.question import INPUTS
+from nodewise.regimes import SpotOutlook
 from nodewise.scaling import Scaling, ScalingRow
 from nodewise.study import Study
+from nodewise.uncertainty import Minimax
 from nodewise.units import (
+    SECONDS_PER_HOUR,
     format_duration,
     format_efficiency,
     format_money,
@@ -201,12 +205,17 @@ def rubric_table(result: Decision) -> Table:
                 lambda row: format_quantity(row.work_per_dollar or 0.0),
             )
         )
-    if rows[0].energy_joules is not None:
-        columns.append(("energy J", lambda row: format_quantity(row.energy_joules or 0.0)))
+    if rows[0].cost_per_million_tokens is not None:
+        columns.append(
+            ("cost/Mtoken", lambda row: format_money(row.cost_per_million_tokens or 0.0, currency))
+        )
+    columns += _energy_columns(result)
     if rows[0].deadline_probability is not None:
         columns.append(("in time", lambda row: format_percent(row.deadline_probability or 0.0)))
     if rows[0].probability_cheapest is not None:
         columns.append(("P(cheapest)", lambda row: format_percent(row.probability_cheapest or 0.0)))
+    if result.has_ranges:
+        columns.append(("regret", lambda row: _known_money(row.expected_regret, currency)))
     columns.append(("", lambda row: _remark(row, result)))
     chosen = [at for at, row in enumerate(rows) if row.nodes == result.recommended.nodes]
     return Table(
@@ -216,6 +225,25 @@ def rubric_table(result: Decision) -> Table:
         left=frozenset({""}),
         strong=chosen[0] if chosen else None,
     )
+
+
+def _energy_columns(result: Decision) -> list[tuple[str, RowFormatter]]:
+    """Joules and grams, by run and by unit of work, each with the word for how it is known."""
+    first, basis = result.rows[0], result.energy.basis
+    columns: list[tuple[str, RowFormatter]] = []
+    if first.energy_joules is not None:
+        columns.append((f"J {basis}", lambda row: format_quantity(row.energy_joules or 0.0)))
+    if first.energy_per_work is not None:
+        columns.append(("J/work", lambda row: f"{row.energy_per_work:.4g}"))
+    if first.grams is not None:
+        columns.append(("g CO2e", lambda row: format_quantity(row.grams or 0.0)))
+    if first.grams_per_work is not None:
+        columns.append(("g/work", lambda row: f"{row.grams_per_work:.4g}"))
+    return columns
+
+
+def _known_money(amount: float | None, currency: str) -> str:
+    return "" if amount is None else format_money(amount, currency)
 
 
 def _cost_between(row: DecisionRow, currency: str) -> str:
@@ -228,7 +256,8 @@ def rows_to_show(result: Decision) -> Sequence[DecisionRow]:
     if result.measured or len(result.rows) <= MOST_ROWS:
         return result.rows
     wanted = {1, result.rows[-1].nodes, result.recommended.nodes}
-    wanted |= {choice.nodes for choice in (result.cheapest, result.fastest) if choice}
+    found = (result.cheapest, result.fastest, result.greenest)
+    wanted |= {choice.nodes for choice in found if choice}
     power = 2
     while power <= result.rows[-1].nodes:
         wanted |= {power, power * 3 // 2 if power >= 16 else power}
@@ -244,6 +273,8 @@ def _remark(row: DecisionRow, result: Decision) -> str:
         marks.append("cheapest")
     if result.fastest and row.nodes == result.fastest.nodes:
         marks.append("fastest")
+    if result.greenest and row.nodes == result.greenest.nodes:
+        marks.append("greenest")
     if row.excluded:
         marks.append("excluded")
     return ", ".join(marks)
@@ -277,22 +308,134 @@ def marginal_table(steps: Sequence[Marginal], currency: str) -> Table:
 
 def regime_table(result: Decision) -> Table:
     """The same curve paid for in other ways."""
+    # only where nodes are lost do the times differ
+    timed = result.spot is not None
+
+    def time_of(choice: Choice | None) -> list[str]:
+        return [format_duration(choice.seconds) if choice else ""] if timed else []
+
     rows = tuple(
         (
             one.label,
             format_percent(one.fraction),
             *_regime_choice(one.cheapest, result.price.currency),
+            *time_of(one.cheapest),
             *_regime_choice(one.fastest, result.price.currency),
+            *time_of(one.fastest),
             f"{'' if one.applies else 'does not apply: '}{one.condition}",
         )
         for one in result.regimes
     )
-    titles = ("regime", "of the price", "cheapest K", "cost", "fastest K", "its cost", "")
+    time = ["time"] if timed else []
+    titles = ("regime", "of the price", "cheapest K", "cost", *time, "fastest K", "its cost")
+    titles = (*titles, *time, "")
     return Table(
         name="The same runs paid for in other ways",
         titles=titles,
         rows=rows,
         left=frozenset({"regime", ""}),
+        indent=2,
+    )
+
+
+def items_table(result: Decision) -> Table:
+    """What the cheapest run of each way to pay is billed, item by item."""
+    currency = result.price.currency
+    bills = [(one.label, one.bill) for one in result.regimes if one.bill is not None]
+    names = dict.fromkeys(
+        name for _, bill in bills for name in bill.__struct_fields__ if getattr(bill, name, 0.0)
+    )
+    rows = tuple(
+        (label, *(format_money(getattr(bill, name, 0.0), currency) for name in names))
+        for label, bill in bills
+    )
+    said = {"compute": "work", "startup": "start-up", "fixed": "overhead"}
+    return Table(
+        name="What the cheapest run of each way to pay is billed",
+        titles=("cheapest of", *(said.get(name, name) for name in names)),
+        rows=rows,
+        left=frozenset({"cheapest of"}),
+        indent=2,
+    )
+
+
+def moves_table(result: SpotOutlook, currency: str) -> Table:
+    """How the cheapest spot scale moves with the discount and the rate of preemptions."""
+    discounts = list(dict.fromkeys(one.discount for one in result.moves))
+    cells = {(one.per_second, one.discount): one for one in result.moves}
+    rates = list(dict.fromkeys(one.per_second for one in result.moves))
+    rows = tuple(
+        (
+            f"{rate * SECONDS_PER_HOUR:.3g}/h",
+            *(
+                f"K={one.nodes} {format_money(one.cost, currency)}"
+                for one in (cells[rate, discount] for discount in discounts)
+            ),
+            f"K={cells[rate, discounts[0]].fastest_nodes}",
+        )
+        for rate in rates
+    )
+    titles = ("preempted", *(f"{format_percent(discount)} off" for discount in discounts))
+    return Table(
+        name="How the cheapest spot scale moves",
+        titles=(*titles, "fastest"),
+        rows=rows,
+        indent=2,
+    )
+
+
+def tornado_table(result: Decision) -> Table:
+    """Which input moves the cheapest scale most."""
+    rows = tuple(
+        (
+            title_of(one.input),
+            "range" if one.is_range else "20 % off",
+            f"{said_input(one.input, one.low, result)}..{said_input(one.input, one.high, result)}",
+            one.regime,
+            f"K={one.low_nodes or 'none'}..{one.high_nodes or 'none'}",
+            f"{format_money(one.low_cost, result.price.currency)}.."
+            f"{format_money(one.high_cost, result.price.currency)}",
+        )
+        for one in result.tornado
+    )
+    return Table(
+        name="Which input moves the cheapest scale most",
+        titles=("input", "moved", "between", "of", "cheapest", "its cost"),
+        rows=rows,
+        left=frozenset({"input", "moved", "of"}),
+        indent=2,
+    )
+
+
+def title_of(name: str) -> str:
+    """An input in words."""
+    known = {"s": "serial fraction s", "c": "communication c", "threshold": "least efficiency"}
+    return known[name] if name in known else INPUTS[name].title
+
+
+def said_input(name: str, value: float, result: Decision) -> str:
+    """A value of an input, in its unit."""
+    if name not in INPUTS:
+        return f"{value:.3g}"
+    return INPUTS[name].form(value, result.price.currency)
+
+
+def scenario_table(result: Minimax, currency: str) -> Table:
+    """The cheapest scale of each scenario, and what the one scale for all gives up there."""
+    rows = tuple(
+        (
+            one.scenario,
+            "none" if one.nodes is None else str(one.nodes),
+            _known_money(one.cost, currency),
+            "not possible" if one.regret is None else format_money(one.regret, currency),
+        )
+        for one in result.scenarios
+    )
+    return Table(
+        name="Scenarios",
+        titles=("scenario", "cheapest K", "cost", f"regret at K={result.nodes}"),
+        rows=rows,
+        left=frozenset({"scenario"}),
         indent=2,
     )
 

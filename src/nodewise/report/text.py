@@ -12,25 +12,34 @@ from nodewise.causes import CAUSES
 from nodewise.compare import Comparison
 from nodewise.decide import Decision
 from nodewise.findings import Findings
+from nodewise.prices import NODE_HOURS
 from nodewise.report.tables import (
     MOST_ROWS,
     Table,
     causes_table,
     comparison_table,
+    items_table,
     laws_table,
     ledger_table,
     marginal_table,
+    moves_table,
     named,
     regime_table,
     rows_to_show,
     rubric_table,
+    said_input,
     scaling_table,
+    scenario_table,
+    title_of,
+    tornado_table,
 )
 from nodewise.scaling import Scaling
+from nodewise.uncertainty import Minimax
 from nodewise.units import (
     format_duration,
     format_money,
     format_percent,
+    format_quantity,
     format_speedup,
 )
 
@@ -55,7 +64,12 @@ def attribution_report(result: Attribution) -> Report:
 
 def decision_report(result: Decision) -> Report:
     """The recommendation, the rubric of every scale, the prices and what would change it."""
-    return [*_decision(result), *_notes(result.notes)]
+    doubts = [check for check in result.checks if check.verdict != "pass"]
+    return [
+        *_decision(result),
+        *_notes(result.notes),
+        *(checks_report(doubts) if doubts else []),
+    ]
 
 
 def findings_report(result: Findings) -> Report:
@@ -132,15 +146,110 @@ def decision_lines(result: Decision) -> Report:
             "**Ways to pay**",
             regime_table(result),
             f"  {result.cheaper_nodes}",
+            *_spot(result),
+            *_ownership(result),
+            *([f"  Not priced: {', '.join(result.unpriced)}."] if result.unpriced else []),
             "",
         ]
-    if result.would_change:
+    if result.minimax is not None:
+        lines += ["**Scenarios**", *_scenarios(result.minimax, result.price.currency), ""]
+    if result.tornado:
+        lines += ["**Which input matters most**", tornado_table(result), ""]
+    changes = [*_flips(result), *result.would_change]
+    if changes:
         lines.append("**What would change it**")
-        lines += [f"  - {change}." for change in result.would_change]
+        lines += [f"  - {change}." for change in changes]
         lines.append("")
     if result.claim:
         lines += [f"**Claim**: {result.claim}", ""]
     return lines[:-1]
+
+
+def _spot(result: Decision) -> Report:
+    """What preemptions do, up to which rate spot pays, and how it moves the cheapest scale."""
+    outlook, currency = result.spot, result.price.currency
+    if outlook is None:
+        return []
+    spot = next(one for one in result.regimes if one.regime == "spot")
+    saving = "nothing is saved"
+    if outlook.interval_seconds is not None:
+        saving = f"save every {format_duration(outlook.interval_seconds)} of work"
+    lines: Report = [
+        "",
+        items_table(result),
+        f"  Spot at K={outlook.nodes}: {saving}; {outlook.preemptions:.2g} preemptions a run are "
+        f"expected, {format_percent(outlook.goodput)} of the time is the job's own work.",
+    ]
+    rates = [
+        (outlook.break_even_per_node_hour, "saving as stated"),
+        (outlook.break_even_without_saving, "without saving"),
+    ]
+    told = [f"{rate:.3g} a node-hour {how}" for rate, how in rates if rate is not None]
+    if told:
+        lines.append(f"  Spot beats on-demand up to these preemptions: {'; '.join(told)}.")
+    else:
+        lines.append("  Spot does not beat on-demand here, however rarely nodes are lost.")
+    if outlook.replays and spot.cheapest:
+        row = next(one for one in spot.rows if one.nodes == spot.cheapest.nodes)
+        lines.append(
+            f"  Replayed on {outlook.replays}: half of the runs at K={row.nodes} take "
+            f"{_ended(row.median_seconds)} at most, 95 of 100 {_ended(row.p95_seconds)}"
+            + ("." if row.in_time is None else f"; {format_percent(row.in_time)} are in time.")
+        )
+    lines += ["", moves_table(outlook, currency)]
+    lines.append("  The cheapest K on spot and its cost: a discount drives it up, losses down.")
+    return lines
+
+
+def _ended(seconds: float | None) -> str:
+    return "for ever" if seconds is None else format_duration(seconds)
+
+
+def _ownership(result: Decision) -> Report:
+    """What an hour of an owned node costs, and from which use on it pays."""
+    outlook, currency = result.ownership, result.price.currency
+    if outlook is None:
+        return []
+    money = {
+        "an hour of use": outlook.per_useful_hour,
+        "one more hour": outlook.marginal_per_hour,
+        "a rented hour": outlook.rent_per_hour,
+    }
+    said = ", ".join(f"{what} {format_money(value, currency)}" for what, value in money.items())
+    lines: Report = [f"  Owned at {format_percent(outlook.utilisation)} use: {said}."]
+    found = outlook.break_even_utilisation
+    if found is None or found > 1:
+        lines.append("  Owning never beats this rent, however much the nodes are used.")
+    else:
+        lines.append(f"  Owning beats renting above {format_percent(found)} use.")
+    moved: dict[str, list[str]] = {}
+    for one in outlook.sensitivity:
+        use = "never" if one.utilisation is None else format_percent(one.utilisation)
+        moved.setdefault(one.assumption.replace("_", " "), []).append(use)
+    first = [f"{name} {' to '.join(uses)}" for name, uses in list(moved.items())[:4]]
+    lines.append(f"  That use when one figure is 20 % lower to higher: {'; '.join(first)}.")
+    return lines
+
+
+def _scenarios(result: Minimax, currency: str) -> Report:
+    lines: Report = [scenario_table(result, currency)]
+    if result.worst_regret is None:
+        return [*lines, "  No scale passes every gate in all of them."]
+    worst = format_money(result.worst_regret, currency)
+    return [*lines, f"  K={result.nodes} is never more than {worst} above the cheapest."]
+
+
+def _flips(result: Decision) -> list[str]:
+    """The value of each input at which another scale is recommended."""
+    said: dict[str, list[str]] = {}
+    for one in result.flips:
+        value = said_input(one.input, one.value, result)
+        said.setdefault(one.input, []).append(f"{one.side} {value} moves it to K={one.nodes}")
+    return [
+        f"{title_of(name)}, now {said_input(name, result.flip(name).now, result)}: "
+        f"{', '.join(ways)}"
+        for name, ways in said.items()
+    ]
 
 
 def comparison_report(result: Comparison) -> Report:
@@ -301,6 +410,7 @@ def rubric_caption(result: Decision) -> str:
     parts += _line_items(result)
     if result.price.source:
         parts.append(f"price: {result.price.source}")
+    parts += _energy(result)
     if result.quality is not None:
         held = "held" if result.quality.held else "not held"
         parts.append(
@@ -310,13 +420,28 @@ def rubric_caption(result: Decision) -> str:
     return "; ".join(parts) + "."
 
 
+def _energy(result: Decision) -> list[str]:
+    """How joules and grams are known, and the range of a model at the recommended scale."""
+    if result.energy.basis == "unknown":
+        return ["energy: unknown"] if result.energy.grid else []
+    parts = [f"energy: {result.energy.basis}, {result.energy.note}"]
+    chosen = result.recommended.nodes
+    row = None if chosen is None else result.row(chosen)
+    if row is not None and row.energy_low is not None and row.energy_high is not None:
+        low, high = format_quantity(row.energy_low), format_quantity(row.energy_high)
+        parts.append(f"at K={chosen} between {low} and {high} J")
+    if result.energy.grid:
+        parts.append(result.energy.grid)
+    return parts
+
+
 def _line_items(result: Decision) -> list[str]:
     """What the cost of the recommended scale is made of, where it is more than node time."""
     if result.recommended.nodes is None:
         return []
     bill = result.row(result.recommended.nodes).bill
     items = {"start-up": bill.startup, "rounding": bill.rounding, "overhead": bill.fixed}
-    items |= {"waiting": bill.waiting}
+    items |= {"storage": bill.storage, "egress": bill.egress, "waiting": bill.waiting}
     named = [f"{name} {format_money(v, result.price.currency)}" for name, v in items.items() if v]
     if not named:
         return []
@@ -365,18 +490,33 @@ def _exchange(result: Decision) -> Report:
             f"{speed.speed_ratio:.2f}x faster."
         )
     if result.cheapest_low is not None and result.cheapest_low != result.cheapest_high:
+        draws = "draws" if result.has_ranges else "resamples"
         lines.append(
-            f"  The cheapest of 95 % of resamples lies between K={result.cheapest_low} and "
+            f"  The cheapest of 95 % of {draws} lies between K={result.cheapest_low} and "
             f"K={result.cheapest_high}."
         )
     lines.append(f"  Within 1 % of the least cost: K={listed(result.within_1_percent)}.")
     lines.append(f"  Not beaten in both speed and cost: K={listed(result.frontier)}.")
+    if result.pareto != result.frontier:
+        lines.append(f"  Nor where energy and quality count as well: K={listed(result.pareto)}.")
+    if result.least_regret is not None and result.has_ranges:
+        regret = result.row(result.least_regret.nodes)
+        expected, tail = regret.expected_regret or 0.0, regret.regret_p95 or 0.0
+        lines.append(
+            f"  Least regret over the ranges: K={regret.nodes}, {format_money(expected, currency)} "
+            f"expected, {format_money(tail, currency)} in the worst of 20 draws."
+        )
     steps = result.marginal if len(result.marginal) < MOST_ROWS else result.doublings
     if steps:
         lines.append(marginal_table(steps, currency))
     if result.first_unfavourable_doubling:
         low, high = result.first_unfavourable_doubling
         lines.append(f"  First doubling that raises the cost: {low} -> {high}.")
+    if result.price.currency != NODE_HOURS:
+        over = ", ".join(
+            f"K={row.nodes} {row.cost_multiplier:.2f}x" for row in rows_to_show(result)
+        )
+        lines.append(f"  Node time over that of ideal scaling, 1/efficiency: {over}.")
     return lines
 
 

@@ -15,8 +15,9 @@ import msgspec
 
 from nodewise import store
 from nodewise.errors import DataError, NodewiseError
-from nodewise.findings import Findings, find, question_of
+from nodewise.findings import Findings, find
 from nodewise.measure.loop import Task, missing
+from nodewise.price_book import question_today
 from nodewise.scaling import speedup_is_known
 from nodewise.spec import Spec
 from nodewise.study import Run, Study
@@ -206,7 +207,7 @@ def _read(key: str, folder: Path, stamp: Stamp) -> Reading:
             reading = msgspec.structs.replace(reading, spec=spec, study=study)
             reading = msgspec.structs.replace(reading, left=_left(spec, study))
             if len(study.scales) >= 2:
-                findings = find(study, question_of(spec))
+                findings = find(study, question_today(spec))
                 reading = msgspec.structs.replace(reading, findings=findings)
     except NodewiseError as problem:
         reading = msgspec.structs.replace(reading, problem=problem)
