@@ -1,0 +1,235 @@
+"""`nodewise audit`."""
+
+import sys
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from nodewise.cli.options import FRACTION, emit, json_option, read_bytes, read_folder
+from nodewise.errors import GATE_NOT_MET, DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nodewise.claims import Claim
+    from nodewise.report.text import Report
+    from nodewise.rules import Audit, Rule
+    from nodewise.spec import Regime
+    from nodewise.study import Run
+
+Source = tuple[int | None, Path]
+
+_MOST_LISTED = 12
+
+
+class _SourceType(click.ParamType[Any]):
+    """A path, or K=PATH for a log that does not say its scale."""
+
+    name = "source"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Source:
+        scale, equals, path = str(value).partition("=")
+        return (int(scale), Path(path)) if equals and scale.isdigit() else (None, Path(str(value)))
+
+
+@click.command("audit")
+@click.argument("sources", metavar="FILE|STUDY...", nargs=-1, required=True, type=_SourceType())
+@click.option(
+    "--regime",
+    type=click.Choice(["strong", "weak"]),
+    help="What the author says was held fixed; default: what the table or its text says.",
+)
+@click.option(
+    "--threshold",
+    type=FRACTION,
+    default="0.70",
+    show_default=True,
+    help="Efficiency below which the curve has bent.",
+)
+@click.option("--curve", help="Of a file with several curves, only the one of this name.")
+@json_option
+def command(
+    sources: tuple[Source, ...],
+    regime: "Regime | None",
+    threshold: float,
+    curve: str | None,
+    as_json: bool,
+) -> None:
+    """Is this scaling claim honest? Which inflations it shows, rules out, and what to ask.
+
+    FILE is a table (CSV, Markdown, LaTeX) or a result of hyperfine, pyperf, ReFrame (JSON) or
+    MLPerf (logs, as K=FILE where they do not tell their scale); STUDY is a study folder. Exits
+    with 1 when a rule of severity fail is broken, so that it can gate a CI or an artifact.
+
+    \b
+    Examples:
+      nodewise audit vendor.csv
+      nodewise audit paper.tex --regime strong
+      nodewise audit 8=result_0.txt 16=result_1.txt
+    """
+    from nodewise.rules import audit
+
+    rules = read_rules()
+    claims = _claims(sources, regime)
+    if curve is not None:
+        claims = tuple(claim for claim in claims if claim.name == curve)
+        if not claims:
+            raise DataError(f"No curve is called {curve}.", "See the names without --curve.")
+    audits = [audit(claim, rules, threshold) for claim in claims]
+    if len(audits) == 1:
+        emit(audits[0], as_json, _report)
+    else:
+        emit(audits, as_json, _overview)
+    if not all(one.passes for one in audits):
+        sys.exit(GATE_NOT_MET)
+
+
+def read_rules() -> "tuple[Rule, ...]":
+    """The rules that come with nodewise."""
+    from nodewise.rules import parse_rules
+
+    return parse_rules(files("nodewise").joinpath("data", "rules.toml").read_text("utf-8"))
+
+
+def _claims(sources: "Sequence[Source]", regime: "Regime | None") -> "tuple[Claim, ...]":
+    """The claims in all sources; results of single runs make one claim together."""
+    from nodewise.claims import claim_of_study
+    from nodewise.study import Study
+
+    claims: list[Claim] = []
+    runs: list[Run] = []
+    for nodes, path in sources:
+        made = _read(path, nodes, regime)
+        if isinstance(made, tuple):
+            claims += made
+        else:
+            runs += made
+    if runs:
+        counts: dict[int, int] = {}
+        for at, run in enumerate(runs):
+            number = counts.get(run.nodes, 0)
+            counts[run.nodes] = number + 1
+            runs[at] = msgspec.structs.replace(run, round=number)
+        study = Study(name=sources[0][1].stem, regime=regime or "strong", runs=tuple(runs))
+        if len(study.scales) < 2:
+            raise DataError(
+                "The results are of fewer than two scales.", "Hand in those of several K."
+            )
+        claim = claim_of_study(study)
+        claims.append(msgspec.structs.replace(claim, regime=regime))
+    return tuple(claims)
+
+
+def _read(
+    path: Path, nodes: int | None, regime: "Regime | None"
+) -> "tuple[Claim, ...] | list[Run]":
+    """The claims of a table or a study, or the runs of a benchmark tool."""
+    from nodewise import store
+    from nodewise.claims import claim_of_study
+    from nodewise.importers import claims_results, claims_tables
+
+    if path.is_dir() and store.is_study(path):
+        return (claim_of_study(read_folder(path)),)
+    if path.is_dir():
+        logs = sorted(file for file in path.rglob("*") if file.suffix in (".txt", ".log", ".out"))
+        if not logs:
+            raise DataError(f"{path} holds neither a study nor logs.", "Name a file or a study.")
+        return [run for log in logs for run in claims_results.read_mllog(log, nodes)]
+    text = read_bytes(path).decode("utf-8-sig", errors="replace")
+    name = "stdin" if str(path) == "-" else path.stem
+    if claims_results.is_mllog(text) and str(path) != "-":
+        return claims_results.read_mllog(path, nodes)
+    if text.lstrip()[:1] in ("{", "["):
+        return claims_results.read_json(text, name)
+    return claims_tables.read_text(text, name, regime)
+
+
+def _report(result: "Audit") -> "Report":
+    """The verdict, the checklist, the curve that is left, the questions."""
+    lines: Report = [f"**{result.verdict}**", "", *_checklist(result)]
+    if result.correction is not None:
+        lines += ["", *_corrected(result)]
+    if result.questions:
+        lines += ["", "**To ask the author**"]
+        lines += [f"  {at}. {question}" for at, question in enumerate(result.questions, start=1)]
+    if result.notes:
+        lines += ["", *(f"note: {note}" for note in result.notes)]
+    return lines
+
+
+def _checklist(result: "Audit") -> "Report":
+    """Rows that failed, passed and are unknown, in this order; the failed ones with a remedy."""
+    lines: Report = []
+    for verdict in ("fail", "pass", "unknown"):
+        rows = [check for check in result.checks if check.verdict == verdict]
+        if not rows:
+            continue
+        if lines:
+            lines.append("")
+        for check in rows:
+            shown = "warn" if verdict == "fail" and not check.is_gate else verdict
+            lines.append(f"  {shown:<7}  {check.rule}: {check.evidence}.")
+            if check.remedy:
+                lines.append(f"           Remedy: {check.remedy}")
+    return lines
+
+
+def _corrected(result: "Audit") -> "Report":
+    from nodewise.report.tables import Table
+    from nodewise.units import format_efficiency, format_speedup
+
+    assert result.correction is not None
+    correction = result.correction
+    rows = tuple(
+        (
+            str(row.nodes),
+            format_speedup(row.claimed_speedup),
+            format_efficiency(row.claimed_efficiency),
+            format_speedup(row.speedup),
+            format_efficiency(row.efficiency),
+            "" if row.efficiency >= correction.threshold else "below",
+        )
+        for row in correction.rows
+    )
+    titles = ("K", "claimed S", "claimed E", "corrected S", "corrected E", "")
+    table = Table(name="The corrected curve", titles=titles, rows=rows, left=frozenset({""}))
+    sentence = correction.sentence[0].upper() + correction.sentence[1:]
+    return [
+        "**The corrected curve** (computed from the claim, not measured)",
+        table,
+        f"{sentence}: T at the smallest K is {correction.factor:.2f} times too long.",
+    ]
+
+
+def _overview(audits: "Sequence[Audit]") -> "Report":
+    """Of several claims: how many each rule fails, passes or cannot judge; then the worst ones."""
+    from nodewise.report.tables import Table
+
+    rows = []
+    for at, check in enumerate(audits[0].checks):
+        verdicts = [one.checks[at].verdict for one in audits if at < len(one.checks)]
+        counts = [str(verdicts.count(word)) for word in ("fail", "pass", "unknown")]
+        rows.append((check.rule, "fail" if check.is_gate else "warn", *counts))
+    standings = [one.standing for one in audits]
+    failed = [one for one in audits if one.standing == "fails"]
+    titles = ("rule", "severity", "broken", "met", "unknown")
+    lines: Report = [
+        f"**{len(audits)} claims**: {standings.count('fails')} break a rule of severity fail, "
+        f"{standings.count('suspect')} are suspect, {standings.count('open')} are open, "
+        f"{standings.count('holds')} hold.",
+        "",
+        Table(
+            name="The rules over all claims",
+            titles=titles,
+            rows=tuple(rows),
+            left=frozenset({"rule", "severity"}),
+        ),
+    ]
+    if failed:
+        lines += ["", "**Broken**", *(f"  - {one.verdict}" for one in failed[:_MOST_LISTED])]
+        if len(failed) > _MOST_LISTED:
+            lines.append(f"  and {len(failed) - _MOST_LISTED} more; --json has all.")
+    return [*lines, "", "One of them in full: --curve NAME."]

@@ -1,0 +1,139 @@
+"""`nodewise export`."""
+
+import sys
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nodewise import __version__
+from nodewise.cli.options import read_folder, to_json, write
+from nodewise.errors import SpecError
+
+if TYPE_CHECKING:
+    from nodewise.findings import Findings
+    from nodewise.report.tables import Table
+    from nodewise.study import Study
+
+_README = """\
+{name}: a scaling study, as measured with nodewise {version}.
+
+study.toml         the spec            runs.jsonl   every run, the failed ones too
+ranks/             step stamps         samples.csv  the same runs as a table
+environment.json   machine, software and code of the runs, packages of this machine
+result.json        the analysis        audit.json   the honesty rules and their answers
+tables/            as CSV, Markdown and LaTeX       figures/     as SVG
+workload/          the job, where it was handed in
+SHA256SUMS         sha256sum -c SHA256SUMS
+
+Repeat it and compare scale by scale:  nodewise rerun {file}
+"""
+
+
+@click.command("export")
+@click.argument("study", metavar="STUDY", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The bundle; default: NAME.zip.",
+)
+@click.option(
+    "--workload",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="A folder with the job, to go into the bundle; without it only its commit is named.",
+)
+def command(study: Path, output: Path | None, workload: Path | None) -> None:
+    """A study as one bundle: raw runs, spec, environment, plots, tables, checksums.
+
+    Whoever gets it can judge it (nodewise audit), and repeat it (nodewise rerun).
+
+    \b
+    Examples:
+      nodewise export digits.study
+      nodewise export digits.study --workload examples -o artifact.zip
+    """
+    from nodewise import bundle
+
+    measured = read_folder(study)
+    target = output or Path(f"{measured.name}.zip")
+    if target.suffix != ".zip":
+        raise SpecError(f"{target}: a bundle ends in .zip.", "Name it so.")
+    files = _raw(study) | _analysed(measured)
+    if workload is not None:
+        files |= {
+            f"workload/{file.relative_to(workload)}": file.read_bytes()
+            for file in sorted(workload.rglob("*"))
+            if file.is_file() and not {".git", "__pycache__"} & set(file.parts)
+            and study.resolve() not in file.resolve().parents
+        }  # fmt: skip
+    readme = _README.format(name=measured.name, version=__version__, file=target.name)
+    write(bundle.pack(files | {"README.txt": readme.encode()}), target)
+
+
+def _raw(folder: Path) -> dict[str, bytes]:
+    """What was measured, byte for byte."""
+    from nodewise import store
+
+    names = [folder / store.SPEC, folder / store.RUNS, *sorted((folder / store.RANKS).glob("*"))]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in names if path.is_file()}
+
+
+def _analysed(study: "Study") -> dict[str, bytes]:
+    """What is computed from it: so that a reader needs no nodewise."""
+    from nodewise.claims import claim_of_study
+    from nodewise.cli.audit import read_rules
+    from nodewise.findings import find, question_of
+    from nodewise.report.charts import figures, sized
+    from nodewise.report.export import export
+    from nodewise.report.images import image
+    from nodewise.rules import audit
+    from nodewise.table import format_table
+
+    findings = find(study, question_of(study.spec))
+    made = {
+        "samples.csv": format_table(study).encode(),
+        "result.json": to_json(findings).encode(),
+        "audit.json": to_json(audit(claim_of_study(study), read_rules())).encode(),
+        "environment.json": to_json(_environment(study)).encode(),
+    }
+    forms: tuple[Any, ...] = ("csv", "md", "tex")
+    for name, table in _tables(study, findings).items():
+        if table is not None and table.rows:
+            for form in forms:
+                text = export(table, form, f"{study.name}, {study.regime} scaling")
+                made[f"tables/{name}.{form}"] = (text + "\n").encode()
+    for figure in figures(study, findings):
+        made[f"figures/{figure.name}.svg"] = image(sized(figure.chart), "svg")
+    return made
+
+
+def _tables(study: "Study", findings: "Findings") -> "dict[str, Table | None]":
+    from nodewise.report import tables
+
+    return {
+        "scaling": tables.scaling_table(findings.scaling),
+        "laws": tables.laws_table(findings.scaling),
+        "ledger": tables.ledger_table(findings.attribution),
+        "rubric": tables.rubric_table(findings.decision),
+        "checks": tables.checks_table(findings.checks),
+        "failures": tables.failures_table(study),
+        "provenance": tables.provenance_table(study),
+    }
+
+
+def _environment(study: "Study") -> dict[str, Any]:
+    """Facts of the runs, each with the values it had, and the packages that are installed here."""
+    facts: dict[str, list[str]] = {}
+    for run in study.runs:
+        for name, value in run.provenance.items():
+            seen = facts.setdefault(name, [])
+            if str(value) not in seen:
+                seen.append(str(value))
+    packages = {one.metadata["Name"]: one.version for one in distributions()}
+    return {
+        "runs": dict(sorted(facts.items())),
+        "python": sys.version.split()[0],
+        "packages": dict(sorted(packages.items())),
+    }

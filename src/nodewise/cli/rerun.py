@@ -1,0 +1,155 @@
+"""`nodewise rerun`."""
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+import msgspec
+
+from nodewise.cli.measure import measure_spec
+from nodewise.cli.options import emit, json_option, read_folder
+from nodewise.errors import GATE_NOT_MET, DataError
+
+if TYPE_CHECKING:
+    from nodewise.compare import Comparison, ComparisonRow
+    from nodewise.report.text import Report
+    from nodewise.study import Study
+
+Agreement = Literal["agrees", "differs", "unknown"]
+
+
+class _Repeated(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    nodes: int
+    first_speedup: float
+    second_speedup: float
+    speedup: Agreement  # what the study claims
+    seconds: Agreement  # another machine may differ in these alone
+
+
+class _Rerun(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    agrees: bool
+    rows: tuple[_Repeated, ...]
+    comparison: "Comparison"
+
+
+@click.command("rerun")
+@click.argument("bundle", metavar="BUNDLE", type=click.Path(path_type=Path))
+@click.option(
+    "-C",
+    "--directory",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Where the job is; default: the bundle's workload, else this folder.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The new study folder; default: NAME.rerun.",
+)
+@json_option
+def command(bundle: Path, directory: Path | None, output: Path | None, as_json: bool) -> None:
+    """Repeat the study of BUNDLE, and say scale by scale whether the new interval agrees.
+
+    The speedup is what a study claims: on another machine the seconds may differ and the claim
+    still hold. Exits with 1 when the speedup of a scale differs. Checksums are verified first. A
+    bundle runs programs: use those of people you trust.
+
+    \b
+    Examples:
+      nodewise rerun digits.zip
+      nodewise rerun digits.zip -C examples -o again.study
+    """
+    from nodewise.bundle import unfold, unpack
+
+    files = unpack(bundle)
+    if "study.toml" not in files:
+        raise DataError(f"{bundle} holds no study.", "Make one with: nodewise export STUDY")
+    with tempfile.TemporaryDirectory(prefix="nodewise-rerun-") as made:
+        folder = Path(made)
+        unfold(files, folder)
+        first = read_folder(folder)
+        home = directory or (folder / "workload" if (folder / "workload").is_dir() else Path())
+        # A spec finds its job from the folder it stands in.
+        spec = home / f".{first.name}.rerun.toml"
+        spec.write_bytes(files["study.toml"])
+        try:
+            again = measure_spec(spec, output or Path(f"{first.name}.rerun"))
+        finally:
+            spec.unlink(missing_ok=True)
+        second = read_folder(again)
+    result = _compare(first, msgspec.structs.replace(second, name=f"{second.name} again"))
+    emit(result, as_json, _report)
+    if not result.agrees:
+        sys.exit(GATE_NOT_MET)
+
+
+def _compare(first: "Study", second: "Study") -> _Rerun:
+    from nodewise.compare import compare
+
+    threshold = first.spec.threshold if first.spec else 0.70
+    comparison = compare(first, second, threshold)
+    rows = tuple(_repeated(row, comparison) for row in comparison.rows)
+    return _Rerun(
+        name=first.name,
+        agrees=all(row.speedup != "differs" for row in rows) and not comparison.only_first,
+        rows=rows,
+        comparison=comparison,
+    )
+
+
+def _repeated(row: "ComparisonRow", comparison: "Comparison") -> _Repeated:
+    """Two intervals of the speedup that do not meet differ; without intervals nothing is known."""
+    ours, theirs = (one.row(row.nodes) for one in (comparison.first_scaling,
+                                                   comparison.second_scaling))  # fmt: skip
+    speedup: Agreement = "unknown"
+    if (
+        ours.speedup_low is not None
+        and ours.speedup_high is not None
+        and theirs.speedup_low is not None
+        and theirs.speedup_high is not None
+    ):
+        meet = ours.speedup_low <= theirs.speedup_high and theirs.speedup_low <= ours.speedup_high
+        speedup = "agrees" if meet else "differs"
+    seconds: Agreement = "differs" if row.second_is in ("faster", "slower") else "agrees"
+    return _Repeated(
+        nodes=row.nodes,
+        first_speedup=ours.speedup,
+        second_speedup=theirs.speedup,
+        speedup=speedup,
+        seconds="unknown" if row.second_is == "unknown" else seconds,
+    )
+
+
+def _report(result: _Rerun) -> "Report":
+    from nodewise.report.tables import Table
+    from nodewise.report.text import comparison_report
+    from nodewise.units import format_speedup
+
+    table = Table(
+        name="Whether the new intervals agree",
+        titles=("K", "speedup", "again", "speedup is", "seconds are"),
+        rows=tuple(
+            (
+                str(row.nodes),
+                format_speedup(row.first_speedup),
+                format_speedup(row.second_speedup),
+                {"agrees": "the same", "differs": "another"}.get(row.speedup, "unknown"),
+                {"agrees": "the same", "differs": "others"}.get(row.seconds, "unknown"),
+            )
+            for row in result.rows
+        ),
+        left=frozenset({"speedup is", "seconds are"}),
+    )
+    differ = [str(row.nodes) for row in result.rows if row.speedup == "differs"]
+    missing = result.comparison.only_first
+    if differ:
+        verdict = f"the speedup differs at K={', '.join(differ)}"
+    elif missing:
+        verdict = f"K={', '.join(map(str, missing))} could not be run again"
+    else:
+        verdict = "the speedup agrees at every scale"
+    return [f"**{result.name}** again: {verdict}.", "", table, "",
+            *comparison_report(result.comparison)]  # fmt: skip

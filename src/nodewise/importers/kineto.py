@@ -1,0 +1,427 @@
+"""PyTorch profiles (Kineto): Chrome JSON of a GPU with NCCL or RCCL, or of a CPU with gloo.
+
+Rows are device work by its category; what only carries a stream number, such as the launch of a
+Triton kernel on the host, is none. Without a device the rows are the operators of the threads.
+"""
+
+import re
+from array import array
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from nodewise.errors import DataError
+from nodewise.importers.chrome import Event, Reader, nanoseconds
+from nodewise.intervals import union, without
+from nodewise.trace_model import (
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    NO_CALL,
+    NO_LAUNCH,
+    Call,
+    Nanoseconds,
+    RankTrace,
+    Step,
+)
+
+_COMPUTE_CATEGORIES = frozenset({"kernel", "Kernel"})
+_COPY_CATEGORIES = frozenset({"gpu_memcpy", "gpu_memset", "Memcpy", "Memset"})
+_DEVICE_CATEGORIES = _COMPUTE_CATEGORIES | _COPY_CATEGORIES
+_LAUNCH_CATEGORIES = frozenset(
+    {"cuda_runtime", "cuda_driver", "Runtime", "hip_runtime", "xpu_runtime", "mtia_runtime"}
+)
+_MARK_CATEGORIES = frozenset({"user_annotation", "gpu_user_annotation"})
+_HOST_CATEGORIES = frozenset({"cpu_op", "Operator"})
+
+# Calls that never put work on a device; two thirds of what a host calls.
+_NO_WORK = re.compile(
+    r"(cuda|hip)(Event|Stream(?!.*Value)|Get|Set|Device|Occupancy|Func|Peek|Pointer|Malloc|Free"
+    r"|Host|ThreadExchange|CtxGet|IpcGet)"
+)
+COLLECTIVE_KERNEL = re.compile(r"(?:nccl|rccl|msccl)", re.IGNORECASE)
+# Reductions between devices that are not NCCL's: compute to Holistic Trace Analysis, so to us.
+_OTHER_COLLECTIVE = re.compile(r"multimem|cross_device_reduce|(two|one)shot|nvshmem|deep_ep")
+_COLLECTIVE_MARK = re.compile(r"(?:gloo|mpi|ucc|xccl|nccl):(\w+)")
+_OPERATION = re.compile(r"(?:nccl|rccl|msccl)\w*?_?(?:Dev)?Kernel_([A-Za-z]+)")
+_COLLECTIVE_OPERATOR = re.compile(r"c10d::|record_param_comms|_c10d_functional")
+_PAIRWISE = frozenset({"send", "recv", "isend", "irecv", "batched_isend_irecv", "coalesced"})
+_STEP = re.compile(r"ProfilerStep\s*#\s*(\d+)")
+_INPUT = "enumerate(DataLoader)"
+_MOST_MICROSECONDS = 2**52
+
+_BYTES = {
+    "byte": 1, "char": 1, "bool": 1, "unsigned char": 1, "signed char": 1,
+    "half": 2, "bfloat16": 2, "short": 2, "c10::half": 2, "c10::bfloat16": 2,
+    "int": 4, "float": 4, "long": 8, "long int": 8, "double": 8,
+    "c10::complex<float>": 8, "c10::complex<double>": 16,
+}  # fmt: skip
+
+
+def read(path: Path, collective_kernels: str = "") -> RankTrace:
+    """The trace of one rank; `collective_kernels` names more kernels that communicate.
+
+    A file that is no trace, or holds nothing to break down, is a `DataError`; one that ends or
+    breaks too early gives what was read, with `damage` saying why it is not all.
+    """
+    more = re.compile(collective_kernels) if collective_kernels else None
+    rows = _Rows(more)
+    reader = Reader(path, _wants_on_device)
+    for events in reader:
+        rows.add(events)
+    if rows.count:
+        return rows.device_trace(path, reader)
+    # No device: the operators of the threads are the work, so the file is read once more for them.
+    threads, damage = _Threads(), reader.damage
+    reader = Reader(path, _wants_on_host)
+    for events in reader:
+        threads.add(events)
+    if not threads.count:
+        why = f" ({damage or reader.damage})" if damage or reader.damage else ""
+        raise DataError(
+            f"{path} has no work of a device and no operators{why}.",
+            "Record with torch.profiler and its activities CPU and CUDA.",
+        )
+    return threads.trace(path, reader)
+
+
+def _wants_on_device(category: str, name: str) -> bool:
+    if category in _HOST_CATEGORIES:  # old profilers mark steps and input as operators
+        return name.startswith((_INPUT, "ProfilerStep"))
+    if category in _LAUNCH_CATEGORIES:
+        return _NO_WORK.match(name) is None
+    return category in _DEVICE_CATEGORIES or category in _MARK_CATEGORIES
+
+
+def _wants_on_host(category: str, name: str) -> bool:
+    return category in _HOST_CATEGORIES or category in _MARK_CATEGORIES
+
+
+class _Marks:
+    """What the program and the profiler marked: steps, and waiting for input."""
+
+    def __init__(self) -> None:
+        self.steps: dict[int, Step] = {}
+        self.last_step_start: int | None = None
+        self.inputs: list[tuple[int, int]] = []
+        self.unread = 0
+
+    def see(self, event: Event, on_host: bool) -> None:
+        """Take a mark for what it is; others mean nothing here."""
+        if event.name.startswith(_INPUT) and on_host:
+            self.inputs.append(_span(event))
+        step = _STEP.match(event.name)
+        if step is None:
+            return
+        start, end = _span(event)
+        self.last_step_start = max(start, self.last_step_start or start)
+        number = int(step[1])
+        if on_host or number not in self.steps:
+            self.steps[number] = Step(number=number, start=start, end=end)
+
+    def timed(self, events: list[Event]) -> list[Event]:
+        """The events that have a time that can be one; the others are counted."""
+        starts: list[Any] = [event.ts for event in events]
+        lengths: list[Any] = [event.dur for event in events]
+        most = _MOST_MICROSECONDS
+        # All at once, because hardly a file has a bad one.
+        if not events or (
+            None not in starts
+            and None not in lengths
+            and -most < min(starts) <= max(starts) < most
+            and 0 <= min(lengths) <= max(lengths) < most
+        ):
+            return events
+        good = [
+            event
+            for event in events
+            if event.ts is not None
+            and event.dur is not None
+            and abs(event.ts) < most
+            and 0 <= event.dur < most
+        ]
+        self.unread += len(events) - len(good)
+        return good
+
+
+def _span(event: Event) -> tuple[int, int]:
+    start, length = nanoseconds([event.ts]), nanoseconds([event.dur])
+    return int(start[0]), int(start[0] + length[0])
+
+
+class _Rows:
+    """Work of a device, and the calls that launched it."""
+
+    def __init__(self, more: re.Pattern[str] | None) -> None:
+        self._more = more
+        self._marks = _Marks()
+        self._starts: list[Nanoseconds] = []
+        self._lengths: list[Nanoseconds] = []
+        self._kinds = array("b")
+        self._calls = array("i")
+        self._correlations = array("q")
+        self._launch_starts: list[Nanoseconds] = []
+        self._launch_correlations = array("q")
+        self._kind_of: dict[str, int] = {}
+        self._call_of: dict[Call, int] = {}
+        self._like_collectives: set[str] = set()
+
+    @property
+    def count(self) -> int:
+        return len(self._kinds)
+
+    def add(self, events: list[Event]) -> None:
+        events = self._marks.timed(events)
+        kernels = [event for event in events if event.cat in _COMPUTE_CATEGORIES]
+        copies = [event for event in events if event.cat in _COPY_CATEGORIES]
+        launches = [event for event in events if event.cat in _LAUNCH_CATEGORIES]
+        for rows in (kernels, copies):
+            self._starts.append(nanoseconds([row.ts for row in rows]))
+            self._lengths.append(nanoseconds([row.dur for row in rows]))
+            self._correlations.extend(_identities(rows))
+        self._launch_starts.append(nanoseconds([launch.ts for launch in launches]))
+        self._launch_correlations.extend(_identities(launches))
+        for name in {kernel.name for kernel in kernels} - self._kind_of.keys():
+            self._kind_of[name] = self._kind(name)
+        kinds = [self._kind_of[kernel.name] for kernel in kernels]
+        calls = [NO_CALL] * len(kernels)
+        for at, kind in enumerate(kinds):
+            if kind == COMMUNICATION:
+                calls[at] = self._call(kernels[at])
+        self._kinds.extend(kinds + [COPY] * len(copies))
+        self._calls.extend(calls + [NO_CALL] * len(copies))
+        if len(kernels) + len(copies) + len(launches) < len(events):
+            for event in events:
+                if event.cat not in _DEVICE_CATEGORIES and event.cat not in _LAUNCH_CATEGORIES:
+                    self._marks.see(event, event.cat != "gpu_user_annotation")
+
+    def _kind(self, name: str) -> int:
+        if COLLECTIVE_KERNEL.match(name) or (self._more and self._more.search(name)):
+            return COMMUNICATION
+        if _OTHER_COLLECTIVE.search(name):
+            self._like_collectives.add(name.split("<")[0].split("(void")[0])
+        return COMPUTE
+
+    def _call(self, event: Event) -> int:
+        call = _call_of_kernel(event)
+        at = self._call_of.get(call)
+        if at is None:
+            at = self._call_of[call] = len(self._call_of)
+        return at
+
+    def device_trace(self, path: Path, reader: Reader) -> RankTrace:
+        starts = np.concatenate(self._starts)
+        ends = starts + np.concatenate(self._lengths)
+        launches = _match(
+            np.frombuffer(self._correlations, np.int64),
+            np.frombuffer(self._launch_correlations, np.int64),
+            np.concatenate(self._launch_starts),
+        )
+        notes: tuple[str, ...] = ()
+        if self._like_collectives:
+            names = ", ".join(sorted(self._like_collectives)[:3])
+            notes = (
+                f"Kernels that may communicate count as compute: {names}; "
+                "--collective-kernels changes that.",
+            )
+        return _trace(
+            path,
+            reader,
+            self._marks,
+            starts=starts,
+            ends=ends,
+            kinds=np.frombuffer(self._kinds, np.int8),
+            launches=launches,
+            calls=np.frombuffer(self._calls, np.int32),
+            call_table=tuple(self._call_of),
+            notes=notes,
+        )
+
+
+def _identities(events: list[Event]) -> list[int]:
+    """The numbers that rows share with the calls that launched them; -1 where there is none."""
+    numbers = [event.args.correlation if event.args else -1 for event in events]
+    return [number if type(number) is int and -1 < number < 2**62 else -1 for number in numbers]
+
+
+def _match(wanted: NDArray[np.int64], known: NDArray[np.int64], times: Nanoseconds) -> Nanoseconds:
+    """The time of the call with the same correlation, or NO_LAUNCH."""
+    found = np.full(len(wanted), NO_LAUNCH)
+    if not len(known):
+        return found
+    order = np.argsort(known, kind="stable")
+    known, times = known[order], times[order]
+    at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    same = (known[at] == wanted) & (wanted >= 0)
+    found[same] = times[at[same]]
+    return found
+
+
+class _Threads:
+    """Operators of the threads of a rank without a device, and its collectives."""
+
+    def __init__(self) -> None:
+        self._marks = _Marks()
+        self._operators: dict[Any, list[tuple[int, int]]] = {}
+        self._waits: dict[Any, list[tuple[int, int]]] = {}
+        self._collectives: list[tuple[int, int, int]] = []
+        self._call_of: dict[Call, int] = {}
+
+    @property
+    def count(self) -> int:
+        return len(self._operators) + len(self._collectives)
+
+    def add(self, events: list[Event]) -> None:
+        for event in self._marks.timed(events):
+            mark = _COLLECTIVE_MARK.match(event.name)
+            if mark is not None and event.cat in _MARK_CATEGORIES:
+                call = _call_of_mark(mark[1], event)
+                at = self._call_of.setdefault(call, len(self._call_of))
+                self._collectives.append((*_span(event), at))
+            elif event.cat in _MARK_CATEGORIES or event.name.startswith((_INPUT, "ProfilerStep")):
+                self._marks.see(event, on_host=True)
+            else:
+                calls = _COLLECTIVE_OPERATOR.match(event.name) is not None
+                spans = self._waits if calls else self._operators
+                spans.setdefault(event.tid, []).append(_span(event))
+
+    def trace(self, path: Path, reader: Reader) -> RankTrace:
+        starts: list[Nanoseconds] = []
+        ends: list[Nanoseconds] = []
+        for thread, spans in self._operators.items():
+            # An operator that holds a call of a collective works only outside of it.
+            busy = without(union(*_arrays(spans)), union(*_arrays(self._waits.get(thread, []))))
+            starts.append(busy.starts)
+            ends.append(busy.ends)
+        work = sum(map(len, starts))
+        calls = sorted(self._collectives)
+        starts.append(np.array([call[0] for call in calls], np.int64))
+        ends.append(np.array([call[1] for call in calls], np.int64))
+        count = work + len(calls)
+        kinds = np.full(count, COMPUTE, np.int8)
+        kinds[work:] = COMMUNICATION
+        indices = np.full(count, NO_CALL, np.int32)
+        indices[work:] = [call[2] for call in calls]
+        return _trace(
+            path,
+            reader,
+            self._marks,
+            starts=np.concatenate(starts),
+            ends=np.concatenate(ends),
+            kinds=kinds,
+            launches=np.full(count, NO_LAUNCH),
+            calls=indices,
+            call_table=tuple(self._call_of),
+            on_device=False,
+        )
+
+
+def _arrays(spans: list[tuple[int, int]]) -> tuple[Nanoseconds, Nanoseconds]:
+    both = np.array(spans, np.int64).reshape(-1, 2)
+    return both[:, 0], both[:, 1]
+
+
+def _trace(path: Path, reader: Reader, marks: _Marks, **rows: Any) -> RankTrace:
+    """The rows with what the file says of its rank; times counted from the same second."""
+    about = reader.metadata.get("distributedInfo")
+    about = about if isinstance(about, dict) else {}
+    base = reader.metadata.get("baseTimeNanoseconds")
+    base = base if isinstance(base, int) and 0 < base < 2**61 else 0
+    damage = reader.damage
+    if marks.unread:
+        unread = f"{marks.unread} events without a time"
+        damage = f"{damage}, and {unread}" if damage else unread
+    inputs = _arrays(sorted(marks.inputs))
+    rows["launches"][rows["launches"] != NO_LAUNCH] += base
+    last = marks.last_step_start
+    return RankTrace(
+        file=str(path),
+        rank=_whole(about.get("rank")),
+        world_size=_whole(about.get("world_size")),
+        steps=tuple(
+            Step(number=step.number, start=step.start + base, end=step.end + base)
+            for step in sorted(marks.steps.values(), key=lambda step: step.start)
+        ),
+        last_step_start=None if last is None else last + base,
+        input_starts=inputs[0] + base,
+        input_ends=inputs[1] + base,
+        damage=damage,
+        **rows | {"starts": rows["starts"] + base, "ends": rows["ends"] + base},
+    )
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and 0 <= value < 10_000_000 else None
+
+
+def operation_of_kernel(name: str) -> str:
+    """The collective in a kernel's name, such as AllReduce."""
+    found = _OPERATION.match(name)
+    return found[1] if found else name.split("(")[0][:60]
+
+
+def _call_of_kernel(event: Event) -> Call:
+    arguments = event.args
+    operation = operation_of_kernel(event.name)
+    if arguments is None:
+        return Call(operation=operation)
+    name = arguments.collective if isinstance(arguments.collective, str) else ""
+    width = _BYTES.get(str(arguments.type).lower())
+    elements = arguments.elements
+    return Call(
+        operation=name or operation,
+        group="" if arguments.group is None else str(arguments.group),
+        ranks=arguments.ranks if isinstance(arguments.ranks, str) else "",
+        bytes=elements * width if type(elements) is int and width else None,
+        pairwise=name.lower() in _PAIRWISE,
+    )
+
+
+def _call_of_mark(operation: str, event: Event) -> Call:
+    return Call(
+        operation=operation, bytes=_input_bytes(event), pairwise=operation.lower() in _PAIRWISE
+    )
+
+
+def _input_bytes(event: Event) -> int | None:
+    """Bytes of the tensors that an operator was called with, by their shapes and types."""
+    arguments = event.args
+    if arguments is None:
+        return None
+    try:
+        shapes = msgspec.json.decode(bytes(arguments.shapes), type=list[list[int]])
+        types = msgspec.json.decode(bytes(arguments.types), type=list[str])
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return None
+    total = 0
+    for shape, name in zip(shapes, types, strict=False):
+        width = _BYTES.get(name.lower())
+        if width is None:
+            return None
+        elements = 1
+        for length in shape:
+            elements *= length
+        total += elements * width
+    return total
+
+
+def trace_files(path: Path) -> list[Path]:
+    """The traces that a file or a folder names, in order; nothing else in the folder counts."""
+    if not path.is_dir():
+        return [path]
+    endings = (".json", ".json.gz", ".sqlite")
+    return sorted(
+        (file for file in path.rglob("*") if file.is_file() and file.name.endswith(endings)),
+        key=lambda file: [int(part) if part.isdigit() else part
+                          for part in re.split(r"(\d+)", str(file))],
+    )  # fmt: skip
+
+
+def rank_of_name(path: Path) -> int | None:
+    """The rank that a file name tells, such as rank3.json, trace-rank-3.json.gz or 3.json."""
+    stem = path.name.split(".")[0]
+    found = re.search(r"rank[-_]?(\d+)", path.name, re.IGNORECASE) or re.fullmatch(r"(\d+)", stem)
+    return int(found[1]) if found else None

@@ -1,0 +1,800 @@
+"""The honesty rules, asked of a claim: pass, fail or unknown, each with its evidence.
+
+What a rule is called, needs, weighs and comes from is data (data/rules.toml); here stand the
+predicates, by key. The same rules judge somebody's table and our own studies: what a measured study
+answers for itself (`audit.checks`) is taken over under the same title.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import msgspec
+import numpy as np
+
+from nodewise.audit import Check, Verdict, checks
+from nodewise.claims import Claim, Column
+from nodewise.detectors import (
+    Detection,
+    Points,
+    Summary,
+    averaged_ratios,
+    bends_back,
+    changed_work,
+    column_mismatch,
+    dependent_repeats,
+    identical_repeats,
+    idle_digits,
+    missing_scales,
+    points_of,
+    slow_baseline,
+    summary_used,
+    superlinear,
+    too_straight,
+)
+from nodewise.scaling import THRESHOLD, Scaling, scale
+from nodewise.stats import ENOUGH_ROUNDS, Floats
+from nodewise.study import Run, Study
+from nodewise.units import format_duration, format_efficiency, format_percent
+
+Severity = Literal["fail", "warn"]
+Need = Literal[
+    "curve", "work", "words", "two columns", "ratios", "written", "repeats", "seeds", "rounds",
+    "quality", "ranks", "pieces", "rank times", "setup", "starts", "contention", "settings",
+    "kinds", "price", "energy", "decision",
+]  # fmt: skip
+Standing = Literal["fails", "suspect", "open", "holds"]
+
+_QUALITY_DRIFT = 0.005
+_MOST_DIGITS = 4  # of a ratio without a stated spread: no machine repeats to a ten-thousandth
+_TIMED_SHARE = 0.9
+_FIXED: tuple[Column, ...] = ("work", "batch", "steps", "epochs")
+_SETTINGS: tuple[Column, ...] = ("precision", "machine", "settings")
+_WARMUP = re.compile(r"warm-?\s?up|steady[- ]state|excluding (the )?(set-?up|start-?up)", re.I)
+_RECOMMENDS = re.compile(r"\b(recommend|sweet spot|best choice|should (buy|use|run))\w*", re.I)
+_CAUSE = re.compile(
+    r"communicat|all-?reduce|network|bandwidth|serial|imbalance|straggl|latency|contention", re.I
+)
+_YEAR = re.compile(r"\b20\d\d\b")
+_PREDICTED = re.compile(r"predict|project(ed|ion)|extrapolat", re.I)
+_KIND = re.compile(r"measured|predict|project|extrapolat|modell?ed|simulat|estimat", re.I)
+_ENERGY_SAID = re.compile(
+    r"rapl|nvml|\bpdu\b|\bpsu\b|meter|ipmi|measured|modell?ed|estimated|\btdp\b", re.I
+)
+_COUNT = re.compile(
+    r"(?:mean|median|average|best|min\w*|fastest)\s+of\s+(\d+)|\b(\d+)\s+(?:runs|repeats|trials)"
+    r"|\bn\s*=\s*(\d+)",
+    re.I,
+)
+_CENTER = re.compile(r"\b(mean|median|average[ds]?)\b[^.]{0,20}\b\d+\b", re.I)
+_BEST = re.compile(r"\b(best|fastest|minimum|min) of \d+|\bbest run\b", re.I)
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One rule of the list."""
+
+    key: str
+    rule: str
+    needs: tuple[Need, ...]
+    severity: Severity
+    remedy: str
+    source: str
+    unknown: str = ""
+    question: str = ""
+    ask: Literal["always", "when broken"] = "always"
+    check: str = ""  # the title of the row that a measured study answers it with
+
+
+class RuleCheck(Check, frozen=True, kw_only=True):
+    """A row of the checklist with the rule behind it."""
+
+    key: str
+    severity: Severity
+    source: str
+
+
+class CorrectedRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """One scale as claimed and with the base that the rest of the curve implies."""
+
+    nodes: int
+    claimed_speedup: float
+    claimed_efficiency: float
+    speedup: float
+    efficiency: float
+
+
+class Correction(msgspec.Struct, frozen=True, kw_only=True):
+    """The curve with an honest baseline; computed, not measured."""
+
+    factor: float
+    factor_low: float | None
+    factor_high: float | None
+    threshold: float
+    claimed_bend: int | None
+    bend: int | None
+    rows: tuple[CorrectedRow, ...]
+
+    @property
+    def sentence(self) -> str:
+        """Where the bend goes."""
+        if self.bend == self.claimed_bend:
+            last = self.rows[-1]
+            return (
+                f"with an honest baseline the efficiency at K={last.nodes} is "
+                f"{last.efficiency:.2f}, not {last.claimed_efficiency:.2f}"
+            )
+        bend = "nowhere" if self.bend is None else f"at {self.bend}"
+        claimed = "nowhere" if self.claimed_bend is None else str(self.claimed_bend)
+        return f"with an honest baseline the bend is {bend}, not {claimed}"
+
+
+class Audit(msgspec.Struct, frozen=True, kw_only=True):
+    """What the rules say of one claim, what to ask its author, and the curve that is left."""
+
+    name: str
+    standing: Standing
+    verdict: str
+    checks: tuple[Check, ...]
+    questions: tuple[str, ...]
+    correction: Correction | None
+    scaling: Scaling
+    notes: tuple[str, ...]
+
+    @property
+    def passes(self) -> bool:
+        """Whether no rule of severity `fail` failed, nor a gate of the spec."""
+        return not any(check.is_gate and check.verdict == "fail" for check in self.checks)
+
+
+def parse_rules(text: str) -> tuple[Rule, ...]:
+    """The rules of a TOML text, in their order; each must have its predicate."""
+    rules = msgspec.convert(tomllib.loads(text)["rule"], tuple[Rule, ...])
+    strangers = {rule.key for rule in rules} ^ set(_PREDICATES)
+    if strangers:
+        raise ValueError(f"rules and predicates differ in: {', '.join(sorted(strangers))}")
+    return rules
+
+
+def audit(claim: Claim, rules: Sequence[Rule], threshold: float = THRESHOLD) -> Audit:
+    """Ask every rule, and say what stands."""
+    case = _Case(claim, threshold)
+    answered: list[Check] = [_ask(rule, case) for rule in rules]
+    titles = {rule.check for rule in rules}
+    answered += [row for title, row in case.measured.items() if title not in titles]
+    correction = _correct(case)
+    standing, verdict = _verdict(claim.name, answered, correction)
+    return Audit(
+        name=claim.name,
+        standing=standing,
+        verdict=verdict,
+        checks=tuple(answered),
+        questions=_questions(rules, answered),
+        correction=correction,
+        scaling=case.scaling,
+        notes=claim.notes,
+    )
+
+
+class _Answer(NamedTuple):
+    verdict: Verdict
+    evidence: str
+    remedy: str | None = None  # instead of the rule's own
+
+
+class _Case:
+    """A claim with what the predicates ask for, each computed once."""
+
+    def __init__(self, claim: Claim, threshold: float) -> None:
+        assert claim.study is not None
+        self.claim = claim
+        self.study: Study = claim.study
+        self.threshold = threshold
+
+    @cached_property
+    def scaling(self) -> Scaling:
+        return scale(self.study, self.threshold)
+
+    @cached_property
+    def measured(self) -> dict[str, Check]:
+        """What a study that was measured here answers for itself."""
+        if self.study.spec is None:
+            return {}
+        return {check.rule: check for check in checks(self.study, self.scaling)}
+
+    @cached_property
+    def samples(self) -> list[Floats]:
+        return [np.array([run.seconds for run in self.study.at(n)]) for n in self.study.scales]
+
+    @cached_property
+    def points(self) -> Points:
+        return points_of(
+            self.study.scales, self.samples, self.study.regime, self._rounding, self._spreads
+        )
+
+    @property
+    def _rounding(self) -> Floats | None:
+        main = self.claim.main
+        if main is None:
+            return None
+        halves: dict[int, float] = {}
+        for row in self.claim.rows:
+            figure = row[main]
+            halves.setdefault(int(row["nodes"].value), figure.half / figure.value)
+        return np.array([halves[nodes] for nodes in self.study.scales])
+
+    @property
+    def _spreads(self) -> Floats | None:
+        """Relative standard errors, where the table states them."""
+        centers = self.claim.by_scale(self.claim.main) if self.claim.main else {}
+        spreads = self.claim.by_scale("std")
+        if not centers or not spreads:
+            return None
+        counts = self.claim.by_scale("rounds")
+        return np.array(
+            [spreads[n] / centers[n] / max(counts.get(n, 1.0), 1.0) ** 0.5 for n in centers]
+        )
+
+    @cached_property
+    def slow(self) -> Detection:
+        return slow_baseline(self.points)
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        return self.study.good_runs
+
+    @cached_property
+    def way(self) -> Summary | None:
+        """How claimed speedups were made from repeats that stand beside them."""
+        written = self.figures("speedup")
+        if written is None or self.study.rounds < 2:
+            return None
+        return summary_used(self.samples, written, self.study.regime, self.points.k)
+
+    def figures(self, column: Column) -> list[tuple[float, float]] | None:
+        """A column with half its last digit, one figure a scale; nothing where it is not full."""
+        if column not in self.claim.columns:
+            return None
+        found: dict[int, tuple[float, float]] = {}
+        for row in self.claim.rows:
+            found.setdefault(int(row["nodes"].value), (row[column].value, row[column].half))
+        return list(found.values())
+
+    @cached_property
+    def tells_kinds(self) -> bool:
+        """Whether a column says of every row if it was run."""
+        words = {word for some in self.claim.words("kind").values() for word in some}
+        return bool(words) and all(_KIND.search(word) for word in words)
+
+    @cached_property
+    def has(self) -> frozenset[Need]:
+        """Which needs of the rules are met."""
+        columns, runs, text = self.claim.columns, self.runs, self.claim.text
+        spec = self.study.spec
+        ratios = {"speedup", "efficiency"} & columns
+        met: dict[Need, bool] = {
+            "curve": True,
+            "work": bool({*_FIXED, "local_batch"} & columns),
+            "words": bool(_WARMUP.search(text)) or any(run.setup_seconds for run in runs),
+            "two columns": bool(ratios)
+            and ("seconds" in columns or len(ratios) == 2)
+            and self.study.rounds == 1,
+            "ratios": bool(ratios or self.claim.summary),
+            "written": self.claim.source is None,
+            "repeats": self.study.rounds > 1,
+            "seeds": "seed" in columns,
+            "rounds": "round" in columns,
+            "quality": "quality" in columns,
+            "ranks": any(run.ranks for run in runs),
+            "pieces": bool({"work", "batch"} & columns),
+            "rank times": any(rank.seconds or rank.stages for run in runs for rank in run.ranks),
+            "setup": any(run.setup_seconds is not None for run in runs),
+            "starts": all(run.started for run in runs),
+            "contention": any(run.contention is not None for run in runs),
+            "settings": bool(set(_SETTINGS) & columns) or any(run.provenance for run in runs),
+            "kinds": bool(self.claim.predicted)
+            or self.tells_kinds
+            or bool(_PREDICTED.search(text))
+            or spec is not None,
+            "price": "price" in columns
+            or "$" in text
+            or (spec is not None and spec.price.per_node_hour is not None),
+            "energy": bool({"energy", "power"} & columns)
+            or any(run.energy_joules is not None for run in runs),
+            "decision": bool(_RECOMMENDS.search(text)) or spec is not None,
+        }
+        return frozenset(need for need, is_met in met.items() if is_met)
+
+
+def _ask(rule: Rule, case: _Case) -> RuleCheck:
+    answer: _Answer
+    own = case.measured.get(rule.check) if rule.check else None
+    if own is not None and not (rule.key == "baseline" and case.slow.seen):
+        answer = _Answer(own.verdict, own.evidence, own.remedy)
+    elif not set(rule.needs) <= case.has:
+        answer = _Answer("unknown", rule.unknown)
+    else:
+        answer = _PREDICATES[rule.key](case)
+    remedy = rule.remedy if answer.remedy is None else answer.remedy
+    return RuleCheck(
+        key=rule.key,
+        rule=rule.rule,
+        verdict=answer.verdict,
+        evidence=answer.evidence,
+        remedy=remedy if answer.verdict == "fail" else "",
+        severity=rule.severity,
+        source=rule.source,
+        is_gate=rule.severity == "fail",
+    )
+
+
+def _questions(rules: Sequence[Rule], answered: Sequence[Check]) -> tuple[str, ...]:
+    """What to ask for: first what failed, then what is not known, the grave before the light."""
+    ranked = []
+    for at, (rule, check) in enumerate(zip(rules, answered, strict=False)):
+        if check.verdict == "pass" or (check.verdict == "unknown" and rule.ask == "when broken"):
+            continue
+        if rule.question:
+            rank = (check.verdict != "fail", rule.severity != "fail", at)
+            ranked.append((rank, rule.question))
+    return tuple(dict.fromkeys(question for _, question in sorted(ranked)))
+
+
+def _verdict(
+    name: str, answered: Sequence[Check], correction: Correction | None
+) -> tuple[Standing, str]:
+    failed = [check for check in answered if check.verdict == "fail"]
+    gates = [check.rule for check in failed if check.is_gate]
+    unknown = sum(check.verdict == "unknown" for check in answered)
+    open_ones = f"{unknown} of {len(answered)} rules cannot be answered from it"
+    if gates:
+        end = f"; {correction.sentence}" if correction else ""
+        return "fails", f"{name} does not stand as it is: {_listed(gates)}{end}."
+    if failed:
+        return "suspect", f"{name} is suspect: {_listed([check.rule for check in failed])}."
+    if unknown:
+        return "open", f"Nothing here speaks against {name}, yet {open_ones}."
+    return "holds", f"{name} holds: every rule is met."
+
+
+def _listed(rules: Sequence[str]) -> str:
+    """The rules that are broken, in one breath."""
+    return "broken " + ("rule: " if len(rules) == 1 else "rules: ") + "; ".join(rules)
+
+
+def _correct(case: _Case) -> Correction | None:
+    """The curve over the base that the rest of it implies, where the claimed base is too slow."""
+    if not case.slow.seen or case.slow.size is None:
+        return None
+    factor = case.slow.size
+    base = case.study.scales[0]
+    runs = tuple(
+        msgspec.structs.replace(run, seconds=run.seconds / factor) if run.nodes == base else run
+        for run in case.study.good_runs
+    )
+    mended = scale(Study(name=case.claim.name, regime=case.study.regime, runs=runs), case.threshold)
+    rows = tuple(
+        CorrectedRow(
+            nodes=claimed.nodes,
+            claimed_speedup=claimed.speedup,
+            claimed_efficiency=claimed.efficiency,
+            speedup=row.speedup,
+            efficiency=row.efficiency,
+        )
+        for claimed, row in zip(case.scaling.rows, mended.rows, strict=True)
+    )
+    return Correction(
+        factor=factor,
+        factor_low=case.slow.low,
+        factor_high=case.slow.high,
+        threshold=case.threshold,
+        claimed_bend=case.scaling.bend.first_below,
+        bend=mended.bend.first_below,
+        rows=rows,
+    )
+
+
+def _of(detection: Detection) -> _Answer:
+    """A detection as an answer: seen is a failure, and what cannot be told is unknown."""
+    verdicts: dict[bool | None, Verdict] = {True: "fail", False: "pass", None: "unknown"}
+    return _Answer(verdicts[detection.seen], detection.evidence)
+
+
+def _baseline(case: _Case) -> _Answer:
+    if case.slow.seen:
+        return _of(case.slow)
+    base = case.study.scales[0]
+    if not case.claim.has_seconds:
+        return _Answer("fail", f"no seconds are given for K={base}, only ratios")
+    if base != 1:
+        return _Answer("unknown", f"the base is K={base}: what was lost below it is not shown")
+    if "seconds" not in case.claim.columns and case.claim.source is None:
+        return _Answer("unknown", "a rate at K=1 is given, of a program that nobody describes")
+    seconds = format_duration(case.scaling.rows[0].seconds)
+    return _Answer("unknown", f"T(1) = {seconds}, of a program that nobody describes")
+
+
+def _workload(case: _Case) -> _Answer:
+    claim = case.claim
+    if "local_batch" in claim.columns and "batch" not in claim.columns:
+        local = claim.by_scale("local_batch")
+        steady = max(local.values()) <= 1.01 * min(local.values())
+        if steady and claim.assumed_regime == "strong":
+            evidence = "the batch of each worker is fixed, so the global batch grows with K"
+            return _Answer("fail", evidence)
+    said = []
+    for column in _FIXED:
+        values = claim.by_scale(column)
+        if not values or min(values.values()) <= 0:
+            continue
+        # only the total grows in weak scaling; steps and epochs stay in both regimes
+        regime = case.study.regime if column in ("work", "batch") else "strong"
+        found = changed_work(values, regime)
+        if found.seen:
+            return _Answer("fail", f"{column} changes, {found.evidence}")
+        said.append(f"{column} {found.evidence}")
+    return _Answer("pass", "; ".join(said) or "the batch of each worker is given")
+
+
+def _warmup(case: _Case) -> _Answer:
+    said = _WARMUP.search(case.claim.text)
+    if said:
+        return _Answer("pass", f"it says: {_around(case.claim.text, said)}")
+    setups = [run.setup_seconds for run in case.runs if run.setup_seconds is not None]
+    return _Answer("pass", f"setup of up to {format_duration(max(setups))} is reported apart")
+
+
+def _repeats(case: _Case) -> _Answer:
+    rounds = case.study.rounds
+    stated = case.claim.by_scale("rounds")
+    said = _COUNT.search(case.claim.text)
+    if stated:
+        rounds = int(min(stated.values()))
+    elif rounds == 1 and said:
+        rounds = int(next(group for group in said.groups() if group))
+    elif rounds == 1:
+        return _Answer("unknown", "one figure a scale, and nobody says of how many runs")
+    spread = rounds and ("std" in case.claim.columns or case.study.rounds > 1)
+    shown = "with their spread" if spread else "without a spread"
+    verdict: Verdict = "pass" if rounds >= ENOUGH_ROUNDS and spread else "fail"
+    return _Answer(verdict, f"{rounds} runs at each scale, {shown}")
+
+
+def _regime(case: _Case) -> _Answer:
+    claim = case.claim
+    declared, shown = claim.regime, claim.shown_regime
+    if shown == "weak" and declared != "weak" and "speedup" in claim.columns:
+        return _Answer("fail", "the work grows with K, and it is drawn as strong scaling")
+    if declared is None:
+        seen = f"; the work column shows {shown} scaling" if shown else ""
+        return _Answer("unknown", f"nobody says which{seen}")
+    if shown is not None and shown != declared:
+        return _Answer("fail", f"declared {declared}, and the work column shows {shown} scaling")
+    agrees = ", and the work column agrees" if shown else ""
+    return _Answer("pass", f"declared {declared}{agrees}")
+
+
+def _efficiency(case: _Case) -> _Answer:
+    least = min(case.scaling.rows, key=lambda row: row.efficiency)
+    reached = f"the least is {format_efficiency(least.efficiency)} at K={least.nodes}"
+    if "efficiency" in case.claim.columns:
+        return _Answer("pass", f"E is given at every K; {reached}")
+    if "speedup" in case.claim.columns:
+        return _Answer("fail", f"speedup without efficiency; {reached}")
+    return _Answer("pass", f"no speedup is claimed; from the figures {reached}")
+
+
+def _straight(case: _Case) -> _Answer:
+    found = too_straight(case.points)
+    if not found.seen:
+        return _of(found)
+    evidence = (
+        f"{found.evidence}. Two mistakes look like this: a baseline that is too slow, and a "
+        "problem that changes between the points"
+    )
+    return _Answer("fail", evidence)
+
+
+def _seconds(case: _Case) -> _Answer:
+    if not case.claim.has_seconds:
+        return _Answer("fail", "only ratios are given")
+    if "seconds" in case.claim.columns or case.claim.source is not None:
+        return _Answer("pass", "times are given at every K")
+    return _Answer("pass", "rates are given at every K")
+
+
+def _columns(case: _Case) -> _Answer:
+    return _of(
+        column_mismatch(
+            case.study.scales,
+            case.figures("seconds"),
+            case.figures("speedup"),
+            case.figures("efficiency"),
+            case.study.regime,
+        )
+    )
+
+
+def _averaged(case: _Case) -> _Answer:
+    if case.way == "mean of ratios":
+        return _Answer("fail", "the speedups are means of the ratios of single runs")
+    for row in case.claim.summary:
+        for column in ("speedup", "efficiency"):
+            values = [r[column].value for r in case.claim.rows if column in r]
+            written = row.get(column)
+            if written is not None and values and min(values) > 0:
+                return _of(averaged_ratios(values, (written.value, written.half)))
+    if case.way == "ratio of means":
+        return _Answer("pass", "the speedups are ratios of means or medians")
+    return _Answer("unknown", "no summary and no repeats stand beside the ratios")
+
+
+def _digits(case: _Case) -> _Answer:
+    claim = case.claim
+    spreads = claim.by_scale("std")
+    figures = case.figures("seconds") or case.figures("throughput")
+    if spreads and figures:
+        return _of(idle_digits(figures, list(spreads.values())))
+    written = [
+        row[column] for row in claim.rows for column in ("speedup", "efficiency") if column in row
+    ]
+    most = max((figure.digits for figure in written), default=0)
+    if most > _MOST_DIGITS + 1:
+        return _Answer("fail", f"ratios with {most} digits and no spread")
+    return _Answer("unknown", "no spread is given to judge the digits by")
+
+
+def _identical(case: _Case) -> _Answer:
+    halves = [row["seconds"].half for row in case.claim.rows if "seconds" in row]
+    return _of(identical_repeats(case.samples, 2 * min(halves, default=0.0)))
+
+
+def _seeds(case: _Case) -> _Answer:
+    seen: dict[int, list[str]] = {}
+    for row in case.claim.rows:
+        seen.setdefault(int(row["nodes"].value), []).append(row["seed"].text)
+    if max(len(seeds) for seeds in seen.values()) < 2:
+        return _Answer("unknown", "one run a scale: nothing repeats a seed")
+    twice = [nodes for nodes, seeds in seen.items() if len(set(seeds)) < len(seeds)]
+    if twice:
+        return _Answer("fail", f"runs share a seed at K={', '.join(map(str, twice))}")
+    return _Answer("pass", "no two runs of a scale share a seed")
+
+
+def _best_of(case: _Case) -> _Answer:
+    said = _BEST.search(case.claim.text)
+    if case.claim.selected:
+        return _Answer("fail", "a title says that the best time was taken")
+    if said:
+        return _Answer("fail", f"it says: {_around(case.claim.text, said)}")
+    if case.way == "best of the repeats":
+        return _Answer("fail", "the speedups follow from the best repeat at each K, not the mean")
+    if case.way == "ratio of means":
+        return _Answer("pass", "the speedups follow from all repeats")
+    center = _CENTER.search(case.claim.text)
+    if center:
+        return _Answer("pass", f"it says: {_around(case.claim.text, center)}")
+    if case.study.rounds > 1:
+        return _Answer("pass", f"all {case.study.rounds} rounds stand there")
+    return _Answer("unknown", "nobody says whether a figure is a mean or the best run")
+
+
+def _missing_runs(case: _Case) -> _Answer:
+    declared = case.study.spec
+    present = {nodes: sorted(run.round for run in case.study.at(nodes)) for nodes in
+               case.study.scales}  # fmt: skip
+    failed = sum(run.outcome != "ok" for run in case.study.runs)
+    counts = {nodes: len(rounds) for nodes, rounds in present.items()}
+    most = max(counts.values()) if declared is None else declared.rounds
+    short = [
+        nodes
+        for nodes, rounds in present.items()
+        if counts[nodes] < most or rounds != list(range(rounds[0], rounds[0] + len(rounds)))
+    ]
+    if short and not failed:
+        where = ", ".join(map(str, short[:6]))
+        return _Answer("fail", f"runs are missing at K={where}, of up to {most} at a scale")
+    kept = f"; {failed} failed runs are kept" if failed else ""
+    return _Answer("pass", f"{sum(counts.values())} numbered runs without a gap{kept}")
+
+
+def _quality(case: _Case) -> _Answer:
+    values = case.claim.by_scale("quality")
+    drift = max(values.values()) - min(values.values())
+    where = {"split", "seed"} & case.claim.columns
+    told = "" if where else "; split and seed are not told"
+    if drift > _QUALITY_DRIFT:
+        return _Answer("fail", f"it drifts by {drift:.3g} over the scales{told}")
+    return _Answer("pass", f"at every K, largest drift {drift:.3g}{told}")
+
+
+def _workers(case: _Case) -> _Answer:
+    per_node = {len(run.ranks) / run.nodes for run in case.runs}
+    if len(per_node) > 1:
+        return _Answer("fail", "the number of ranks that report is not proportional to K")
+    return _Answer("pass", f"{per_node.pop():g} ranks a node report in every run")
+
+
+def _divides(case: _Case) -> _Answer:
+    column: Column = "batch" if "batch" in case.claim.columns else "work"
+    uneven = {}
+    for nodes, pieces in case.claim.by_scale(column).items():
+        if pieces == int(pieces) and int(pieces) % nodes:
+            share = (
+                -(-pieces // nodes) * nodes / pieces - 1
+            )  # idle, where the last piece runs alone
+            uneven[nodes] = share
+    if not uneven:
+        return _Answer("pass", f"the {column} divides by every K")
+    worst = max(uneven, key=lambda nodes: uneven[nodes])
+    named = ", ".join(map(str, uneven))
+    evidence = f"the {column} does not divide by K={named}; up to {format_percent(uneven[worst])}"
+    # a remainder of a large job is no matter
+    verdict: Verdict = "fail" if uneven[worst] > 0.01 else "pass"
+    return _Answer(verdict, f"{evidence} idles")
+
+
+def _parallel_time(case: _Case) -> _Answer:
+    for run in case.runs:
+        longest = max((rank.seconds or sum(rank.stages.values()) for rank in run.ranks), default=0)
+        if longest > 1.02 * run.seconds:
+            evidence = f"at K={run.nodes} a rank took {format_duration(longest)}, the run is told "
+            return _Answer("fail", evidence + f"as {format_duration(run.seconds)}")
+    return _Answer("pass", "no rank took longer than its run")
+
+
+def _setup_share(case: _Case) -> _Answer:
+    timed = sum(run.seconds for run in case.runs)
+    outside = sum(run.setup_seconds or 0.0 for run in case.runs)
+    share = timed / (timed + outside)
+    verdict: Verdict = "pass" if share >= _TIMED_SHARE else "fail"
+    return _Answer(verdict, f"the times cover {format_percent(share)} of set-up and run together")
+
+
+def _order(case: _Case) -> _Answer:
+    ordered = [run.nodes for run in sorted(case.runs, key=lambda run: run.started)]
+    changes = sum(a != b for a, b in pairwise(ordered))
+    if case.study.rounds < 2:
+        return _Answer("unknown", "one run a scale has no order to judge")
+    if changes == len(case.study.scales) - 1:
+        return _Answer(
+            "fail", "all runs of a scale were made in a row, so drift looks like scaling"
+        )
+    return _Answer("pass", f"the scale changed {changes} times in {len(ordered)} runs")
+
+
+def _significant(case: _Case) -> _Answer:
+    if case.study.rounds < ENOUGH_ROUNDS:
+        return _Answer("unknown", f"{case.study.rounds} rounds are too few to tell")
+    alike = [row.nodes for row in case.scaling.rows[1:] if row.faster is None]
+    if alike:
+        base = case.study.scales[0]
+        named = ", ".join(map(str, alike))
+        return _Answer("fail", f"K={named} cannot be told from K={base} by these runs")
+    return _Answer("pass", "every scale differs from the base by more than its noise")
+
+
+def _contention(case: _Case) -> _Answer:
+    worst = max(run.contention.run_delay for run in case.runs if run.contention is not None)
+    verdict: Verdict = "pass" if worst <= 0.1 else "fail"
+    return _Answer(verdict, f"a rank waited for its core for up to {format_percent(worst)}")
+
+
+def _same_place(case: _Case) -> _Answer:
+    said = []
+    for column in _SETTINGS:
+        words = case.claim.words(column)
+        if not words or len(words) < len(case.study.scales):
+            continue
+        distinct = {frozenset(values) for values in words.values()}
+        if len(distinct) > 1:
+            base = case.study.scales[0]
+            others = [value for nodes, value in words.items() if nodes != base]
+            alone = words[base] not in others and len({frozenset(o) for o in others}) == 1
+            where = f"K={base} alone has" if alone else f"{column} changes with K:"
+            shown = " ".join(sorted(words[base])) if alone else "; ".join(
+                sorted({" ".join(sorted(values)) for values in words.values()})
+            )  # fmt: skip
+            return _Answer("fail", f"{where} {shown}")
+        said.append(f"{column} {' '.join(sorted(next(iter(words.values()))))}")
+    if said:
+        return _Answer("pass", f"the same at every K: {'; '.join(said)}")
+    return _Answer("unknown", "not told for every K")
+
+
+def _predicted(case: _Case) -> _Answer:
+    claim = case.claim
+    if claim.predicted:
+        named = ", ".join(map(str, claim.predicted))
+        if case.tells_kinds or any(
+            _PREDICTED.search(figure.text) for row in claim.rows for figure in row.values()
+        ):
+            return _Answer("pass", f"K={named} is marked as not run")
+        marked = _PREDICTED.search(claim.text)
+        if marked:
+            return _Answer("pass", f"K={named} carries a mark, and the text says what it means")
+        return _Answer("unknown", f"K={named} carries a mark that nothing explains")
+    if claim.source is not None:
+        return _Answer("pass", "every point is a run")
+    if case.tells_kinds:
+        return _Answer("pass", "every row says what it is")
+    said = _PREDICTED.search(claim.text)
+    assert said is not None
+    evidence = f"no row is marked, and it says: {_around(claim.text, said)}"
+    return _Answer("fail", evidence)
+
+
+def _price(case: _Case) -> _Answer:
+    spec = case.study.spec
+    text = case.claim.text + (spec.price.source if spec else "")
+    if "price_date" in case.claim.columns or _YEAR.search(text):
+        return _Answer("pass", "a price is given with its date")
+    return _Answer("fail", "a price is given without a date")
+
+
+def _energy(case: _Case) -> _Answer:
+    said = _ENERGY_SAID.search(case.claim.text)
+    sources = {str(run.provenance.get("energy_source", "")) for run in case.runs} - {""}
+    if said or sources:
+        how = ", ".join(sorted(sources)) or _around(case.claim.text, said)  # type: ignore[arg-type]
+        return _Answer("pass", f"it says how: {how}")
+    return _Answer("fail", "energy is given, and nobody says how it was come by")
+
+
+def _attribution(case: _Case) -> _Answer:
+    said = _RECOMMENDS.search(case.claim.text)
+    if said is None:
+        return _Answer("pass", "nodewise recommends only what its ledger of causes allows")
+    if _CAUSE.search(case.claim.text):
+        return _Answer("pass", "it recommends, and it names a cause")
+    return _Answer("fail", f"it recommends without a cause: {_around(case.claim.text, said)}")
+
+
+def _around(text: str, found: re.Match[str], reach: int = 30) -> str:
+    """The words around a match, on one line."""
+    start, end = max(found.start() - reach, 0), min(found.end() + reach, len(text))
+    cut = text[start:end].split()
+    if start:
+        cut = cut[1:] or cut
+    if end < len(text):
+        cut = cut[:-1] or cut
+    return f'"{" ".join(cut)}"'
+
+
+_PREDICATES: dict[str, Callable[[_Case], _Answer]] = {
+    "baseline": _baseline,
+    "workload": _workload,
+    "warmup": _warmup,
+    "repeats": _repeats,
+    "regime": _regime,
+    "efficiency": _efficiency,
+    "slow-baseline": lambda case: _of(case.slow),
+    "changed-problem": lambda case: _of(bends_back(case.points)),
+    "straight": _straight,
+    "superlinear": lambda case: _of(superlinear(case.points)),
+    "seconds": _seconds,
+    "columns": _columns,
+    "averaged-ratios": _averaged,
+    "digits": _digits,
+    "identical": _identical,
+    "seeds": _seeds,
+    "best-of": _best_of,
+    "missing-scales": lambda case: _of(missing_scales(case.study.scales)),
+    "missing-runs": _missing_runs,
+    "quality": _quality,
+    "workers": _workers,
+    "divides": _divides,
+    "parallel-time": _parallel_time,
+    "setup-share": _setup_share,
+    "order": _order,
+    "independent": lambda case: _of(dependent_repeats(case.samples)),
+    "significant": _significant,
+    "contention": _contention,
+    "same-place": _same_place,
+    "predicted": _predicted,
+    "price": _price,
+    "energy": _energy,
+    "attribution": _attribution,
+}

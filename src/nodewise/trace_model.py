@@ -1,0 +1,67 @@
+"""What a trace of one rank holds, whatever profiler wrote it. Times are integer nanoseconds."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Nanoseconds = NDArray[np.int64]
+
+COMPUTE: Final = 0
+COMMUNICATION: Final = 1
+COPY: Final = 2
+
+NO_LAUNCH: Final = np.iinfo(np.int64).min  # of a row whose launching call was not recorded
+NO_CALL: Final = -1  # of a row that is no call of a collective
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """What calls of one collective have in common: the operation, its group, its bytes."""
+
+    operation: str
+    group: str = ""  # of processes, by the name that the program gave it
+    ranks: str = ""  # that take part, where recorded
+    bytes: int | None = None  # that one rank puts in
+    pairwise: bool = False  # send or receive: has no counterpart on every rank
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One step that the profiler marked, on the host's clock."""
+
+    number: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankTrace:
+    """The rows of one rank: work on its device, or on its threads where it has no device."""
+
+    file: str
+    rank: int | None
+    starts: Nanoseconds
+    ends: Nanoseconds
+    kinds: NDArray[np.int8]  # COMPUTE, COMMUNICATION or COPY
+    launches: Nanoseconds  # when the host called for the row, or NO_LAUNCH
+    calls: NDArray[np.int32]  # index into `call_table`, or NO_CALL
+    call_table: tuple[Call, ...] = ()
+    steps: tuple[Step, ...] = ()
+    last_step_start: int | None = None  # over all annotations of steps, host and device
+    input_starts: Nanoseconds = field(default_factory=lambda: np.zeros(0, np.int64))
+    input_ends: Nanoseconds = field(default_factory=lambda: np.zeros(0, np.int64))
+    world_size: int | None = None
+    on_device: bool = True
+    damage: str = ""  # why the rows are not all there
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unreadable:
+    """A file that gave nothing, and why."""
+
+    file: str
+    reason: str
+    rank: int | None = None
