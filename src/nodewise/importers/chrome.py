@@ -35,6 +35,8 @@ _MOST_HEAD_BYTES = 2**24
 _MOST_TAIL_BYTES = 2**22
 _KEY_BYTES = 56  # behind "ph": the phase, the category and the beginning of the name
 _MOST_KEYS = 100_000
+_BATCH = 4096  # events that are worth a round of array arithmetic
+_MOST_MICROSECONDS = 2**52  # 142 years
 _MOST_EXACT_FLOAT = 2.0**43  # microseconds; beyond, a float64 no longer tells nanoseconds
 
 _PHASE = re.compile(rb'\s*:\s*"(.)"')
@@ -96,18 +98,34 @@ _RAW = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def nanoseconds(times: list[Any]) -> NDArray[np.int64]:
-    """Microseconds as written, in exact integer nanoseconds."""
+    """Microseconds as written, in exact integer nanoseconds; `ValueError` where one is none."""
     if not times:
         return np.zeros(0, np.int64)
-    kind = type(times[0])
-    if kind is int:
-        return np.array(times, np.int64) * 1000
-    if kind is Decimal:
-        return np.array([int((time * 1000).to_integral_value()) for time in times], np.int64)
-    floats = np.array(times, np.float64)
-    whole = np.floor(floats)
+    try:
+        if type(times[0]) is int:
+            whole = np.array(times, np.int64)
+            _check(whole)
+            return whole * 1000
+        if type(times[0]) is Decimal:
+            return np.array([_exact_nanoseconds(time) for time in times], np.int64)
+        floats = np.array(times, np.float64)
+    except (TypeError, OverflowError) as error:
+        raise ValueError(str(error)) from None
+    _check(floats)
+    below = np.floor(floats)
     # The parts are taken apart because a product of the whole would round.
-    return whole.astype(np.int64) * 1000 + np.rint((floats - whole) * 1000).astype(np.int64)
+    return below.astype(np.int64) * 1000 + np.rint((floats - below) * 1000).astype(np.int64)
+
+
+def _check(microseconds: NDArray[Any]) -> None:
+    if not (np.abs(microseconds) < _MOST_MICROSECONDS).all():  # not a number is not less
+        raise ValueError("no time")
+
+
+def _exact_nanoseconds(time: Decimal) -> int:
+    if not abs(time) < _MOST_MICROSECONDS:
+        raise ValueError("no time")
+    return int((time * 1000).to_integral_value())
 
 
 class Damage(Exception):
@@ -166,7 +184,23 @@ class Reader:
         self._known: dict[bytes, bool | None] = {}
 
     def __iter__(self) -> Iterator[list[Event]]:
-        """The events of each block; afterwards `damage` says whether some are missing."""
+        """Lists of events; afterwards `damage` says whether some are missing.
+
+        The times of one list have one form.
+        """
+        batch: list[Event] = []
+        form = self._form
+        for events in self._lists():
+            if batch and (len(batch) >= _BATCH or self._form != form):
+                yield batch
+                batch = []
+            form = self._form
+            batch += events
+        if batch:
+            yield batch
+
+    def _lists(self) -> Iterator[list[Event]]:
+        """The events of each block."""
         text = self._blocks()
         rest = self._head(text)
         tail: bytes | None = None
@@ -174,18 +208,15 @@ class Reader:
             if tail is not None:
                 tail = tail + block if len(tail) < _MOST_TAIL_BYTES else tail
                 continue
-            buffer = rest + block
-            events, rest, tail = self._part(buffer)
-            if events:
-                yield events
+            events, rest, tail = self._part(rest + block)
+            yield events
             if len(rest) > _MOST_EVENT_BYTES:
                 self.damage = f"an event is longer than {_MOST_EVENT_BYTES >> 20} MiB"
                 return
         if tail is None:
             self._scan_from = 0
             events, rest, tail = self._scan(rest)
-            if events:
-                yield events
+            yield events
         self._end(tail)
 
     def _end(self, tail: bytes | None) -> None:

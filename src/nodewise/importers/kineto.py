@@ -6,6 +6,7 @@ Triton kernel on the host, is none. Without a device the rows are the operators 
 
 import re
 from array import array
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,12 @@ _LAUNCH_CATEGORIES = frozenset(
 )
 _MARK_CATEGORIES = frozenset({"user_annotation", "gpu_user_annotation"})
 _HOST_CATEGORIES = frozenset({"cpu_op", "Operator"})
+_LAUNCH, _MARK = 3, 4  # beside COMPUTE and COPY: what an event is, by its category
+_CODES = (
+    dict.fromkeys(_COMPUTE_CATEGORIES, COMPUTE)
+    | dict.fromkeys(_COPY_CATEGORIES, COPY)
+    | dict.fromkeys(_LAUNCH_CATEGORIES, _LAUNCH)
+)
 
 # Calls that never put work on a device; two thirds of what a host calls.
 _NO_WORK = re.compile(
@@ -51,7 +58,8 @@ _COLLECTIVE_OPERATOR = re.compile(r"c10d::|record_param_comms|_c10d_functional")
 _PAIRWISE = frozenset({"send", "recv", "isend", "irecv", "batched_isend_irecv", "coalesced"})
 _STEP = re.compile(r"ProfilerStep\s*#\s*(\d+)")
 _INPUT = "enumerate(DataLoader)"
-_MOST_MICROSECONDS = 2**52
+_NAMED_MARKS = (_INPUT, "ProfilerStep")
+_ROWS_AT_ONCE = 2**16
 
 _BYTES = {
     "byte": 1, "char": 1, "bool": 1, "unsigned char": 1, "signed char": 1,
@@ -90,10 +98,12 @@ def read(path: Path, collective_kernels: str = "") -> RankTrace:
 
 def _wants_on_device(category: str, name: str) -> bool:
     if category in _HOST_CATEGORIES:  # old profilers mark steps and input as operators
-        return name.startswith((_INPUT, "ProfilerStep"))
+        return name.startswith(_NAMED_MARKS)
+    if category in _MARK_CATEGORIES:  # a name that is not known yet may be one
+        return not name or name.startswith(_NAMED_MARKS)
     if category in _LAUNCH_CATEGORIES:
         return _NO_WORK.match(name) is None
-    return category in _DEVICE_CATEGORIES or category in _MARK_CATEGORIES
+    return category in _DEVICE_CATEGORIES
 
 
 def _wants_on_host(category: str, name: str) -> bool:
@@ -109,47 +119,42 @@ class _Marks:
         self.inputs: list[tuple[int, int]] = []
         self.unread = 0
 
-    def see(self, event: Event, on_host: bool) -> None:
+    def see(self, event: Event, start: int, end: int) -> None:
         """Take a mark for what it is; others mean nothing here."""
+        on_host = event.cat != "gpu_user_annotation"
         if event.name.startswith(_INPUT) and on_host:
-            self.inputs.append(_span(event))
+            self.inputs.append((start, end))
         step = _STEP.match(event.name)
         if step is None:
             return
-        start, end = _span(event)
         self.last_step_start = max(start, self.last_step_start or start)
         number = int(step[1])
         if on_host or number not in self.steps:
             self.steps[number] = Step(number=number, start=start, end=end)
 
-    def timed(self, events: list[Event]) -> list[Event]:
-        """The events that have a time that can be one; the others are counted."""
-        starts: list[Any] = [event.ts for event in events]
-        lengths: list[Any] = [event.dur for event in events]
-        most = _MOST_MICROSECONDS
-        # All at once, because hardly a file has a bad one.
-        if not events or (
-            None not in starts
-            and None not in lengths
-            and -most < min(starts) <= max(starts) < most
-            and 0 <= min(lengths) <= max(lengths) < most
-        ):
-            return events
-        good = [
-            event
-            for event in events
-            if event.ts is not None
-            and event.dur is not None
-            and abs(event.ts) < most
-            and 0 <= event.dur < most
-        ]
+    def timed(self, events: list[Event]) -> tuple[list[Event], Nanoseconds, Nanoseconds]:
+        """The events that have a time, when they start and how long they are; others are counted.
+
+        All at once, because hardly a file has a bad one.
+        """
+        try:
+            starts = nanoseconds([event.ts for event in events])
+            lengths = nanoseconds([event.dur for event in events])
+            if not len(events) or lengths.min() >= 0:
+                return events, starts, lengths
+        except ValueError:
+            pass
+        good = [event for event in events if _has_time(event)]
         self.unread += len(events) - len(good)
-        return good
+        starts = nanoseconds([event.ts for event in good])
+        return good, starts, nanoseconds([event.dur for event in good])
 
 
-def _span(event: Event) -> tuple[int, int]:
-    start, length = nanoseconds([event.ts]), nanoseconds([event.dur])
-    return int(start[0]), int(start[0] + length[0])
+def _has_time(event: Event) -> bool:
+    try:
+        return nanoseconds([event.dur])[0] >= 0 and len(nanoseconds([event.ts])) == 1
+    except ValueError:
+        return False
 
 
 class _Rows:
@@ -158,13 +163,11 @@ class _Rows:
     def __init__(self, more: re.Pattern[str] | None) -> None:
         self._more = more
         self._marks = _Marks()
-        self._starts: list[Nanoseconds] = []
-        self._lengths: list[Nanoseconds] = []
-        self._kinds = array("b")
-        self._calls = array("i")
+        # Plain arrays grow in place: what a file of many rows takes is little more than its rows.
+        self._starts, self._lengths = array("q"), array("q")
+        self._kinds, self._calls = array("b"), array("i")
         self._correlations = array("q")
-        self._launch_starts: list[Nanoseconds] = []
-        self._launch_correlations = array("q")
+        self._launch_starts, self._launch_correlations = array("q"), array("q")
         self._kind_of: dict[str, int] = {}
         self._call_of: dict[Call, int] = {}
         self._like_collectives: set[str] = set()
@@ -174,29 +177,38 @@ class _Rows:
         return len(self._kinds)
 
     def add(self, events: list[Event]) -> None:
-        events = self._marks.timed(events)
-        kernels = [event for event in events if event.cat in _COMPUTE_CATEGORIES]
-        copies = [event for event in events if event.cat in _COPY_CATEGORIES]
-        launches = [event for event in events if event.cat in _LAUNCH_CATEGORIES]
-        for rows in (kernels, copies):
-            self._starts.append(nanoseconds([row.ts for row in rows]))
-            self._lengths.append(nanoseconds([row.dur for row in rows]))
-            self._correlations.extend(_identities(rows))
-        self._launch_starts.append(nanoseconds([launch.ts for launch in launches]))
-        self._launch_correlations.extend(_identities(launches))
-        for name in {kernel.name for kernel in kernels} - self._kind_of.keys():
+        events, starts, lengths = self._marks.timed(events)
+        codes = np.array([_CODES.get(event.cat or "", _MARK) for event in events], np.int8)
+        numbers = _identities(events)
+        for code in (COMPUTE, COPY):
+            here = codes == code
+            self._starts.frombytes(starts[here].tobytes())
+            self._lengths.frombytes(lengths[here].tobytes())
+            self._correlations.frombytes(numbers[here].tobytes())
+        launched = codes == _LAUNCH
+        self._launch_starts.frombytes(starts[launched].tobytes())
+        self._launch_correlations.frombytes(numbers[launched].tobytes())
+        self._classify([event for event in compress(events, (codes == COMPUTE).tolist())])
+        copies = int((codes == COPY).sum())
+        self._kinds.extend([COPY] * copies)
+        self._calls.extend([NO_CALL] * copies)
+        for at in np.flatnonzero(codes == _MARK).tolist():
+            start = int(starts[at])
+            self._marks.see(events[at], start, start + int(lengths[at]))
+
+    def _classify(self, kernels: list[Event]) -> None:
+        """Tell compute from communication by the names of the kernels."""
+        names = [kernel.name for kernel in kernels]
+        for name in set(names) - self._kind_of.keys():
             self._kind_of[name] = self._kind(name)
-        kinds = [self._kind_of[kernel.name] for kernel in kernels]
+        kinds = [self._kind_of[name] for name in names]
         calls = [NO_CALL] * len(kernels)
-        for at, kind in enumerate(kinds):
-            if kind == COMMUNICATION:
-                calls[at] = self._call(kernels[at])
-        self._kinds.extend(kinds + [COPY] * len(copies))
-        self._calls.extend(calls + [NO_CALL] * len(copies))
-        if len(kernels) + len(copies) + len(launches) < len(events):
-            for event in events:
-                if event.cat not in _DEVICE_CATEGORIES and event.cat not in _LAUNCH_CATEGORIES:
-                    self._marks.see(event, event.cat != "gpu_user_annotation")
+        if COMMUNICATION in kinds:
+            for at, kind in enumerate(kinds):
+                if kind == COMMUNICATION:
+                    calls[at] = self._call(kernels[at])
+        self._kinds.extend(kinds)
+        self._calls.extend(calls)
 
     def _kind(self, name: str) -> int:
         if COLLECTIVE_KERNEL.match(name) or (self._more and self._more.search(name)):
@@ -213,12 +225,13 @@ class _Rows:
         return at
 
     def device_trace(self, path: Path, reader: Reader) -> RankTrace:
-        starts = np.concatenate(self._starts)
-        ends = starts + np.concatenate(self._lengths)
+        starts = np.frombuffer(self._starts, np.int64)
+        ends = np.frombuffer(self._lengths, np.int64)
+        ends += starts
         launches = _match(
             np.frombuffer(self._correlations, np.int64),
             np.frombuffer(self._launch_correlations, np.int64),
-            np.concatenate(self._launch_starts),
+            np.frombuffer(self._launch_starts, np.int64),
         )
         notes: tuple[str, ...] = ()
         if self._like_collectives:
@@ -241,10 +254,16 @@ class _Rows:
         )
 
 
-def _identities(events: list[Event]) -> list[int]:
+def _identities(events: list[Event]) -> NDArray[np.int64]:
     """The numbers that rows share with the calls that launched them; -1 where there is none."""
     numbers = [event.args.correlation if event.args else -1 for event in events]
-    return [number if type(number) is int and -1 < number < 2**62 else -1 for number in numbers]
+    try:
+        return np.array(numbers, np.int64)
+    except (TypeError, ValueError, OverflowError):
+        known = [
+            number if type(number) is int and -1 < number < 2**62 else -1 for number in numbers
+        ]
+        return np.array(known, np.int64)
 
 
 def _match(wanted: NDArray[np.int64], known: NDArray[np.int64], times: Nanoseconds) -> Nanoseconds:
@@ -254,9 +273,12 @@ def _match(wanted: NDArray[np.int64], known: NDArray[np.int64], times: Nanosecon
         return found
     order = np.argsort(known, kind="stable")
     known, times = known[order], times[order]
-    at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    same = (known[at] == wanted) & (wanted >= 0)
-    found[same] = times[at[same]]
+    del order
+    for begin in range(0, len(wanted), _ROWS_AT_ONCE):
+        part = wanted[begin : begin + _ROWS_AT_ONCE]
+        at = np.minimum(np.searchsorted(known, part), len(known) - 1)
+        same = (known[at] == part) & (part >= 0)
+        found[begin : begin + len(part)][same] = times[at[same]]
     return found
 
 
@@ -275,18 +297,21 @@ class _Threads:
         return len(self._operators) + len(self._collectives)
 
     def add(self, events: list[Event]) -> None:
-        for event in self._marks.timed(events):
-            mark = _COLLECTIVE_MARK.match(event.name)
-            if mark is not None and event.cat in _MARK_CATEGORIES:
+        events, starts, lengths = self._marks.timed(events)
+        ends = starts + lengths
+        for event, start, end in zip(events, starts.tolist(), ends.tolist(), strict=True):
+            is_mark = event.cat in _MARK_CATEGORIES
+            mark = _COLLECTIVE_MARK.match(event.name) if is_mark else None
+            if mark is not None:
                 call = _call_of_mark(mark[1], event)
                 at = self._call_of.setdefault(call, len(self._call_of))
-                self._collectives.append((*_span(event), at))
-            elif event.cat in _MARK_CATEGORIES or event.name.startswith((_INPUT, "ProfilerStep")):
-                self._marks.see(event, on_host=True)
+                self._collectives.append((start, end, at))
+            elif is_mark or event.name.startswith(_NAMED_MARKS):
+                self._marks.see(event, start, end)
             else:
                 calls = _COLLECTIVE_OPERATOR.match(event.name) is not None
                 spans = self._waits if calls else self._operators
-                spans.setdefault(event.tid, []).append(_span(event))
+                spans.setdefault(event.tid, []).append((start, end))
 
     def trace(self, path: Path, reader: Reader) -> RankTrace:
         starts: list[Nanoseconds] = []
@@ -336,6 +361,8 @@ def _trace(path: Path, reader: Reader, marks: _Marks, **rows: Any) -> RankTrace:
         damage = f"{damage}, and {unread}" if damage else unread
     inputs = _arrays(sorted(marks.inputs))
     rows["launches"][rows["launches"] != NO_LAUNCH] += base
+    for times in (rows["starts"], rows["ends"]):
+        times += base
     last = marks.last_step_start
     return RankTrace(
         file=str(path),
@@ -349,7 +376,7 @@ def _trace(path: Path, reader: Reader, marks: _Marks, **rows: Any) -> RankTrace:
         input_starts=inputs[0] + base,
         input_ends=inputs[1] + base,
         damage=damage,
-        **rows | {"starts": rows["starts"] + base, "ends": rows["ends"] + base},
+        **rows,
     )
 
 
