@@ -17,6 +17,7 @@ from nodewise.findings import Question, find, question_of
 from nodewise.laws import Law
 from nodewise.prices import Price
 from nodewise.report.html import page
+from nodewise.rule_book import read_rules
 from nodewise.simulate import Plan, simulate
 from nodewise.study import Run, Study
 from nodewise.table import parse_table
@@ -74,7 +75,7 @@ def main() -> None:
             question = question_of(study.spec) if study.spec else PRICED
             html = folder / f"{name}.html"
             command = f"nodewise report {name}"
-            content = page(study, find(study, question), command, vega_bundle())
+            content = page(study, find(study, question, read_rules()), command, vega_bundle())
             html.write_text(content, encoding="utf-8")
             if everything is None:
                 shoot(browser, html, folder / f"{name}.png", 1400, "light", whole=False)

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from nodewise.audit import Check, checks
+from nodewise.audit import Check, own_checks
 from nodewise.scaling import scale
 from nodewise.spec import EngineSpec, Rehearsal, Spec, Workload
 from nodewise.study import Rank, Run, Study, Usage
@@ -51,7 +51,7 @@ def emulated(nodes: int, transfer: float = 0.0, **changes: object) -> Run:
 
 def check(rule: str, *runs: Run) -> Check | None:
     study = Study(name="emulated", regime="strong", runs=runs, spec=SPEC)
-    return next((row for row in checks(study, scale(study)) if row.rule == rule), None)
+    return next((row for row in own_checks(study, SPEC, scale(study)) if row.rule == rule), None)
 
 
 def test_limits_that_began_with_the_clock_are_not_honest():

@@ -71,7 +71,7 @@ STUDIES["slow-node"] = lambda: table("ddp-slow-node")
 @functools.cache
 def answered(name: str, price: Price = PRICE) -> tuple[Study, Findings]:
     study = STUDIES[name]()
-    return study, find(study, Question(price=price))
+    return study, find(study, Question(price=price), ())
 
 
 @functools.cache
@@ -320,13 +320,13 @@ def test_two_studies_beside_each_other_show_the_numbers_of_the_comparison():
 
 def test_a_job_that_only_slows_down_says_so():
     study = parse_table("K,rep,time_s\n1,0,10\n1,1,11\n2,0,11\n2,1,12\n", "slower")
-    figure = speedup(find(study, Question()).scaling)
+    figure = speedup(find(study, Question(), ()).scaling)
     assert figure.caption.startswith("No scale is faster than K=1, 10.5 s.")
 
 
 def test_a_law_that_misses_is_not_drawn():
     wild = parse_table("K,time_s\n1,10\n2,90\n4,1\n8,70\n", "wild")
-    found = find(wild, Question())
+    found = find(wild, Question(), ())
     spec = speedup(found.scaling).chart
     assert not marks_of(spec, "law") and not marks_of(spec, "predicted")
     assert "No fitted law" in speedup(found.scaling).caption

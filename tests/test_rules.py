@@ -26,7 +26,7 @@ def answers(text):
 
 
 def test_every_rule_has_its_fields_and_its_source():
-    assert len(RULES) == len({rule.key for rule in RULES}) == 33
+    assert len(RULES) == len({rule.key for rule in RULES}) == 36
     for rule in RULES:
         assert rule.source and rule.remedy.endswith(".") and rule.needs
         assert rule.unknown or rule.needs == ("curve",)
@@ -97,6 +97,11 @@ def test_a_rule_without_a_predicate_is_refused():
         ("energy", "pass", "# energy by RAPL at 10 Hz\nK,time_s,energy (J)\n1,10,500\n2,6,600\n"),
         ("attribution", "fail", "# we recommend 64 nodes\nK,time_s\n1,10\n2,6\n"),
         ("attribution", "pass", "# we recommend 2: the network costs more\nK,time_s\n1,10\n2,6\n"),
+        ("percentile", "fail", "# latency at each K, averaged\nK,time_s\n1,10\n2,6\n"),
+        ("percentile", "pass", "# p99 latency at each K\nK,time_s\n1,10\n2,6\n"),
+        ("percentile", "unknown", "K,time_s\n1,10\n2,6\n"),
+        ("caches", "unknown", "K,time_s\n1,10\n2,6\n"),
+        ("factors", "unknown", "K,time_s\n1,10\n2,6\n"),
         ("order", "unknown", "K,time_s\n1,10\n2,6\n"),
         ("contention", "unknown", "K,time_s\n1,10\n2,6\n"),
     ],
@@ -117,7 +122,7 @@ def test_the_runs_of_a_study_answer_more():
         msgspec.structs.replace(
             run,
             started=f"2026-08-01T{run.round:02}:{run.nodes % 60:02}",
-            setup_seconds=0.5 * run.seconds,
+            setup_seconds=2 * run.seconds,
             contention=Contention(run_delay=0.2),
         )
         for run in study.runs
@@ -180,3 +185,26 @@ def test_a_correction_that_does_not_move_the_bend_says_the_efficiency():
         f"{k},{100 * (0.001 + 0.999 / k) * (1.3 if k == 1 else 1):.2f}\n" for k in (1, 2, 4, 8, 16)
     )
     assert "the efficiency at K=16 is 0.9" in audited(text).verdict
+
+
+def test_caches_and_factors_come_from_the_runs():
+    study = planted_study()
+
+    def found(**changes):
+        runs = tuple(msgspec.structs.replace(run, **changes) for run in study.runs)
+        changed = msgspec.structs.replace(study, runs=runs)
+        return {check.key: check for check in audit(claim_of_study(changed), RULES).checks}
+
+    facts = dict.fromkeys(("cpu", "cores", "kernel", "command", "commit"), "x")
+    clean = found(facts={"cache_state": "cold"}, provenance=facts)
+    assert clean["caches"].verdict == clean["factors"].verdict == "pass"
+    assert found(provenance={"cpu": "x"})["factors"].evidence.endswith("kernel, command, commit")
+    dirty = found(provenance=facts | {"uncommitted_changes": True})["factors"]
+    assert dirty.verdict == "fail" and "changes" in dirty.evidence
+    runs = [
+        msgspec.structs.replace(run, facts={"cache_state": "cold" if run.round else "warm"})
+        for run in study.runs
+    ]
+    mixed = msgspec.structs.replace(study, runs=tuple(runs))
+    checks = audit(claim_of_study(mixed), RULES).checks
+    assert next(c for c in checks if c.key == "caches").evidence == "runs differ: cold, warm"

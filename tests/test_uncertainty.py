@@ -255,7 +255,7 @@ def test_a_spec_asks_the_whole_question():
     assert question.alternatives.preemptions.per_hour == pytest.approx(0.05)
     assert question.scenarios["crunch"] == {"price": 3.5, "preempt": pytest.approx(0.2 / 3600)}
     study = simulate(Plan(law=LAW, scales=(1, 2), rounds=3))
-    findings = find(Study(name="job", regime="strong", runs=study.runs, spec=spec), question)
+    findings = find(Study(name="job", regime="strong", runs=study.runs, spec=spec), question, ())
     decision = findings.decision
     assert [one.label for one in decision.regimes] == [
         "on-demand", "on-demand, committed", "spot", "owned",

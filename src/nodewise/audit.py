@@ -1,12 +1,15 @@
-"""Honesty rules over a study: each answers pass, fail or unknown, with its evidence and remedy."""
+"""What a measured study answers for itself: to the honesty rules, by key, and beyond them.
+
+The rules themselves are data (data/rules.toml), and `rules` asks them.
+"""
 
 from statistics import mean, median
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from nodewise.scaling import Scaling
-from nodewise.spec import Spec, Workload
+from nodewise.spec import Spec
 from nodewise.stats import ENOUGH_ROUNDS
 from nodewise.study import Run, Study
 from nodewise.units import format_duration, format_percent
@@ -34,82 +37,84 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     is_gate: bool = False  # asked for in the spec; when it fails, so does the command
 
 
-def checks(study: Study, scaling: Scaling) -> tuple[Check, ...]:
-    """The six rows of a scaling report, and what else the runs can answer for themselves."""
-    spec = study.spec or Spec(
-        name=study.name, scales=study.scales, regime=study.regime, workload=Workload()
-    )
-    return (
-        _baseline(study, scaling),
-        _fixed_workload(spec, study),
-        _warmup(spec, study),
-        _repeats(study),
-        _regime(spec, study),
-        _efficiency(scaling),
-        _quality(study),
-        _workers(spec, study),
-        _contention(study),
-        _same_place(study),
-        *(_rehearsal(spec, study) if spec.engine.name == "rehearsal" else []),
-        *_gates(spec, scaling),
-    )
+class Answer(NamedTuple):
+    """What is said to one rule."""
+
+    verdict: Verdict
+    evidence: str
+    remedy: str | None = None  # instead of the rule's own
 
 
-def _baseline(study: Study, scaling: Scaling) -> Check:
-    rule = "the exact baseline T(1)"
+def answers(study: Study, spec: Spec, scaling: Scaling) -> dict[str, Answer]:
+    """What the runs say to the rules that a table of figures can only be asked about, by key."""
+    return {
+        "baseline": _baseline(study, scaling),
+        "workload": _fixed_workload(spec, study),
+        "warmup": _warmup(spec, study),
+        "repeats": _repeats(study),
+        "regime": _regime(spec, study),
+        "efficiency": _efficiency(scaling),
+        "columns": Answer("pass", "nodewise computes them from the runs"),
+        "averaged-ratios": Answer("pass", "each is a ratio of centres over the rounds"),
+        "quality": _quality(study),
+        "workers": _workers(spec, study),
+        "contention": _contention(study),
+        "same-place": _same_place(study),
+    }
+
+
+def own_checks(study: Study, spec: Spec, scaling: Scaling) -> tuple[Check, ...]:
+    """What only this study is asked: of its emulated nodes, and by the gates of its spec."""
+    rehearsal = _rehearsal(spec, study) if spec.engine.name == "rehearsal" else []
+    return (*rehearsal, *_gates(spec, scaling))
+
+
+def _baseline(study: Study, scaling: Scaling) -> Answer:
     first = scaling.rows[0]
     seconds = format_duration(first.seconds)
     if first.nodes != 1:
-        return Check(
-            rule=rule,
-            verdict="fail",
-            evidence=f"nothing was run on one worker; the base is K={first.nodes}, {seconds}",
-            remedy="Add 1 to scales.",
+        return Answer(
+            "fail",
+            f"nothing was run on one worker; the base is K={first.nodes}, {seconds}",
+            "Add 1 to scales.",
         )
     if not any(run.baseline for run in study.runs):
-        return Check(
-            rule=rule,
-            verdict="unknown",
-            evidence=f"T(1) = {seconds}, of the distributed code on one worker",
-            remedy="Give the fastest correct single-worker command under [baseline].",
+        return Answer(
+            "unknown",
+            f"T(1) = {seconds}, of the distributed code on one worker",
+            "Give the fastest correct single-worker command under [baseline].",
         )
     which = "the single-worker program" if study.base_is_baseline else "the distributed code"
-    return Check(
-        rule=rule, verdict="pass", evidence=f"T(1) = {seconds}, of {which}, the faster of the two"
-    )
+    return Answer("pass", f"T(1) = {seconds}, of {which}, the faster of the two")
 
 
-def _fixed_workload(spec: Spec, study: Study) -> Check:
-    rule = "one workload at all K"
+def _fixed_workload(spec: Spec, study: Study) -> Answer:
     runs = [run for run in study.runs if run.outcome == "ok" and not run.baseline]
     for name in spec.fixed:
         values = {str(run.facts.get(name)) for run in runs}
         if values == {"None"}:
-            return Check(
-                rule=rule,
-                verdict="unknown",
-                evidence=f"the workload does not report {name}",
-                remedy=f"Call probe.fact({name}=...) in it.",
+            return Answer(
+                "unknown",
+                f"the workload does not report {name}",
+                f"Call probe.fact({name}=...) in it.",
             )
         if len(values) > 1:
-            return Check(
-                rule=rule,
-                verdict="fail",
-                evidence=f"{name} changes between runs: {', '.join(sorted(values))}",
-                remedy="Hold it fixed, or declare the study weak.",
+            return Answer(
+                "fail",
+                f"{name} changes between runs: {', '.join(sorted(values))}",
+                "Hold it fixed, or declare the study weak.",
             )
     problem = _work_problem(runs, spec)
     if problem:
-        return Check(rule=rule, verdict="fail", evidence=problem, remedy="Hold the work fixed.")
+        return Answer("fail", problem, "Hold the work fixed.")
     if not spec.fixed and any(run.work is None for run in runs):
-        return Check(
-            rule=rule,
-            verdict="unknown",
-            evidence="neither facts nor work are recorded",
-            remedy="Report them with probe.fact and probe.work, and list the facts under fixed.",
+        return Answer(
+            "unknown",
+            "neither facts nor work are recorded",
+            "Report them with probe.fact and probe.work, and list the facts under fixed.",
         )
     held = ", ".join(spec.fixed) or "the work"
-    return Check(rule=rule, verdict="pass", evidence=f"{held} did not change in {len(runs)} runs")
+    return Answer("pass", f"{held} did not change in {len(runs)} runs")
 
 
 def _work_problem(runs: list[Run], spec: Spec) -> str:
@@ -125,16 +130,14 @@ def _work_problem(runs: list[Run], spec: Spec) -> str:
     return f"the {unit} runs from {min(per_unit):g} to {max(per_unit):g} {spec.work_unit}"
 
 
-def _warmup(spec: Spec, study: Study) -> Check:
-    rule = "warm-up and setup are not timed"
+def _warmup(spec: Spec, study: Study) -> Answer:
     setups = [run.setup_seconds for run in study.runs if run.setup_seconds is not None]
     steps = [run.steps for run in study.runs if run.steps]
     if not steps:
-        return Check(
-            rule=rule,
-            verdict="unknown",
-            evidence="the whole program is timed: it reports no steps",
-            remedy="Use probe.setup and probe.steps.",
+        return Answer(
+            "unknown",
+            "the whole program is timed: it reports no steps",
+            "Use probe.setup and probe.steps.",
         )
     evidence = (
         f"{spec.workload.warmup_steps} warm-up steps left out of each run; setup "
@@ -142,122 +145,106 @@ def _warmup(spec: Spec, study: Study) -> Check:
     )
     if spec.workload.warmup_steps == 0:
         remedy = "Set workload.warmup_steps."
-        return Check(rule=rule, verdict="fail", evidence=evidence, remedy=remedy)
-    return Check(rule=rule, verdict="pass", evidence=evidence)
+        return Answer("fail", evidence, remedy)
+    return Answer("pass", evidence)
 
 
-def _repeats(study: Study) -> Check:
+def _repeats(study: Study) -> Answer:
     rounds = study.rounds
     paired = "every K in each" if study.paired else "not every K in each"
-    return Check(
-        rule="repeats and variance",
-        verdict="pass" if rounds >= ENOUGH_ROUNDS else "fail",
-        evidence=f"{rounds} rounds, {paired}; the spread stands beside each mean",
-        remedy="" if rounds >= ENOUGH_ROUNDS else "Ask for six rounds or more.",
+    return Answer(
+        "pass" if rounds >= ENOUGH_ROUNDS else "fail",
+        f"{rounds} rounds, {paired}; the spread stands beside each mean",
+        "" if rounds >= ENOUGH_ROUNDS else "Ask for six rounds or more.",
     )
 
 
-def _regime(spec: Spec, study: Study) -> Check:
-    rule = "strong or weak"
+def _regime(spec: Spec, study: Study) -> Answer:
     runs = [run for run in study.runs if run.outcome == "ok" and not run.baseline]
     if any(run.work is None for run in runs):
-        return Check(
-            rule=rule,
-            verdict="unknown",
-            evidence=f"declared {spec.regime}; the work of the runs is not recorded",
-            remedy="Report it with probe.work.",
+        return Answer(
+            "unknown",
+            f"declared {spec.regime}; the work of the runs is not recorded",
+            "Report it with probe.work.",
         )
     problem = _work_problem(runs, spec)
-    return Check(
-        rule=rule,
-        verdict="fail" if problem else "pass",
-        evidence=problem or f"declared {spec.regime}, and the work of the runs agrees",
-        remedy="Declare the regime that was run." if problem else "",
+    return Answer(
+        "fail" if problem else "pass",
+        problem or f"declared {spec.regime}, and the work of the runs agrees",
+        "Declare the regime that was run." if problem else "",
     )
 
 
-def _efficiency(scaling: Scaling) -> Check:
+def _efficiency(scaling: Scaling) -> Answer:
     least = min(scaling.rows, key=lambda row: row.efficiency)
-    return Check(
-        rule="efficiency, not speedup alone",
-        verdict="pass",
-        evidence=f"E is given at every K; the least is {least.efficiency:.3f} at K={least.nodes}",
+    return Answer(
+        "pass",
+        f"E is given at every K; the least is {least.efficiency:.3f} at K={least.nodes}",
     )
 
 
-def _quality(study: Study) -> Check:
-    rule = "quality in the same run"
+def _quality(study: Study) -> Answer:
     runs = [run for run in study.runs if run.outcome == "ok" and not run.baseline]
     if any(run.quality is None for run in runs):
-        return Check(
-            rule=rule,
-            verdict="unknown",
-            evidence="not every run reports a figure of merit",
-            remedy="Call probe.quality(name=value, split=..., seed=...).",
+        return Answer(
+            "unknown",
+            "not every run reports a figure of merit",
+            "Call probe.quality(name=value, split=..., seed=...).",
         )
     places = {(run.facts.get("quality_split"), run.facts.get("quality_seed")) for run in runs}
     if len(places) > 1:
-        return Check(
-            rule=rule,
-            verdict="fail",
-            evidence="split or seed differ between runs",
-            remedy="Evaluate every run on one split and seed.",
+        return Answer(
+            "fail",
+            "split or seed differ between runs",
+            "Evaluate every run on one split and seed.",
         )
     split, seed = places.pop()
-    return Check(rule=rule, verdict="pass", evidence=f"in every run, split {split}, seed {seed}")
+    return Answer("pass", f"in every run, split {split}, seed {seed}")
 
 
-def _workers(spec: Spec, study: Study) -> Check:
+def _workers(spec: Spec, study: Study) -> Answer:
     failed = sorted({run.nodes for run in study.runs if run.outcome != "ok"})
     missing = sorted(set(spec.scales) - set(study.scales))
     if failed or missing:
         named = ", ".join(f"K={nodes}" for nodes in sorted({*failed, *missing}))
-        return Check(
-            rule="K workers really ran",
-            verdict="fail",
-            evidence=f"runs failed or are missing at {named}",
-            remedy="Read the detail of those runs in runs.jsonl.",
+        return Answer(
+            "fail",
+            f"runs failed or are missing at {named}",
+            "Read the detail of those runs in runs.jsonl.",
         )
-    return Check(
-        rule="K workers really ran", verdict="pass", evidence="every run ended well on all workers"
-    )
+    return Answer("pass", "every run ended well on all workers")
 
 
-def _contention(study: Study) -> Check:
-    rule = "no foreign load"
+def _contention(study: Study) -> Answer:
     crowded = sorted({run.nodes for run in study.runs if run.provenance.get("oversubscribed")})
     if crowded:
-        return Check(
-            rule=rule,
-            verdict="fail",
-            evidence=f"more workers than cores at K={', '.join(map(str, crowded))}",
-            remedy="Use more cores or the rehearsal engine.",
+        return Answer(
+            "fail",
+            f"more workers than cores at K={', '.join(map(str, crowded))}",
+            "Use more cores or the rehearsal engine.",
         )
     delays = [run.contention.run_delay for run in study.runs if run.contention is not None]
     if not delays:
-        return Check(rule=rule, verdict="unknown", evidence="not recorded", remedy="Measure it.")
+        return Answer("unknown", "not recorded", "Measure it.")
     worst = max(delays)
     colour = "red" if worst > _RED else "amber" if worst > _AMBER else "green"
-    return Check(
-        rule=rule,
-        verdict="pass" if worst <= _RED else "fail",
-        evidence=f"{colour}: a rank waited for its core for up to {format_percent(worst)} of a run",
-        remedy="" if worst <= _AMBER else "Repeat on a quieter machine.",
+    return Answer(
+        "pass" if worst <= _RED else "fail",
+        f"{colour}: a rank waited for its core for up to {format_percent(worst)} of a run",
+        "" if worst <= _AMBER else "Repeat on a quieter machine.",
     )
 
 
-def _same_place(study: Study) -> Check:
+def _same_place(study: Study) -> Answer:
     """Machine, software and settings must not change together with K."""
-    rule = "the same machine and software at all K"
     runs = [run for run in study.runs if run.outcome == "ok" and not run.baseline]
     names = {name for run in runs for name in run.provenance} - _CHANGES_WITH_SCALE
     names = {name for name in names if not name.startswith("rehearsal_")}
     if not names:
-        return Check(
-            rule=rule,
-            verdict="unknown",
-            evidence="where the runs were made is not recorded",
-            remedy="Measure with nodewise, or name machine and versions beside the table.",
+        return Answer(
+            "unknown",
+            "where the runs were made is not recorded",
+            "Measure with nodewise, or name machine and versions beside the table.",
         )
     differing = []
     for name in sorted(names):
@@ -265,15 +252,12 @@ def _same_place(study: Study) -> Check:
         if len(values) > 1:
             differing.append(f"{name} ({', '.join(value[:40] for value in values[:3])})")
     if differing:
-        return Check(
-            rule=rule,
-            verdict="fail",
-            evidence=f"a threat: runs differ in {'; '.join(differing)}",
-            remedy="Measure all scales in one sitting, with one commit and one environment.",
+        return Answer(
+            "fail",
+            f"a threat: runs differ in {'; '.join(differing)}",
+            "Measure all scales in one sitting, with one commit and one environment.",
         )
-    return Check(
-        rule=rule, verdict="pass", evidence=f"{len(names)} recorded facts are alike in all runs"
-    )
+    return Answer("pass", f"{len(names)} recorded facts are alike in all runs")
 
 
 def _gates(spec: Spec, scaling: Scaling) -> list[Check]:

@@ -1,9 +1,11 @@
 """Everything that one study says, given one question: what every report is made from."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from nodewise.attribute import Attribution
-from nodewise.audit import Check, checks
+from nodewise.audit import Check
 from nodewise.candidates import Needs
 from nodewise.decide import Decision, decide_timings
 from nodewise.energy import Embodied, NodePower, Site
@@ -12,6 +14,7 @@ from nodewise.prices import Price
 from nodewise.question import Question, scenario_of, with_range
 from nodewise.ranges import Range
 from nodewise.regimes import Alternatives
+from nodewise.rules import Rule, check_study
 from nodewise.scaling import Scaling, scale_timings, timings
 from nodewise.spec import Spec
 from nodewise.spot import Checkpointing, parse_preemptions
@@ -96,7 +99,7 @@ def question_of(spec: Spec | None) -> Question:
     return question
 
 
-def find(study: Study, question: Question) -> Findings:
+def find(study: Study, question: Question, rules: Sequence[Rule]) -> Findings:
     """Measure, attribute, decide and check, in this order, from one set of timings."""
     times = timings(study, question.center)
     scaling = scale_timings(study, times, question.needs.threshold)
@@ -105,5 +108,5 @@ def find(study: Study, question: Question) -> Findings:
         question=question,
         scaling=scaling,
         decision=decision,
-        checks=(*checks(study, scaling), *decision.checks),
+        checks=(*check_study(study, scaling, rules), *decision.checks),
     )

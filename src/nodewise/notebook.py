@@ -14,6 +14,7 @@ from typing import Any
 from nodewise.errors import DataError
 from nodewise.findings import Findings, Question, find
 from nodewise.price_book import question_today
+from nodewise.rule_book import read_rules
 from nodewise.study import Study
 
 
@@ -41,7 +42,7 @@ class Report:
     def __init__(self, study: Study, question: Question) -> None:
         """Everything is computed here, once."""
         self.study = study
-        self.findings: Findings = find(study, question)
+        self.findings: Findings = find(study, question, read_rules())
 
     def chart(self, name: str) -> Chart:
         """One chart by the name that `nodewise plot` knows it by."""

@@ -2,7 +2,7 @@
 
 What a rule is called, needs, weighs and comes from is data (data/rules.toml); here stand the
 predicates, by key. The same rules judge somebody's table and our own studies: what a measured study
-answers for itself (`audit.checks`) is taken over under the same title.
+answers for itself (`audit.answers`) goes before what its figures show.
 """
 
 import re
@@ -10,13 +10,13 @@ import tomllib
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 import numpy as np
 
-from nodewise.audit import Check, Verdict, checks
-from nodewise.claims import Claim, Column
+from nodewise.audit import Answer, Check, Verdict, answers, own_checks
+from nodewise.claims import Claim, Column, claim_of_study
 from nodewise.detectors import (
     Detection,
     Points,
@@ -44,13 +44,14 @@ Severity = Literal["fail", "warn"]
 Need = Literal[
     "curve", "work", "words", "two columns", "ratios", "written", "repeats", "seeds", "rounds",
     "quality", "ranks", "pieces", "rank times", "setup", "starts", "contention", "settings",
-    "kinds", "price", "energy", "decision",
+    "kinds", "price", "energy", "decision", "latency", "cache state", "provenance",
 ]  # fmt: skip
 Standing = Literal["fails", "suspect", "open", "holds"]
 
 _QUALITY_DRIFT = 0.005
 _MOST_DIGITS = 4  # of a ratio without a stated spread: no machine repeats to a ten-thousandth
-_TIMED_SHARE = 0.9
+_TIMED_SHARE = 0.5  # below, most of the job lies outside of what is shown as the job
+_FACTORS = ("cpu", "cores", "kernel", "command", "commit")
 _FIXED: tuple[Column, ...] = ("work", "batch", "steps", "epochs")
 _SETTINGS: tuple[Column, ...] = ("precision", "machine", "settings")
 _WARMUP = re.compile(r"warm-?\s?up|steady[- ]state|excluding (the )?(set-?up|start-?up)", re.I)
@@ -70,6 +71,8 @@ _COUNT = re.compile(
     re.I,
 )
 _CENTER = re.compile(r"\b(mean|median|average[ds]?)\b[^.]{0,20}\b\d+\b", re.I)
+_LATENCY = re.compile(r"\blatenc(y|ies)\b|response times?", re.I)
+_PERCENTILE = re.compile(r"\bp\d\d|percentile|median|\bmax(imum)?\b|\btail\b", re.I)
 _BEST = re.compile(r"\b(best|fastest|minimum|min) of \d+|\bbest run\b", re.I)
 
 
@@ -85,7 +88,6 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     unknown: str = ""
     question: str = ""
     ask: Literal["always", "when broken"] = "always"
-    check: str = ""  # the title of the row that a measured study answers it with
 
 
 class RuleCheck(Check, frozen=True, kw_only=True):
@@ -146,7 +148,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def passes(self) -> bool:
         """Whether no rule of severity `fail` failed, nor a gate of the spec."""
-        return not any(check.is_gate and check.verdict == "fail" for check in self.checks)
+        return not any(is_grave(check) for check in self.checks if check.verdict == "fail")
 
 
 def parse_rules(text: str) -> tuple[Rule, ...]:
@@ -160,17 +162,17 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
 
 def audit(claim: Claim, rules: Sequence[Rule], threshold: float = THRESHOLD) -> Audit:
     """Ask every rule, and say what stands."""
-    case = _Case(claim, threshold)
-    answered: list[Check] = [_ask(rule, case) for rule in rules]
-    titles = {rule.check for rule in rules}
-    answered += [row for title, row in case.measured.items() if title not in titles]
+    assert claim.study is not None
+    case = _Case(claim, claim.study, scale(claim.study, threshold))
+    answered = [_ask(rule, case) for rule in rules]
+    checks = (*answered, *case.own_checks)
     correction = _correct(case)
-    standing, verdict = _verdict(claim.name, answered, correction)
+    standing, verdict = _verdict(claim.name, checks, correction)
     return Audit(
         name=claim.name,
         standing=standing,
         verdict=verdict,
-        checks=tuple(answered),
+        checks=checks,
         questions=_questions(rules, answered),
         correction=correction,
         scaling=case.scaling,
@@ -178,31 +180,36 @@ def audit(claim: Claim, rules: Sequence[Rule], threshold: float = THRESHOLD) -> 
     )
 
 
-class _Answer(NamedTuple):
-    verdict: Verdict
-    evidence: str
-    remedy: str | None = None  # instead of the rule's own
+def check_study(study: Study, scaling: Scaling, rules: Sequence[Rule]) -> tuple[Check, ...]:
+    """The same rules, asked of a study whose scaling is known."""
+    case = _Case(claim_of_study(study), study, scaling)
+    return (*(_ask(rule, case) for rule in rules), *case.own_checks)
+
+
+def is_grave(check: Check) -> bool:
+    """Whether breaking it voids a claim: a rule of severity fail, or a gate of the spec."""
+    return check.is_gate or (isinstance(check, RuleCheck) and check.severity == "fail")
 
 
 class _Case:
     """A claim with what the predicates ask for, each computed once."""
 
-    def __init__(self, claim: Claim, threshold: float) -> None:
-        assert claim.study is not None
+    def __init__(self, claim: Claim, study: Study, scaling: Scaling) -> None:
         self.claim = claim
-        self.study: Study = claim.study
-        self.threshold = threshold
+        self.study = study
+        self.scaling = scaling
 
     @cached_property
-    def scaling(self) -> Scaling:
-        return scale(self.study, self.threshold)
-
-    @cached_property
-    def measured(self) -> dict[str, Check]:
+    def answers(self) -> dict[str, Answer]:
         """What a study that was measured here answers for itself."""
-        if self.study.spec is None:
-            return {}
-        return {check.rule: check for check in checks(self.study, self.scaling)}
+        spec = self.study.spec
+        return {} if spec is None else answers(self.study, spec, self.scaling)
+
+    @property
+    def own_checks(self) -> tuple[Check, ...]:
+        """What only a study that was measured here is asked."""
+        spec = self.study.spec
+        return () if spec is None else own_checks(self.study, spec, self.scaling)
 
     @cached_property
     def samples(self) -> list[Floats]:
@@ -303,30 +310,31 @@ class _Case:
             or (spec is not None and spec.price.per_node_hour is not None),
             "energy": bool({"energy", "power"} & columns)
             or any(run.energy_joules is not None for run in runs),
+            "latency": bool(_LATENCY.search(text)),
+            "cache state": any("cache_state" in run.facts for run in runs),
+            "provenance": any(run.provenance for run in runs),
             "decision": bool(_RECOMMENDS.search(text)) or spec is not None,
         }
         return frozenset(need for need, is_met in met.items() if is_met)
 
 
 def _ask(rule: Rule, case: _Case) -> RuleCheck:
-    answer: _Answer
-    own = case.measured.get(rule.check) if rule.check else None
+    own = case.answers.get(rule.key)
     if own is not None and not (rule.key == "baseline" and case.slow.seen):
-        answer = _Answer(own.verdict, own.evidence, own.remedy)
+        answer = own
     elif not set(rule.needs) <= case.has:
-        answer = _Answer("unknown", rule.unknown)
+        answer = Answer("unknown", rule.unknown)
     else:
         answer = _PREDICATES[rule.key](case)
-    remedy = rule.remedy if answer.remedy is None else answer.remedy
+    usual = rule.remedy if answer.verdict == "fail" else ""
     return RuleCheck(
         key=rule.key,
         rule=rule.rule,
         verdict=answer.verdict,
         evidence=answer.evidence,
-        remedy=remedy if answer.verdict == "fail" else "",
+        remedy=usual if answer.remedy is None else answer.remedy,
         severity=rule.severity,
         source=rule.source,
-        is_gate=rule.severity == "fail",
     )
 
 
@@ -346,12 +354,12 @@ def _verdict(
     name: str, answered: Sequence[Check], correction: Correction | None
 ) -> tuple[Standing, str]:
     failed = [check for check in answered if check.verdict == "fail"]
-    gates = [check.rule for check in failed if check.is_gate]
+    grave = [check.rule for check in failed if is_grave(check)]
     unknown = sum(check.verdict == "unknown" for check in answered)
     open_ones = f"{unknown} of {len(answered)} rules cannot be answered from it"
-    if gates:
+    if grave:
         end = f"; {correction.sentence}" if correction else ""
-        return "fails", f"{name} does not stand as it is: {_listed(gates)}{end}."
+        return "fails", f"{name} does not stand as it is: {_listed(grave)}{end}."
     if failed:
         return "suspect", f"{name} is suspect: {_listed([check.rule for check in failed])}."
     if unknown:
@@ -374,7 +382,10 @@ def _correct(case: _Case) -> Correction | None:
         msgspec.structs.replace(run, seconds=run.seconds / factor) if run.nodes == base else run
         for run in case.study.good_runs
     )
-    mended = scale(Study(name=case.claim.name, regime=case.study.regime, runs=runs), case.threshold)
+    mended = scale(
+        Study(name=case.claim.name, regime=case.study.regime, runs=runs),
+        case.scaling.bend.threshold,
+    )
     rows = tuple(
         CorrectedRow(
             nodes=claimed.nodes,
@@ -389,41 +400,41 @@ def _correct(case: _Case) -> Correction | None:
         factor=factor,
         factor_low=case.slow.low,
         factor_high=case.slow.high,
-        threshold=case.threshold,
+        threshold=case.scaling.bend.threshold,
         claimed_bend=case.scaling.bend.first_below,
         bend=mended.bend.first_below,
         rows=rows,
     )
 
 
-def _of(detection: Detection) -> _Answer:
+def _of(detection: Detection) -> Answer:
     """A detection as an answer: seen is a failure, and what cannot be told is unknown."""
     verdicts: dict[bool | None, Verdict] = {True: "fail", False: "pass", None: "unknown"}
-    return _Answer(verdicts[detection.seen], detection.evidence)
+    return Answer(verdicts[detection.seen], detection.evidence)
 
 
-def _baseline(case: _Case) -> _Answer:
+def _baseline(case: _Case) -> Answer:
     if case.slow.seen:
         return _of(case.slow)
     base = case.study.scales[0]
     if not case.claim.has_seconds:
-        return _Answer("fail", f"no seconds are given for K={base}, only ratios")
+        return Answer("fail", f"no seconds are given for K={base}, only ratios")
     if base != 1:
-        return _Answer("unknown", f"the base is K={base}: what was lost below it is not shown")
+        return Answer("unknown", f"the base is K={base}: what was lost below it is not shown")
     if "seconds" not in case.claim.columns and case.claim.source is None:
-        return _Answer("unknown", "a rate at K=1 is given, of a program that nobody describes")
+        return Answer("unknown", "a rate at K=1 is given, of a program that nobody describes")
     seconds = format_duration(case.scaling.rows[0].seconds)
-    return _Answer("unknown", f"T(1) = {seconds}, of a program that nobody describes")
+    return Answer("unknown", f"T(1) = {seconds}, of a program that nobody describes")
 
 
-def _workload(case: _Case) -> _Answer:
+def _workload(case: _Case) -> Answer:
     claim = case.claim
     if "local_batch" in claim.columns and "batch" not in claim.columns:
         local = claim.by_scale("local_batch")
         steady = max(local.values()) <= 1.01 * min(local.values())
         if steady and claim.assumed_regime == "strong":
             evidence = "the batch of each worker is fixed, so the global batch grows with K"
-            return _Answer("fail", evidence)
+            return Answer("fail", evidence)
     said = []
     for column in _FIXED:
         values = claim.by_scale(column)
@@ -433,20 +444,20 @@ def _workload(case: _Case) -> _Answer:
         regime = case.study.regime if column in ("work", "batch") else "strong"
         found = changed_work(values, regime)
         if found.seen:
-            return _Answer("fail", f"{column} changes, {found.evidence}")
+            return Answer("fail", f"{column} changes, {found.evidence}")
         said.append(f"{column} {found.evidence}")
-    return _Answer("pass", "; ".join(said) or "the batch of each worker is given")
+    return Answer("pass", "; ".join(said) or "the batch of each worker is given")
 
 
-def _warmup(case: _Case) -> _Answer:
+def _warmup(case: _Case) -> Answer:
     said = _WARMUP.search(case.claim.text)
     if said:
-        return _Answer("pass", f"it says: {_around(case.claim.text, said)}")
+        return Answer("pass", f"it says: {_around(case.claim.text, said)}")
     setups = [run.setup_seconds for run in case.runs if run.setup_seconds is not None]
-    return _Answer("pass", f"setup of up to {format_duration(max(setups))} is reported apart")
+    return Answer("pass", f"setup of up to {format_duration(max(setups))} is reported apart")
 
 
-def _repeats(case: _Case) -> _Answer:
+def _repeats(case: _Case) -> Answer:
     rounds = case.study.rounds
     stated = case.claim.by_scale("rounds")
     said = _COUNT.search(case.claim.text)
@@ -455,38 +466,38 @@ def _repeats(case: _Case) -> _Answer:
     elif rounds == 1 and said:
         rounds = int(next(group for group in said.groups() if group))
     elif rounds == 1:
-        return _Answer("unknown", "one figure a scale, and nobody says of how many runs")
+        return Answer("unknown", "one figure a scale, and nobody says of how many runs")
     spread = rounds and ("std" in case.claim.columns or case.study.rounds > 1)
     shown = "with their spread" if spread else "without a spread"
     verdict: Verdict = "pass" if rounds >= ENOUGH_ROUNDS and spread else "fail"
-    return _Answer(verdict, f"{rounds} runs at each scale, {shown}")
+    return Answer(verdict, f"{rounds} runs at each scale, {shown}")
 
 
-def _regime(case: _Case) -> _Answer:
+def _regime(case: _Case) -> Answer:
     claim = case.claim
     declared, shown = claim.regime, claim.shown_regime
     if shown == "weak" and declared != "weak" and "speedup" in claim.columns:
-        return _Answer("fail", "the work grows with K, and it is drawn as strong scaling")
+        return Answer("fail", "the work grows with K, and it is drawn as strong scaling")
     if declared is None:
         seen = f"; the work column shows {shown} scaling" if shown else ""
-        return _Answer("unknown", f"nobody says which{seen}")
+        return Answer("unknown", f"nobody says which{seen}")
     if shown is not None and shown != declared:
-        return _Answer("fail", f"declared {declared}, and the work column shows {shown} scaling")
+        return Answer("fail", f"declared {declared}, and the work column shows {shown} scaling")
     agrees = ", and the work column agrees" if shown else ""
-    return _Answer("pass", f"declared {declared}{agrees}")
+    return Answer("pass", f"declared {declared}{agrees}")
 
 
-def _efficiency(case: _Case) -> _Answer:
+def _efficiency(case: _Case) -> Answer:
     least = min(case.scaling.rows, key=lambda row: row.efficiency)
     reached = f"the least is {format_efficiency(least.efficiency)} at K={least.nodes}"
     if "efficiency" in case.claim.columns:
-        return _Answer("pass", f"E is given at every K; {reached}")
+        return Answer("pass", f"E is given at every K; {reached}")
     if "speedup" in case.claim.columns:
-        return _Answer("fail", f"speedup without efficiency; {reached}")
-    return _Answer("pass", f"no speedup is claimed; from the figures {reached}")
+        return Answer("fail", f"speedup without efficiency; {reached}")
+    return Answer("pass", f"no speedup is claimed; from the figures {reached}")
 
 
-def _straight(case: _Case) -> _Answer:
+def _straight(case: _Case) -> Answer:
     found = too_straight(case.points)
     if not found.seen:
         return _of(found)
@@ -494,18 +505,18 @@ def _straight(case: _Case) -> _Answer:
         f"{found.evidence}. Two mistakes look like this: a baseline that is too slow, and a "
         "problem that changes between the points"
     )
-    return _Answer("fail", evidence)
+    return Answer("fail", evidence)
 
 
-def _seconds(case: _Case) -> _Answer:
+def _seconds(case: _Case) -> Answer:
     if not case.claim.has_seconds:
-        return _Answer("fail", "only ratios are given")
+        return Answer("fail", "only ratios are given")
     if "seconds" in case.claim.columns or case.claim.source is not None:
-        return _Answer("pass", "times are given at every K")
-    return _Answer("pass", "rates are given at every K")
+        return Answer("pass", "times are given at every K")
+    return Answer("pass", "rates are given at every K")
 
 
-def _columns(case: _Case) -> _Answer:
+def _columns(case: _Case) -> Answer:
     return _of(
         column_mismatch(
             case.study.scales,
@@ -517,9 +528,9 @@ def _columns(case: _Case) -> _Answer:
     )
 
 
-def _averaged(case: _Case) -> _Answer:
+def _averaged(case: _Case) -> Answer:
     if case.way == "mean of ratios":
-        return _Answer("fail", "the speedups are means of the ratios of single runs")
+        return Answer("fail", "the speedups are means of the ratios of single runs")
     for row in case.claim.summary:
         for column in ("speedup", "efficiency"):
             values = [r[column].value for r in case.claim.rows if column in r]
@@ -527,11 +538,11 @@ def _averaged(case: _Case) -> _Answer:
             if written is not None and values and min(values) > 0:
                 return _of(averaged_ratios(values, (written.value, written.half)))
     if case.way == "ratio of means":
-        return _Answer("pass", "the speedups are ratios of means or medians")
-    return _Answer("unknown", "no summary and no repeats stand beside the ratios")
+        return Answer("pass", "the speedups are ratios of means or medians")
+    return Answer("unknown", "no summary and no repeats stand beside the ratios")
 
 
-def _digits(case: _Case) -> _Answer:
+def _digits(case: _Case) -> Answer:
     claim = case.claim
     spreads = claim.by_scale("std")
     figures = case.figures("seconds") or case.figures("throughput")
@@ -542,46 +553,46 @@ def _digits(case: _Case) -> _Answer:
     ]
     most = max((figure.digits for figure in written), default=0)
     if most > _MOST_DIGITS + 1:
-        return _Answer("fail", f"ratios with {most} digits and no spread")
-    return _Answer("unknown", "no spread is given to judge the digits by")
+        return Answer("fail", f"ratios with {most} digits and no spread")
+    return Answer("unknown", "no spread is given to judge the digits by")
 
 
-def _identical(case: _Case) -> _Answer:
+def _identical(case: _Case) -> Answer:
     halves = [row["seconds"].half for row in case.claim.rows if "seconds" in row]
     return _of(identical_repeats(case.samples, 2 * min(halves, default=0.0)))
 
 
-def _seeds(case: _Case) -> _Answer:
+def _seeds(case: _Case) -> Answer:
     seen: dict[int, list[str]] = {}
     for row in case.claim.rows:
         seen.setdefault(int(row["nodes"].value), []).append(row["seed"].text)
     if max(len(seeds) for seeds in seen.values()) < 2:
-        return _Answer("unknown", "one run a scale: nothing repeats a seed")
+        return Answer("unknown", "one run a scale: nothing repeats a seed")
     twice = [nodes for nodes, seeds in seen.items() if len(set(seeds)) < len(seeds)]
     if twice:
-        return _Answer("fail", f"runs share a seed at K={', '.join(map(str, twice))}")
-    return _Answer("pass", "no two runs of a scale share a seed")
+        return Answer("fail", f"runs share a seed at K={', '.join(map(str, twice))}")
+    return Answer("pass", "no two runs of a scale share a seed")
 
 
-def _best_of(case: _Case) -> _Answer:
+def _best_of(case: _Case) -> Answer:
     said = _BEST.search(case.claim.text)
     if case.claim.selected:
-        return _Answer("fail", "a title says that the best time was taken")
+        return Answer("fail", "a title says that the best time was taken")
     if said:
-        return _Answer("fail", f"it says: {_around(case.claim.text, said)}")
+        return Answer("fail", f"it says: {_around(case.claim.text, said)}")
     if case.way == "best of the repeats":
-        return _Answer("fail", "the speedups follow from the best repeat at each K, not the mean")
+        return Answer("fail", "the speedups follow from the best repeat at each K, not the mean")
     if case.way == "ratio of means":
-        return _Answer("pass", "the speedups follow from all repeats")
+        return Answer("pass", "the speedups follow from all repeats")
     center = _CENTER.search(case.claim.text)
     if center:
-        return _Answer("pass", f"it says: {_around(case.claim.text, center)}")
+        return Answer("pass", f"it says: {_around(case.claim.text, center)}")
     if case.study.rounds > 1:
-        return _Answer("pass", f"all {case.study.rounds} rounds stand there")
-    return _Answer("unknown", "nobody says whether a figure is a mean or the best run")
+        return Answer("pass", f"all {case.study.rounds} rounds stand there")
+    return Answer("unknown", "nobody says whether a figure is a mean or the best run")
 
 
-def _missing_runs(case: _Case) -> _Answer:
+def _missing_runs(case: _Case) -> Answer:
     declared = case.study.spec
     present = {nodes: sorted(run.round for run in case.study.at(nodes)) for nodes in
                case.study.scales}  # fmt: skip
@@ -595,29 +606,29 @@ def _missing_runs(case: _Case) -> _Answer:
     ]
     if short and not failed:
         where = ", ".join(map(str, short[:6]))
-        return _Answer("fail", f"runs are missing at K={where}, of up to {most} at a scale")
+        return Answer("fail", f"runs are missing at K={where}, of up to {most} at a scale")
     kept = f"; {failed} failed runs are kept" if failed else ""
-    return _Answer("pass", f"{sum(counts.values())} numbered runs without a gap{kept}")
+    return Answer("pass", f"{sum(counts.values())} numbered runs without a gap{kept}")
 
 
-def _quality(case: _Case) -> _Answer:
+def _quality(case: _Case) -> Answer:
     values = case.claim.by_scale("quality")
     drift = max(values.values()) - min(values.values())
     where = {"split", "seed"} & case.claim.columns
     told = "" if where else "; split and seed are not told"
     if drift > _QUALITY_DRIFT:
-        return _Answer("fail", f"it drifts by {drift:.3g} over the scales{told}")
-    return _Answer("pass", f"at every K, largest drift {drift:.3g}{told}")
+        return Answer("fail", f"it drifts by {drift:.3g} over the scales{told}")
+    return Answer("pass", f"at every K, largest drift {drift:.3g}{told}")
 
 
-def _workers(case: _Case) -> _Answer:
+def _workers(case: _Case) -> Answer:
     per_node = {len(run.ranks) / run.nodes for run in case.runs}
     if len(per_node) > 1:
-        return _Answer("fail", "the number of ranks that report is not proportional to K")
-    return _Answer("pass", f"{per_node.pop():g} ranks a node report in every run")
+        return Answer("fail", "the number of ranks that report is not proportional to K")
+    return Answer("pass", f"{per_node.pop():g} ranks a node report in every run")
 
 
-def _divides(case: _Case) -> _Answer:
+def _divides(case: _Case) -> Answer:
     column: Column = "batch" if "batch" in case.claim.columns else "work"
     uneven = {}
     for nodes, pieces in case.claim.by_scale(column).items():
@@ -627,62 +638,86 @@ def _divides(case: _Case) -> _Answer:
             )  # idle, where the last piece runs alone
             uneven[nodes] = share
     if not uneven:
-        return _Answer("pass", f"the {column} divides by every K")
+        return Answer("pass", f"the {column} divides by every K")
     worst = max(uneven, key=lambda nodes: uneven[nodes])
     named = ", ".join(map(str, uneven))
     evidence = f"the {column} does not divide by K={named}; up to {format_percent(uneven[worst])}"
     # a remainder of a large job is no matter
     verdict: Verdict = "fail" if uneven[worst] > 0.01 else "pass"
-    return _Answer(verdict, f"{evidence} idles")
+    return Answer(verdict, f"{evidence} idles")
 
 
-def _parallel_time(case: _Case) -> _Answer:
+def _parallel_time(case: _Case) -> Answer:
     for run in case.runs:
         longest = max((rank.seconds or sum(rank.stages.values()) for rank in run.ranks), default=0)
         if longest > 1.02 * run.seconds:
             evidence = f"at K={run.nodes} a rank took {format_duration(longest)}, the run is told "
-            return _Answer("fail", evidence + f"as {format_duration(run.seconds)}")
-    return _Answer("pass", "no rank took longer than its run")
+            return Answer("fail", evidence + f"as {format_duration(run.seconds)}")
+    return Answer("pass", "no rank took longer than its run")
 
 
-def _setup_share(case: _Case) -> _Answer:
+def _setup_share(case: _Case) -> Answer:
     timed = sum(run.seconds for run in case.runs)
     outside = sum(run.setup_seconds or 0.0 for run in case.runs)
     share = timed / (timed + outside)
     verdict: Verdict = "pass" if share >= _TIMED_SHARE else "fail"
-    return _Answer(verdict, f"the times cover {format_percent(share)} of set-up and run together")
+    return Answer(verdict, f"the times cover {format_percent(share)} of set-up and run together")
 
 
-def _order(case: _Case) -> _Answer:
+def _order(case: _Case) -> Answer:
     ordered = [run.nodes for run in sorted(case.runs, key=lambda run: run.started)]
     changes = sum(a != b for a, b in pairwise(ordered))
     if case.study.rounds < 2:
-        return _Answer("unknown", "one run a scale has no order to judge")
+        return Answer("unknown", "one run a scale has no order to judge")
     if changes == len(case.study.scales) - 1:
-        return _Answer(
-            "fail", "all runs of a scale were made in a row, so drift looks like scaling"
-        )
-    return _Answer("pass", f"the scale changed {changes} times in {len(ordered)} runs")
+        return Answer("fail", "all runs of a scale were made in a row, so drift looks like scaling")
+    return Answer("pass", f"the scale changed {changes} times in {len(ordered)} runs")
 
 
-def _significant(case: _Case) -> _Answer:
+def _percentile(case: _Case) -> Answer:
+    said = _LATENCY.search(case.claim.text)
+    assert said is not None
+    named = _PERCENTILE.search(case.claim.text)
+    if named:
+        return Answer("pass", f"it says: {_around(case.claim.text, named)}")
+    return Answer("fail", f"which one is not said: {_around(case.claim.text, said)}")
+
+
+def _caches(case: _Case) -> Answer:
+    states = sorted({str(run.facts.get("cache_state", "not told")) for run in case.runs})
+    if len(states) > 1:
+        return Answer("fail", f"runs differ: {', '.join(states)}")
+    return Answer("pass", f"{states[0]} in every run")
+
+
+def _factors(case: _Case) -> Answer:
+    runs = [run for run in case.runs if not run.baseline]
+    missing = [name for name in _FACTORS if any(name not in run.provenance for run in runs)]
+    if missing:
+        return Answer("fail", f"not recorded with every run: {', '.join(missing)}")
+    if any(run.provenance.get("uncommitted_changes") for run in runs):
+        return Answer("fail", "the code that ran is no commit: it had changes")
+    return Answer("pass", f"{', '.join(_FACTORS)} stand with every run")
+
+
+def _significant(case: _Case) -> Answer:
     if case.study.rounds < ENOUGH_ROUNDS:
-        return _Answer("unknown", f"{case.study.rounds} rounds are too few to tell")
+        return Answer("unknown", f"{case.study.rounds} rounds are too few to tell")
     alike = [row.nodes for row in case.scaling.rows[1:] if row.faster is None]
     if alike:
         base = case.study.scales[0]
         named = ", ".join(map(str, alike))
-        return _Answer("fail", f"K={named} cannot be told from K={base} by these runs")
-    return _Answer("pass", "every scale differs from the base by more than its noise")
+        return Answer("fail", f"K={named} cannot be told from K={base} by these runs")
+    return Answer("pass", "every scale differs from the base by more than its noise")
 
 
-def _contention(case: _Case) -> _Answer:
+def _contention(case: _Case) -> Answer:
     worst = max(run.contention.run_delay for run in case.runs if run.contention is not None)
     verdict: Verdict = "pass" if worst <= 0.1 else "fail"
-    return _Answer(verdict, f"a rank waited for its core for up to {format_percent(worst)}")
+    return Answer(verdict, f"a rank waited for its core for up to {format_percent(worst)}")
 
 
-def _same_place(case: _Case) -> _Answer:
+def _same_place(case: _Case) -> Answer:
     said = []
     for column in _SETTINGS:
         words = case.claim.words(column)
@@ -697,59 +732,59 @@ def _same_place(case: _Case) -> _Answer:
             shown = " ".join(sorted(words[base])) if alone else "; ".join(
                 sorted({" ".join(sorted(values)) for values in words.values()})
             )  # fmt: skip
-            return _Answer("fail", f"{where} {shown}")
+            return Answer("fail", f"{where} {shown}")
         said.append(f"{column} {' '.join(sorted(next(iter(words.values()))))}")
     if said:
-        return _Answer("pass", f"the same at every K: {'; '.join(said)}")
-    return _Answer("unknown", "not told for every K")
+        return Answer("pass", f"the same at every K: {'; '.join(said)}")
+    return Answer("unknown", "not told for every K")
 
 
-def _predicted(case: _Case) -> _Answer:
+def _predicted(case: _Case) -> Answer:
     claim = case.claim
     if claim.predicted:
         named = ", ".join(map(str, claim.predicted))
         if case.tells_kinds or any(
             _PREDICTED.search(figure.text) for row in claim.rows for figure in row.values()
         ):
-            return _Answer("pass", f"K={named} is marked as not run")
+            return Answer("pass", f"K={named} is marked as not run")
         marked = _PREDICTED.search(claim.text)
         if marked:
-            return _Answer("pass", f"K={named} carries a mark, and the text says what it means")
-        return _Answer("unknown", f"K={named} carries a mark that nothing explains")
+            return Answer("pass", f"K={named} carries a mark, and the text says what it means")
+        return Answer("unknown", f"K={named} carries a mark that nothing explains")
     if claim.source is not None:
-        return _Answer("pass", "every point is a run")
+        return Answer("pass", "every point is a run")
     if case.tells_kinds:
-        return _Answer("pass", "every row says what it is")
+        return Answer("pass", "every row says what it is")
     said = _PREDICTED.search(claim.text)
     assert said is not None
     evidence = f"no row is marked, and it says: {_around(claim.text, said)}"
-    return _Answer("fail", evidence)
+    return Answer("fail", evidence)
 
 
-def _price(case: _Case) -> _Answer:
+def _price(case: _Case) -> Answer:
     spec = case.study.spec
     text = case.claim.text + (spec.price.source if spec else "")
     if "price_date" in case.claim.columns or _YEAR.search(text):
-        return _Answer("pass", "a price is given with its date")
-    return _Answer("fail", "a price is given without a date")
+        return Answer("pass", "a price is given with its date")
+    return Answer("fail", "a price is given without a date")
 
 
-def _energy(case: _Case) -> _Answer:
+def _energy(case: _Case) -> Answer:
     said = _ENERGY_SAID.search(case.claim.text)
     sources = {str(run.provenance.get("energy_source", "")) for run in case.runs} - {""}
     if said or sources:
         how = ", ".join(sorted(sources)) or _around(case.claim.text, said)  # type: ignore[arg-type]
-        return _Answer("pass", f"it says how: {how}")
-    return _Answer("fail", "energy is given, and nobody says how it was come by")
+        return Answer("pass", f"it says how: {how}")
+    return Answer("fail", "energy is given, and nobody says how it was come by")
 
 
-def _attribution(case: _Case) -> _Answer:
+def _attribution(case: _Case) -> Answer:
     said = _RECOMMENDS.search(case.claim.text)
     if said is None:
-        return _Answer("pass", "nodewise recommends only what its ledger of causes allows")
+        return Answer("pass", "nodewise recommends only what its ledger of causes allows")
     if _CAUSE.search(case.claim.text):
-        return _Answer("pass", "it recommends, and it names a cause")
-    return _Answer("fail", f"it recommends without a cause: {_around(case.claim.text, said)}")
+        return Answer("pass", "it recommends, and it names a cause")
+    return Answer("fail", f"it recommends without a cause: {_around(case.claim.text, said)}")
 
 
 def _around(text: str, found: re.Match[str], reach: int = 30) -> str:
@@ -763,7 +798,7 @@ def _around(text: str, found: re.Match[str], reach: int = 30) -> str:
     return f'"{" ".join(cut)}"'
 
 
-_PREDICATES: dict[str, Callable[[_Case], _Answer]] = {
+_PREDICATES: dict[str, Callable[[_Case], Answer]] = {
     "baseline": _baseline,
     "workload": _workload,
     "warmup": _warmup,
@@ -788,6 +823,9 @@ _PREDICATES: dict[str, Callable[[_Case], _Answer]] = {
     "divides": _divides,
     "parallel-time": _parallel_time,
     "setup-share": _setup_share,
+    "percentile": _percentile,
+    "caches": _caches,
+    "factors": _factors,
     "order": _order,
     "independent": lambda case: _of(dependent_repeats(case.samples)),
     "significant": _significant,

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from nodewise import store
-from nodewise.audit import checks
+from nodewise.audit import answers
 from nodewise.scaling import scale
 from nodewise.spec import parse_spec
 
@@ -134,14 +134,14 @@ def test_decide_takes_prices_from_the_spec_and_options_before_it(tmp_path):
 def test_what_differs_between_scales_is_a_threat(tmp_path):
     measure(write(tmp_path, rounds=2))
     _, study = store.load(tmp_path / "job.study")
-    check = next(c for c in checks(study, scale(study)) if "same machine" in c.rule)
+    check = answers(study, study.spec, scale(study))["same-place"]
     assert check.verdict == "pass"
     elsewhere = [
         msgspec.structs.replace(run, provenance={**run.provenance, "host": f"node{run.nodes}"})
         for run in study.runs
     ]
     study = msgspec.structs.replace(study, runs=tuple(elsewhere))
-    check = next(c for c in checks(study, scale(study)) if "same machine" in c.rule)
+    check = answers(study, study.spec, scale(study))["same-place"]
     assert check.verdict == "fail"
     assert "host (node1, node2)" in check.evidence
 

@@ -13,6 +13,7 @@ from nodewise.findings import Question, find
 from nodewise.laws import Law
 from nodewise.prices import Price
 from nodewise.report.html import page, study_of_page
+from nodewise.rule_book import read_rules
 from nodewise.simulate import Plan, simulate
 from nodewise.spec import Spec, Workload
 from nodewise.study import Rank, Run, Study
@@ -78,7 +79,10 @@ PRICED = Question(price=Price(per_node_hour=2.1, fixed_per_hour=9.0, source="a l
 
 def write(folder: Path, study: Study, question: Question = PRICED) -> Path:
     path = folder / "page.html"
-    path.write_text(page(study, find(study, question), "nodewise report x", VEGA), encoding="utf-8")
+    path.write_text(
+        page(study, find(study, question, read_rules()), "nodewise report x", VEGA),
+        encoding="utf-8",
+    )
     return path
 
 

@@ -1,7 +1,6 @@
 """`nodewise audit`."""
 
 import sys
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nodewise.claims import Claim
-    from nodewise.report.text import Report
-    from nodewise.rules import Audit, Rule
     from nodewise.spec import Regime
     from nodewise.study import Run
 
 Source = tuple[int | None, Path]
-
-_MOST_LISTED = 12
 
 
 class _SourceType(click.ParamType[Any]):
@@ -70,6 +65,8 @@ def command(
       nodewise audit paper.tex --regime strong
       nodewise audit 8=result_0.txt 16=result_1.txt
     """
+    from nodewise.report.audits import audit_report, audits_report
+    from nodewise.rule_book import read_rules
     from nodewise.rules import audit
 
     rules = read_rules()
@@ -80,18 +77,11 @@ def command(
             raise DataError(f"No curve is called {curve}.", "See the names without --curve.")
     audits = [audit(claim, rules, threshold) for claim in claims]
     if len(audits) == 1:
-        emit(audits[0], as_json, _report)
+        emit(audits[0], as_json, audit_report)
     else:
-        emit(audits, as_json, _overview)
+        emit(audits, as_json, audits_report)
     if not all(one.passes for one in audits):
         sys.exit(GATE_NOT_MET)
-
-
-def read_rules() -> "tuple[Rule, ...]":
-    """The rules that come with nodewise."""
-    from nodewise.rules import parse_rules
-
-    return parse_rules(files("nodewise").joinpath("data", "rules.toml").read_text("utf-8"))
 
 
 def _claims(sources: "Sequence[Source]", regime: "Regime | None") -> "tuple[Claim, ...]":
@@ -145,91 +135,3 @@ def _read(
     if text.lstrip()[:1] in ("{", "["):
         return claims_results.read_json(text, name)
     return claims_tables.read_text(text, name, regime)
-
-
-def _report(result: "Audit") -> "Report":
-    """The verdict, the checklist, the curve that is left, the questions."""
-    lines: Report = [f"**{result.verdict}**", "", *_checklist(result)]
-    if result.correction is not None:
-        lines += ["", *_corrected(result)]
-    if result.questions:
-        lines += ["", "**To ask the author**"]
-        lines += [f"  {at}. {question}" for at, question in enumerate(result.questions, start=1)]
-    if result.notes:
-        lines += ["", *(f"note: {note}" for note in result.notes)]
-    return lines
-
-
-def _checklist(result: "Audit") -> "Report":
-    """Rows that failed, passed and are unknown, in this order; the failed ones with a remedy."""
-    lines: Report = []
-    for verdict in ("fail", "pass", "unknown"):
-        rows = [check for check in result.checks if check.verdict == verdict]
-        if not rows:
-            continue
-        if lines:
-            lines.append("")
-        for check in rows:
-            shown = "warn" if verdict == "fail" and not check.is_gate else verdict
-            lines.append(f"  {shown:<7}  {check.rule}: {check.evidence}.")
-            if check.remedy:
-                lines.append(f"           Remedy: {check.remedy}")
-    return lines
-
-
-def _corrected(result: "Audit") -> "Report":
-    from nodewise.report.tables import Table
-    from nodewise.units import format_efficiency, format_speedup
-
-    assert result.correction is not None
-    correction = result.correction
-    rows = tuple(
-        (
-            str(row.nodes),
-            format_speedup(row.claimed_speedup),
-            format_efficiency(row.claimed_efficiency),
-            format_speedup(row.speedup),
-            format_efficiency(row.efficiency),
-            "" if row.efficiency >= correction.threshold else "below",
-        )
-        for row in correction.rows
-    )
-    titles = ("K", "claimed S", "claimed E", "corrected S", "corrected E", "")
-    table = Table(name="The corrected curve", titles=titles, rows=rows, left=frozenset({""}))
-    sentence = correction.sentence[0].upper() + correction.sentence[1:]
-    return [
-        "**The corrected curve** (computed from the claim, not measured)",
-        table,
-        f"{sentence}: T at the smallest K is {correction.factor:.2f} times too long.",
-    ]
-
-
-def _overview(audits: "Sequence[Audit]") -> "Report":
-    """Of several claims: how many each rule fails, passes or cannot judge; then the worst ones."""
-    from nodewise.report.tables import Table
-
-    rows = []
-    for at, check in enumerate(audits[0].checks):
-        verdicts = [one.checks[at].verdict for one in audits if at < len(one.checks)]
-        counts = [str(verdicts.count(word)) for word in ("fail", "pass", "unknown")]
-        rows.append((check.rule, "fail" if check.is_gate else "warn", *counts))
-    standings = [one.standing for one in audits]
-    failed = [one for one in audits if one.standing == "fails"]
-    titles = ("rule", "severity", "broken", "met", "unknown")
-    lines: Report = [
-        f"**{len(audits)} claims**: {standings.count('fails')} break a rule of severity fail, "
-        f"{standings.count('suspect')} are suspect, {standings.count('open')} are open, "
-        f"{standings.count('holds')} hold.",
-        "",
-        Table(
-            name="The rules over all claims",
-            titles=titles,
-            rows=tuple(rows),
-            left=frozenset({"rule", "severity"}),
-        ),
-    ]
-    if failed:
-        lines += ["", "**Broken**", *(f"  - {one.verdict}" for one in failed[:_MOST_LISTED])]
-        if len(failed) > _MOST_LISTED:
-            lines.append(f"  and {len(failed) - _MOST_LISTED} more; --json has all.")
-    return [*lines, "", "One of them in full: --curve NAME."]

@@ -83,19 +83,20 @@ def _raw(folder: Path) -> dict[str, bytes]:
 def _analysed(study: "Study") -> dict[str, bytes]:
     """What is computed from it: so that a reader needs no nodewise."""
     from nodewise.claims import claim_of_study
-    from nodewise.cli.audit import read_rules
     from nodewise.findings import find, question_of
     from nodewise.report.charts import figures, sized
     from nodewise.report.export import export
     from nodewise.report.images import image
+    from nodewise.rule_book import read_rules
     from nodewise.rules import audit
     from nodewise.table import format_table
 
-    findings = find(study, question_of(study.spec))
+    rules = read_rules()
+    findings = find(study, question_of(study.spec), rules)
     made = {
         "samples.csv": format_table(study).encode(),
         "result.json": to_json(findings).encode(),
-        "audit.json": to_json(audit(claim_of_study(study), read_rules())).encode(),
+        "audit.json": to_json(audit(claim_of_study(study), rules)).encode(),
         "environment.json": to_json(_environment(study)).encode(),
     }
     forms: tuple[Any, ...] = ("csv", "md", "tex")

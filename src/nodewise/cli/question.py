@@ -222,9 +222,10 @@ question_options = shared(_price_options, _pay_options, _energy_options, _needs_
 def find_in(table: Path, options: dict[str, Any]) -> "tuple[Study, Findings]":
     """The study in a table, a study folder or a page, and what it says to the question asked."""
     from nodewise.findings import find
+    from nodewise.rule_book import read_rules
 
     study, question = read_question(table, options["regime"])
-    return study, find(study, asked(question, options))
+    return study, find(study, asked(question, options), read_rules())
 
 
 def read_question(table: Path, regime: "Regime | None") -> "tuple[Study, Question]":

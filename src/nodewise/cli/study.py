@@ -29,11 +29,12 @@ def command(spec: Path, output: Path | None, as_json: bool) -> None:
     from nodewise.findings import find
     from nodewise.price_book import question_today
     from nodewise.report import text
+    from nodewise.rule_book import read_rules
 
     question_today(read_spec(spec)[1])  # what cannot be asked is an error before anything is run
     folder = measure_spec(spec, output)
     study = read_folder(folder)
-    findings = find(study, question_today(study.spec))
+    findings = find(study, question_today(study.spec), read_rules())
     (folder / "result.json").write_text(to_json(findings), encoding="utf-8")
     (folder / "report.html").write_text(page_of(study, findings, folder), encoding="utf-8")
     emit(findings, as_json, text.findings_report)

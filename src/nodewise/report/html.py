@@ -215,7 +215,7 @@ def _bar(cell: str) -> Markup | str:
     return Markup('<span class="bar" style="width:{}em"></span>').format(0.5 * len(cell))
 
 
-FILTERS = {"strong": _strong, "bar": _bar}
+FILTERS = {"strong": _strong, "bar": _bar, "said_verdict": text.said_verdict}
 
 
 def _variable(name: str) -> str:

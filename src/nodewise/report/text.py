@@ -33,6 +33,7 @@ from nodewise.report.tables import (
     title_of,
     tornado_table,
 )
+from nodewise.rules import RuleCheck
 from nodewise.scaling import Scaling
 from nodewise.uncertainty import Minimax
 from nodewise.units import (
@@ -281,12 +282,31 @@ def comparison_verdict(result: Comparison) -> str:
 
 
 def checks_report(result: Sequence[Check]) -> Report:
-    """The honesty checklist: verdict, rule, evidence, remedy."""
-    lines: Report = ["", "**Checks**"]
-    for check in result:
-        remedy = f" {check.remedy}" if check.remedy else ""
-        lines.append(f"  {check.verdict:<7}  {check.rule}: {check.evidence}.{remedy}")
+    """The honesty checklist; rules that nobody gave evidence for are only named."""
+    silent = [check for check in result if check.verdict == "unknown" and not check.remedy]
+    lines = ["", "**Checks**", *checklist([check for check in result if check not in silent])]
+    if silent:
+        lines.append(f"  {'unknown':<7}  {'; '.join(check.rule for check in silent)}.")
     return lines
+
+
+def checklist(result: Sequence[Check]) -> Report:
+    """Rows that failed, passed and are unknown, in this order, with what would mend them."""
+    lines: Report = []
+    for verdict in ("fail", "pass", "unknown"):
+        for check in result:
+            if check.verdict != verdict:
+                continue
+            lines.append(f"  {said_verdict(check):<7}  {check.rule}: {check.evidence}.")
+            if check.remedy:
+                lines.append(f"           Remedy: {check.remedy}")
+    return lines
+
+
+def said_verdict(check: Check) -> str:
+    """As it is shown: a light rule that is broken is a warning."""
+    is_light = isinstance(check, RuleCheck) and check.severity == "warn"
+    return "warn" if check.verdict == "fail" and is_light else check.verdict
 
 
 def _scaling_headline(result: Scaling) -> str:

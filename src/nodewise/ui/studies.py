@@ -18,6 +18,7 @@ from nodewise.errors import DataError, NodewiseError
 from nodewise.findings import Findings, find
 from nodewise.measure.loop import Task, missing
 from nodewise.price_book import question_today
+from nodewise.rule_book import read_rules
 from nodewise.scaling import speedup_is_known
 from nodewise.spec import Spec
 from nodewise.study import Run, Study
@@ -207,7 +208,7 @@ def _read(key: str, folder: Path, stamp: Stamp) -> Reading:
             reading = msgspec.structs.replace(reading, spec=spec, study=study)
             reading = msgspec.structs.replace(reading, left=_left(spec, study))
             if len(study.scales) >= 2:
-                findings = find(study, question_today(spec))
+                findings = find(study, question_today(spec), read_rules())
                 reading = msgspec.structs.replace(reading, findings=findings)
     except NodewiseError as problem:
         reading = msgspec.structs.replace(reading, problem=problem)
