@@ -11,6 +11,15 @@ Exit code 1 is no error: the analysis is right and a gate is not met (`GATE_NOT_
 GATE_NOT_MET = 1
 
 
+def printable(text: str) -> str:
+    """Text of a stranger's file as a terminal shows it, never as one obeys it.
+
+    >>> printable("red\\x1b[31m")
+    'red\ufffd[31m'
+    """
+    return "".join(sign if sign.isprintable() else "\ufffd" for sign in text)
+
+
 class NodewiseError(Exception):
     """What is wrong and how to mend it; never shown with a traceback."""
 
@@ -24,7 +33,7 @@ class NodewiseError(Exception):
 
     def __str__(self) -> str:
         """Two lines: what, fix."""
-        return f"nodewise: {self.what}\n  fix: {self.fix}"
+        return f"nodewise: {printable(self.what)}\n  fix: {printable(self.fix)}"
 
 
 class SpecError(NodewiseError):

@@ -7,7 +7,7 @@ import sys
 import click
 
 from nodewise import __version__
-from nodewise.errors import NodewiseError
+from nodewise.errors import NodewiseError, printable
 
 # Name -> one line of help. A command's module is imported when it is called, so `--help` is quick.
 COMMANDS = {
@@ -100,4 +100,4 @@ def main() -> None:
 
 
 def _one_line(message: str) -> str:
-    return " ".join(message.split())
+    return printable(" ".join(message.split()))

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from nodewise.errors import printable
 from nodewise.report.tables import Table
 from nodewise.report.text import Report
 
@@ -28,7 +29,7 @@ def render(report: Report, width: int, colour: bool) -> str:
 def _table_lines(table: Table) -> Iterator[object]:
     from rich.text import Text
 
-    cells = [table.titles, *table.rows]
+    cells = [[printable(cell) for cell in row] for row in (table.titles, *table.rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(table.titles))]
     for number, row in enumerate(cells):
         words = [
@@ -44,6 +45,7 @@ def _print_line(line: str, width: int, console: object) -> None:
     from rich.text import Text
 
     assert isinstance(console, Console)
+    line = printable(line)
     indent = " " * (len(line) - len(line.lstrip()))
     text = Text()
     for at, words in enumerate(re.split(r"\*\*", line.lstrip())):
