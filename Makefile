@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help study test test-engines check format clean
+.PHONY: help study test test-engines check docs bench format clean
 TORCH ?= torch==2.13.0
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
@@ -18,15 +18,25 @@ test: check  ## checks, then all tests
 	@scripts/chromium.sh
 	$(BIN)/python -m pytest
 
-test-engines: $(READY)  ## the heavy engines: installs torch (about 1 GB), then tests it for real
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)"
-	$(BIN)/python -m pytest tests/engines tests/e2e/test_rehearsal.py --no-skips
+test-engines: $(READY)  ## the heavy engines: installs torch, Ray, Dask, Spark (about 2 GB) and Slurm, then tests them for real
+	@scripts/slurm.sh install
+	@scripts/sshd.sh
+	@scripts/java.sh
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" -e '.[demo,ray,dask,spark]'
+	$(BIN)/python -m pytest tests/engines tests/e2e/test_rehearsal.py tests/e2e/test_fleet.py --no-skips
 
 check: $(READY)  ## format, lint, types, layers
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(READY)  ## the documents as a site, in out/site
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+bench: $(READY)  ## every benchmark, about two hours; rewrites docs/benchmarks.md
+	$(BIN)/python benchmarks/run_all.py
 
 format: $(READY)  ## put the code into shape
 	$(BIN)/ruff format

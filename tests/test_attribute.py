@@ -312,3 +312,29 @@ def test_a_failed_run_without_stages_changes_no_evidence():
     broken = msgspec.structs.replace(study, runs=(failed, *study.runs))
     assert attribute(broken).rows == attribute(study).rows
     assert attribute(broken).evidence == "stage totals"
+
+
+def test_what_an_engine_takes_is_a_cause_of_its_own_in_totals_and_in_rows_of_ranks():
+    totals = ["K,compute_s,overhead_s", *(f"{k},{80 / k},{2 + k}" for k in (1, 2, 4, 8))]
+    row = attribute(parse_table("\n".join(totals), "totals")).row(8)
+    lost = {loss.cause: loss.seconds for loss in row.causes}
+    assert row.dominant_cause == "engine overhead"
+    assert lost["engine overhead"] == pytest.approx(10 - 3 / 8)
+    assert sum(loss.folds for loss in row.causes) == pytest.approx(row.ideal - row.speedup)
+    rows = ["K,rank,compute_s,idle_s,overhead_s,work", "1,0,80,0,1,80"]
+    for nodes in (2, 4):
+        # The last rank starts last: the others wait for it, and it is the engine that is to blame.
+        rows += [f"{nodes},{rank},{80 / nodes},6,1,{80 / nodes}" for rank in range(nodes - 1)]
+        rows += [f"{nodes},{nodes - 1},{80 / nodes},0,7,{80 / nodes}"]
+    result = attribute(parse_table("\n".join(rows), "ranks"))
+    lost = {loss.cause: loss.seconds for loss in result.row(4).causes}
+    assert result.row(4).dominant_cause == "engine overhead"
+    assert lost == {"engine overhead": pytest.approx(7 - 1 / 4)}
+    assert result.row(4).late_rank == 3
+    assert "fewer and larger tasks" in (result.change or "")
+
+
+def test_jobs_without_an_engine_do_not_hear_of_its_overhead():
+    rows = ["K,compute_s,comm_s", *(f"{k},{80 / k},{k - 1}" for k in (1, 2, 4, 8))]
+    result = attribute(parse_table("\n".join(rows), "job"))
+    assert "engine overhead" not in {change.cause for change in result.other_changes}

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 from array import array
 from collections import Counter
 from collections.abc import Iterator
@@ -392,3 +393,22 @@ def test_steps_that_are_never_finished_end_with_the_process(tmp_path):
         next(batches)
     """
     assert run(code, tmp_path)["steps"] == 1
+
+
+def test_ranks_on_several_machines_meet_in_a_shared_folder(tmp_path):
+    code = "from nodewise import probe\nfor step in probe.steps(range(2)): pass"
+    told = {"NODEWISE_RUN": str(tmp_path), "NODEWISE_GATE": str(tmp_path / "gate")}
+    told["NODEWISE_RANKS"] = "2"
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, env={**os.environ, **told, "NODEWISE_RANK": "0"}) as first:
+        deadline = time.monotonic() + 30
+        while not (tmp_path / "gate" / "0").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        alone = time.time()
+        subprocess.run(
+            command, env={**os.environ, **told, "NODEWISE_RANK": "1"}, check=True, timeout=60
+        )
+        assert first.wait(timeout=60) == 0
+    reports = [json.loads((tmp_path / f"rank-{rank}.json").read_text()) for rank in range(2)]
+    assert all(report["began"] >= alone for report in reports)

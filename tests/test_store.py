@@ -49,6 +49,19 @@ def test_another_spec_is_refused(tmp_path):
         store.create(tmp_path, MINIMAL.replace("[1, 2]", "[1, 4]"))
 
 
+def test_scales_and_rounds_may_be_added(tmp_path):
+    store.create(tmp_path, MINIMAL)
+    more = MINIMAL.replace("[1, 2]", "[1, 2, 8]")
+    store.create(tmp_path, more)
+    assert store.load(tmp_path)[0].scales == (1, 2, 8)
+    store.create(tmp_path, "rounds = 9\n" + more)
+    assert store.load(tmp_path)[0].rounds == 9
+    with pytest.raises(RunError, match="another spec"):
+        store.create(tmp_path, more)  # fewer rounds than were asked for
+    with pytest.raises(RunError, match="another spec"):
+        store.create(tmp_path, "rounds = 9\nseed = 3\n" + more)
+
+
 def test_a_second_process_on_one_study_is_refused(tmp_path):
     store.create(tmp_path, MINIMAL)
     code = """

@@ -52,6 +52,7 @@ _CAUSE_OF_STAGE: dict[Stage, CauseName] = {
     "idle": "idle",
     "io": "input/output",
     "serial": "serial fraction",
+    "overhead": "engine overhead",
 }
 
 # What a rank that waits may be waiting for.
@@ -124,7 +125,7 @@ def attribute_timings(study: Study, times: Timings, scaling: Scaling) -> Attribu
     shape = shape_of(times, study.paired)
     notes: list[str] = []
     late: dict[int, int] = {}
-    if all(run.ranks for run in study.good_runs):
+    if all(any(rank.stages for rank in run.ranks) for run in study.good_runs):
         evidence: Evidence = "stages of each rank"
         ledger = _ledger_of_stages(study, times, _rank_losses)
         late = _late_ranks(study)
@@ -346,6 +347,7 @@ def _rank_parts(one: _Measured, center: Center, late_cause: CauseName) -> dict[C
         "communication": transfer,
         "input/output": float(mean["io"][late]),
         "serial fraction": alone + for_serial,
+        "engine overhead": float(mean["overhead"][late]),
     }
     parts["unexplained"] = seconds - sum(parts.values())
     return parts
@@ -427,7 +429,7 @@ def _late_ranks(study: Study) -> dict[int, int]:
 
 def _busy(one: _Measured) -> Floats:
     """Mean seconds until each rank is ready to meet the others."""
-    busy = one.of("compute") + one.of("io") + one.of("serial")
+    busy = one.of("compute") + one.of("io") + one.of("serial") + one.of("overhead")
     if one.delays is not None:
         busy = busy + one.delays
     return np.asarray(busy.mean(axis=0))
@@ -572,9 +574,12 @@ def _other_changes(
     waited = 0.0
     if evidence == "stage totals":
         waited = sum(folds.get(cause, 0.0) for cause in ("idle", *_WAITED_FOR))
+    silent: set[str] = {row.dominant_cause, "unexplained", "idle"}
+    # Most jobs have no engine that hands out their work, and need not hear of it.
+    silent |= {"engine overhead"}.difference(recorded)
     remedies = []
     for cause, facts in CAUSES.items():
-        if cause in (row.dominant_cause, "unexplained", "idle"):
+        if cause in silent:
             continue
         returned = max(folds.get(cause, 0.0), 0.0)
         lost = f"{format_speedup(returned)} of the lost folds"

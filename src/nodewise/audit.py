@@ -18,7 +18,12 @@ Verdict = Literal["pass", "fail", "unknown"]
 
 _SAME_WORK = 0.01
 # These follow from K itself.
-_CHANGES_WITH_SCALE = {"command", "oversubscribed", "env_NODEWISE_NODES"}
+_CHANGES_WITH_SCALE = {
+    *("command", "oversubscribed", "env_NODEWISE_NODES"),
+    *("engine_nodes", "engine_workers", "engine_tasks", "kubernetes_job"),
+}
+# What an engine measured of each run says nothing of the place that it ran in.
+_OF_ONE_RUN = ("rehearsal_", "slurm_", "sacct_", "ray_", "dask_", "spark_")
 _AMBER, _RED = 0.02, 0.10
 _QUOTA_HELD, _QUOTA_FILLED = 1.05, 0.9
 _LATENCY_BOUND = 2.0  # transfer against what its bytes need on the link
@@ -239,7 +244,7 @@ def _same_place(study: Study) -> Answer:
     """Machine, software and settings must not change together with K."""
     runs = [run for run in study.runs if run.outcome == "ok" and not run.baseline]
     names = {name for run in runs for name in run.provenance} - _CHANGES_WITH_SCALE
-    names = {name for name in names if not name.startswith("rehearsal_")}
+    names -= {name for name in names if name.startswith(_OF_ONE_RUN) or name.endswith("_seconds")}
     if not names:
         return Answer(
             "unknown",

@@ -13,6 +13,7 @@ CauseName = Literal[
     "input/output",
     "compute inflation",
     "foreign load",
+    "engine overhead",
     "idle",
     "unexplained",
 ]
@@ -58,6 +59,11 @@ CAUSES: dict[CauseName, Cause] = {
     "foreign load": Cause(
         "keep other processes off the nodes, or ask for whole ones",
         "time in which another process had the core of the last rank",
+    ),
+    "engine overhead": Cause(
+        "hand out fewer and larger tasks, keep the workers running between them, or take an engine "
+        "that schedules less",
+        "time in which the engine starts workers, schedules tasks and hands them out",
     ),
     "idle": Cause(
         "find what the ranks wait for: record the stages of each rank",

@@ -28,13 +28,16 @@ import sys
 from array import array
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from time import perf_counter_ns
+from time import monotonic, perf_counter_ns, sleep, time
 from types import TracebackType
 from typing import TypeVar
 
 Item = TypeVar("Item")
 
 _RANK_NAMES = ("NODEWISE_RANK", "RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
+
+
+_MEET_SECONDS = 600.0  # a rank that never comes must not hold the others for ever
 
 
 class _Span:
@@ -98,6 +101,7 @@ class _Report:
         self.rank = next((int(environment[n]) for n in _RANK_NAMES if n in environment), 0)
         self.warmup = int(environment.get("NODEWISE_WARMUP_STEPS", "0"))
         self.gate = environment.get("NODEWISE_GATE")
+        self.ranks = int(environment.get("NODEWISE_RANKS", environment.get("NODEWISE_NODES", "1")))
         self.door: socket.socket | None = None  # open from the gate until no more steps can come
         self.comm_calls = array("q")
         self.step_ends = array("q")
@@ -110,6 +114,7 @@ class _Report:
         }
         self.setup_ns = 0
         self.begin_ns = 0
+        self.began = 0.0  # the same moment, for clocks of others
         self.end_ns = 0  # of the last step so far; 0 while the clock runs
         self.totals: dict[str, int] = {}  # of the stages, at that end
         self.calls = 0  # of `comm_calls`, at that end
@@ -132,14 +137,26 @@ class _Report:
         """Wait until every rank is ready, so that none is timed while others still load."""
         if self.gate is None:
             return
+        if not Path(self.gate).is_socket():
+            self._meet(Path(self.gate))
+            return
         self.door = socket.socket(socket.AF_UNIX)
         self.door.connect(self.gate)
         self.door.sendall(b"%d\n" % self.rank)
         self.door.recv(1)
 
+    def _meet(self, place: Path) -> None:
+        """The gate of ranks on several machines: a shared folder with a file for each."""
+        place.mkdir(exist_ok=True)
+        (place / str(self.rank)).touch()
+        deadline = monotonic() + _MEET_SECONDS
+        while len(list(place.iterdir())) < self.ranks and monotonic() < deadline:
+            sleep(0.002)
+
     def _restart(self) -> None:
         self.usage_at_begin = _usage()
         self.begin_ns = _settle()  # a span that is open goes on from here
+        self.began = time()
         for span in self.spans.values():
             span.total = span.in_calls = 0
         del self.comm_calls[:]
@@ -187,6 +204,7 @@ class _Report:
         told = {
             "rank": self.rank,
             "host": socket.gethostname(),
+            "began": self.began or None,
             "seconds": (self.end_ns - self.begin_ns) / 1e9 if self.begin_ns else None,
             "setup_seconds": self.setup_ns / 1e9,
             "steps": max(self.steps - self.warmup, 0),

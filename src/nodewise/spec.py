@@ -4,25 +4,25 @@ Every field has its unit in its name where that is not seconds; a bad one is nam
 """
 
 import tomllib
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
 from nodewise.errors import SpecError
 
 Regime = Literal["strong", "weak"]
-EngineName = Literal["local", "mpi", "torchrun", "rehearsal", "replay"]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Table = TypeVar("Table", bound=msgspec.Struct)
 
 
-class _Part(
+class Part(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
     """A table of the file; a field that it does not know is an error, not a silence."""
 
 
-class Workload(_Part, frozen=True, kw_only=True):
+class Workload(Part, frozen=True, kw_only=True):
     """The job. In the command `{nodes}`, `{round}`, `{seed}` and `{python}` are filled in."""
 
     command: tuple[str, ...] = ()
@@ -32,13 +32,13 @@ class Workload(_Part, frozen=True, kw_only=True):
     warmup_steps: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
-class Baseline(_Part, frozen=True, kw_only=True):
+class Baseline(Part, frozen=True, kw_only=True):
     """The fastest correct program on one worker, measured in the same rounds."""
 
     command: tuple[str, ...]
 
 
-class Rehearsal(_Part, frozen=True, kw_only=True):
+class Rehearsal(Part, frozen=True, kw_only=True):
     """Emulated nodes on one machine: what each of them has, and what runs on them."""
 
     launcher: Literal["local", "mpi", "torchrun"] = "mpi"
@@ -51,16 +51,17 @@ class Rehearsal(_Part, frozen=True, kw_only=True):
     slow_factor: Annotated[float, msgspec.Meta(ge=1)] = 1.0
 
 
-class EngineSpec(_Part, frozen=True, kw_only=True):
+class EngineSpec(Part, frozen=True, kw_only=True):
     """Where the job runs."""
 
-    name: EngineName = "local"
+    name: str = "local"
     rehearsal: Rehearsal = Rehearsal()
     study: str | None = None  # replay: the folder to play
     options: tuple[str, ...] = ()  # more arguments for mpiexec or torchrun
+    tables: dict[str, dict[str, Any]] = {}  # [engine.NAME], as its engine reads it
 
 
-class Quality(_Part, frozen=True, kw_only=True):
+class Quality(Part, frozen=True, kw_only=True):
     """The figure of merit that must not move."""
 
     name: str = "quality"
@@ -69,7 +70,7 @@ class Quality(_Part, frozen=True, kw_only=True):
     split: str = ""
 
 
-class Price(_Part, frozen=True, kw_only=True):
+class Price(Part, frozen=True, kw_only=True):
     """What a node costs; the words of the decision."""
 
     per_node_hour: Annotated[float, msgspec.Meta(ge=0)] | None = None
@@ -85,13 +86,15 @@ class Price(_Part, frozen=True, kw_only=True):
     checkpoint_seconds: Annotated[float, msgspec.Meta(ge=0)] = 60.0
     downtime_seconds: Annotated[float, msgspec.Meta(ge=0)] = 300.0
     restart_seconds: Annotated[float, msgspec.Meta(ge=0)] = 120.0
+    correlation: Share = 1.0  # K nodes are stopped K^this times as often as one
+    while_down: Literal["all", "survivors", "none"] = "all"  # that stay on the meter
     utilisation: Share | None = None  # of owned or committed nodes
     commit: Share | None = None
     ranges: dict[str, tuple[float, float]] = {}  # by input: price, fixed, startup, ...
     source: str = ""
 
 
-class Energy(_Part, frozen=True, kw_only=True):
+class Energy(Part, frozen=True, kw_only=True):
     """What a node draws and where, for joules and grams."""
 
     idle_watts: Annotated[float, msgspec.Meta(ge=0)] = 0.0
@@ -102,7 +105,7 @@ class Energy(_Part, frozen=True, kw_only=True):
     embodied_kilograms: Annotated[float, msgspec.Meta(ge=0)] = 0.0  # to make a node, over 4 years
 
 
-class Gates(_Part, frozen=True, kw_only=True):
+class Gates(Part, frozen=True, kw_only=True):
     """What must hold: for the recommended scale the first five, at named scales the others."""
 
     deadline_seconds: Positive | None = None
@@ -115,14 +118,14 @@ class Gates(_Part, frozen=True, kw_only=True):
     most_seconds: dict[int, float] = {}
 
 
-class Precision(_Part, frozen=True, kw_only=True):
+class Precision(Part, frozen=True, kw_only=True):
     """Stop early or go on until the speedup of every scale is known this well."""
 
     speedup: Share
     most_rounds: Annotated[int, msgspec.Meta(ge=6)] = 40
 
 
-class Spec(_Part, frozen=True, kw_only=True):
+class Spec(Part, frozen=True, kw_only=True):
     """A scaling study: what, at which scales, how often, and what must hold."""
 
     format: Literal[1] = 1
@@ -154,14 +157,7 @@ def parse_spec(text: str) -> Spec:
         raise SpecError(
             f"The spec is not TOML: {error}.", "See docs/spec.md, or make one with nodewise init."
         ) from None
-    try:
-        spec = msgspec.convert(raw, Spec, str_keys=True)
-    except msgspec.ValidationError as error:
-        problem, _, path = str(error).partition(" - at ")
-        where = path.strip("`").removeprefix("$.") or "the spec"
-        raise SpecError(
-            f"{where}: {problem[0].lower()}{problem[1:]}.", "See docs/spec.md for what it may be."
-        ) from None
+    spec = convert(_with_engine_tables(raw), Spec, "", "docs/spec.md")
     if len(set(spec.scales)) != len(spec.scales):
         raise SpecError("scales: a scale stands there twice.", "Name each scale once.")
     for field in ("least_speedup", "least_efficiency", "most_seconds"):
@@ -177,3 +173,27 @@ def parse_spec(text: str) -> Spec:
             'Write command = ["python", "train.py"] or function = "module:function".',
         )
     return spec
+
+
+def convert(raw: object, kind: type[Table], path: str, page: str) -> Table:
+    """A table of the file as a struct; a bad field is named by its path, and `page` explains it."""
+    try:
+        return msgspec.convert(raw, kind, str_keys=True)
+    except msgspec.ValidationError as error:
+        problem, _, inner = str(error).partition(" - at ")
+        below = inner.strip("`").removeprefix("$").removeprefix(".")
+        where = ".".join(part for part in (path, below) if part) or "the spec"
+        raise SpecError(
+            f"{where}: {problem[0].lower()}{problem[1:]}.", f"See {page} for what it may be."
+        ) from None
+
+
+def _with_engine_tables(raw: dict[str, Any]) -> dict[str, Any]:
+    """The file with the tables of its engines in one place: which there are is not known here."""
+    engine = raw.get("engine")
+    if not isinstance(engine, dict):
+        return raw
+    own = {field.name for field in msgspec.structs.fields(EngineSpec)}
+    tables = {name: t for name, t in engine.items() if isinstance(t, dict) and name not in own}
+    rest = {name: value for name, value in engine.items() if name not in tables}
+    return {**raw, "engine": {**rest, **({"tables": tables} if tables else {})}}

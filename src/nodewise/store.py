@@ -26,7 +26,10 @@ def is_study(folder: Path) -> bool:
 
 
 def create(folder: Path, spec_text: str) -> None:
-    """Make a study folder, or check that it was made for the same spec."""
+    """Make a study folder, or check that it was made for the same spec.
+
+    More scales or rounds than before are the same study, to be continued; its spec is then kept.
+    """
     spec_file = folder / SPEC
     try:
         (folder / RANKS).mkdir(parents=True, exist_ok=True)
@@ -38,11 +41,21 @@ def create(folder: Path, spec_text: str) -> None:
             f"Cannot write to {folder}: {(error.strerror or 'it fails').lower()}.",
             "Name a folder that you can write to with -o.",
         ) from None
-    if parse_spec(spec_file.read_text()) != parse_spec(spec_text):
+    before, now = parse_spec(spec_file.read_text()), parse_spec(spec_text)
+    if not _continues(before, now):
         raise RunError(
             f"{folder} holds a study of another spec.",
-            "Name another folder with -o, or delete it to measure anew.",
+            "Only scales and rounds may be added. Name another folder with -o, or delete it to "
+            "measure anew.",
         )
+    if before != now and not is_running(folder):
+        _write_whole(spec_file, spec_text)
+
+
+def _continues(before: Spec, now: Spec) -> bool:
+    """Whether a spec asks for all that an earlier one did, and for nothing else but more of it."""
+    grown = msgspec.structs.replace(before, scales=now.scales, rounds=now.rounds)
+    return grown == now and set(before.scales) <= set(now.scales) and before.rounds <= now.rounds
 
 
 @contextmanager

@@ -8,8 +8,9 @@ import msgspec
 from nodewise.spec import Regime, Spec
 
 # Where the seconds of a rank can go. `idle` is waiting for others; what waiting was for is the
-# ledger's business, not the measurement's.
-Stage = Literal["compute", "communication", "idle", "io", "serial"]
+# ledger's business, not the measurement's. `overhead` is what the engine itself takes: starting,
+# scheduling and handing out work.
+Stage = Literal["compute", "communication", "idle", "io", "serial", "overhead"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 
 

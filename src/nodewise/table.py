@@ -32,6 +32,7 @@ _NAMES: dict[Column, tuple[str, ...]] = {
     "idle": ("idle_s", "wait_s"),
     "io": ("io_s",),
     "serial": ("serial_s",),
+    "overhead": ("overhead_s",),
     "quality": ("quality",),
     "work": ("work", "items"),
     "rate_per_hour": ("rate_per_hour",),

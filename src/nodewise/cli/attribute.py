@@ -16,8 +16,8 @@ def command(table: Path, regime: Any, threshold: float, center: Any, as_json: bo
     """The cause of every lost fold of speedup at every K, and the one change that would help.
 
     The better the records, the more the ledger can name: a row for each rank (columns rank,
-    compute_s, comm_s, idle_s, io_s, serial_s, and work for its items), stage totals, or bare times,
-    to which a law is fitted.
+    compute_s, comm_s, idle_s, io_s, serial_s, overhead_s, and work for its items), stage totals, or
+    bare times, to which a law is fitted.
 
     \b
     Examples:

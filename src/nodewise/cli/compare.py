@@ -14,6 +14,7 @@ from nodewise.cli.question import read_question
 @click.command("compare")
 @click.argument("first", type=click.Path(path_type=Path))
 @click.argument("second", type=click.Path(path_type=Path))
+@click.argument("more", type=click.Path(path_type=Path), nargs=-1)
 @click.option(
     "-o",
     "--output",
@@ -22,21 +23,40 @@ from nodewise.cli.question import read_question
 )
 @analysis_options
 @json_option
-def command(first: Path, second: Path, output: Path | None, as_json: bool, **options: Any) -> None:
+def command(
+    first: Path,
+    second: Path,
+    more: tuple[Path, ...],
+    output: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Two studies side by side: which is faster at each K, and by how much.
 
     FIRST and SECOND are tables, study folders or pages: before and after a fix, two clusters. A
     difference is called one when chance alone would hardly give it, all scales taken together.
 
+    With MORE than two, one job on several engines: all on the base of the quickest, with the folds
+    that each engine's own overhead costs.
+
     \b
     Examples:
       nodewise compare before.study after.study
       nodewise compare ours.csv theirs.csv -o compare.html
+      nodewise compare local.study ray.study dask.study spark.study
     """
     from nodewise.compare import compare
     from nodewise.report import text
 
-    studies = [read_question(path, options["regime"])[0] for path in (first, second)]
+    studies = [read_question(path, options["regime"])[0] for path in (first, second, *more)]
+    if more:
+        if output is not None:
+            raise click.UsageError("-o takes two studies; more of them are a table only")
+        from nodewise.lineup import line_up
+        from nodewise.report.lineups import lineup_report
+
+        emit(line_up(studies, options["threshold"], options["center"]), as_json, lineup_report)
+        return
     result = compare(studies[0], studies[1], options["threshold"], options["center"])
     emit(result, as_json, text.comparison_report)
     if output is None:

@@ -12,7 +12,10 @@ from nodewise.cli.question import is_given
 from nodewise.cli.simulate import parse_scales
 from nodewise.errors import SpecError
 
-_ENGINES = ["local", "mpi", "torchrun", "rehearsal"]
+_ENGINES = [
+    *("local", "mpi", "torchrun", "rehearsal", "slurm", "ssh", "kubernetes"),
+    *("ray", "dask", "spark"),
+]
 TEMPLATE = """\
 # A scaling study: nodewise study {path}
 name = {name}
@@ -33,7 +36,7 @@ warmup_steps = 0           # steps before the clock starts
 OMP_NUM_THREADS = "1"
 
 [engine]
-name = "{engine}"          # local, mpi, torchrun, rehearsal, replay
+name = "{engine}"          # what it needs and takes: docs/engines.md
 
 [quality]
 tolerance = 0.005          # how far it may drift from the smallest scale
@@ -139,9 +142,17 @@ def _schema() -> str:
     """The JSON schema of a spec, for editors."""
     import msgspec
 
+    from nodewise.engines.base import NoOptions
+    from nodewise.engines.registry import engine_type, names
     from nodewise.spec import Spec
 
-    return to_json(msgspec.json.schema(Spec))
+    types = {name: engine_type(name).options_type for name in names()}
+    types = {name: kind for name, kind in types.items() if kind is not NoOptions}
+    (whole, *tables), parts = msgspec.json.schema_components([Spec, *types.values()])
+    engine = parts["EngineSpec"]["properties"]
+    del engine["tables"]  # each of them has a name of its own
+    engine |= dict(zip(types, tables, strict=True))
+    return to_json({**whole, "$defs": parts})
 
 
 def _quoted(word: str) -> str:

@@ -33,6 +33,8 @@ COMMANDS = {
     "compare": "Two studies side by side, with the difference and its interval.",
     "ui": "A local page of all studies, live while they are measured.",
     "plan": "The knee on paper: step time, memory and cost of a transformer before any run.",
+    "fleet": "Replicas of a server under real load, and how many make a token cheapest.",
+    "doctor": "What can be measured on this machine, and what to do about the rest.",
     "simulate": "A table with a planted truth, to learn on and to plan rounds with.",
 }
 

@@ -13,7 +13,6 @@ from nodewise.units import format_duration
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from nodewise.engines.base import Engine
     from nodewise.spec import Spec
     from nodewise.study import Run, Study
 
@@ -29,7 +28,8 @@ output_option = click.option(
 @click.command("measure")
 @spec_argument
 @output_option
-def command(spec: Path, output: Path | None) -> None:
+@click.option("--dry-run", is_flag=True, help="Print what would be run at each scale, and stop.")
+def command(spec: Path, output: Path | None, dry_run: bool) -> None:
     """Run the job of SPEC at every scale, in randomised rounds, into a study folder.
 
     Runs that are there already are not made again: after Ctrl-C, a crash or a reboot the same
@@ -39,13 +39,18 @@ def command(spec: Path, output: Path | None) -> None:
     Examples:
       nodewise measure study.toml
       nodewise measure study.toml -o /scratch/digits.study
+      nodewise measure study.toml --dry-run
     """
+    if dry_run:
+        _print_plans(spec, output)
+        return
     folder = measure_spec(spec, output)
     click.echo(f"The study is in {folder}. Next: nodewise decide {folder}")
 
 
 def measure_spec(path: Path, output: Path | None) -> Path:
     """Measure what a spec file asks for; the study folder."""
+    from nodewise.engines.registry import engine_of
     from nodewise.measure.loop import measure
     from nodewise.scaling import speedup_is_known
 
@@ -55,15 +60,41 @@ def measure_spec(path: Path, output: Path | None) -> Path:
     def enough(study: "Study") -> bool:
         return spec.precision is not None and speedup_is_known(study, spec.precision.speedup)
 
+    _tell_energy()
+    engine = engine_of(spec.engine, path.parent)
     try:
         with _Teller() as teller:
-            engine = engine_of(spec, path.parent)
             measure(spec, text, path.parent, folder, engine, teller.tell, enough)
     except KeyboardInterrupt:
+        rest = " What is submitted goes on." if engine.detached else ""
         raise RunError(
-            "Stopped; every finished run is kept.", f"Go on with: nodewise measure {path}"
+            f"Stopped; every finished run is kept.{rest}", f"Go on with: nodewise measure {path}"
         ) from None
     return folder
+
+
+def _print_plans(path: Path, output: Path | None) -> None:
+    """What would be run, as the engine says it."""
+    from nodewise.engines.registry import engine_of
+    from nodewise.measure.loop import plans
+
+    _, spec = read_spec(path)
+    folder = (output or path.parent / f"{spec.name}.study").resolve()
+    engine = engine_of(spec.engine, path.parent)
+    for task, text in plans(spec, path.parent, folder, engine):
+        click.echo(f"# {'baseline' if task.baseline else f'K={task.nodes}'}")
+        click.echo(text)
+
+
+def _tell_energy() -> None:
+    """Say before the first run what will be read of its energy; nothing where nothing counts it."""
+    from nodewise.measure.energy import find_counters
+
+    found = find_counters()
+    if found.counters:
+        click.echo(f"energy is read from {found.names}", err=True)
+    for why in found.missing:
+        click.echo(f"energy: {why}", err=True)
 
 
 def read_spec(path: Path) -> "tuple[str, Spec]":
@@ -77,34 +108,6 @@ def read_spec(path: Path) -> "tuple[str, Spec]":
             f"Cannot read the spec {path}.", "Make one with: nodewise init -o study.toml"
         ) from None
     return text, parse_spec(text)
-
-
-def engine_of(spec: "Spec", home: Path) -> "Engine":
-    """The engine that a spec names."""
-    chosen = spec.engine
-    if chosen.name == "mpi":
-        from nodewise.engines.mpi import Mpi
-
-        return Mpi(chosen.options)
-    if chosen.name == "torchrun":
-        from nodewise.engines.torchrun import Torchrun
-
-        return Torchrun(chosen.options)
-    if chosen.name == "rehearsal":
-        from nodewise.engines.rehearsal import RehearsalEngine
-
-        return RehearsalEngine(chosen.rehearsal, chosen.options)
-    if chosen.name == "replay":
-        from nodewise.engines.replay import Replay
-
-        if chosen.study is None:
-            raise SpecError(
-                "engine.study: replay needs the folder of a study.", 'Write study = "digits.study".'
-            )
-        return Replay(home / chosen.study)
-    from nodewise.engines.local import Local
-
-    return Local()
 
 
 class _Teller:

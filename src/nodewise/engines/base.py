@@ -2,16 +2,20 @@
 
 import ctypes
 import os
+import shlex
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol, Self, TypeVar
 
 import msgspec
 
-from nodewise.study import Outcome
+from nodewise.spec import EngineSpec, Part, convert
+from nodewise.study import Fact, Outcome, Rank
+
+Options = TypeVar("Options", bound=msgspec.Struct)
 
 _GRACE_SECONDS = 3.0
 _POLL_SECONDS = 0.01
@@ -35,11 +39,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run ended; what the ranks measured stands in the job's folder."""
+    """How a run ended; what the ranks measured themselves stands in the job's folder."""
 
     outcome: Outcome
     seconds: float  # from the start of the first worker to the end of the last
     detail: str = ""  # the exit code or signal in words
+    ranks: tuple[Rank, ...] = ()  # each worker, from the engine's own records
+    facts: Mapping[str, Fact] = {}  # its version, nodes, queue wait, start-up: provenance of a run
 
 
 class Worker(Protocol):
@@ -60,17 +66,64 @@ class Worker(Protocol):
 Started = Callable[[Sequence[int]], None]
 
 
-class Engine(Protocol):
-    """A way to run a command on K workers."""
+class NoOptions(Part, frozen=True, kw_only=True):
+    """The table of an engine that takes none."""
+
+
+class Engine:
+    """A way to run a command on K workers. Only `run` must be written."""
+
+    options_type: ClassVar[type[msgspec.Struct]] = NoOptions  # of its table in the spec
+    emulated: ClassVar[bool] = False  # its nodes are not real ones
+    watched: ClassVar[bool] = True  # its workers are our children, so other load is told from them
+    # Its workers are on other machines: the folder of a run is in the study folder, which all of
+    # them must see.
+    elsewhere: ClassVar[bool] = False
+    # Runs go on without us; their folders are kept until `run` has told how they ended.
+    detached: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, chosen: EngineSpec, home: Path) -> Self:
+        """The engine that a spec asks for; `home` is the folder of the spec."""
+        return cls()
 
     def check(self, scales: Sequence[int]) -> None:
         """Raise a `RunError` with its fix if these scales cannot be run here."""
 
+    def ranks(self, nodes: int) -> int:
+        """How many ranks take part at a scale."""
+        return nodes
+
+    def plan(self, job: Job) -> str:
+        """What would be run, for people to read."""
+        return shlex.join(job.command)
+
+    def prepare(self, jobs: Sequence[Job]) -> None:
+        """Told, if detached, what is to be run, the next one first; also what was told before."""
+
     def run(self, job: Job, started: Started) -> Finished:
         """Run the job to its end, and leave no process of it behind."""
+        raise NotImplementedError
+
+    def forget(self, folder: Path) -> None:
+        """End a prepared run that is not wanted any more; `folder` was that of its job."""
 
     def close(self) -> None:
         """Leave nothing behind; called once, also after a failure."""
+
+    def hold(self) -> None:
+        """The first rank has come to the gate."""
+
+    def limit(self) -> None:
+        """All ranks are at the gate, and go on after this."""
+
+    def unlimit(self) -> None:
+        """All ranks are through."""
+
+
+def options_of(chosen: EngineSpec, name: str, kind: type[Options]) -> Options:
+    """The table `[engine.NAME]` of a spec; a bad field is named by its path."""
+    return convert(chosen.tables.get(name, {}), kind, f"engine.{name}", "docs/engines.md")
 
 
 def start(

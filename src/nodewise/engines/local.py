@@ -1,16 +1,12 @@
 """K plain processes on this machine, told their rank by the environment."""
 
 import time
-from collections.abc import Sequence
 
-from nodewise.engines.base import Finished, Job, Started, start, wait_for_all
+from nodewise.engines.base import Engine, Finished, Job, Started, start, wait_for_all
 
 
-class Local:
+class Local(Engine):
     """Starts K workers at once; they share the machine's cores as they are."""
-
-    def check(self, scales: Sequence[int]) -> None:
-        """Every machine can do this."""
 
     def run(self, job: Job, started: Started) -> Finished:
         """Start all ranks, then wait for the last."""
@@ -21,6 +17,3 @@ class Local:
             workers.append(start(job.command, job, {**job.environment, **place}))
         started([worker.pid for worker in workers])
         return wait_for_all(workers, job, begin)
-
-    def close(self) -> None:
-        """Nothing is kept between runs."""

@@ -8,15 +8,17 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
 
 import msgspec
 
-from nodewise.engines.base import Finished, Job, Started, wait_for_all
+from nodewise.engines.base import Engine, Finished, Job, Started, wait_for_all
 from nodewise.engines.control_groups import remove_leftovers
 from nodewise.engines.node_launchers import launcher_of
 from nodewise.engines.virtual_nodes import VirtualNodes, missing
 from nodewise.errors import RunError
-from nodewise.spec import Rehearsal
+from nodewise.spec import EngineSpec, Rehearsal
 
 _LOOK_SECONDS = 0.2
 _RELEASE_SECONDS = 10.0  # how long after the start of the quota new threads are looked for
@@ -33,8 +35,10 @@ class _Counters(msgspec.Struct, frozen=True):
     sent_bytes: int
 
 
-class RehearsalEngine:
+class RehearsalEngine(Engine):
     """Makes virtual nodes for the largest scale once, and runs each job on the first K of them."""
+
+    emulated = True
 
     def __init__(
         self,
@@ -58,6 +62,11 @@ class RehearsalEngine:
         self._before: list[_Counters] = []
         self._memory_kills: list[int] = []
         self._checks: dict[str, float | str] = {}
+
+    @classmethod
+    def of(cls, chosen: EngineSpec, home: Path) -> Self:
+        """With the nodes and the launcher's options of the spec."""
+        return cls(chosen.rehearsal, chosen.options)
 
     def check(self, scales: Sequence[int]) -> None:
         """The machine must allow such nodes, have the cores, and the launcher must be there."""
@@ -94,7 +103,8 @@ class RehearsalEngine:
             nodes.kill()
         if self._failure is not None:
             raise self._failure
-        return finished
+        facts = {f"rehearsal_{name}": value for name, value in self._checks.items()}
+        return msgspec.structs.replace(finished, facts=facts)
 
     def limit(self) -> None:
         """Put the quotas in force now; the gate calls this just before it lets the ranks go."""

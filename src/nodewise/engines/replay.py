@@ -3,22 +3,33 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 import msgspec
 
 from nodewise import store
-from nodewise.engines.base import Finished, Job, Started
-from nodewise.errors import RunError
+from nodewise.engines.base import Engine, Finished, Job, Started
+from nodewise.errors import RunError, SpecError
+from nodewise.spec import EngineSpec
 from nodewise.study import Run
 
 
-class Replay:
+class Replay(Engine):
     """Hands out the recorded run of each scale and round, as its ranks reported it."""
 
     def __init__(self, folder: Path) -> None:
         """`folder` is the study to play."""
         self._folder = folder
         self._runs: dict[tuple[int, int], Run] = {}
+
+    @classmethod
+    def of(cls, chosen: EngineSpec, home: Path) -> Self:
+        """The study that the spec names, from its own folder."""
+        if chosen.study is None:
+            raise SpecError(
+                "engine.study: replay needs the folder of a study.", 'Write study = "digits.study".'
+            )
+        return cls(home / chosen.study)
 
     def check(self, scales: Sequence[int]) -> None:
         """The study must be there and hold these scales."""
@@ -58,6 +69,3 @@ class Replay:
             }
             (job.folder / f"rank-{rank.rank}.json").write_text(json.dumps(report))
         return Finished(outcome=run.outcome, seconds=run.seconds, detail=run.detail)
-
-    def close(self) -> None:
-        """Nothing is kept between runs."""

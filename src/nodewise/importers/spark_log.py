@@ -3,6 +3,7 @@
 Stages of an executor are seconds of its cores over their number: what one core did on average.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from nodewise.study import Rank, Run
 WHAT = "an event log of Spark"
 
 
-class _Event(msgspec.Struct):
+class Event(msgspec.Struct):
+    """A line of the log; the fields that some kinds of events have."""
+
     event: str = msgspec.field(name="Event")
     executor: str | None = msgspec.field(name="Executor ID", default=None)
     added: dict[str, Any] = msgspec.field(name="Executor Info", default_factory=dict)
@@ -23,6 +26,10 @@ class _Event(msgspec.Struct):
     metrics: dict[str, Any] | None = msgspec.field(name="Task Metrics", default=None)
     properties: Any = msgspec.field(name="Spark Properties", default=None)
     time: int | None = msgspec.field(name="Timestamp", default=None)
+    stage: dict[str, Any] = msgspec.field(name="Stage Info", default_factory=dict)
+    stage_id: int | None = msgspec.field(name="Stage ID", default=None)
+    attempt: int | None = msgspec.field(name="Stage Attempt ID", default=None)
+    version: str = msgspec.field(name="Spark Version", default="")
 
 
 class _Executor:
@@ -38,15 +45,7 @@ def read(path: Path, nodes: int | None) -> list[Run]:
     executors: dict[str, _Executor] = {}
     starts: list[float] = []
     ends: list[float] = []
-    decoder = msgspec.json.Decoder(_Event)
-    lines = [line for line in text_of(path).split("\n") if line.strip()]
-    for number_of_line, line in enumerate(lines, start=1):
-        try:
-            event = decoder.decode(line)
-        except (msgspec.DecodeError, RecursionError) as error:
-            if number_of_line == len(lines) and number_of_line > 1:
-                break  # an application that was killed leaves a torn last line
-            raise foreign(path, WHAT, f"line {number_of_line}: {error}") from None
+    for event in events_of(path):
         if event.event == "SparkListenerExecutorAdded" and event.executor is not None:
             one = executors.setdefault(event.executor, _Executor())
             one.host = str(event.added.get("Host", ""))
@@ -81,8 +80,21 @@ def read(path: Path, nodes: int | None) -> list[Run]:
     return [Run(nodes=nodes or len(ranks), round=0, seconds=window, ranks=tuple(ranks))]
 
 
+def events_of(path: Path) -> Iterator[Event]:
+    """The events in a log, in their order."""
+    decoder = msgspec.json.Decoder(Event)
+    lines = [line for line in text_of(path).split("\n") if line.strip()]
+    for number_of_line, line in enumerate(lines, start=1):
+        try:
+            yield decoder.decode(line)
+        except (msgspec.DecodeError, RecursionError) as error:
+            if number_of_line == len(lines) and number_of_line > 1:
+                return  # an application that was killed leaves a torn last line
+            raise foreign(path, WHAT, f"line {number_of_line}: {error}") from None
+
+
 def _add_task(
-    event: _Event, executors: dict[str, _Executor], starts: list[float], ends: list[float]
+    event: Event, executors: dict[str, _Executor], starts: list[float], ends: list[float]
 ) -> None:
     """Divide the seconds of a task: computing, fetching, writing, and getting under way."""
     begin = number(event.task.get("Launch Time"))

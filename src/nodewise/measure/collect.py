@@ -27,6 +27,11 @@ class RankReport(msgspec.Struct, frozen=True, kw_only=True):
     comm_calls: int
     step_ends: int
     modules: dict[str, str]
+    began: float | None = None  # the timed region, in seconds since 1970
+
+
+# The stages that a probe times; an engine may tell of more.
+_PROBED: tuple[Stage, ...] = tuple(stage for stage in STAGES if stage != "overhead")
 
 
 def read_reports(folder: Path) -> list[RankReport]:
@@ -42,17 +47,23 @@ def collect(
     log: Path,
     *,
     nodes: int,
+    ranks: int,
     number: int,
     baseline: bool,
     provenance: dict[str, Fact],
     started: str,
 ) -> Run:
-    """The run that the reports in `folder` tell of, or how it failed."""
+    """The run that its workers and its engine tell of, or how it failed.
+
+    `ranks` workers must have taken part. Where the engine knows its workers, a single report may be
+    that of the program that hands out their work: then it tells of the run, not of a worker.
+    """
     reports = read_reports(folder)
     outcome: Outcome = finished.outcome
     detail = finished.detail
-    if outcome == "ok" and reports and len(reports) != nodes:
-        outcome, detail = "wrong workers", f"{len(reports)} of {nodes} workers reported"
+    present = len(finished.ranks or reports)
+    if outcome == "ok" and present and present != ranks:
+        outcome, detail = "wrong workers", f"{present} of {ranks} workers reported"
     if outcome != "ok":
         detail = "\n".join([detail, *_tail(log)])
     timed = [report.seconds for report in reports if report.seconds is not None]
@@ -66,7 +77,7 @@ def collect(
         outcome=outcome,
         detail=detail,
         baseline=baseline,
-        ranks=tuple(_ranks(reports, folder)),
+        ranks=_merged(_ranks(reports, folder), finished.ranks),
         quality=next((r.quality for r in reports if r.quality is not None), None),
         work=_sum_of_items(reports),
         setup_seconds=max((r.setup_seconds for r in reports), default=None),
@@ -77,6 +88,27 @@ def collect(
     )
 
 
+def _merged(reported: list[Rank], recorded: tuple[Rank, ...]) -> tuple[Rank, ...]:
+    """The ranks as they report themselves; what they do not say, as the engine recorded it."""
+    if not recorded:
+        return tuple(reported)
+    own = {rank.rank: rank for rank in reported} if len(reported) == len(recorded) else {}
+    ranks = []
+    for rank in recorded:
+        told = own.get(rank.rank, rank)
+        ranks.append(
+            msgspec.structs.replace(
+                told,
+                stages=told.stages or rank.stages,
+                items=rank.items if told.items is None else told.items,
+                seconds=rank.seconds if told.seconds is None else told.seconds,
+                usage=told.usage or rank.usage,
+                host=rank.host or told.host,
+            )
+        )
+    return tuple(ranks)
+
+
 def _ranks(reports: list[RankReport], folder: Path) -> list[Rank]:
     """The ranks with their stages, transfer told from waiting where collectives can be matched."""
     calls = [_comm_calls(report, folder) for report in reports]
@@ -84,7 +116,7 @@ def _ranks(reports: list[RankReport], folder: Path) -> list[Rank]:
     shortest = [min(ns) for ns in zip(*calls, strict=True)] if matched else []
     ranks = []
     for report, own in zip(reports, calls, strict=True):
-        stages: dict[Stage, float] = {stage: report.stages.get(stage, 0.0) for stage in STAGES}
+        stages: dict[Stage, float] = {stage: report.stages.get(stage, 0.0) for stage in _PROBED}
         if matched:
             waited = (sum(own) - sum(shortest)) / 1e9
             stages["communication"] -= waited

@@ -7,13 +7,14 @@ made again, so that an interrupted study goes on where it stopped.
 
 import contextlib
 import datetime
+import errno
 import os
 import random
 import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from nodewise.engines.base import Engine, Job, signal_group
 from nodewise.errors import RunError, SpecError
 from nodewise.measure import provenance
 from nodewise.measure.collect import collect
+from nodewise.measure.energy import Meter, with_energy
 from nodewise.measure.gate import Gate
 from nodewise.measure.watch import Watch, cores
 from nodewise.spec import Spec
@@ -32,6 +34,7 @@ from nodewise.study import Fact, Rank, Run, Study
 
 _GIVE_UP_AFTER = 2  # failures of one scale; a third would only cost time
 _RUNNING = "running"
+_JOBS = "jobs"  # runs that go on without us, a folder each
 
 
 class Task(NamedTuple):
@@ -58,15 +61,31 @@ def measure(
     """Make every run that is missing in the study folder; `home` is where the spec stands."""
     engine.check(spec.scales)
     store.create(folder, spec_text)
-    with store.locked(folder), contextlib.closing(engine):
+    with _full_disk_said(folder), store.locked(folder), contextlib.closing(engine):
         _end_leftovers(folder)
         machine = provenance.machine()
         _, study = store.load(folder)
         while tasks := _tasks(spec, study, enough):
+            _prepare(spec, home, folder, engine, tasks)
             run = _run(spec, spec_text, home, folder, engine, tasks[0], machine)
             store.append(folder, run)
             study = msgspec.structs.replace(study, runs=(*study.runs, run))
             tell(run, len(tasks) - 1)
+        _prepare(spec, home, folder, engine, [])
+
+
+@contextlib.contextmanager
+def _full_disk_said(folder: Path) -> Iterator[None]:
+    """A study is not worth less for a disk that fills up on the way."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+            raise
+        raise RunError(
+            f"Cannot write to {error.filename or folder}: {os.strerror(error.errno).lower()}.",
+            "Make room; every finished run is kept, and the same command goes on.",
+        ) from None
 
 
 def missing(spec: Spec, study: Study) -> list[Task]:
@@ -97,6 +116,74 @@ def _tasks(spec: Spec, study: Study, enough: Callable[[Study], bool]) -> list[Ta
     return [] if begins_round and enough(study) else tasks
 
 
+def plans(spec: Spec, home: Path, folder: Path, engine: Engine) -> Iterator[tuple[Task, str]]:
+    """What would be run, for each scale and the baseline, without running it."""
+    empty = Study(name=spec.name, regime=spec.regime, runs=())
+    first = missing(msgspec.structs.replace(spec, rounds=1), empty)
+    for task in sorted(first, key=lambda task: (task.baseline, task.nodes)):
+        scratch = folder / _JOBS / _label(task)
+        yield task, engine.plan(_job(spec, home, scratch, engine, task))
+
+
+def _job(spec: Spec, home: Path, scratch: Path, engine: Engine, task: Task) -> Job:
+    directory = (home / spec.workload.directory).resolve()
+    if not directory.is_dir():
+        raise SpecError(
+            f"workload.directory: there is no folder {directory}.",
+            "Name it from the spec's folder.",
+        )
+    command = _command(spec, task)
+    if not engine.elsewhere and shutil.which(command[0]) is None:
+        raise RunError(f"There is no program {command[0]}.", "Correct the command in the spec.")
+    return Job(
+        command=command,
+        nodes=task.nodes,
+        directory=directory,
+        environment=_environment(spec, task, scratch, engine.ranks(task.nodes)),
+        folder=scratch,
+        timeout_seconds=spec.timeout_seconds,
+    )
+
+
+def _prepare(spec: Spec, home: Path, folder: Path, engine: Engine, tasks: list[Task]) -> None:
+    """Tell a detached engine what is to come, and end what is not wanted any more."""
+    if not engine.detached:
+        return
+    place = (folder / _JOBS).resolve()
+    wanted = {_label(task) for task in tasks}
+    for old in place.iterdir() if place.exists() else ():
+        if old.name not in wanted:
+            engine.forget(old)
+            shutil.rmtree(old, ignore_errors=True)
+    # Whether another round is needed is known when this one is over.
+    sure = tasks if spec.precision is None else [t for t in tasks if t.round == tasks[0].round]
+    jobs = []
+    for task in sure:
+        scratch = place / _label(task)
+        scratch.mkdir(parents=True, exist_ok=True)
+        jobs.append(_job(spec, home, scratch, engine, task))
+    if jobs:
+        engine.prepare(jobs)
+
+
+@contextlib.contextmanager
+def _scratch(folder: Path, engine: Engine, task: Task) -> Iterator[Path]:
+    """The folder of a run; that of a detached one stays until its end is on the disk."""
+    shared = (folder / _JOBS / _label(task)).resolve()
+    if engine.detached:
+        yield shared
+        return
+    if engine.elsewhere:
+        shutil.rmtree(shared, ignore_errors=True)  # of a run that did not come to its end
+        shared.mkdir(parents=True)
+    scratch = shared if engine.elsewhere else Path(tempfile.mkdtemp(prefix="nodewise-"))
+    try:
+        yield scratch
+    finally:
+        _end_daemons(scratch)
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
 def _run(
     spec: Spec,
     spec_text: str,
@@ -106,60 +193,58 @@ def _run(
     task: Task,
     machine: dict[str, Fact],
 ) -> Run:
-    directory = (home / spec.workload.directory).resolve()
-    if not directory.is_dir():
-        raise SpecError(
-            f"workload.directory: there is no folder {directory}.",
-            "Name it from the spec's folder.",
-        )
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    command = _command(spec, task)
-    scratch = Path(tempfile.mkdtemp(prefix="nodewise-"))
-    try:
-        variables = _environment(spec, task, scratch)
-        job = Job(
-            command=command,
-            nodes=task.nodes,
-            directory=directory,
-            environment=variables,
-            folder=scratch,
-            timeout_seconds=spec.timeout_seconds,
-        )
+    with _scratch(folder, engine, task) as scratch:
+        job = _job(spec, home, scratch, engine, task)
         # Emulated nodes load without limits, and are limited while they are timed.
-        calls = [getattr(engine, name, lambda: None) for name in ("hold", "limit", "unlimit")]
-        with Watch() as watch, Gate(scratch / "gate", task.nodes, *calls):
+        meter = Meter()
+
+        def through() -> None:
+            meter.end()
+            engine.unlimit()
+
+        calls = (engine.hold, engine.limit, through)
+        gate = Gate(_gate(scratch), engine.ranks(task.nodes), *calls)
+        with Watch() as watch, meter, contextlib.nullcontext() if engine.elsewhere else gate:
 
             def begun(leaders: Sequence[int]) -> None:
-                _note_running(folder, leaders)
+                _note_running(folder, scratch, leaders)
                 watch.follow(list(leaders))
 
             finished = engine.run(job, begun)
+            meter.end()
         (folder / _RUNNING).unlink(missing_ok=True)
         facts: dict[str, Fact] = {
             **machine,
-            **provenance.code(directory, command, spec_text),
-            **provenance.environment(variables),
-            "oversubscribed": spec.engine.name != "rehearsal" and task.nodes > cores(),
-            "emulated": spec.engine.name == "rehearsal",
+            **provenance.code(job.directory, job.command, spec_text),
+            **provenance.environment(job.environment),
+            "engine": spec.engine.name,
+            "oversubscribed": _is_oversubscribed(engine, task),
+            "emulated": engine.emulated,
+            **finished.facts,
         }
-        checks = getattr(engine, "checks", None)
-        if checks is not None:
-            facts |= {f"rehearsal_{name}": value for name, value in checks().items()}
         run = collect(
             finished,
             scratch,
             job.log,
             nodes=task.nodes,
+            ranks=engine.ranks(task.nodes),
             number=task.round,
             baseline=task.baseline,
             provenance=facts,
             started=started,
         )
-        run = _with_usage(run, watch, emulated=spec.engine.name == "rehearsal")
+        if engine.watched and not engine.elsewhere:
+            run = _with_usage(run, watch, emulated=engine.emulated)
+        if not engine.elsewhere:
+            run = with_energy(run, meter, local=spec.engine.name == "local")
         store.keep_stamps(folder, run, scratch)
         return run
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _is_oversubscribed(engine: Engine, task: Task) -> bool:
+    """More workers than cores is no evidence, where the workers are on this machine."""
+    return not engine.emulated and not engine.elsewhere and task.nodes > cores()
 
 
 def _with_usage(run: Run, watch: Watch, emulated: bool) -> Run:
@@ -196,27 +281,34 @@ def _command(spec: Spec, task: Task) -> tuple[str, ...]:
         for name, value in values.items():
             word = word.replace(name, value)
         filled.append(word)
-    if shutil.which(filled[0]) is None:
-        raise RunError(f"There is no program {filled[0]}.", "Correct the command in the spec.")
     return tuple(filled)
 
 
-def _environment(spec: Spec, task: Task, scratch: Path) -> dict[str, str]:
+def _environment(spec: Spec, task: Task, scratch: Path, ranks: int) -> dict[str, str]:
     return {
         **os.environ,
         **spec.workload.environment,
         "NODEWISE_RUN": str(scratch),
-        "NODEWISE_GATE": str(scratch / "gate"),
+        "NODEWISE_GATE": str(_gate(scratch)),
         "NODEWISE_WARMUP_STEPS": str(spec.workload.warmup_steps),
         "NODEWISE_SEED": str(spec.seed),
         "NODEWISE_ROUND": str(task.round),
         "NODEWISE_NODES": str(task.nodes),
+        "NODEWISE_RANKS": str(ranks),
     }
 
 
-def _note_running(folder: Path, leaders: Sequence[int]) -> None:
+def _gate(scratch: Path) -> Path:
+    return scratch / "gate"
+
+
+def _label(task: Task) -> str:
+    return f"{'baseline' if task.baseline else f'K{task.nodes}'}-round{task.round}"
+
+
+def _note_running(folder: Path, scratch: Path, leaders: Sequence[int]) -> None:
     """Write down who runs, so that the next process can end them if this one is killed."""
-    lines = []
+    lines = [str(scratch)]
     for leader in leaders:
         with contextlib.suppress(psutil.Error):
             lines.append(f"{leader} {psutil.Process(leader).create_time()}")
@@ -226,7 +318,7 @@ def _note_running(folder: Path, leaders: Sequence[int]) -> None:
 def _end_leftovers(folder: Path) -> None:
     """End what a killed harness left running; a process id that was reused is left alone."""
     try:
-        lines = (folder / _RUNNING).read_text().splitlines()
+        scratch, *lines = (folder / _RUNNING).read_text().splitlines() or [""]
     except OSError:
         return
     for line in lines:
@@ -234,4 +326,13 @@ def _end_leftovers(folder: Path) -> None:
         with contextlib.suppress(psutil.Error, ValueError):
             if abs(psutil.Process(int(leader)).create_time() - float(born)) < 1:
                 signal_group(int(leader), 9)
+    _end_daemons(Path(scratch))
     (folder / _RUNNING).unlink(missing_ok=True)
+
+
+def _end_daemons(scratch: Path) -> None:
+    """End what a workload of this run put into the background, outside of its group."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("NODEWISE_RUN") == str(scratch):
+                process.kill()

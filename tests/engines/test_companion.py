@@ -1,0 +1,86 @@
+"""The process beside us: answers, errors, silence, its end; and what it is started with."""
+
+import os
+import sys
+import textwrap
+from pathlib import Path
+
+import psutil
+import pytest
+
+from nodewise.engines.base import Job
+from nodewise.engines.companion import Companion, cluster_environment, driver_environment
+from nodewise.errors import RunError
+
+SESSION = """
+    import json, subprocess, sys, time
+    from nodewise.engines.companion import own_output, serve
+    from nodewise.errors import RunError
+
+    def refuse():
+        raise RunError("It will not.", "Ask again.")
+
+    def crash():
+        raise KeyError("of the library")
+
+    answers = own_output()
+    print("a library that talks")
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"])
+    first = {"told": json.loads(sys.argv[1]), "child": child.pid}
+    requests = {"add": lambda a, b: {"sum": a + b}, "refuse": refuse, "crash": crash,
+                "sleep": lambda: time.sleep(100)}
+    serve(first, requests, answers)
+"""
+
+
+@pytest.fixture
+def companion(tmp_path):
+    (tmp_path / "session_of_test.py").write_text(textwrap.dedent(SESSION))
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    made = Companion("session_of_test", {"workers": 3}, {**os.environ, "PYTHONPATH": path})
+    yield made
+    made.close()
+
+
+def test_requests_are_answered_and_all_ends_with_it(companion):
+    first = companion.answer(30)
+    assert first["told"] == {"workers": 3}
+    assert companion.ask("add", 30, a=1, b=2) == {"sum": 3}
+    with pytest.raises(RunError, match="It will not") as caught:
+        companion.ask("refuse", 30)
+    assert caught.value.fix == "Ask again."
+    assert companion.ask("add", 30, a=2, b=2) == {"sum": 4}  # it lives on
+    companion.close()
+    assert not companion.alive
+    assert not psutil.pid_exists(first["child"])
+
+
+def test_its_last_words_are_told(companion):
+    companion.answer(30)
+    with pytest.raises(RunError, match="ended") as caught:
+        companion.ask("crash", 30)
+    assert "KeyError: 'of the library'" in caught.value.fix
+    with pytest.raises(RunError, match="ended"):
+        companion.ask("add", 30, a=1, b=2)
+
+
+def test_silence_has_an_end(companion):
+    companion.answer(30)
+    with pytest.raises(RunError, match=r"no answer in 0\.5 s"):
+        companion.ask("sleep", 0.5)
+
+
+def test_the_driver_is_timed_and_the_cluster_is_not(tmp_path):
+    job = Job(
+        command=("python", "part/job.py"),
+        nodes=2,
+        directory=tmp_path,
+        environment={"NODEWISE_RUN": "r", "NODEWISE_GATE": "g", "A": "1", "PYTHONPATH": "/lib"},
+        folder=Path("/nowhere"),
+        timeout_seconds=1,
+    )
+    assert driver_environment(job) == {
+        "NODEWISE_RUN": "r", "NODEWISE_RANK": "0", "A": "1", "PYTHONPATH": "/lib",
+    }  # fmt: skip
+    folders = os.pathsep.join([str(tmp_path.resolve() / "part"), str(tmp_path), "/lib"])
+    assert cluster_environment(job) == {"A": "1", "PYTHONPATH": folders}
