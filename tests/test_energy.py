@@ -10,18 +10,17 @@ from nodewise.energy import (
     Embodied,
     Energy,
     NodePower,
+    Site,
     best_scale,
     carbon,
     embodied_of_parts,
     find_grid,
-    joules_of_samples,
     least_scales,
-    measured_check,
     metered,
     modelled,
     power_of_parts,
 )
-from nodewise.errors import DataError, SpecError
+from nodewise.errors import SpecError
 from nodewise.laws import Law
 from nodewise.price_files import shipped_grids
 
@@ -128,19 +127,14 @@ def test_power_from_parts():
     assert power_of_parts(vcpus=16, memory_gb=64).busy_watts == pytest.approx(16 * 3.5 + 25.088)
 
 
-def test_what_may_be_called_measured():
-    assert measured_check(600, 600.0, 8, 8).verdict == "pass"
-    assert measured_check(59, 30.0, 8, 8).verdict == "fail"
-    assert measured_check(100, 600.0, 8, 8).verdict == "fail"
-    assert measured_check(600, 600.0, 7, 8).verdict == "fail"
-
-
-@given(st.lists(st.floats(0.1, 100), min_size=1, max_size=20), st.floats(0, 1000))
-def test_constant_power_is_power_times_time(gaps, watts):
-    stamps = np.concatenate([[0.0], np.cumsum(gaps)])
-    assert joules_of_samples(stamps, np.full(len(stamps), watts)) == pytest.approx(
-        watts * sum(gaps)
-    )
+def test_a_site_draws_more_than_its_nodes():
+    """Counters see nodes; the PUE adds the site, and nobody may write one below 1."""
+    known = Energy(basis="measured", joules=np.array([100.0]), note="counters")
+    one = np.array([1.0])
+    assert Site(pue=1.2).energy(one, one, 0.0, known).joules[0] == pytest.approx(120)
+    assert "PUE of 1.2" in Site(pue=1.2).energy(one, one, 0.0, known).note
+    with pytest.raises(SpecError):
+        Site(pue=0.9).energy(one, one, 0.0, known)
 
 
 @pytest.mark.parametrize(
@@ -151,10 +145,9 @@ def test_constant_power_is_power_times_time(gaps, watts):
         lambda: modelled(SECONDS, NODES, POWER, shared_watts=-1),
         lambda: modelled(SECONDS, NODES, POWER, pue=0.5),
         lambda: modelled(SECONDS, NODES, POWER, startup_seconds=-1),
-        lambda: joules_of_samples(np.array([1.0, 1.0]), np.array([1.0, 1.0])),
     ],
 )
 def test_what_cannot_be_is_two_lines(wrong):
-    with pytest.raises((SpecError, DataError)) as error:
+    with pytest.raises(SpecError) as error:
         wrong()
     assert len(str(error.value).splitlines()) == 2

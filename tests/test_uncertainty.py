@@ -200,13 +200,13 @@ def test_energy_is_a_gate_and_is_labelled():
         answer_law(LAW, 64, msgspec.structs.replace(question, needs=Needs(carbon_budget_grams=1)))
 
 
-def test_measured_energy_and_quality_make_the_frontier_wider():
+def test_energy_and_quality_make_the_frontier_wider():
     rows = (
         "K,time_s,energy_j,quality\n1,100,900,0.80\n2,60,950,0.81\n4,50,500,0.82\n8,49,990,0.80\n"
     )
     question = Question(price=Price(per_node_hour=1.0), needs=Needs(quality_better="higher"))
     decision = answer(parse_table(rows), question)
-    assert decision.energy.basis == "measured"
+    assert decision.energy.basis == "imported"
     assert decision.greenest.nodes == 4
     assert decision.frontier == (1, 2, 4, 8)
     assert decision.pareto == (1, 2, 4, 8)
@@ -233,6 +233,8 @@ fixed_per_hour = 9
 spot = 0.4
 preempt = "0.05/h"
 checkpoint_seconds = 30
+correlation = 0.5
+while_down = "survivors"
 commit = 0.4
 utilisation = 0.7
 ranges = { fixed = [4, 12] }
@@ -253,6 +255,8 @@ def test_a_spec_asks_the_whole_question():
     assert question.ranges == {"fixed": Range(4, 12)}
     assert question.price.fixed_per_hour == 8
     assert question.alternatives.preemptions.per_hour == pytest.approx(0.05)
+    assert question.alternatives.preemptions.correlation_exponent == 0.5
+    assert question.alternatives.while_down == "survivors"
     assert question.scenarios["crunch"] == {"price": 3.5, "preempt": pytest.approx(0.2 / 3600)}
     study = simulate(Plan(law=LAW, scales=(1, 2), rounds=3))
     findings = find(Study(name="job", regime="strong", runs=study.runs, spec=spec), question, ())

@@ -10,7 +10,7 @@ import numpy as np
 
 from nodewise.attribute import Attribution
 from nodewise.causes import CauseName
-from nodewise.energy import Carbon, Energy, Site
+from nodewise.energy import Carbon, Energy, Site, energy_of_runs
 from nodewise.errors import SpecError
 from nodewise.laws import Law, growth_term
 from nodewise.prices import NODE_HOURS, Price
@@ -106,9 +106,7 @@ def candidates_of_study(
     """
     price, rate, notes = _rates(study, price, needs)
     nodes = np.array(times.nodes, dtype=np.float64)
-    energy = site.energy(
-        times.seconds, nodes, price.startup_seconds, _mean_of(study, "energy_joules")
-    )
+    energy = site.energy(times.seconds, nodes, price.startup_seconds, energy_of_runs(study))
     in_time = None
     if needs.deadline_seconds is not None and times.draws is None:
         notes.append("Single runs: the deadline is held by the time seen once. Repeat to be sure.")

@@ -37,7 +37,7 @@ from nodewise.claim import (
     why_none,
     why_this_scale,
 )
-from nodewise.energy import Basis, Least, least_scales
+from nodewise.energy import Basis, Least, energy_check, least_scales
 from nodewise.laws import Law
 from nodewise.prices import NODE_HOURS, Bill, Bills, Price
 from nodewise.question import Question
@@ -395,15 +395,8 @@ def _checks(question: Question, scales: Candidates) -> tuple[Check, ...]:
         found.append(stated_check(question.price, question.asked_on))
     if question.alternatives.preemptions is not None:
         found.append(rate_check(question.alternatives.preemptions))
-    if scales.energy.basis != "unknown":
-        found.append(
-            Check(
-                rule="energy measured on every node",
-                verdict="unknown" if scales.energy.basis == "measured" else "fail",
-                evidence=f"{scales.energy.basis}; {scales.energy.note}",
-                remedy="Read every node once a second or more, 60 times or more.",
-            )
-        )
+    if scales.energy.was_sought:
+        found.append(energy_check(scales.energy))
     return tuple(found)
 
 

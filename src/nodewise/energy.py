@@ -15,9 +15,10 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from nodewise.audit import Check
-from nodewise.errors import DataError, SpecError
+from nodewise.audit import Check, Verdict
+from nodewise.errors import SpecError
 from nodewise.stats import Floats
+from nodewise.study import Study
 from nodewise.units import SECONDS_PER_HOUR, format_quantity
 
 Basis = Literal["measured", "imported", "modelled", "unknown"]
@@ -94,6 +95,11 @@ class Energy(msgspec.Struct, frozen=True, kw_only=True):
     high: Floats | None = None
     note: str = ""
 
+    @property
+    def was_sought(self) -> bool:
+        """Whether there is anything to say of it: a figure, or why there is none."""
+        return self.basis != "unknown" or self.note != UNKNOWN.note
+
     def times(self, factor: Floats) -> "Energy":
         """The same runs, each drawing power this many times as long."""
         longer = [
@@ -137,8 +143,7 @@ def modelled(
     for name, value in (("shared power", shared_watts), ("start-up", startup_seconds)):
         if not (math.isfinite(value) and value >= 0):
             raise SpecError(f"The {name} is {value:g}.", "Write 0 or more.")
-    if not (math.isfinite(pue) and pue >= 1):
-        raise SpecError(f"A PUE of {pue:g} is below 1.", "Write site watts over node watts.")
+    _refuse_pue(pue)
 
     def joules(watts: float) -> Floats:
         return pue * metered(seconds + startup_seconds, nodes, watts, shared_watts)
@@ -152,35 +157,57 @@ def modelled(
     )
 
 
+def _refuse_pue(pue: float) -> None:
+    if not (math.isfinite(pue) and pue >= 1):
+        raise SpecError(f"A PUE of {pue:g} is below 1.", "Write site watts over node watts.")
+
+
 def metered(hours: Floats, nodes: Floats, per_node: float, shared: float) -> Floats:
     """(T + L) (K * per node + shared): money, energy or carbon by what is put in."""
     return np.asarray(hours * (nodes * per_node + shared), dtype=np.float64)
 
 
-def joules_of_samples(stamps: Floats, watts: Floats) -> float:
-    """The energy under a power curve, by trapezoids.
+def energy_of_runs(study: Study) -> Energy:
+    """Joules at each scale as its runs hold them: measured or imported; else unknown, and why.
 
-    >>> joules_of_samples(np.array([0.0, 1.0, 3.0]), np.array([100.0, 100.0, 200.0]))
-    400.0
+    A reading of too few samples is not used: nobody could tell it from a measured one.
     """
-    if len(stamps) < 2 or len(stamps) != len(watts) or (np.diff(stamps) <= 0).any():
-        raise DataError("Power samples need rising stamps.", "Give two or more, in time order.")
-    return float(np.sum(np.diff(stamps) * (watts[1:] + watts[:-1]) / 2))
+    runs = study.good_runs
+    told = [run.provenance for run in runs]
+    missing = sorted({str(facts["energy_missing"]) for facts in told if "energy_missing" in facts})
+    if any(run.energy_joules is None for run in runs):
+        return msgspec.structs.replace(UNKNOWN, note="; ".join(missing) or UNKNOWN.note)
+    sources = sorted({str(facts.get("energy_source", "column energy_j")) for facts in told})
+    note = ", ".join(sources) + "".join(f"; {one}" for one in missing)
+    joules = [
+        float(np.mean([run.energy_joules for run in study.at(nodes)])) for nodes in study.scales
+    ]
+    basis: Basis = "imported"
+    if all(facts.get("energy_basis") == "measured" for facts in told):
+        basis = "measured"
+        samples = min(float(facts.get("energy_samples", 0)) for facts in told)
+        hertz = min(float(facts.get("energy_hertz", 0)) for facts in told)
+        said = f"{samples:g} samples or more a run, {hertz:.3g} a second"
+        if samples < LEAST_SAMPLES or hertz < LEAST_SAMPLES_PER_SECOND:
+            few = (
+                f"{said}: too few to be called measured, which takes {LEAST_SAMPLES} and 1 a second"
+            )
+            return msgspec.structs.replace(UNKNOWN, note=few)
+        note += f"; {said}"
+    return Energy(basis=basis, joules=np.array(joules), note=note)
 
 
-def measured_check(samples: int, seconds: float, nodes_read: int, nodes: int) -> Check:
-    """Whether readings may be called measured, by MLPerf's rules: all nodes, 1 a second, 60."""
-    rule = "energy measured on every node"
-    said = f"{samples} samples in {seconds:.4g} s on {nodes_read} of {nodes} nodes"
-    enough = samples >= LEAST_SAMPLES and samples >= LEAST_SAMPLES_PER_SECOND * seconds
-    if nodes_read < nodes or not enough:
-        return Check(
-            rule=rule,
-            verdict="fail",
-            evidence=said,
-            remedy="Read every node once a second or more, 60 times or more; one reader a node.",
-        )
-    return Check(rule=rule, verdict="pass", evidence=said)
+def energy_check(energy: Energy) -> Check:
+    """Whether the energy may be called measured, by MLPerf's rules: all nodes, 1 a second, 60."""
+    verdicts: dict[Basis, Verdict] = {"measured": "pass", "imported": "unknown"}
+    return Check(
+        rule="energy measured on every node",
+        verdict=verdicts.get(energy.basis, "fail"),
+        evidence=f"{energy.basis}; {energy.note}",
+        remedy=""
+        if energy.basis == "measured"
+        else "Read every node once a second or more, 60 times or more; one reader a node.",
+    )
 
 
 class Grid(msgspec.Struct, frozen=True, kw_only=True):
@@ -297,14 +324,22 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     embodied: Embodied | None = None
 
     def energy(
-        self, seconds: Floats, nodes: Floats, startup_seconds: float, measured: Floats | None = None
+        self, seconds: Floats, nodes: Floats, startup_seconds: float, known: Energy = UNKNOWN
     ) -> Energy:
-        """Joules of runs: as measured, else modelled from the node watts, else unknown."""
-        if measured is not None:
-            return Energy(basis="measured", joules=measured, note="column energy_j of the runs")
+        """Joules of runs: as they are known, else modelled from the node watts, else unknown.
+
+        Counters see nodes, so what a site draws on top of them is added here: by its PUE.
+        """
+        if known.joules is not None:
+            _refuse_pue(self.pue)
+            note = known.note + (f"; times a PUE of {self.pue:g}" if self.pue != 1 else "")
+            return msgspec.structs.replace(known, joules=self.pue * known.joules, note=note)
         if self.power is None:
-            return UNKNOWN
-        return modelled(seconds, nodes, self.power, self.shared_watts, self.pue, startup_seconds)
+            return known
+        model = modelled(seconds, nodes, self.power, self.shared_watts, self.pue, startup_seconds)
+        if known.note == UNKNOWN.note:
+            return model
+        return msgspec.structs.replace(model, note=f"{model.note}; not measured: {known.note}")
 
     def carbon(
         self, energy: Energy, seconds: Floats, nodes: Floats, startup_seconds: float

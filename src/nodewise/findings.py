@@ -69,7 +69,12 @@ def question_of(spec: Spec | None) -> Question:
     )
     alternatives = Alternatives(
         spot_fraction=0.30 if asked.spot is None else asked.spot,
-        preemptions=parse_preemptions(asked.preempt) if asked.preempt else None,
+        preemptions=msgspec.structs.replace(
+            parse_preemptions(asked.preempt), correlation_exponent=asked.correlation
+        )
+        if asked.preempt
+        else None,
+        while_down=asked.while_down,
         checkpointing=Checkpointing(
             save_seconds=asked.checkpoint_seconds,
             downtime_seconds=asked.downtime_seconds,

@@ -1,6 +1,7 @@
 """A question with what its names stand for in the lists: instances, clouds, countries, today."""
 
-from datetime import date
+import os
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,22 @@ from nodewise.spec import Spec
 from nodewise.units import parse_amount
 
 
+def today() -> date:
+    """The day in UTC, or that of SOURCE_DATE_EPOCH, for reports that come out the same again."""
+    stated = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not stated:
+        return datetime.now(UTC).date()
+    try:
+        return datetime.fromtimestamp(int(stated), UTC).date()
+    except (ValueError, OverflowError, OSError):
+        raise SpecError(
+            f"SOURCE_DATE_EPOCH is '{stated}'.", "Write whole seconds since 1970, or unset it."
+        ) from None
+
+
 def question_today(spec: Spec | None) -> Question:
     """The question of a spec, asked today: prices are looked up, and their age is known."""
-    question = msgspec.structs.replace(question_of(spec), asked_on=date.today())
+    question = msgspec.structs.replace(question_of(spec), asked_on=today())
     if spec is None:
         return question
     if spec.price.instance:

@@ -17,6 +17,7 @@ from nodewise.spot import (
     Replayed,
     Rule,
     SpotChoice,
+    WhileDown,
     break_even_rate,
     choices,
     expected,
@@ -42,6 +43,7 @@ class Alternatives(msgspec.Struct, frozen=True, kw_only=True):
         save_seconds=60.0, downtime_seconds=300.0, restart_seconds=120.0
     )
     saves: bool = True  # false: a run that is stopped begins anew
+    while_down: WhileDown = "all"  # which nodes stay on the meter until lost ones are back
     trace: str | None = None  # the text of an availability trace, to be replayed
     owned_fraction: float = 0.60
     owned_above: float = 0.60  # the utilisation from which the owned fraction holds
@@ -133,7 +135,10 @@ def on_spot(scales: Candidates, price: Price, needs: Needs, alternatives: Altern
         return Paid(scales, bill(price, rate, scales.seconds, needs.value_per_hour))
     nodes = np.array(scales.nodes, dtype=np.float64)
     run, replayed = _interrupted(scales, price, needs, alternatives)
-    bills = spot_bill(price, nodes, rate, run, value_per_hour=needs.value_per_hour)
+    bills = spot_bill(
+        price, nodes, rate, run,
+        value_per_hour=needs.value_per_hour, while_down=alternatives.while_down,
+    )  # fmt: skip
     in_time = None
     if needs.deadline_seconds is not None:
         in_time = run.share_in_time(needs.deadline_seconds - price.startup_seconds)
@@ -214,9 +219,12 @@ def _risk(alternatives: Alternatives) -> str:
     saving = "nothing is saved"
     if alternatives.saves:
         saving = f"{format_duration(alternatives.checkpointing.save_seconds)} to save"
+    together = ""
+    if rate.scope == "node" and rate.correlation_exponent != 1:
+        together = f", K^{rate.correlation_exponent:g} of them for K nodes"
     return (
-        f"expected, at {rate.per_hour:.3g} preemptions an hour of each {rate.scope}, {saving}; "
-        f"{rate.basis}"
+        f"expected, at {rate.per_hour:.3g} preemptions an hour of each {rate.scope}{together}, "
+        f"{saving}; {rate.basis}"
     )
 
 
@@ -342,7 +350,7 @@ def spot_outlook(
         found = break_even_rate(
             scales.seconds, nodes, rented, times, discount,
             correlation_exponent=scope.correlation_exponent,
-            value_per_hour=needs.value_per_hour, interval=rule,
+            value_per_hour=needs.value_per_hour, interval=rule, while_down=alternatives.while_down,
         )  # fmt: skip
         return None if found is None else found * SECONDS_PER_HOUR
 
@@ -357,6 +365,7 @@ def spot_outlook(
             scales.seconds, nodes, rented, times,
             _with(_DISCOUNTS, discount), _rates(scope),
             value_per_hour=needs.value_per_hour, interval="exact" if saves else "none",
+            while_down=alternatives.while_down,
         ),
         replays="" if alternatives.trace is None else "the trace, begun at 500 moments of it",
     )  # fmt: skip

@@ -111,7 +111,7 @@ class Preemptions(msgspec.Struct, frozen=True, kw_only=True):
         return np.asarray(self.per_second * nodes**self.correlation_exponent, dtype=np.float64)
 
 
-def parse_preemptions(text: str, correlation_exponent: float = 1.0) -> Preemptions:
+def parse_preemptions(text: str) -> Preemptions:
     """A rate with its unit: `0.05/node-h`, `0.4/gang-h`, `1.2/day`; or a share, `5%/month`.
 
     A share m of nodes lost in a month is no rate: it becomes -ln(1-m) a month, and says so.
@@ -128,12 +128,7 @@ def parse_preemptions(text: str, correlation_exponent: float = 1.0) -> Preemptio
     if match["percent"]:
         basis = f"a share of {match['number']} % per {match['unit']}, which is no rate"
         number = _rate_of_share(number / 100)
-    return Preemptions(
-        per_second=number / seconds,
-        scope=scope,
-        correlation_exponent=correlation_exponent,
-        basis=basis,
-    )
+    return Preemptions(per_second=number / seconds, scope=scope, basis=basis)
 
 
 def _rate_of_share(share: float) -> float:
@@ -143,15 +138,6 @@ def _rate_of_share(share: float) -> float:
             "Write a share below 100%, for example 5%/month.",
         )
     return -math.log1p(-share)
-
-
-def correlation_exponent(effective_nodes: float, nodes: float) -> float:
-    """The exponent g of L = rate * K^g, where K nodes fail as often as `effective_nodes` would.
-
-    >>> round(correlation_exponent(1.6, 16), 2)
-    0.17
-    """
-    return math.log(effective_nodes) / math.log(nodes) if nodes > 1 else 1.0
 
 
 def rate_check(preemptions: Preemptions) -> Check:
@@ -393,7 +379,6 @@ class SpotBill(Bill, frozen=True, kw_only=True):
     saving: float
     restarts: float
     idle: float
-    credit: float
 
 
 SPOT_ITEMS = SpotBill.__struct_fields__
@@ -405,14 +390,13 @@ class SpotBills(Bills, frozen=True, kw_only=True):
     saving: Floats
     restarts: Floats  # work done again, and reloading
     idle: Floats  # nodes that wait on the meter for the lost one
-    credit: Floats  # what the seller does not charge; negative
 
     @property
     def billed(self) -> Floats:
         """What is paid for each run."""
         nodes = self.compute + self.startup + self.rounding
         beside = self.fixed + self.storage + self.egress
-        return nodes + beside + self.saving + self.restarts + self.idle + self.credit
+        return nodes + beside + self.saving + self.restarts + self.idle
 
     def at(self, position: int) -> SpotBill:
         """The items of one run."""
@@ -427,12 +411,11 @@ def bill(
     *,
     value_per_hour: float = 0.0,
     while_down: WhileDown = "all",
-    free_share: float = 0.0,
 ) -> SpotBills:
     """The expected bill of runs whose nodes together cost `rate_per_hour` at the spot price.
 
     While a lost node is replaced, all nodes stay on the meter, or the `survivors` alone, or `none`.
-    `free_share` of the up-time is not charged. Overheads and storage run all the time.
+    Overheads and storage run all the time.
 
     >>> run = expected([58230.0], [0.05 * 8 / 3600], Checkpointing(
     ...     save_seconds=60, downtime_seconds=300, restart_seconds=120))
@@ -452,22 +435,9 @@ def bill(
         saving=per_second * run.saving,
         restarts=per_second * (run.lost + run.reloading),
         idle=per_second * run.down * on_meter[while_down],
-        credit=-per_second * run.up * free_share,
         storage=whole.storage,
         egress=whole.egress,
     )
-
-
-def free_share_of_first(node_rate_per_second: float, first_seconds: float) -> float:
-    """Share of a node's up-time that is free if a preemption in its first seconds is not charged.
-
-    1 - e^(-x) (1 + x), x = rate * first seconds: AWS charges nothing for the first hour.
-
-    >>> round(free_share_of_first(0.47 / 3600, 3600), 3)
-    0.081
-    """
-    x = node_rate_per_second * first_seconds
-    return -math.expm1(-x) - x * math.exp(-x)
 
 
 class SpotChoice(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
@@ -495,6 +465,7 @@ def choices(
     *,
     value_per_hour: float = 0.0,
     interval: Rule | float = "exact",
+    while_down: WhileDown = "all",
 ) -> tuple[SpotChoice, ...]:
     """How the cheapest scale moves: a discount drives it outward, preemptions inward.
 
@@ -506,7 +477,9 @@ def choices(
         fastest = int(np.argmin(run.seconds))
         for discount in discounts:
             hourly = _hourly(price, nodes, discount)
-            costs = bill(price, nodes, hourly, run, value_per_hour=value_per_hour).total
+            costs = bill(
+                price, nodes, hourly, run, value_per_hour=value_per_hour, while_down=while_down
+            ).total
             calm = plain_bill(price, hourly, work_seconds, value_per_hour).total
             best, ignoring = int(np.argmin(costs)), int(np.argmin(calm))
             found.append(
@@ -547,6 +520,7 @@ def break_even_rate(
     correlation_exponent: float = 1.0,
     value_per_hour: float = 0.0,
     interval: Rule | float = "exact",
+    while_down: WhileDown = "all",
 ) -> float | None:
     """Preemptions a node-second up to which the best spot run costs less than the best on-demand.
 
@@ -558,7 +532,10 @@ def break_even_rate(
     def spot_cost(rate: float) -> float:
         per_node = Preemptions(per_second=rate, correlation_exponent=correlation_exponent)
         run = expected(work_seconds, per_node.of_gang(nodes), checkpointing, interval)
-        return float(bill(price, nodes, hourly, run, value_per_hour=value_per_hour).total.min())
+        bills = bill(
+            price, nodes, hourly, run, value_per_hour=value_per_hour, while_down=while_down
+        )
+        return float(bills.total.min())
 
     return rate_where(spot_cost, float(full.total.min()), 1 / float(work_seconds.max()))
 

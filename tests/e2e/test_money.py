@@ -1,10 +1,11 @@
 """Money through the command line: every published figure where a user would meet it."""
 
 import json
-from datetime import date, timedelta
+from datetime import timedelta
 
 import pytest
 
+from nodewise.price_book import today
 from tests.conftest import GOLDEN
 
 LAW = ["decide", "--law", "s=0.03,c=0.0015", "--price", "2.10", "--json"]
@@ -116,6 +117,41 @@ def test_a_run_that_saves_nothing(nodewise):
     assert regime(decision, "spot")["bill"]["saving"] == 0
 
 
+def test_nodes_that_go_together_stop_a_gang_less_often(nodewise):
+    """The rate of a gang is K^g times that of a node: g = 0 is the rate of the gang itself."""
+    options = [*LONG, "--preempt", "0.05/h", *SPOT]
+    costs = [
+        regime(nodewise(*options, "--correlation", share).json, "spot")["rows"][15]["cost"]
+        for share in ("1", "0.17", "0")
+    ]
+    assert costs == sorted(costs, reverse=True)
+    assert costs[0] > 1.1 * costs[1]
+    gang = nodewise(*LONG, "--preempt", "0.05/gang-h", *SPOT).json
+    assert costs[2] == pytest.approx(regime(gang, "spot")["rows"][15]["cost"])
+    together = nodewise(*options, "--correlation", "0.17").json
+    assert "K^0.17" in regime(together, "spot")["condition"]
+    alone = nodewise(*options).json
+    better = "break_even_per_node_hour"
+    assert together["spot"][better] > alone["spot"][better]
+    for wrong in (["--correlation", "0.5"], ["--preempt", "0.4/gang-h", "--correlation", "0.5"],
+                  ["--preempt", "0.05/h", "--correlation", "2"]):  # fmt: skip
+        refused = nodewise(*LONG, *wrong)
+        assert (refused.code, len(refused.err.splitlines())) == (2, 2)
+
+
+def test_who_is_paid_while_nodes_are_missing(nodewise):
+    options = [*LONG, "--preempt", "0.2/h", *SPOT]
+    paid = {
+        who: regime(nodewise(*options, "--while-down", who).json, "spot")
+        for who in ("all", "survivors", "none")
+    }
+    rows = {who: one["rows"][7]["cost"] for who, one in paid.items()}
+    assert rows["all"] > rows["survivors"] > rows["none"]
+    lost = rows["all"] - rows["none"]
+    assert rows["all"] - rows["survivors"] == pytest.approx(lost / 8)
+    assert paid["none"]["bill"]["idle"] == 0
+
+
 def test_a_rate_is_never_taken_for_another(nodewise):
     """A share a month is a thousand times less than the same figure by the hour."""
     share = nodewise(*LONG, "--preempt", "20%/month").json
@@ -223,14 +259,14 @@ def test_energy_and_carbon_are_gates(nodewise):
     assert (unknown.code, len(unknown.err.splitlines())) == (2, 2)
 
 
-def test_measured_energy_is_a_column(nodewise):
+def test_energy_is_a_column_that_nobody_calls_measured(nodewise):
     table = "K,time_s,energy_j,work\n1,100,900,10\n2,60,700,10\n4,50,950,10\n"
     decision = nodewise("decide", "-", "--price", "1", "--json", stdin=table).json
-    assert decision["energy"]["basis"] == "measured"
+    assert decision["energy"]["basis"] == "imported"
     assert decision["greenest"]["K"] == 2
     assert decision["rows"][1]["energy_per_work"] == 70
     text = nodewise("decide", "-", "--price", "1", stdin=table).out
-    assert "J measured" in text
+    assert "J imported" in text
     assert "greenest" in text
 
 
@@ -270,7 +306,7 @@ def test_own_prices_age_and_must_be_dated(nodewise, tmp_path):
     command = ["decide", "--law", "s=0.03,c=0.0015", "--fixed", "9", "--json"]
     command += ["--prices", path, "--instance", "ours:big"]
     for days, verdict in ((10, "pass"), (91, "fail"), (-2, "fail")):
-        day = date.today() - timedelta(days=days)
+        day = today() - timedelta(days=days)
         path.write_text(text.replace("2026-08-22", day.isoformat()))
         decision = nodewise(*command).json
         found = [one["verdict"] for one in decision["checks"] if "90 days" in one["rule"]]
@@ -387,3 +423,19 @@ def test_a_page_and_a_chart_take_the_whole_question(nodewise, tmp_path):
     assert "Not priced" in page.read_text()
     chart = nodewise("plot", table, "regimes", *asked, "-o", tmp_path / "regimes.json")
     assert chart.code == 0, chart.err
+
+
+def test_shipped_prices_that_have_aged_are_a_failing_check_and_no_more(nodewise, monkeypatch):
+    command = ["decide", "--law", "s=0.03,c=0.0015", "--instance", "aws:p5.48xlarge", "--json"]
+    fresh = nodewise(*command)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1830000000")  # 2027-12-28
+    old = nodewise(*command)
+    assert (fresh.code, old.code) == (0, 0)
+    verdicts = [
+        {one["verdict"] for one in decision.json["checks"] if "90 days" in one["rule"]}
+        for decision in (fresh, old)
+    ]
+    assert verdicts == [{"pass"}, {"fail"}]
+    assert fresh.json["rows"] == old.json["rows"]
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "tomorrow")
+    assert nodewise(*command).code == 2

@@ -1,6 +1,5 @@
 """From the options of the command line to the question: what they say instead of the spec."""
 
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from nodewise.cli.question import is_given
 from nodewise.energy import NodePower
 from nodewise.errors import SpecError
 from nodewise.ownership import Commitment
-from nodewise.price_book import put, with_egress, with_grid, with_instance
+from nodewise.price_book import put, today, with_egress, with_grid, with_instance
 from nodewise.price_files import read_owned
 from nodewise.question import Question, parse_scenario, with_range
 
@@ -22,6 +21,7 @@ _FIELDS = {
     "billing_minimum": ("price", "billing_minimum_seconds"),
     "owned_above": ("alternatives", "owned_above"),
     "utilisation": ("alternatives", "utilisation"),
+    "while_down": ("alternatives", "while_down"),
     "shared_watts": ("site", "shared_watts"),
     "pue": ("site", "pue"),
     "deadline": ("needs", "deadline_seconds"),
@@ -35,7 +35,7 @@ _RANGES = ("price", "fixed", "startup", "storage", "spot", "downtime", "restart"
 
 def with_options(question: Question, options: dict[str, Any]) -> Question:
     """The question, with what the command line says instead."""
-    question = msgspec.structs.replace(question, asked_on=date.today())
+    question = msgspec.structs.replace(question, asked_on=today())
     question = _with_prices(question, options)
     for name, (part, field) in _FIELDS.items():
         if is_given(name):
@@ -95,14 +95,31 @@ def _with_spot(question: Question, options: dict[str, Any]) -> Question:
             question = with_range(question, "checkpoint", given)
     if is_given("preempt"):
         stated, given = options["preempt"]
+        before = question.alternatives.preemptions
+        if before is not None:
+            exponent = before.correlation_exponent
+            stated = msgspec.structs.replace(stated, correlation_exponent=exponent)
         question = put(question, "alternatives", preemptions=stated)
         question = with_range(question, "preempt", given)
+    if is_given("correlation"):
+        question = _correlated(question, options["correlation"])
     if is_given("trace"):
         if is_given("preempt"):
             raise SpecError("A trace says how often nodes are lost.", "Drop --preempt or --trace.")
         text = read_bytes(options["trace"]).decode("utf-8", "replace")
         question = put(question, "alternatives", trace=text)
     return question
+
+
+def _correlated(question: Question, exponent: float) -> Question:
+    """How the rate of a gang grows with its nodes; one that is counted of the gang does not."""
+    rate = question.alternatives.preemptions
+    if rate is None or rate.scope == "gang":
+        raise SpecError(
+            "--correlation goes with preemptions of a node.", "Add --preempt, for example 0.05/h."
+        )
+    changed = msgspec.structs.replace(rate, correlation_exponent=exponent)
+    return put(question, "alternatives", preemptions=changed)
 
 
 def _with_own(question: Question, options: dict[str, Any]) -> Question:

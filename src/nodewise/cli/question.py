@@ -167,6 +167,14 @@ _pay_options = shared(
     click.option(
         "--restart", type=DURATION_RANGE, default="2min", show_default=True, help="To reload."
     ),
+    click.option(
+        "--correlation", type=FRACTION, default="1", show_default=True,
+        help="K nodes are stopped K^this times as often as one; 0: all are lost at once.",
+    ),
+    click.option(
+        "--while-down", type=click.Choice(["all", "survivors", "none"]), default="all",
+        show_default=True, help="Nodes that stay on the meter until lost ones are back.",
+    ),
     click.option("--trace", type=_FILE, help="Replay when spot nodes were there: CSV or JSON."),
     click.option(
         "--own", "--owned", "own", metavar="SHARE|FILE", default="0.60", show_default=True,

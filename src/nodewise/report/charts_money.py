@@ -7,6 +7,7 @@ import altair as alt
 
 from nodewise.decide import Decision, DecisionRow, Marginal, Quality
 from nodewise.prices import ITEMS, NODE_HOURS
+from nodewise.question import INPUTS
 from nodewise.report.charts_look import (
     HEIGHT,
     PALETTE,
@@ -42,6 +43,7 @@ from nodewise.units import (
 _MOST_STEPS = 12
 _MOST_LABELS = 12
 _CHANGES = (0.5, 0.8, 1.2, 1.5)  # of a price, in a tornado
+_SHORT = {"price": "node price", "fixed": "overhead", "value-per-hour": "waiting"}
 _ROLE_SHAPES = ("diamond", "triangle-up", "square", "circle")
 
 
@@ -311,11 +313,13 @@ def triangle(decision: Decision) -> Figure | None:
 
 
 def sensitivity(decision: Decision) -> Figure | None:
-    """How the cost and the cheapest K move when a price is a fifth or a half off.
+    """How the cost and the cheapest K move when a price is a fifth or a half off, or in its range.
 
     Nothing where the cost is proportional to the one price there is. Scales that a gate excludes
     stay excluded, also where a lower price would bring them within a budget.
     """
+    if decision.ranges:
+        return _given_ranges(decision)
     chosen = decision.recommended.nodes
     scales = [scale for scale in _scales(decision) if not scale.row.excluded]
     items = {
@@ -358,6 +362,81 @@ def sensitivity(decision: Decision) -> Figure | None:
         rows,
         _tornado(rows, base, _money(decision, scales), decision.price.currency),
     )
+
+
+def _given_ranges(decision: Decision) -> Figure | None:
+    """How the least cost and the cheapest K move within the ranges that were given."""
+    swings = [one for one in decision.tornado if one.regime == "on-demand" and one.low_nodes]
+    if decision.cheapest is None or not any(one.is_range for one in swings):
+        return None
+    currency, base = decision.price.currency, decision.cheapest.cost
+    money = _money(decision, _scales(decision))
+    rows: list[Row] = []
+    bars: list[Row] = []
+    ends: list[Row] = []
+    for one in swings:
+        about_it = INPUTS.get(one.input)
+        what = _SHORT.get(one.input, one.input)
+        sides = (("left", one.low, one.low_nodes, one.low_cost),
+                 ("right", one.high, one.high_nodes, one.high_cost))  # fmt: skip
+        said = [about_it.form(end, currency) if about_it else f"{end:.3g}" for _, end, *_ in sides]
+        off = "" if one.is_range else ", 20 % off because no range was given"
+        rows.append(
+            {
+                "what": what,
+                "from": said[0],
+                "to": said[1],
+                "given": "a range" if one.is_range else "20 % off",
+                "least cost from": one.low_cost,
+                "least cost to": one.high_cost,
+                "cheapest K from": one.low_nodes,
+                "cheapest K to": one.high_nodes,
+            }
+        )
+        bars.append(
+            {
+                "what": what,
+                "kind": "thick" if one.is_range else "thin",
+                "shown": one.low_cost * money.factor,
+                "to": one.high_cost * money.factor,
+                "off": f"{said[0]} to {said[1]}{off}",
+                "between": " to ".join(
+                    format_money(cost, currency) for cost in (one.low_cost, one.high_cost)
+                ),
+            }
+        )
+        ends += [
+            {"what": what, "shown": cost * money.factor, "side": side, "text": f"K={nodes}"}
+            for side, _, nodes, cost in sides
+        ]
+    order = [str(row["what"]) for row in rows]
+    return figure(
+        "sensitivity",
+        "How the least cost moves within the ranges given",
+        _about(
+            decision,
+            "thick: a range that was given; thin: 20 % off; at the ends the K that is then the "
+            "cheapest",
+        ),
+        _ranges_caption(decision, rows, base),
+        rows,
+        _draw_tornado(bars, ends, order, base * money.factor, money),
+    )
+
+
+def _ranges_caption(decision: Decision, rows: Sequence[Row], base: float) -> str:
+    money = format_money(base, decision.price.currency)
+    assert decision.cheapest is not None
+    text = f"K={decision.cheapest.nodes} costs {money} with every input at the centre of its range"
+    moved = [
+        f"{row['what']} {row['from']} to {row['to']}: K={row['cheapest K from']} to "
+        f"K={row['cheapest K to']}"
+        for row in rows
+        if row["cheapest K from"] != row["cheapest K to"]
+    ]
+    if not moved:
+        return f"{text}, and stays the cheapest within every range."
+    return f"{text}. The cheapest moves with {'; '.join(moved)}."
 
 
 def _about(decision: Decision, *more: str) -> list[str]:
@@ -781,13 +860,20 @@ def _tornado(rows: Sequence[Row], base: float, money: _Money, currency: str) -> 
                     "text": f"K={of[factor]['cheapest K']}",
                 }
             )
+    return _draw_tornado(bars, ends, order, base * money.factor, money)
+
+
+def _draw_tornado(
+    bars: Sequence[Row], ends: Sequence[Row], order: Sequence[str], base: float, money: _Money
+) -> alt.LayerChart:
+    """Bars around a base, the widest on top, with words at their ends."""
     values = [number(row["shown"]) for row in ends]
     margin = 0.28 * (max(values) - min(values))
     x = linear("shown", money.title, min(values) - margin, max(values) + margin)
     y = alt.Y(
         "what:N",
         title=None,
-        sort=order,
+        sort=list(order),
         axis=alt.Axis(grid=False, domain=False, ticks=False, labelPadding=6),
     )
     layers = []
@@ -798,9 +884,7 @@ def _tornado(rows: Sequence[Row], base: float, money: _Money, currency: str) -> 
                 x=x.x(), x2="to:Q", y=y, tooltip=tooltip("what", "off", "between")
             )
         )
-    layers.append(
-        alt.Chart(data([{"shown": base * money.factor}])).mark_rule(style="wall").encode(x=x.x())
-    )
+    layers.append(alt.Chart(data([{"shown": base}])).mark_rule(style="wall").encode(x=x.x()))
     left, right = (
         alt.Chart(data([end for end in ends if end["side"] == side])).encode(
             x=x.x(), y=y, text="text:N"
