@@ -10,7 +10,8 @@ studies is judged by factors learnt on the others.
 
 Without a table it reads ../shared/data/curves-dev.csv, or the few curves in benchmarks/data.
 `--calibrate` prints the factors to be written into `nodewise.predict`; `--extrap` fits Extra-P from
-PyPI beside it, in a virtual environment of its own that is made in FOLDER.
+PyPI beside it, in a virtual environment of its own that is made in FOLDER. What stage times add is
+in stage_times.py.
 """
 
 import argparse
@@ -30,7 +31,6 @@ from scipy.optimize import least_squares, nnls
 from nodewise import predict
 from nodewise.curves import PLAIN_LAWS, Ladder, drift, fit_plain
 from nodewise.stats import Floats
-from nodewise.study import Rank, Run, Study
 
 HERE = Path(__file__).parent
 SHARED = HERE.parents[1] / "shared" / "data"
@@ -364,76 +364,6 @@ def intervals(curves: Sequence[Published]) -> None:
             print(said)
 
 
-# ---- what stage times are worth -----------------------------------------------------------------
-
-
-def rehearsals(path: Path) -> list[Study]:
-    """The studies of the emulated cluster: stage times of each rank at K = 1 to 8 or 16."""
-    runs: dict[tuple[str, str], dict[tuple[int, int], list[dict[str, str]]]] = {}
-    with path.open(newline="") as file:
-        for row in csv.DictReader(file):
-            name = (row["condition"], row["comm_threads_offloaded"])
-            runs.setdefault(name, {}).setdefault((int(row["K"]), int(row["rep"])), []).append(row)
-    return [
-        Study(
-            name="-".join(name),
-            regime="strong",
-            runs=tuple(_rehearsed(k, rep, rows) for (k, rep), rows in sorted(found.items())),
-        )
-        for name, found in runs.items()
-    ]
-
-
-def _rehearsed(nodes: int, rep: int, rows: list[dict[str, str]]) -> Run:
-    ranks = tuple(
-        Rank(
-            rank=int(row["rank"]),
-            stages={
-                "compute": float(row["compute_s"]),
-                "communication": float(row["transfer_s"]),
-                "idle": float(row["wait_s"]),
-                "io": float(row["io_s"]),
-                "serial": float(row["serial_s"]),
-            },
-        )
-        for row in rows
-    )
-    return Run(nodes=nodes, round=rep, seconds=float(rows[0]["T_step_s"]), ranks=ranks)
-
-
-def stage_times(path: Path) -> None:
-    """Fit on K <= 4 with and without the stages, predict 8 and 16."""
-    errors: dict[str, list[float]] = {"total times": [], "stage times": []}
-    held: dict[str, list[bool]] = {name: [] for name in errors}
-    for study in rehearsals(path):
-        small = tuple(run for run in study.runs if run.nodes <= 4)
-        if len({run.nodes for run in small}) < predict.FEWEST_SCALES:
-            continue
-        bare = tuple(Run(nodes=r.nodes, round=r.round, seconds=r.seconds) for r in small)
-        for name, known in (("total times", bare), ("stage times", small)):
-            curve = predict.fit_curve(Study(name=study.name, regime="strong", runs=known))
-            missed = []
-            for k in (k for k in study.scales if k > 4):
-                truth = float(np.mean([run.seconds for run in study.at(k)]))
-                said = curve.at(k)
-                assert said is not None
-                missed.append(abs(said.seconds / truth - 1))
-                held[name].append(said.low80 <= truth <= said.high80)
-            errors[name].append(float(np.mean(missed)))
-    print(
-        f"\nStage times: {len(errors['total times'])} rehearsed studies, K <= 4 predicts 8 and 16"
-    )
-    for name, values in errors.items():
-        middle, tail = 100 * np.percentile(values, [50, 90])
-        print(
-            f"  {name}: median {middle:.1f} %, p90 {tail:.1f} %, mean"
-            f" {100 * np.mean(values):.1f} %; the 80 % interval holds"
-            f" {100 * np.mean(held[name]):.0f} %"
-        )
-    wins = np.mean(np.array(errors["stage times"]) < np.array(errors["total times"]))
-    print(f"  with stages better on {100 * wins:.0f} % of them")
-
-
 # ---- Extra-P ------------------------------------------------------------------------------------
 
 EXTRAP = """
@@ -522,8 +452,6 @@ def main() -> None:
             score("Extra-P", errors, reference, families, spent, one)
     print("\nIntervals")
     intervals(curves)
-    if (SHARED / "rehearsal-sample.csv").exists():
-        stage_times(SHARED / "rehearsal-sample.csv")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 import math
+import re
 
 import msgspec
 import numpy as np
@@ -7,11 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodewise.errors import DataError
-from nodewise.findings import Question
+from nodewise.findings import Question, find
 from nodewise.forecast import advise, forecast
 from nodewise.laws import Law
 from nodewise.prices import Price
+from nodewise.report.charts import beyond
 from nodewise.report.forecasts import advice_report, forecast_report
+from nodewise.report.html import page
 from nodewise.report.terminal import render
 from nodewise.simulate import Plan, simulate
 from nodewise.study import Run, Study
@@ -122,6 +125,58 @@ def test_one_run_at_a_time_finds_the_cheapest_scale(seed):
         study = msgspec.structs.replace(study, runs=(*study.runs, run(advice.measure, number)))
     assert money >= -0.01 * cost(64)
     assert cost(advice.best) <= 1.02 * min(cost(nodes) for nodes in seconds)
+
+
+def test_beyond_a_saturation_nothing_is_claimed():
+    rates = ((1, 100), (4, 390), (16, 900), (64, 930))
+    runs = tuple(Run(nodes=k, round=0, seconds=k / rate) for k, rate in rates)
+    study = Study(name="load", regime="weak", runs=runs)
+    found = forecast(study, PRICED, (128,))
+    assert found.unknown_beyond == 64
+    row = found.rows[-1]
+    assert (row.nodes, row.seconds, row.high95, row.cost) == (128, None, None, None)
+    assert found.laws == () and not found.fastest.at_least
+    text = render(forecast_report(found), 100, colour=False)
+    assert "Beyond K=64 nothing is claimed" in text
+    assert [line for line in text.splitlines() if line.startswith("128")] == ["128  unknown"]
+    figure = beyond(study, PRICED)
+    assert figure is not None and figure.caption.startswith("Beyond K=64 nothing is claimed")
+    assert figure.rows[-1]["K"] == 64
+
+
+def test_the_chart_keeps_measured_and_predicted_apart():
+    figure = beyond(golden_study("step-times"), PRICED)
+    assert figure is not None
+    kinds = {row["K"]: row["kind"] for row in figure.rows}
+    assert kinds == dict.fromkeys((1, 2, 4, 8, 16, 32, 64), "measured") | {
+        128: "predicted", 256: "predicted",
+    }  # fmt: skip
+    styles = {}
+    for layer in figure.chart["layer"]:
+        if layer["mark"].get("style") in ("measured", "predicted"):
+            values = (
+                figure.chart["datasets"][layer["data"]["name"]]
+                if ("name" in layer["data"])
+                else layer["data"]["values"]
+            )
+            styles[layer["mark"]["style"]] = [row["K"] for row in values]
+    assert styles == {"measured": [1, 2, 4, 8, 16, 32, 64], "predicted": [128, 256]}
+    assert beyond(ladder(1, 2), PRICED) is None
+
+
+def test_the_page_keeps_what_nobody_ran_in_a_section_of_its_own():
+    def sections(study: Study) -> dict[str, str]:
+        made = page(study, find(study, PRICED, ()), "nodewise report", vega="")
+        parts = re.split(r'<section id="([a-z]+)"', made.partition("<footer>")[0])
+        return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+    found = sections(golden_study("step-times"))
+    assert list(found).index("decide") < list(found).index("beyond")
+    assert found["beyond"].count('<td class="words">predicted</td>') == 4  # chart's rows, table
+    assert "K=91, with 80 % between 64 and 256 or more" in found["beyond"]
+    assert 'data-chart="forecast"' in found["beyond"]
+    assert not any('"words">predicted<' in body for name, body in found.items() if name != "beyond")
+    assert "beyond" not in sections(ladder(1, 2))
 
 
 def test_two_scales_are_too_few():

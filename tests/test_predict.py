@@ -17,6 +17,7 @@ from nodewise.study import Run, Study
 from nodewise.table import parse_table
 
 PUBLISHED = Path(__file__).parents[1] / "benchmarks" / "data" / "curves.csv"
+REHEARSED = PUBLISHED.parent / "rehearsed"
 SCALES = (1, 2, 4, 8, 16)
 ASKED = (3, 24, 32, 64, 128)
 
@@ -226,6 +227,21 @@ def test_stage_times_are_used_and_see_what_totals_cannot():
     missed = [abs(curve.at(16).seconds / truth - 1) for curve in (with_stages, without)]
     assert missed[0] < missed[1] / 2
     assert {row.law: row.weight for row in with_stages.laws()}["stages"] == 1
+
+
+@pytest.mark.parametrize("path", sorted(REHEARSED.glob("*.csv")), ids=lambda path: path.stem)
+def test_rehearsed_studies_are_foretold_by_their_stages(path):
+    """Real runs on emulated nodes: K <= 4 says what 8 takes; see benchmarks/stage_times.py."""
+    assert path.with_suffix(".toml").exists()
+    whole = parse_table(path.read_text(), path.stem)
+    assert {1, 2, 4, 8} <= set(whole.scales)
+    small = tuple(run for run in whole.runs if run.nodes <= 4)
+    curve = fit_curve(Study(name=path.stem, regime="strong", runs=small))
+    assert curve.evidence == "stage times"
+    said = curve.at(8)
+    truth = float(np.mean([run.seconds for run in whole.at(8)]))
+    assert said.low95 <= truth <= said.high95
+    assert abs(said.seconds / truth - 1) < 0.35
 
 
 def test_stage_totals_of_weak_scaling_are_used():

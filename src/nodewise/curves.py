@@ -167,10 +167,14 @@ def fit_stages(ladder: Ladder, parts: Parts) -> StageFit:
     wall = np.sum(list(parts.values()), axis=0)
     coefficients: dict[Part, Floats] = {}
     for part, seconds in parts.items():
-        design = _part_terms(part, ladder.regime, nodes) / wall[:, None]
+        terms = _part_terms(part, ladder.regime, nodes)
+        # No more terms than scales that could tell them apart; the last ones grow the fastest.
+        told = int(np.sum(np.any(terms > 0, axis=1)))
+        design = terms[:, :told] / wall[:, None]
         size = np.sqrt(np.sum(design**2, axis=0))
         share = (seconds / wall)[None, :]
-        coefficients[part] = nonnegative_least_squares(design / size, share)[0] / size
+        solved = nonnegative_least_squares(design / size, share)[0] / size
+        coefficients[part] = np.append(solved, np.zeros(terms.shape[1] - len(solved)))
     fit = StageFit(ladder, coefficients, np.zeros_like(nodes))
     return fit._replace(residuals=ladder.y - fit.raw(ladder.x))
 

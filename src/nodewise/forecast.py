@@ -84,8 +84,14 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def forecast(study: Study, question: Question, nodes: Sequence[int] = ()) -> Forecast:
-    """The curve at the measured scales, at those asked for, and its landmarks."""
-    curve = fit_curve(study, question.center)
+    """The curve of a study at its scales, at those asked for, and its landmarks."""
+    return forecast_curve(fit_curve(study, question.center), study.name, question, nodes)
+
+
+def forecast_curve(
+    curve: Curve, name: str, question: Question, nodes: Sequence[int] = ()
+) -> Forecast:
+    """The same of a curve that is there already."""
     grid = _grid(curve)
     shown = sorted({*curve.nodes, *(nodes or _doublings(curve))})
     price = _priced(question.price)
@@ -98,16 +104,16 @@ def forecast(study: Study, question: Question, nodes: Sequence[int] = ()) -> For
     fastest, knee = curve.fastest(), curve.knee()
     low, high = (float(end) for end in np.quantile(cheapest, [0.1, 0.9]))
     return Forecast(
-        name=study.name,
-        regime=study.regime,
+        name=name,
+        regime=curve.regime,
         evidence=curve.evidence,
         currency=price.currency,
         rows=tuple(_row(curve, at, base.seconds, price, question, share.get(at)) for at in shown),
         unknown_beyond=curve.unknown_beyond,
-        cheapest=_landmark(int(grid[int(np.argmin(expected))]), low, high, curve.horizon),
-        fastest=_landmark(fastest.nodes, fastest.low, fastest.high, curve.horizon),
-        knee=_landmark(knee.nodes, knee.low, knee.high, curve.horizon),
-        laws=curve.laws(),
+        cheapest=_landmark(int(grid[int(np.argmin(expected))]), low, high, curve),
+        fastest=_landmark(fastest.nodes, fastest.low, fastest.high, curve),
+        knee=_landmark(knee.nodes, knee.low, knee.high, curve),
+        laws=curve.laws() if curve.unknown_beyond is None else (),
     )
 
 
@@ -139,7 +145,7 @@ def advise(
     runs = []
     columns = {int(k): column for column, k in enumerate(grid)}
     times = _plausible(curve, [int(k) for k in grid], _DRAWS)
-    for at in _ladder(grid):
+    for at in _ladder(grid, int(grid[best])):
         seconds = times[:, columns[at]]
         mean, most = share * np.mean(seconds), share * np.quantile(seconds, 0.9)
         paid = _bill(price, np.array([at]), np.array([mean, most]), 0.0)
@@ -259,9 +265,9 @@ def _grid(curve: Curve, largest: int | None = None) -> Floats:
     return np.unique(np.append(tried, [k for k in curve.nodes if k <= end]))
 
 
-def _ladder(grid: Floats) -> list[int]:
-    """Runs worth asking about: the doublings of one node."""
-    return [2**step for step in range(24) if 2**step <= grid[-1]]
+def _ladder(grid: Floats, best: int) -> list[int]:
+    """Runs worth asking about: the doublings of one node, and what looks best."""
+    return sorted({best, *(2**step for step in range(24) if 2**step <= grid[-1])})
 
 
 def _doublings(curve: Curve) -> list[int]:
@@ -300,10 +306,10 @@ def _priced(price: Price) -> Price:
     return msgspec.structs.replace(price, per_node_hour=1.0, currency=NODE_HOURS)
 
 
-def _landmark(nodes: int, low: float, high: float, horizon: int) -> Landmark:
+def _landmark(nodes: int, low: float, high: float, curve: Curve) -> Landmark:
     return Landmark(
         nodes=nodes,
         low=int(min(low, nodes)),
         high=math.ceil(max(high, nodes)),
-        at_least=max(high, nodes) >= horizon,
+        at_least=max(high, nodes) >= curve.horizon and curve.unknown_beyond is None,
     )

@@ -275,12 +275,17 @@ class Curve:
 
 def fit_curve(study: Study, center: Center = "mean") -> Curve:
     """The curve of a study, with the noise of its rounds, and its stage times where it has them."""
+    ladder, freedom = measured_ladder(study, center)
+    return Curve(ladder, freedom, stage_parts(study))
+
+
+def measured_ladder(study: Study, center: Center = "mean") -> tuple[Ladder, int]:
+    """The points of a study, and the degrees of freedom of their noise."""
     times = timings(study, center)
     nodes = np.array(times.nodes, dtype=np.float64)
     grown = nodes if study.regime == "weak" else np.ones_like(nodes)
     noise, freedom = _noise([np.log(samples) for samples in times.samples])
-    ladder = Ladder(nodes, np.log(times.seconds / grown), noise, study.regime)
-    return Curve(ladder, freedom, _parts(study))
+    return Ladder(nodes, np.log(times.seconds / grown), noise, study.regime), freedom
 
 
 def predict_curve(
@@ -348,7 +353,7 @@ def _errors(generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
     return np.sign(level) * np.interp(np.abs(level), LEVELS, FACTORS)
 
 
-def _parts(study: Study) -> Parts | None:
+def stage_parts(study: Study) -> Parts | None:
     """The wall time of each scale cut into parts, where every run recorded its stages."""
     runs = [study.at(nodes) for nodes in study.scales]
     if not all(_has_stages(run) for scale in runs for run in scale):

@@ -4,32 +4,53 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from nodewise.cli.options import analysis_options, emit, json_option, table_argument
-from nodewise.cli.question import asked, question_options, read_question
+from nodewise.cli.question import asked, is_given, question_options, read_question
 from nodewise.cli.simulate import parse_scales
 
 
 @click.command("predict")
 @table_argument
 @click.option("--at", "scales", help="The K to predict, for example 16,32,64; default: two more.")
+@click.option(
+    "--cluster",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Move the measured stages to the cluster of this TOML file.",
+)
 @question_options
 @analysis_options
 @json_option
-def command(table: Path, scales: str | None, as_json: bool, **options: Any) -> None:
+def command(
+    table: Path, scales: str | None, cluster: Path | None, as_json: bool, **options: Any
+) -> None:
     """T(K) at scales nobody ran, how sure that is, and where the cheapest K then lies.
 
     At least three measured scales are needed. Where stages were recorded each gets a law of its
-    own. Intervals are calibrated on published curves.
+    own. Intervals are calibrated on published curves. With --cluster the stages of the study are
+    moved to other nodes and another link, and the assumptions are listed.
 
     \b
     Examples:
       nodewise predict timings.csv
       nodewise predict digits.study --at 16,32 --price 3.20 --fixed 9
+      nodewise predict digits.study --cluster examples/faster-link.toml
     """
     from nodewise.forecast import forecast
     from nodewise.report.forecasts import forecast_report
 
     study, question = read_question(table, options["regime"])
+    question = asked(question, options)
     wanted = parse_scales(scales) if scales else ()
-    emit(forecast(study, asked(question, options), wanted), as_json, forecast_report)
+    if cluster is None:
+        emit(forecast(study, question, wanted), as_json, forecast_report)
+        return
+    from nodewise.cluster_files import read_move
+    from nodewise.relocate import rehearsed_place, relocate
+    from nodewise.report.forecasts import relocated_report
+
+    move = read_move(cluster, rehearsed_place(study))
+    if is_given("price") or is_given("instance"):
+        move = msgspec.structs.replace(move, price=question.price)
+    emit(relocate(study, move, question, wanted), as_json, relocated_report)

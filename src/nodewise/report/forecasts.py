@@ -1,6 +1,7 @@
 """Predictions and advice as lines and tables; what was predicted never looks measured."""
 
 from nodewise.forecast import Advice, Forecast, ForecastRow, Landmark
+from nodewise.relocate import Relocated
 from nodewise.report.tables import Table, between
 from nodewise.report.text import Report
 from nodewise.units import (
@@ -12,6 +13,8 @@ from nodewise.units import (
     format_speedup,
 )
 
+_INTERVALS = ("80 % between", "95 % between")
+
 
 def forecast_report(result: Forecast) -> Report:
     """The curve, its landmarks with their bounds, and the laws behind it."""
@@ -22,24 +25,81 @@ def forecast_report(result: Forecast) -> Report:
         f"{result.regime} scaling; from {result.evidence}; intervals hold 80 and 95 of 100 curves "
         "that were published by others; measured rows carry the noise of their runs.",
         "",
-        f"Cheapest: {_where(result.cheapest)}.",
-        f"Fastest: {_where(result.fastest)}.",
-        f"Knee: {_where(result.knee)}.",
+        f"Cheapest: {where(result.cheapest)}.",
+        f"Fastest: {where(result.fastest)}.",
+        f"Knee: {where(result.knee)}.",
     ]
     if result.unknown_beyond is not None:
         lines.append(
             f"note: Beyond K={result.unknown_beyond} nothing is claimed: a growing load brings no "
             "more there, and what follows a saturation is not written in the points before it."
         )
+        return lines
     return [*lines, "", _laws_table(result)]
+
+
+def beyond_lines(result: Forecast, priced: bool) -> Report:
+    """What a report of a study says about scales nobody ran; `priced`: nodes have one price."""
+    landmarks = [("Cheapest", result.cheapest)] if priced else []
+    landmarks += [("Fastest", result.fastest), ("Knee", result.knee)]
+    return [
+        f"Nothing below was run, unless it says so. {_sentence(_headline(result))}",
+        *(f"  **{name}**: {where(landmark)}." for name, landmark in landmarks),
+        beyond_table(result),
+        f"From {result.evidence}. Measured rows carry the noise of their runs, predicted ones how "
+        "far published curves strayed from such predictions.",
+    ]
+
+
+def beyond_table(result: Forecast) -> Table:
+    """The seconds alone: what they cost stands elsewhere, and only for what was measured."""
+    return Table(
+        name="Measured and predicted times",
+        titles=("K", "", "seconds", *_INTERVALS, "speedup", "efficiency"),
+        rows=tuple(_cells(row, result.currency)[:7] for row in result.rows),
+        left=frozenset({""}),
+    )
+
+
+def relocated_report(result: Relocated) -> Report:
+    """The curve on another cluster, what moved by what, and what was assumed."""
+    told = result.forecast
+    return [
+        f"**{result.name} on {result.cluster}**: {_headline(told)}",
+        "",
+        relocated_table(result),
+        f"{told.regime} scaling; nothing in this table but the second column was measured.",
+        "",
+        f"Cheapest there: {where(told.cheapest)}.",
+        f"Fastest there: {where(told.fastest)}.",
+        "",
+        _moved_table(result),
+        "",
+        *(f"assumed: {line}" for line in result.assumptions),
+    ]
+
+
+def relocated_table(result: Relocated) -> Table:
+    """Seconds here, and what they are expected to be there."""
+    rows = []
+    for row in result.forecast.rows:
+        here = result.measured_here.get(row.nodes)
+        cells = _cells(row, result.forecast.currency)
+        rows.append((cells[0], "" if here is None else format_seconds(here), *cells[1:]))
+    return Table(
+        name="Times measured here and predicted there",
+        titles=("K", "measured here", "", "seconds there", *_INTERVALS, "speedup", "efficiency",
+                "cost", "P(cheapest)"),
+        rows=tuple(rows),
+        left=frozenset({""}),
+    )  # fmt: skip
 
 
 def forecast_table(result: Forecast) -> Table:
     """Seconds at every scale, measured or predicted, with 80 and 95 % intervals."""
     return Table(
         name="Measured and predicted times",
-        titles=("K", "", "seconds", "80 % between", "95 % between", "speedup", "efficiency",
-                "cost", "P(cheapest)"),
+        titles=("K", "", "seconds", *_INTERVALS, "speedup", "efficiency", "cost", "P(cheapest)"),
         rows=tuple(_cells(row, result.currency) for row in result.rows),
         left=frozenset({""}),
     )  # fmt: skip
@@ -84,6 +144,10 @@ def _headline(result: Forecast) -> str:
     )
 
 
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}"
+
+
 def _cells(row: ForecastRow, currency: str) -> tuple[str, ...]:
     if row.seconds is None or row.speedup is None or row.efficiency is None or row.cost is None:
         return (str(row.nodes), "unknown", *[""] * 7)
@@ -100,9 +164,26 @@ def _cells(row: ForecastRow, currency: str) -> tuple[str, ...]:
     )
 
 
-def _where(landmark: Landmark) -> str:
+def where(landmark: Landmark) -> str:
+    """A landmark with its bounds, in words."""
+    if landmark.at_least and landmark.low == landmark.nodes == landmark.high:
+        return f"K={landmark.nodes} or more; the curve was not followed further"
     more = " or more" if landmark.at_least else ""
     return f"K={landmark.nodes}, with 80 % between {landmark.low} and {landmark.high}{more}"
+
+
+def _moved_table(result: Relocated) -> Table:
+    largest = max(result.measured_here)
+    rows = tuple(
+        (moved.part, format_seconds(moved.here), format_seconds(moved.there), moved.by)
+        for moved in result.parts
+    )
+    return Table(
+        name=f"What moves at K={largest}",
+        titles=("part", f"here at K={largest}", "there", "moves with"),
+        rows=rows,
+        left=frozenset({"part", "moves with"}),
+    )
 
 
 def _laws_table(result: Forecast) -> Table:
