@@ -2,7 +2,9 @@
 
 import contextlib
 import gzip
+import importlib.util
 import json
+import tempfile
 import time
 from pathlib import Path
 
@@ -13,9 +15,12 @@ from hypothesis import strategies as st
 
 from nodewise.alpha_beta import fit_alpha_beta
 from nodewise.breakdown import break_down, digest, runs_of
+from nodewise.digest_format import pack, unpack
 from nodewise.errors import DataError, NodewiseError
 from nodewise.importers import (
+    caliper,
     chrome,
+    csv_table,
     dask_stream,
     extrap,
     kineto,
@@ -27,7 +32,12 @@ from nodewise.importers import (
     talp,
 )  # fmt: skip
 from nodewise.intervals import common, joined, union, without
-from nodewise.trace_model import RankTrace
+from nodewise.trace_model import RankTrace, Unreadable
+
+_SCRIPT = Path(__file__).parents[1] / "benchmarks" / "fuzz_importers.py"
+_SPEC = importlib.util.spec_from_file_location("fuzz_importers", _SCRIPT)
+fuzz_importers = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(fuzz_importers)
 
 BASE = 1_690_000_000_000_000  # microseconds, as profilers count them
 
@@ -86,8 +96,9 @@ def write_trace(path: Path, events, layout="python", **about):
         text += '"log": ["a ] b } c", "[["], "traceName": "x"}\n'
     elif layout == "compact":
         text = json.dumps({**about, "traceEvents": events}, separators=(",", ":"))
-    elif layout == "wide":
-        text = json.dumps({**about, "traceEvents": events}, indent=4)
+    elif layout in ("wide", "narrow"):
+        indent = 4 if layout == "wide" else 2
+        text = json.dumps({**about, "traceEvents": events}, indent=indent)
     elif layout == "sorted":
         text = json.dumps({**about, "traceEvents": events}, sort_keys=True)
     elif layout == "tail":
@@ -219,7 +230,7 @@ def test_an_export_of_nsight_that_is_none(tmp_path):
 # Layouts
 
 
-LAYOUTS = ("python", "array", "kineto", "compact", "wide", "sorted", "tail")
+LAYOUTS = ("python", "array", "kineto", "compact", "wide", "narrow", "sorted", "tail")
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -234,6 +245,18 @@ def test_every_layout_gives_the_same(tmp_path, layout, ending):
     assert (found.exposed_comm_us, found.exposed_copy_us, found.idle_us) == (600.0, 90.0, 750.0)
     assert found.steps == 3
     assert found.error is None
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("indent", range(7))
+def test_steps_marked_as_operators_are_seen_in_every_layout(tmp_path, layout, indent):
+    events = [
+        {**one, "cat": "Operator" if one["cat"] == "user_annotation" else one["cat"]}
+        for one in job_events()
+    ]
+    path = write_trace(tmp_path / "t.json", events, layout)
+    path.write_text(path.read_text().replace("\n", "\n" + " " * indent))
+    assert account(path).steps == 3
 
 
 @pytest.mark.parametrize("block", [64, 100, 997, 4096])
@@ -683,3 +706,140 @@ def test_a_file_that_cannot_be_read(tmp_path):
     for read in (kineto.read, lambda path: talp.read(path, 2)):
         with pytest.raises(DataError, match="nowhere"):
             read(tmp_path / "nowhere.json")
+
+
+# What fuzzing found (benchmarks/fuzz_importers.py)
+
+
+@pytest.mark.parametrize("form", fuzz_importers.FORMATS)
+def test_corrupted_inputs_are_read_or_refused(form):
+    told, faults = fuzz_importers.fuzz(form, 80, seed=1)
+    assert not faults, faults[0]
+    assert told["read"] + told["refused"] == 80
+
+
+def test_a_time_beyond_all_decimals(tmp_path):
+    path = write_trace(tmp_path / "t.json", job_events())
+    path.write_text(path.read_text().replace('"dur": 400', '"dur": 1e999999999', 1))
+    found = account(path)
+    assert found.rows == 8
+    assert found.error is not None and "1 events" in found.error
+
+
+def test_numbers_that_no_link_test_writes(tmp_path):
+    path = tmp_path / "osu.txt"
+    head = "# OSU MPI Latency Test\n# Size Latency (us)\n"
+    path.write_text(f"{head}1 1.5.5\n{'9' * 400} 2\n8 2.0\n16 3.0\n")
+    assert link_tests.read(path).points == ((8, 2e-6), (16, 3e-6))
+
+
+@pytest.mark.parametrize("scale", ["nan", "inf", "1e400", "0.5"])
+def test_a_parameter_that_is_no_scale(tmp_path, scale):
+    path = tmp_path / "extrap.txt"
+    path.write_text(f"PARAMETER p\nPOINTS 1 {scale}\nMETRIC time\nDATA 8\nDATA 4\n")
+    with pytest.raises(DataError, match="is not a number of nodes"):
+        extrap.read(path, None)
+
+
+def test_a_task_beyond_all_clocks(tmp_path):
+    path = tmp_path / "dask.json"
+    spans = [{"action": "compute", "start": 1.0, "stop": stop} for stop in (9.5e9, 3.0)]
+    path.write_text(json.dumps([{"worker": "a", "startstops": spans}]))
+    assert dask_stream.read(path, None)[0].seconds == 2.0
+
+
+def test_an_export_of_nsight_with_damaged_text(tmp_path):
+    good = fuzz_importers._nsys()[0]
+    path = tmp_path / "x.sqlite"
+    path.write_bytes(good.replace(b"CREATE TABLE NVTX_EVENTS", b"CREATE TABLE \xc3\xc1TX_EVENTS"))
+    with contextlib.suppress(DataError):
+        assert nsys.read(path)
+
+
+# Caliper, Hatchet, CSV
+
+
+def caliper_split():
+    """Two ranks; the second spends half of its three seconds in MPI."""
+    return {
+        "data": [[0.5, 0, 0], [2.5, 1, 0], [0.5, 0, 1], [1.0, 1, 1], [1.5, 2, 1]],
+        "columns": ["sum#time.duration", "path", "mpi.rank"],
+        "column_metadata": [{"is_value": True}, {"is_value": False}, {"is_value": True}],
+        "nodes": [
+            {"label": "main", "column": "path"},
+            {"label": "solve", "column": "path", "parent": 0},
+            {"label": "MPI_Allreduce", "column": "mpi.function", "parent": 1},
+        ],
+    }
+
+
+def test_profiles_of_caliper(tmp_path):
+    path = tmp_path / "caliper.json"
+    path.write_text(json.dumps(caliper_split()))
+    run = caliper.read(path, None)[0]
+    assert (run.nodes, run.seconds) == (2, 3.0)
+    assert run.ranks[0].stages == {"compute": 3.0, "communication": 0.0}
+    assert run.ranks[1].stages == {"compute": 1.5, "communication": 1.5}
+    assert caliper.read(path, 8, region="solve")[0].seconds == 2.5
+    with pytest.raises(DataError, match="no region nothing"):
+        caliper.read(path, 8, region="nothing")
+
+
+def test_a_circle_among_the_parents_of_a_profile(tmp_path):
+    document = caliper_split()
+    document["nodes"][0]["parent"] = 2
+    path = tmp_path / "caliper.json"
+    path.write_text(json.dumps(document))
+    assert caliper.read(path, 2)[0].seconds == 3.0
+
+
+def test_plain_records_of_caliper_and_trees_of_hatchet(tmp_path):
+    path = tmp_path / "profile.json"
+    records = [
+        {"path": "main/solve", "sum#time.duration.ns": "3e9"},
+        {"path": "main/solve", "mpi.function": "MPI_Send", "sum#time.duration.ns": "1e9"},
+    ]
+    leaf = {"frame": {"name": "MPI_Send"}, "metrics": {"time": 1.0, "time (inc)": 1.0}}
+    tree = {"frame": {"name": "main"}, "metrics": {"time": 3.0, "time (inc)": 4.0}}
+    for document in (records, [{**tree, "children": [leaf]}]):
+        path.write_text(json.dumps(document))
+        run = caliper.read(path, 4)[0]
+        assert (run.nodes, run.seconds) == (4, 4.0)
+        assert run.stages == {"compute": 3.0, "communication": 1.0}
+        with pytest.raises(NodewiseError, match="how many nodes"):
+            caliper.read(path, None)
+
+
+def test_tables_to_be_joined(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("K,rep,time_s\n1,0,8\n2,0,4.5\n")
+    assert [run.nodes for run in csv_table.read(path, None)] == [1, 2]
+    assert [run.seconds for run in csv_table.read(path, 2)] == [4.5]
+    with pytest.raises(DataError, match="no runs at K=4"):
+        csv_table.read(path, 4)
+    path.write_text("K,rep,time_s\n1,0,eight\n")
+    with pytest.raises(DataError, match=r"table\.csv: "):
+        csv_table.read(path, None)
+
+
+# Partial results
+
+
+def test_parts_merge_to_the_account_of_the_whole(tmp_path):
+    digests = ranks_of(tmp_path, [0, 0, 150, 0])
+    digests.append(Unreadable(file="x", reason="cut off", rank=4))
+    parts = [pack(digests[:1], "all"), pack(digests[1:], "all")]
+    merged = [one for part in parts for one in unpack(part, "all")]
+    assert break_down(merged) == break_down(digests)
+    with pytest.raises(NodewiseError, match="--window all"):
+        unpack(parts[0], "hta")
+
+
+@given(st.data())
+def test_a_damaged_part_is_refused_or_read(data):
+    with tempfile.TemporaryDirectory() as folder:
+        raw = bytearray(pack(ranks_of(Path(folder), [0, 150]), "all"))
+    for _ in range(data.draw(st.integers(1, 3))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(NodewiseError):
+        break_down(unpack(bytes(raw[: data.draw(st.integers(0, len(raw)))]), "all"))

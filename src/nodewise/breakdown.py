@@ -213,7 +213,8 @@ def digest(trace: RankTrace, window: Window = "all") -> Digest:
         ],
         axis=1,
     )
-    when = np.where(launches == NO_LAUNCH, starts, launches)[called]
+    launched = launches[called]
+    when = np.where(launched == NO_LAUNCH, starts[called], launched)
     return Digest(
         file=trace.file,
         rank=trace.rank,
@@ -230,8 +231,8 @@ def digest(trace: RankTrace, window: Window = "all") -> Digest:
         rows=len(starts),
         on_device=trace.on_device,
         call_starts=starts[called],
-        call_lengths=(ends - starts)[called],
-        call_exposed=(ends - starts)[called] - compute.between(starts[called], ends[called]),
+        call_lengths=ends[called] - starts[called],
+        call_exposed=ends[called] - starts[called] - compute.between(starts[called], ends[called]),
         call_steps=_step_of(trace, when),
         call_kinds=calls[called],
         call_table=trace.call_table,
@@ -244,12 +245,12 @@ def digest(trace: RankTrace, window: Window = "all") -> Digest:
     )
 
 
-def _kept(trace: RankTrace, window: Window) -> NDArray[np.bool_]:
+def _kept(trace: RankTrace, window: Window) -> NDArray[np.bool_] | slice:
     """The rows in the window: all, or those that Holistic Trace Analysis keeps.
 
     It leaves out what was launched from the start of the last step on, and what has no launch.
     """
-    everything = np.ones(len(trace.starts), np.bool_)
+    everything = slice(None)  # which copies nothing
     if window != "hta" or trace.last_step_start is None or len(trace.steps) < 2:
         return everything
     launched = (trace.launches != NO_LAUNCH) & (trace.launches < trace.last_step_start)

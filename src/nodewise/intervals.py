@@ -82,7 +82,7 @@ def common(one: Cover, other: Cover) -> Cover:
 
 def without(one: Cover, other: Cover) -> Cover:
     """The time that is in the first set and not in the second."""
-    if not len(one.starts):
+    if not len(one.starts) or not len(other.starts):
         return one
     cuts = np.unique(np.concatenate([one.starts, one.ends, other.starts, other.ends]))
     starts, ends = cuts[:-1], cuts[1:]

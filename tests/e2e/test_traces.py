@@ -57,6 +57,26 @@ def test_processes_give_the_same_as_one(nodewise, traces):
     assert one.json == several.json
 
 
+def test_parts_of_a_job_are_merged(nodewise, traces, tmp_path):
+    folder = traces / "traces4"
+    files = [folder / f"host_{rank}.json.gz" for rank in range(4)]
+    for name, some in (("a", files[:1]), ("b", files[1:])):
+        assert nodewise("trace", *some, "--part", tmp_path / f"{name}.digests").code == 0
+    merged = nodewise("trace", tmp_path / "a.digests", tmp_path / "b.digests", "--json")
+    assert merged.json == nodewise("trace", *files, "--json").json
+    other = nodewise("trace", tmp_path / "a.digests", "--window", "hta")
+    assert other.code == 2 and "--window all" in other.err
+    (tmp_path / "a.digests").write_bytes((tmp_path / "a.digests").read_bytes()[:200])
+    damaged = nodewise("trace", tmp_path / "a.digests", tmp_path / "b.digests", "--json").json
+    assert [rank["used"] for rank in damaged["ranks"]] == [False, True, True, True]
+    assert "damaged" in damaged["ranks"][0]["error"]
+
+
+def test_an_engine_that_is_none(nodewise, traces):
+    refused = nodewise("trace", traces / "traces2", "--engine", "foo://x")
+    assert refused.code == 2 and "no cluster" in refused.err
+
+
 def test_the_ledger_as_a_trace(nodewise, traces, tmp_path):
     target = tmp_path / "ledger.json"
     assert nodewise("trace", traces / "traces4", "--export", target).code == 0

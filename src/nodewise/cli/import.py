@@ -35,8 +35,11 @@ _MODULES = {
     "spark": "spark_log",
     "extra-p": "extrap",
     "mlperf": "mlperf",
+    "caliper": "caliper",
+    "csv": "csv_table",
 }
-_REGIONS = ("talp", "extra-p")
+_METERS = ("codecarbon", "zeus")
+_REGIONS = ("talp", "extra-p", "caliper", *_METERS)
 
 Source = tuple[int | None, Path]
 
@@ -59,7 +62,9 @@ class _SourceType(click.ParamType[Any]):
 
 
 @click.command("import")
-@click.argument("form", metavar="FORMAT", type=click.Choice([*_TRACES, *_MODULES, *_LINKS]))
+@click.argument(
+    "form", metavar="FORMAT", type=click.Choice([*_TRACES, *_MODULES, *_METERS, *_LINKS])
+)
 @click.argument("sources", metavar="K=PATH...", nargs=-1, required=True, type=_SourceType())
 @click.option(
     "-o",
@@ -75,7 +80,7 @@ class _SourceType(click.ParamType[Any]):
     show_default=True,
     help="strong: the job is fixed; weak: the work per node is. Traces cannot tell.",
 )
-@click.option("--region", default="", help="talp, extra-p: the region to take.")
+@click.option("--region", default="", help="talp, extra-p, caliper, codecarbon, zeus: the region.")
 @click.option(
     "--missing",
     type=click.Choice(["refuse", "accept"]),
@@ -98,6 +103,7 @@ def command(
     window: Any,
     collective_kernels: str,
     jobs: int | None,
+    engine: str,
     as_json: bool,
 ) -> None:
     """A study from what other tools wrote at several scales; nothing is run again.
@@ -112,6 +118,10 @@ def command(
       spark       an event log of Spark
       extra-p     measurements of Extra-P, as text or JSON
       mlperf      a log of MLPerf training
+      caliper     a JSON of Caliper or Hatchet
+      csv         a table of timings, to be joined with others
+      codecarbon  an emissions.csv, or a folder with one of each node: times and joules
+      zeus        the log of a ZeusMonitor, likewise
       nccl-tests, osu   timings of messages: latency and bandwidth are fitted, no study is made
 
     Several sources of one K are its rounds. Steps of a trace are rounds too.
@@ -120,6 +130,7 @@ def command(
     Examples:
       nodewise import kineto 8=traces8/ 16=traces16/ -o training.study
       nodewise import talp 2=talp_2.json 4=talp_4.json -o talp.csv
+      nodewise import codecarbon 1=one/emissions.csv 2=two/ -o energy.study
       nodewise import nccl-tests all_reduce.txt
     """
     if form in _LINKS:
@@ -131,7 +142,7 @@ def command(
     if form in _TRACES:
 
         def read(source: Source) -> "Sequence[Run]":
-            return _traced_runs(source, window, collective_kernels, jobs, broken, missing)
+            return _traced_runs(source, window, collective_kernels, jobs, engine, broken, missing)
     else:
 
         def read(source: Source) -> "Sequence[Run]":
@@ -148,6 +159,7 @@ def _traced_runs(
     window: "Window",
     collective_kernels: str,
     jobs: int | None,
+    engine: str,
     broken: Broken,
     missing: str,
 ) -> "Sequence[Run]":
@@ -155,7 +167,7 @@ def _traced_runs(
     from nodewise.breakdown import break_down, runs_of
 
     nodes, path = source
-    digests = read_digests(trace_paths([path]), window, collective_kernels, jobs)
+    digests = read_digests(trace_paths([path]), window, collective_kernels, jobs, engine)
     check_broken(digests, broken)
     job = break_down(digests, window, use_damaged=broken == "use")
     if job.missing_ranks and missing == "refuse":
@@ -172,11 +184,16 @@ def _traced_runs(
 def _logged_runs(form: str, source: Source, region: str) -> "Sequence[Run]":
     import importlib
 
-    module = importlib.import_module(f"nodewise.importers.{_MODULES[form]}")
     nodes, path = source
     paths = sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
     if not paths:
         raise DataError(f"{path} is empty.", "Name a folder with files, or a file.")
+    if form in _METERS:
+        from nodewise.importers import energy_logs
+
+        meters = {"codecarbon": energy_logs.read_codecarbon, "zeus": energy_logs.read_zeus}
+        return meters[form](paths, nodes, region)
+    module = importlib.import_module(f"nodewise.importers.{_MODULES[form]}")
     more = {"region": region} if form in _REGIONS else {}
     runs: list[Run] = []
     for file in paths:

@@ -38,6 +38,12 @@ reading_options = shared(
     click.option(
         "--jobs", type=click.IntRange(1, 256), help="Processes to read with; default: the cores."
     ),
+    click.option(
+        "--engine",
+        default="",
+        metavar="ray|dask[://HOST:PORT]",
+        help="Read on the workers of a cluster, which must see the files under the same paths.",
+    ),
 )
 
 
@@ -61,31 +67,44 @@ def broken_option(default: Broken) -> Decorator:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the ledger of each step as a trace that Perfetto and chrome://tracing open.",
 )
+@click.option(
+    "--part",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write what was read, some kilobytes a rank; parts of a job are merged by naming them.",
+)
 @json_option
 def command(
     files: tuple[Path, ...],
     window: Any,
     collective_kernels: str,
     jobs: int | None,
+    engine: str,
     broken: Broken,
     export: Path | None,
+    part: Path | None,
     as_json: bool,
 ) -> None:
     """Where the time of one job went, from what its profiler wrote: a file for each rank.
 
     FILES are traces of torch.profiler (.json, .json.gz; GPU, or CPU with gloo), exports of Nsight
-    Systems (.sqlite), or folders of them. Nothing is run again.
+    Systems (.sqlite), parts (.digests) or folders of them. Nothing is run again.
 
     \b
     Examples:
       nodewise trace traces8/
       nodewise trace rank0.json.gz rank1.json.gz --window hta --json
       nodewise trace traces8/ --export ledger.json
+      nodewise trace node0/ --part node0.digests; nodewise trace node*.digests
+      nodewise trace traces4096/ --engine ray://head:10001
     """
     from nodewise.breakdown import break_down
 
-    digests = read_digests(trace_paths(files), window, collective_kernels, jobs)
+    digests = read_digests(trace_paths(files), window, collective_kernels, jobs, engine)
     check_broken(digests, broken)
+    if part is not None:
+        from nodewise.digest_format import pack
+
+        write(pack(digests, window), part)
     job = break_down(digests, window, use_damaged=broken == "use")
     if export is not None:
         from nodewise.report.ledger_trace import ledger_trace
@@ -109,16 +128,20 @@ def trace_paths(files: Sequence[Path]) -> list[Path]:
         found = trace_files(file)
         if not found:
             raise DataError(
-                f"{file} holds no traces.", "Name a folder with .json, .json.gz or .sqlite files."
+                f"{file} holds no traces.", "Name a folder of .json, .json.gz or .sqlite files."
             )
         paths += found
     return list(dict.fromkeys(paths))
 
 
 def read_digests(
-    paths: Sequence[Path], window: "Window", collective_kernels: str, jobs: int | None = None
+    paths: Sequence[Path],
+    window: "Window",
+    collective_kernels: str,
+    jobs: int | None = None,
+    engine: str = "",
 ) -> "list[Digest | Unreadable]":
-    """What each file comes to, read by several processes where that is worth it."""
+    """What each file comes to, read by several processes or a cluster where that is worth it."""
     import re
 
     try:
@@ -128,6 +151,11 @@ def read_digests(
             f"--collective-kernels is no regular expression: {error}.",
             "Write for example 'multimem|cross_device_reduce'.",
         ) from None
+    if engine:
+        from nodewise.cli.trace_clusters import map_on_cluster
+
+        everywhere = [(path.absolute(), window, collective_kernels) for path in paths]
+        return _apart(_flat(map_on_cluster(engine, _digest_file, everywhere)))
     tasks = [(path, window, collective_kernels) for path in paths]
     workers = min(jobs or os.cpu_count() or 1, len(paths))
     if workers == 1 or (jobs is None and sum(map(_size, paths)) < _SMALL_BYTES):
@@ -160,11 +188,16 @@ _Digests = list["Digest | Unreadable"]
 def _digest_file(task: _Task) -> "_Digests":
     """One file, read and added up; an export of Nsight may hold several ranks."""
     from nodewise.breakdown import digest
+    from nodewise.digest_format import MAGIC, unpack
     from nodewise.trace_model import Unreadable
 
     path, window, collective_kernels = task
     try:
-        return [digest(trace, window) for trace in _read_file(path, collective_kernels)]
+        beginning = _beginning(path)
+        if beginning.startswith(MAGIC):
+            return unpack(path.read_bytes(), window)
+        traces = _read_file(path, collective_kernels, beginning.startswith(_SQLITE))
+        return [digest(trace, window) for trace in traces]
     except DataError as error:
         reason = error.what.removeprefix(f"{path} ").removeprefix("is ").rstrip(".")
         return [Unreadable(file=str(path), reason=reason, rank=_rank_of_name(path))]
@@ -172,16 +205,19 @@ def _digest_file(task: _Task) -> "_Digests":
         return [Unreadable(file=str(path), reason="the memory ran out", rank=_rank_of_name(path))]
 
 
-def _read_file(path: Path, collective_kernels: str) -> "list[RankTrace]":
+def _beginning(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(64)
+    except OSError:
+        return b""  # the reader says what is wrong
+
+
+def _read_file(path: Path, collective_kernels: str, is_database: bool) -> "list[RankTrace]":
     from dataclasses import replace
 
     from nodewise.importers import kineto
 
-    try:
-        with path.open("rb") as file:
-            is_database = file.read(len(_SQLITE)) == _SQLITE
-    except OSError:
-        is_database = False  # the reader says what is wrong
     if is_database:
         from nodewise.importers import nsys
 

@@ -28,20 +28,23 @@ try:  # some five times as fast as zlib on traces
 except ImportError:
     pass
 
-BLOCK_BYTES = 2**17  # a block and its pieces fit a core's cache
+BLOCK_BYTES = 2**20  # large enough for arithmetic on arrays, small enough for a core's cache
 _LONG_EVENT_BYTES = 2**22
 _MOST_EVENT_BYTES = 2**24
 _MOST_HEAD_BYTES = 2**24
 _MOST_TAIL_BYTES = 2**22
-_KEY_BYTES = 56  # behind "ph": the phase, the category and the beginning of the name
-_MOST_KEYS = 100_000
+_KIND_BYTES = 68  # of "ph" and what follows: the phase, the category, the beginning of the name
+_MOST_KINDS = 100_000
+_BETWEEN_BYTES = 24  # before "ph": the end of one event and the bracket that opens the next
+_PH = int.from_bytes(b"ph", "little")
+_QUOTE = ord('"')
 _BATCH = 4096  # events that are worth a round of array arithmetic
 _MOST_MICROSECONDS = 2**52  # 142 years
 _MOST_EXACT_FLOAT = 2.0**43  # microseconds; beyond, a float64 no longer tells nanoseconds
 
-_PHASE = re.compile(rb'\s*:\s*"(.)"')
+_BETWEEN = re.compile(rb"\}\s*,\s*\{\s*\Z")
 _LAYOUT = re.compile(
-    rb'\s*:\s*"X"\s*,\s*"cat"\s*:\s*"([^"\\]*)"(?:\s*,\s*"name"\s*:\s*"([^"\\]*))?'
+    rb'"ph"\s*:\s*"X"\s*,\s*"cat"\s*:\s*"([^"\\]*)"(?:\s*,\s*"name"\s*:\s*"([^"\\]*"|[^"\\]{21,}))?'
 )
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _NO_NUMBER = re.compile(rb"(?<=[:\[,\s])-?(?:nan|inf|infinity)(?=[,\]}\s])", re.IGNORECASE)
@@ -109,7 +112,7 @@ def nanoseconds(times: list[Any]) -> NDArray[np.int64]:
         if type(times[0]) is Decimal:
             return np.array([_exact_nanoseconds(time) for time in times], np.int64)
         floats = np.array(times, np.float64)
-    except (TypeError, OverflowError) as error:
+    except (TypeError, ArithmeticError) as error:
         raise ValueError(str(error)) from None
     _check(floats)
     below = np.floor(floats)
@@ -172,7 +175,10 @@ class Reader:
     """The wanted events of one file, a list a block; what else the file says is kept beside."""
 
     def __init__(self, path: Path, wants: Callable[[str, str], bool]) -> None:
-        """Read a file; `wants` tells by category and name whether an event counts."""
+        """Read a file; `wants` tells by category and name whether an event counts.
+
+        An empty name is one that is not known yet.
+        """
         self.path = path
         self.metadata: dict[str, Any] = {}
         self.damage = ""
@@ -263,49 +269,47 @@ class Reader:
 
     def _part(self, buffer: bytes) -> tuple[list[Event], bytes, bytes | None]:
         """Events, the text that is left, and, where the list of events ended, what follows it."""
-        last = buffer.rfind(b'"ph"')
-        opening = buffer.rfind(b"{", 0, last) if last > 0 else -1
-        if opening < 0:
+        keys = _keys(buffer)
+        if len(keys) < 2:
             # Nothing but one unfinished event, or already what follows the list.
             scanned = len(buffer) > _LONG_EVENT_BYTES
             return self._scan(buffer) if scanned else ([], buffer, None)
-        if buffer[opening + 1 : last].strip():
-            return self._scan(buffer)
-        first, *pieces = buffer[:opening].split(b'"ph"')
-        if pieces and first.strip(b" \t\r\n,") != b"{":
-            return self._scan(buffer)
-        wanted = self._choose(pieces)
+        wanted = self._choose(buffer, keys) if _is_list_of_events(buffer, keys) else None
         if wanted is None:
             return self._scan(buffer)
-        if not wanted:
-            return [], buffer[opening:], None
-        text = b'[{"ph"' + b',{"ph"'.join([piece[: piece.rfind(b"}") + 1] for piece in wanted])
-        events = self._decode(text + b"]")
-        return self._scan(buffer) if events is None else (events, buffer[opening:], None)
+        rest = buffer[buffer.rindex(b"{", 0, int(keys[-1])) :]
+        if not wanted.any():
+            return [], rest, None
+        # Neighbours are cut out in one piece; each ends with the bracket that opens the next event.
+        edges = np.flatnonzero(np.diff(wanted, prepend=False, append=False))
+        places = keys[edges].tolist()
+        pieces = [buffer[start:end] for start, end in zip(places[::2], places[1::2], strict=True)]
+        pieces[-1] = pieces[-1][: pieces[-1].rindex(b"}") + 1]
+        events = self._decode(b"".join((b"[{", *pieces, b"]")))
+        return self._scan(buffer) if events is None else (events, rest, None)
 
-    def _choose(self, pieces: list[bytes]) -> list[bytes] | None:
-        """The wanted events among pieces of text that follow "ph"; none where one is unclear."""
+    def _choose(self, buffer: bytes, keys: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """Which events are wanted, of all but the last; nothing where one is unclear."""
         known = self._known
-        if len(known) > _MOST_KEYS:
+        if len(known) > _MOST_KINDS:
             known.clear()
-        get = known.get
-        while True:
-            # Another phase than X is settled by its five bytes; X by its category and name.
-            chosen = [piece for piece in pieces if get(piece[:5], True) and get(piece[:56], True)]
-            new = {piece[:_KEY_BYTES] for piece in chosen if piece[:_KEY_BYTES] not in known}
-            if not new:
-                return chosen
-            for key in new:
-                phase = _PHASE.match(key)
-                if phase is None:
-                    return None
-                if phase.group(1) != b"X":
-                    known[key[:5]] = known[key] = False
-                    continue
-                layout = _LAYOUT.match(key)
-                if layout is None:
-                    return None
-                known[key] = self._wants(layout[1].decode(), (layout[2] or b"").decode("latin1"))
+        codes = np.frombuffer(buffer, np.uint8)
+        events = keys[:-1]
+        values = events + 5 + (codes[events + 5] == ord(" "))
+        if not ((codes[events + 4] == ord(":")) & (codes[values] == _QUOTE)).all():
+            return None
+        complete = np.flatnonzero(codes[values + 1] == ord("X"))
+        kinds = _strings(buffer, _KIND_BYTES)[events[complete]].tolist()
+        for kind in set(kinds) - known.keys():
+            layout = _LAYOUT.match(kind)
+            if layout is None:
+                return None
+            # A name that ends beyond the kind is taken for unknown, unless it is long enough.
+            name = (layout[2] or b"").rstrip(b'"').decode("latin1")
+            known[kind] = self._wants(layout[1].decode("latin1"), name)
+        wanted = np.zeros(len(events), np.bool_)
+        wanted[complete] = [known[kind] for kind in kinds]
+        return wanted
 
     def _decode(self, text: bytes) -> list[Event] | None:
         """Events with all digits of their times, or nothing where one of them is malformed."""
@@ -350,6 +354,37 @@ class Reader:
             else:
                 self.unread_events += 1
         return self._decode(b"[" + b",".join(good) + b"]") or []
+
+
+def _strings(buffer: bytes, length: int) -> NDArray[np.bytes_]:
+    """The strings of a length that begin at each byte of a text, without a copy."""
+    count = len(buffer) - length + 1
+    return np.ndarray((count,), np.dtype((np.bytes_, length)), buffer, strides=(1,))
+
+
+def _keys(buffer: bytes) -> NDArray[np.int64]:
+    """Where "ph" stands in a text, but for the last bytes of it."""
+    found = []
+    for offset in (0, 1):
+        pairs = np.frombuffer(buffer, "<u2", (len(buffer) - offset) // 2, offset)
+        found.append(2 * np.flatnonzero(pairs == _PH) + offset)
+    places = np.sort(np.concatenate(found)) - 1
+    places = places[(places >= 0) & (places < len(buffer) - _KIND_BYTES)]
+    codes = np.frombuffer(buffer, np.uint8)
+    quoted: NDArray[np.int64] = places[(codes[places] == _QUOTE) & (codes[places + 3] == _QUOTE)]
+    return quoted
+
+
+def _is_list_of_events(buffer: bytes, keys: NDArray[np.int64]) -> bool:
+    """Whether each "ph" is the first key of an object in the same list."""
+    first = int(keys[0])
+    if buffer[:first].strip(b" \t\r\n,") != b"{":
+        return False
+    second = int(keys[1])
+    between = buffer[max(buffer.rfind(b"}", first, second), second - _BETWEEN_BYTES) : second]
+    befores = _strings(buffer, len(between))[keys[1:] - len(between)]
+    odd = keys[1:][befores != between] if _BETWEEN.fullmatch(between) else keys[1:]
+    return all(_BETWEEN.search(buffer, at - _BETWEEN_BYTES, at) for at in odd.tolist())
 
 
 def _object(text: bytes) -> dict[str, Any]:

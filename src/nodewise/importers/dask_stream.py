@@ -45,7 +45,7 @@ def read(path: Path, nodes: int | None) -> list[Run]:
         counts[task.worker] = counts.get(task.worker, 0) + 1
         for span in task.startstops:
             stage = _STAGE.get(span.action)
-            if stage and 0 <= span.start <= span.stop < 1e10:
+            if stage and 0 <= span.start <= span.stop < 9e9:
                 by[stage].append((round(span.start * 1e9), round(span.stop * 1e9)))
     times = [time for by in spans.values() for one in by.values() for span in one for time in span]
     if not times:

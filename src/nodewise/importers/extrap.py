@@ -24,12 +24,12 @@ def read(path: Path, nodes: int | None, region: str = "") -> list[Run]:
     chosen = _choose(path, points, region)
     runs = []
     for scale, values in chosen:
-        if scale != int(scale) or scale < 1:
+        if not 1 <= scale < 10_000_000 or scale != int(scale):  # also where it is no number
             raise foreign(path, WHAT, f"K={scale:g} is not a number of nodes")
         runs += [
             Run(nodes=int(scale), round=at, seconds=seconds)
             for at, seconds in enumerate(values)
-            if seconds > 0
+            if 0 < seconds < 1e15
         ]
     if not runs:
         raise DataError(f"{path} has no times.", "Name a region with --region.")

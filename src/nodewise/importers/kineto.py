@@ -38,11 +38,11 @@ _LAUNCH_CATEGORIES = frozenset(
 _MARK_CATEGORIES = frozenset({"user_annotation", "gpu_user_annotation"})
 _HOST_CATEGORIES = frozenset({"cpu_op", "Operator"})
 _LAUNCH, _MARK = 3, 4  # beside COMPUTE and COPY: what an event is, by its category
-_CODES = (
-    dict.fromkeys(_COMPUTE_CATEGORIES, COMPUTE)
-    | dict.fromkeys(_COPY_CATEGORIES, COPY)
-    | dict.fromkeys(_LAUNCH_CATEGORIES, _LAUNCH)
-)
+_CODES: dict[str | None, int] = {
+    **dict.fromkeys(_COMPUTE_CATEGORIES, COMPUTE),
+    **dict.fromkeys(_COPY_CATEGORIES, COPY),
+    **dict.fromkeys(_LAUNCH_CATEGORIES, _LAUNCH),
+}
 
 # Calls that never put work on a device; two thirds of what a host calls.
 _NO_WORK = re.compile(
@@ -97,9 +97,8 @@ def read(path: Path, collective_kernels: str = "") -> RankTrace:
 
 
 def _wants_on_device(category: str, name: str) -> bool:
-    if category in _HOST_CATEGORIES:  # old profilers mark steps and input as operators
-        return name.startswith(_NAMED_MARKS)
-    if category in _MARK_CATEGORIES:  # a name that is not known yet may be one
+    # Old profilers mark steps and input as operators. A name that is not known yet may be a mark.
+    if category in _HOST_CATEGORIES or category in _MARK_CATEGORIES:
         return not name or name.startswith(_NAMED_MARKS)
     if category in _LAUNCH_CATEGORIES:
         return _NO_WORK.match(name) is None
@@ -170,6 +169,7 @@ class _Rows:
         self._launch_starts, self._launch_correlations = array("q"), array("q")
         self._kind_of: dict[str, int] = {}
         self._call_of: dict[Call, int] = {}
+        self._call_at: dict[tuple[Any, ...], int] = {}  # by what the kernel says
         self._like_collectives: set[str] = set()
 
     @property
@@ -178,7 +178,7 @@ class _Rows:
 
     def add(self, events: list[Event]) -> None:
         events, starts, lengths = self._marks.timed(events)
-        codes = np.array([_CODES.get(event.cat or "", _MARK) for event in events], np.int8)
+        codes = np.array([_CODES.get(event.cat, _MARK) for event in events], np.int8)
         numbers = _identities(events)
         for code in (COMPUTE, COPY):
             here = codes == code
@@ -217,11 +217,21 @@ class _Rows:
             self._like_collectives.add(name.split("<")[0].split("(void")[0])
         return COMPUTE
 
-    def _call(self, event: Event) -> int:
-        call = _call_of_kernel(event)
-        at = self._call_of.get(call)
+    def _call(self, kernel: Event) -> int:
+        arguments = kernel.args
+        key: tuple[Any, ...] = (kernel.name,)
+        if arguments is not None:
+            key = (
+                kernel.name, arguments.collective, arguments.group, arguments.ranks,
+                arguments.elements, arguments.type,
+            )  # fmt: skip
+        try:
+            at = self._call_at.get(key)
+        except TypeError:  # a list where a word should be
+            return self._call_of.setdefault(_call_of_kernel(kernel), len(self._call_of))
         if at is None:
-            at = self._call_of[call] = len(self._call_of)
+            call = _call_of_kernel(kernel)
+            at = self._call_at[key] = self._call_of.setdefault(call, len(self._call_of))
         return at
 
     def device_trace(self, path: Path, reader: Reader) -> RankTrace:
@@ -439,7 +449,7 @@ def trace_files(path: Path) -> list[Path]:
     """The traces that a file or a folder names, in order; nothing else in the folder counts."""
     if not path.is_dir():
         return [path]
-    endings = (".json", ".json.gz", ".sqlite")
+    endings = (".json", ".json.gz", ".sqlite", ".digests")
     return sorted(
         (file for file in path.rglob("*") if file.is_file() and file.name.endswith(endings)),
         key=lambda file: [int(part) if part.isdigit() else part

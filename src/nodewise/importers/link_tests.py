@@ -7,9 +7,10 @@ from typing import NamedTuple
 from nodewise.importers.files import foreign, text_of
 
 WHAT = "an output of nccl-tests or of the OSU micro-benchmarks"
-_NCCL = re.compile(r"^\s*(\d+)\s+(\d+)\s+\w+\s+\w+\s+-?\d+\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)")
-_OSU = re.compile(r"^\s*(\d+)\s+([\d.]+)(?:\s|$)")
-_RANK = re.compile(r"Rank\s+(\d+)\s+.*?(?:Pid|on)\b", re.IGNORECASE)
+_SIZE, _NUMBER = r"(\d{1,15})", r"(\d{1,15}(?:\.\d*)?)"
+_NCCL = re.compile(rf"^\s*{_SIZE}\s+\d+\s+\w+\s+\w+\s+-?\d+\s+{_NUMBER}\s+[\d.]+\s+[\d.]+", re.A)
+_OSU = re.compile(rf"^\s*{_SIZE}\s+{_NUMBER}(?:\s|$)", re.A)
+_RANK = re.compile(r"Rank\s+(\d{1,9})\s+.*?(?:Pid|on)\b", re.IGNORECASE)
 
 
 class LinkTest(NamedTuple):
@@ -28,8 +29,8 @@ def read(path: Path) -> LinkTest:
     points = []
     for line in text.splitlines():
         row = _NCCL.match(line)
-        if row and int(row[1]) > 0 and float(row[3]) > 0:
-            points.append((int(row[1]), float(row[3]) / 1e6))
+        if row and int(row[1]) > 0 and float(row[2]) > 0:
+            points.append((int(row[1]), float(row[2]) / 1e6))
     if not points:
         raise foreign(path, WHAT, "it has no table of sizes and times")
     ranks = {int(found[1]) for found in _RANK.finditer(text)}

@@ -7,6 +7,7 @@ not marked in a way that all programs share; where NVTX ranges are named step, t
 import re
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +37,10 @@ def read(path: Path, collective_kernels: str = "") -> list[RankTrace]:
     """The traces in one export, in the order of process and device."""
     try:
         address = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
-        with sqlite3.connect(address, uri=True) as database:
+        with closing(sqlite3.connect(address, uri=True)) as database:
+            database.text_factory = lambda text: text.decode("utf-8", "replace")
             return _Export(database, path, collective_kernels).traces()
-    except (sqlite3.Error, OverflowError) as error:
+    except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
         raise DataError(
             f"{path} is not an export that can be read: {error}.",
             "Make it with: nsys export --type sqlite report.nsys-rep",
