@@ -31,6 +31,8 @@ class Window(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     energy_joules: float | None = None
     notes: tuple[str, ...] = ()  # a replica that died, a time-out of the drain
     simulated: bool = False  # predicted, not measured
+    from_intended: bool = True  # False: another tool kept but the times of sending
+    tool: str = ""  # that recorded it, where that was not nodewise
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -47,6 +49,6 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ttft: dict[str, float] = {}  # "0.99": seconds; "1" is the largest
     tpot: dict[str, float] = {}
     latency: dict[str, float] = {}
-    from_intended: bool = False  # whether these count from when a request should have been sent
+    from_intended: bool = False  # whether all of these count from the intended sending
     dispatch_delay: dict[str, float] = {}
     notes: tuple[str, ...] = ()

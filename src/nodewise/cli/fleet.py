@@ -1,0 +1,393 @@
+"""`nodewise fleet`: how many replicas a token is cheapest with, within its latency limit."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nodewise.cli.measure import output_option, spec_argument
+from nodewise.cli.options import (
+    FRACTION,
+    MONEY,
+    POSITIVE_DURATION,
+    QUANTITY,
+    emit,
+    json_option,
+    shared,
+)
+from nodewise.errors import GATE_NOT_MET, DataError, RunError, SpecError
+
+if TYPE_CHECKING:
+    from nodewise.fleet.spec import FleetSpec
+    from nodewise.fleet.sweep import Judgement
+    from nodewise.fleet_decide import FleetDecision, FleetQuestion
+    from nodewise.load import Summary, Window
+    from nodewise.objective import Objective
+    from nodewise.prices import Price
+
+FLEET = "fleet.toml"
+
+
+@click.group("fleet")
+def command() -> None:
+    """The number of replicas at which a token is cheapest within its latency limit.
+
+    \b
+    Examples:
+      nodewise fleet sweep fleet.toml
+      nodewise fleet decide fleet.study --ttft 100ms
+      nodewise fleet decide 1=guidellm-1.json 2=guidellm-2.json --ttft 200ms --price 2.10
+      nodewise fleet predict fleet.study --replicas 4,8
+    """
+
+
+@command.command("sweep", short_help="Load replicas until the objective breaks; decide.")
+@spec_argument
+@output_option
+@json_option
+def sweep_command(spec: Path, output: Path | None, as_json: bool) -> None:
+    """Load the fleet of SPEC at each number of replicas until the objective breaks, then decide.
+
+    Requests are sent at their intended moments, whatever the server does, and latencies count
+    from there. Windows that are there already are not measured again. The folder is a study with
+    K = replicas: report, audit and compare read it. Exits with 1 if no fleet meets the objective.
+
+    \b
+    Examples:
+      nodewise fleet sweep examples/fleet/fleet.toml
+      nodewise fleet sweep fleet.toml -o /scratch/fleet.study --json
+    """
+    text, fleet = read_fleet(spec)
+    folder = output or spec.parent / f"{fleet.name}.study"
+    windows = _measure(text, fleet, spec, folder)
+    decision = _decide(fleet.name, windows, _question(fleet), _price(fleet))
+    _emit(decision, as_json)
+    click.echo(f"The study is in {folder}. Next: nodewise report {folder}", err=True)
+    if decision.chosen is None:
+        sys.exit(GATE_NOT_MET)
+
+
+_windows_argument = click.argument("windows", metavar="WINDOWS...", nargs=-1, required=True)
+_objective_options = shared(
+    click.option("--ttft", type=POSITIVE_DURATION, help="Limit of the time to the first token."),
+    click.option("--tpot", type=POSITIVE_DURATION, help="Limit of the time for a further token."),
+    click.option("--latency", type=POSITIVE_DURATION, help="Limit of the time to the last token."),
+    click.option("--share", type=FRACTION, help="Of the requests that keep them. Default: 99%."),
+)
+
+
+@command.command("decide", short_help="The replicas to run, from windows on file.")
+@_windows_argument
+@_objective_options
+@click.option("--price", type=MONEY, help="Of a replica, in dollars an hour.")
+@click.option("--demand", type=QUANTITY, help="Requests per second that have to be served.")
+@click.option("--demand-curve", help="Requests per second in equal parts of a day: 4,4,9,12.")
+@click.option(
+    "--goal",
+    type=click.Choice(["cost", "throughput", "latency"]),
+    help="What is made best within the limit. Default: cost.",
+)
+@click.option("--spares", type=click.IntRange(min=0), help="Replicas that may be lost.")
+@click.option("--plot", type=click.Path(path_type=Path), help="A chart: latency.png or cost.svg.")
+@json_option
+def decide_command(
+    windows: tuple[str, ...],
+    demand_curve: str | None,
+    plot: Path | None,
+    as_json: bool,
+    **asked: Any,
+) -> None:
+    """The replicas to run, from WINDOWS: a folder of a sweep, its windows.jsonl, or K=FILE.
+
+    FILE is what GuideLLM, AIPerf, vllm bench serve, k6 or vegeta wrote for K replicas. Of a
+    folder, what is not asked here is what its spec asks.
+
+    \b
+    Examples:
+      nodewise fleet decide fleet.study
+      nodewise fleet decide fleet.study --ttft 100ms --demand 40 --spares 1
+      nodewise fleet decide 1=one.json 2=two.json --ttft 200ms --price 2.10 --json
+    """
+    asked["demand_curve"] = _curve(demand_curve)
+    name, found, fleet = _read(windows)
+    question, price = _asked(fleet, asked)
+    decision = _decide(name, found, question, price)
+    if plot is not None:
+        _plot(decision, plot)
+    _emit(decision, as_json)
+    if decision.chosen is None:
+        sys.exit(GATE_NOT_MET)
+
+
+@command.command("predict", short_help="Larger fleets, simulated, with the error.")
+@_windows_argument
+@_objective_options
+@click.option("--replicas", default="2,4,8", show_default=True, help="The numbers to predict.")
+@click.option("--slots", type=click.IntRange(min=1), help="Requests that a replica runs at once.")
+@click.option("--kv-tokens", type=click.IntRange(min=1), help="Tokens in its key-value cache.")
+@click.option(
+    "--route",
+    type=click.Choice(["round robin", "least outstanding"]),
+    help="How requests are spread. Default: as in the sweep, else least outstanding.",
+)
+@json_option
+def predict_command(
+    windows: tuple[str, ...],
+    replicas: str,
+    slots: int | None,
+    kv_tokens: int | None,
+    route: str | None,
+    as_json: bool,
+    **limits: Any,
+) -> None:
+    """Larger fleets, simulated from the windows of one replica, with the error where it is known.
+
+    \b
+    Examples:
+      nodewise fleet predict fleet.study
+      nodewise fleet predict fleet.study --replicas 4,8,16 --slots 8 --json
+    """
+    from nodewise.fleet_simulator import calibrate, predict
+    from nodewise.load import Window
+    from nodewise.report.fleet import prediction_report
+
+    _, found, fleet = _read(windows)
+    measured = [window for window in found if isinstance(window, Window) and window.requests]
+    ones = [window for window in measured if window.replicas == 1]
+    if not ones:
+        raise DataError(
+            "There is no window of one replica.", "Measure it: write 1 among the replicas."
+        )
+    spread = route or (fleet.load.route if fleet else "least outstanding")
+    prediction = predict(
+        calibrate(ones, slots=slots, kv_tokens=kv_tokens),
+        measured,
+        _objective(fleet, limits),
+        replicas=_numbers(replicas),
+        router="round robin" if spread == "round robin" else "shortest queue",
+    )
+    emit(prediction, as_json, prediction_report)
+
+
+def read_fleet(path: Path) -> "tuple[str, FleetSpec]":
+    """The text and the fleet of a file."""
+    from nodewise.fleet.spec import parse_fleet
+
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError):
+        raise SpecError(
+            f"Cannot read the spec {path}.", "Begin with a copy of examples/fleet/fleet.toml."
+        ) from None
+    return text, parse_fleet(text)
+
+
+def _measure(text: str, fleet: "FleetSpec", spec: Path, folder: Path) -> "list[Window]":
+    """Sweep into the study folder; its runs are made from all windows at the end."""
+    from nodewise import store
+    from nodewise.fleet.sweep import Judgement, sweep
+    from nodewise.latency import requests_to_certify, served
+
+    def judge(window: "Window") -> Judgement:
+        found = served(window, fleet.objective)
+        # A queue that grows is an answer; what the client did wrong, or too few requests, is not.
+        unclear = found.verdict == "undecided" or found.is_client_fault
+        return Judgement(met=found.verdict == "met", again=unclear, why=found.why)
+
+    store.create(folder, _study_text(fleet))
+    _same_fleet(folder, text, fleet)
+    try:
+        with store.locked(folder):
+            least = requests_to_certify(fleet.objective.share)
+            windows = sweep(fleet, spec.parent, folder, least, judge, _tell)
+            _keep_runs(text, fleet, spec, folder, windows)
+    except KeyboardInterrupt:
+        raise RunError(
+            "Stopped; every finished window is kept.", f"Go on with: nodewise fleet sweep {spec}"
+        ) from None
+    return windows
+
+
+def _same_fleet(folder: Path, text: str, fleet: "FleetSpec") -> None:
+    """Write the spec into the folder, or check that it is the one that is there."""
+    from nodewise.fleet.spec import parse_fleet
+
+    kept = folder / FLEET
+    if not kept.exists():
+        kept.write_text(text)
+    elif parse_fleet(kept.read_text()) != fleet:
+        raise RunError(
+            f"{folder} holds a sweep of another spec.",
+            "Name another folder with -o, or delete it to measure anew.",
+        )
+
+
+def _study_text(fleet: "FleetSpec") -> str:
+    """The sweep as the spec of a study: K is the number of replicas, the requests are the job."""
+    import msgspec
+
+    lines = [
+        f"name = {msgspec.json.encode(fleet.name).decode()}",
+        f"scales = {sorted(fleet.replicas)}",
+        f"rounds = {fleet.rounds}",
+        f"seed = {fleet.seed}",
+        'work_unit = "requests"',
+        "[workload]",
+        f'command = ["nodewise", "fleet", "sweep", "{FLEET}"]',
+        "[price]",
+        f"fixed_per_hour = {fleet.price.fixed_per_hour!r}",
+        f"source = {msgspec.json.encode(fleet.price.source).decode()}",
+    ]
+    if fleet.price.per_replica_hour is not None:
+        lines.append(f"per_node_hour = {fleet.price.per_replica_hour!r}")
+    return "\n".join(lines) + "\n"
+
+
+def _keep_runs(
+    text: str, fleet: "FleetSpec", spec: Path, folder: Path, windows: "list[Window]"
+) -> None:
+    """Add the runs that follow from the windows, with where they were made."""
+    import msgspec
+
+    from nodewise import store
+    from nodewise.fleet_decide import fleet_study
+    from nodewise.measure import provenance
+
+    server = fleet.server
+    where = {
+        **provenance.machine(),
+        **provenance.code(
+            (spec.parent / server.directory).resolve(), server.command or server.endpoints, text
+        ),
+    }
+    done = {(run.nodes, run.round) for run in store.load(folder)[1].runs}
+    for run in fleet_study(fleet.name, windows, fleet.objective).runs:
+        if (run.nodes, run.round) not in done:
+            store.append(folder, msgspec.structs.replace(run, provenance=where | run.provenance))
+
+
+def _tell(window: "Window", judgement: "Judgement") -> None:
+    verdict = "met" if judgement.met else "not met"
+    click.echo(
+        f"round {window.round + 1}  r={window.replicas}  "
+        f"{window.offered_per_second:g} requests/s  {verdict}: {judgement.why}",
+        err=True,
+    )
+    for note in window.notes:
+        click.echo(f"  {note}", err=True)
+
+
+def _question(fleet: "FleetSpec") -> "FleetQuestion":
+    from nodewise.fleet_decide import FleetQuestion
+
+    demand = fleet.demand
+    return FleetQuestion(
+        objective=fleet.objective,
+        goal=demand.goal,
+        demand_per_second=demand.per_second,
+        demand_curve=demand.curve,
+        spares=demand.spares,
+    )
+
+
+def _price(fleet: "FleetSpec") -> "Price":
+    from nodewise.prices import Price
+
+    price = fleet.price
+    return Price(
+        per_node_hour=price.per_replica_hour,
+        fixed_per_hour=price.fixed_per_hour,
+        source=price.source,
+    )
+
+
+def _asked(fleet: "FleetSpec | None", asked: dict[str, Any]) -> "tuple[FleetQuestion, Price]":
+    """What the options ask, over what the spec asks."""
+    import msgspec
+
+    from nodewise.fleet_decide import FleetQuestion
+    from nodewise.prices import Price
+
+    objective = _objective(fleet, asked)
+    per_hour = asked.pop("price")
+    price = _price(fleet) if fleet else Price()
+    if per_hour is not None:
+        price = msgspec.structs.replace(price, per_node_hour=per_hour, source="")
+    names = {"goal": "goal", "demand": "demand_per_second", "spares": "spares"}
+    changed = {field: asked[name] for name, field in names.items() if asked[name] is not None}
+    if asked["demand_curve"]:
+        changed["demand_curve"] = asked["demand_curve"]
+    question = _question(fleet) if fleet else FleetQuestion(objective=objective)
+    return msgspec.structs.replace(question, objective=objective, **changed), price
+
+
+def _objective(fleet: "FleetSpec | None", asked: dict[str, Any]) -> "Objective":
+    """Limits that are named here stand instead of all limits of the spec."""
+    from nodewise.objective import Objective
+
+    limits = {name: asked.pop(name) for name in ("ttft", "tpot", "latency")}
+    share = asked.pop("share")
+    if all(limit is None for limit in limits.values()) and fleet is not None:
+        limits = dict(fleet.objective.limits)
+    if share is None:
+        share = fleet.objective.share if fleet is not None else 0.99
+    return Objective(**limits, share=share)
+
+
+def _read(texts: Sequence[str]) -> "tuple[str, list[Window | Summary], FleetSpec | None]":
+    """The name, the windows, and the spec of what was handed in."""
+    from nodewise.fleet.windows import WINDOWS
+    from nodewise.importers.serving import read_windows
+
+    found: list[Window | Summary] = []
+    fleet, name = None, ""
+    for text in texts:
+        before, equals, after = text.partition("=")
+        replicas = int(before) if equals and before.isdecimal() else None
+        path = Path(after if replicas is not None else text)
+        if path.is_dir():
+            _, fleet = read_fleet(path / FLEET)
+            name, path = fleet.name, path / WINDOWS
+        found += read_windows(path, replicas)
+        name = name or path.stem
+    return name, found, fleet
+
+
+def _decide(
+    name: str, windows: "Sequence[Window | Summary]", question: "FleetQuestion", price: "Price"
+) -> "FleetDecision":
+    from nodewise.fleet_decide import decide_fleet
+
+    return decide_fleet(name, windows, question, price)
+
+
+def _emit(decision: "FleetDecision", as_json: bool) -> None:
+    from nodewise.report.fleet import fleet_report
+
+    emit(decision, as_json, fleet_report)
+
+
+def _plot(decision: "FleetDecision", path: Path) -> None:
+    from nodewise.cli.roofline import write_figure
+    from nodewise.report.charts_fleet import latency_chart, token_cost_chart
+
+    charts = {"latency": latency_chart, "cost": token_cost_chart}
+    if path.stem not in charts:
+        raise click.UsageError(f"{path}: name it latency or cost, and .svg, .png or .pdf")
+    write_figure(charts[path.stem](decision), path)
+
+
+def _curve(text: str | None) -> tuple[float, ...]:
+    try:
+        return tuple(float(word) for word in text.split(",")) if text else ()
+    except ValueError:
+        raise click.UsageError(f"--demand-curve: '{text}' is not a list like 4,4,9,12") from None
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(word) for word in text.split(","))
+    except ValueError:
+        raise click.UsageError(f"--replicas: '{text}' is not a list like 2,4,8") from None

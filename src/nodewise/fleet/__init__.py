@@ -1,0 +1,1 @@
+"""Outside: replicas of a server, and the load that is put on them."""

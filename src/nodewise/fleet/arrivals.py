@@ -1,0 +1,66 @@
+"""When requests are to be sent: times that are known before the first one goes out."""
+
+import random
+from collections.abc import Sequence
+
+
+def constant(count: int, seconds: float) -> list[float]:
+    """Equal gaps.
+
+    >>> constant(4, 2.0)
+    [0.0, 0.5, 1.0, 1.5]
+    """
+    return [seconds * number / count for number in range(count)]
+
+
+def poisson(count: int, seconds: float, seed: str) -> list[float]:
+    """Independent arrivals, exactly `count` of them.
+
+    Given how many arrive, those of a Poisson process are uniform; so the offered rate is the one
+    that was asked for, and not one that luck has drawn.
+    """
+    draw = random.Random(f"arrivals {seed}")
+    return sorted(draw.uniform(0.0, seconds) for _ in range(count))
+
+
+def bursts(count: int, seconds: float, size: int, seed: str) -> list[float]:
+    """Groups of `size` at one moment each; the groups arrive independently."""
+    groups = poisson(-(-count // size), seconds, seed)
+    return [groups[number // size] for number in range(count)]
+
+
+def replayed(times: Sequence[float], count: int, seconds: float) -> list[float]:
+    """The recorded times, stretched so that the first `count` of them fill `seconds`.
+
+    A record that is too short is played again from its start.
+
+    >>> replayed([0.0, 1.0, 3.0, 4.0], 4, 2.0)
+    [0.0, 0.375, 1.125, 1.5]
+    """
+    first, length = times[0], _length(times)
+    again = [
+        times[number % len(times)] - first + length * (number // len(times))
+        for number in range(count + 1)
+    ]
+    return [time / again[count] * seconds for time in again[:count]]
+
+
+def _length(times: Sequence[float]) -> float:
+    """Of the record, with a mean gap after the last request."""
+    span = times[-1] - times[0]
+    return span * len(times) / (len(times) - 1)
+
+
+def read_trace(text: str) -> list[float]:
+    """Times of arrival out of a text: the first field of each line that begins with a number.
+
+    >>> read_trace("time_s,tokens\\n0.5,10\\n0.1,12\\n")
+    [0.1, 0.5]
+    """
+    times = []
+    for line in text.splitlines():
+        try:
+            times.append(float(line.replace(",", " ").split()[0]))
+        except (ValueError, IndexError):
+            continue
+    return sorted(times)

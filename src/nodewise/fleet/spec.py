@@ -1,0 +1,142 @@
+"""What a sweep of a fleet is to measure: the TOML file that a user writes, as frozen structs."""
+
+import tomllib
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from nodewise.errors import SpecError
+from nodewise.fleet.client import Route
+from nodewise.objective import Objective
+
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+NotNegative = Annotated[float, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Api = Literal["chat", "completions", "json", "plain"]
+Arrivals = Literal["poisson", "constant", "bursts", "trace"]
+
+
+class _Part(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """A table of the file; a field that it does not know is an error, not a silence."""
+
+
+class Server(_Part, frozen=True, kw_only=True):
+    """The replicas: a command that starts one, or the addresses of those that run already."""
+
+    command: tuple[str, ...] = ()  # {port}, {replica}, {replicas} and {python} are filled in
+    endpoints: tuple[str, ...] = ()  # r replicas are the first r of them
+    directory: str = "."  # from the folder of the spec
+    environment: dict[str, str] = {}
+    health: str = "/health"  # answers 200 as soon as a replica is ready
+    start_seconds: Positive = 120.0
+    cores_per_replica: Positive | None = None  # a quota for each, to rehearse a larger fleet
+
+
+class RequestSpec(_Part, frozen=True, kw_only=True):
+    """What is asked. Lengths are drawn between two bounds: equal ones hide a bad router."""
+
+    api: Api = "completions"
+    path: str = ""  # default: that of the API
+    model: str = "default"
+    prompt_words: tuple[Count, Count] = (16, 64)
+    output_tokens: tuple[Count, Count] = (16, 64)
+    stream: bool = True
+    options: dict[str, Any] = {}  # more fields of the body: ignore_eos, temperature
+    body: str = ""  # json, plain: the body, in which {prompt} and {output_tokens} are filled in
+    method: Literal["POST", "GET", "PUT"] = "POST"
+    headers: dict[str, str] = {}
+    timeout_seconds: Positive = 30.0
+
+
+class LoadSpec(_Part, frozen=True, kw_only=True):
+    """How requests arrive, how long a window is, and how closely the rate is searched."""
+
+    arrivals: Arrivals = "poisson"
+    burst_size: Count = 8
+    trace: str = ""  # a file of arrival times, from the folder of the spec
+    route: Route = "least outstanding"
+    first_rate_per_second: Positive = 1.0  # of one replica
+    most_rate_per_second: Positive = 100000.0
+    precision: Annotated[float, msgspec.Meta(ge=0.01, le=1)] = 0.1
+    window_seconds: Positive = 10.0  # at least; longer where the requests would be too few
+    most_window_seconds: Positive = 120.0
+    warmup_seconds: NotNegative = 2.0
+    drain_seconds: Positive = 10.0
+    most_connections: Count = 1024
+
+
+class Demand(_Part, frozen=True, kw_only=True):
+    """What the fleet has to serve."""
+
+    per_second: Positive | None = None  # requests
+    curve: tuple[NotNegative, ...] = ()  # requests per second in equal parts of a day
+    spares: Annotated[int, msgspec.Meta(ge=0)] = 0  # replicas that may be lost
+    goal: Literal["cost", "throughput", "latency"] = "cost"
+
+
+class ReplicaPrice(_Part, frozen=True, kw_only=True):
+    """What a replica costs."""
+
+    per_replica_hour: NotNegative | None = None
+    fixed_per_hour: NotNegative = 0.0
+    source: str = ""
+
+
+class FleetSpec(_Part, frozen=True, kw_only=True):
+    """A sweep: which fleet, which requests, at which numbers of replicas, within which limit."""
+
+    format: Literal[1] = 1
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+    replicas: Annotated[tuple[Count, ...], msgspec.Meta(min_length=1)]
+    rounds: Count = 3
+    seed: int = 7
+    server: Server
+    request: RequestSpec = RequestSpec()
+    load: LoadSpec = LoadSpec()
+    objective: Objective
+    demand: Demand = Demand()
+    price: ReplicaPrice = ReplicaPrice()
+
+
+def parse_fleet(text: str) -> FleetSpec:
+    """The fleet in a TOML text."""
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"The spec is not TOML: {error}.", "See docs/load.md.") from None
+    try:
+        spec = msgspec.convert(raw, FleetSpec)
+    except msgspec.ValidationError as error:
+        problem, _, path = str(error).partition(" - at ")
+        where = path.strip("`").removeprefix("$.") or "the spec"
+        raise SpecError(
+            f"{where}: {problem[0].lower()}{problem[1:]}.", "See docs/load.md for what it may be."
+        ) from None
+    _check(spec)
+    return spec
+
+
+def _check(spec: FleetSpec) -> None:
+    if len(set(spec.replicas)) != len(spec.replicas):
+        raise SpecError("replicas: a number stands there twice.", "Name each number once.")
+    if bool(spec.server.command) == bool(spec.server.endpoints):
+        raise SpecError(
+            "server: give a command or endpoints, one of the two.",
+            'Write command = ["my-server", "--port", "{port}"] or endpoints = ["http://..."].',
+        )
+    if spec.server.endpoints and max(spec.replicas) > len(spec.server.endpoints):
+        raise SpecError(
+            f"server.endpoints: {max(spec.replicas)} replicas are asked for, "
+            f"and {len(spec.server.endpoints)} addresses are there.",
+            "Name as many addresses as the largest number of replicas.",
+        )
+    if spec.request.api in ("json", "plain") and not spec.request.path:
+        raise SpecError("request.path: this API has no path of its own.", 'Write path = "/...".')
+    if spec.load.arrivals == "trace" and not spec.load.trace:
+        raise SpecError("load.trace: there is no trace to replay.", 'Write trace = "times.csv".')
+    for field in ("prompt_words", "output_tokens"):
+        least, most = getattr(spec.request, field)
+        if least > most:
+            raise SpecError(f"request.{field}: {least} is above {most}.", "Write [least, most].")

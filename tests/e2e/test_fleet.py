@@ -1,0 +1,272 @@
+"""Sweeps of real server processes through the command line."""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from nodewise import store
+from nodewise.engines.control_groups import missing_for_groups
+from nodewise.fleet import windows
+from nodewise.fleet.replicas import ReplicaFailed, replicas_of
+from nodewise.fleet.spec import Server, parse_fleet
+from nodewise.fleet.sweep import Judgement, sweep
+from nodewise.spec import Rehearsal
+
+pytest.importorskip("httptools", reason="httptools is not installed: pip install 'nodewise[fleet]'")
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "fleet"
+SPEC = """
+name = "scripted"
+replicas = {replicas}
+rounds = {rounds}
+[server]
+command = ["{{python}}", "{server}", "--port", "{{port}}", "--slots", "4", "--first-token", "0.02",
+           "--gap", "0.004", {options}]
+start_seconds = 30
+environment = {{ MARK = "{mark}" }}
+[request]
+prompt_words = [2, 6]
+output_tokens = [4, 12]
+[load]
+first_rate_per_second = 40
+most_rate_per_second = 320
+precision = 0.5
+window_seconds = 1
+warmup_seconds = 0.2
+drain_seconds = 1
+most_window_seconds = 4
+[objective]
+latency = 1.0
+share = 0.8
+[demand]
+per_second = 30
+[price]
+per_replica_hour = 0.36
+"""
+
+
+def write(folder: Path, replicas="[1, 2]", rounds=1, options="") -> Path:
+    path = folder / "fleet.toml"
+    server = EXAMPLES / "scripted_server.py"
+    path.write_text(
+        SPEC.format(
+            replicas=replicas, rounds=rounds, options=options, server=server, mark=folder.name
+        )
+    )
+    return path
+
+
+def left_behind(mark: str) -> list[int]:
+    found = []
+    for process in psutil.process_iter(["pid"]):
+        try:
+            if process.environ().get("MARK") == mark:
+                found.append(process.pid)
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "nodewise", "fleet", *map(str, arguments)],
+        capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+
+
+def always(met: bool):
+    return lambda window: Judgement(met=met, again=False, why="planted")
+
+
+def test_a_sweep_is_a_study_a_decision_and_goes_on_where_it_stopped(tmp_path):
+    spec, folder = write(tmp_path), tmp_path / "out"
+    done = run("sweep", spec, "-o", folder, "--json")
+    assert done.returncode in (0, 1), done.stderr
+    decision = json.loads(done.stdout)
+    kept = windows.load(folder)
+    assert {window.replicas for window in kept} == {1, 2}
+    assert all(len(window.requests) > 0 for window in kept)
+    assert sum(r.output_tokens for window in kept for r in window.requests) > 0
+    assert left_behind(tmp_path.name) == []
+    assert list((folder / "logs" / "2-replicas").glob("replica-*/log"))
+
+    study_spec, study = store.load(folder)
+    assert study_spec.scales == (1, 2)
+    assert study_spec.price.per_node_hour == 0.36
+    assert {run.nodes for run in study.runs} == {1, 2}
+    assert all("host" in run.provenance for run in study.runs)
+
+    again = run("sweep", spec, "-o", folder, "--json")
+    assert json.loads(again.stdout) == decision
+    assert windows.load(folder) == kept  # nothing was measured twice
+    assert len(store.load(folder)[1].runs) == len(study.runs)
+
+    asked = run("decide", folder, "--latency", "1ms", "--json")
+    assert asked.returncode == 1  # no fleet is that fast
+    assert json.loads(asked.stdout)["chosen"] is None
+
+    spec.write_text(spec.read_text().replace("share = 0.8", "share = 0.7"))
+    other = run("sweep", spec, "-o", folder)
+    assert other.returncode == 3
+    assert "another spec" in other.stderr
+
+
+def test_a_replica_that_dies_is_recorded_and_the_sweep_finishes(tmp_path):
+    """Each replica ends itself at its 60th request, again and again."""
+    text = write(tmp_path, options='"--crash-after", "60"').read_text()
+    fleet = parse_fleet(text.replace("= 320", "= 80"))
+    out = tmp_path / "out"
+    out.mkdir()
+    told = []
+    made = sweep(fleet, tmp_path, out, 20, always(True), lambda w, j: told.append(w))
+    died = [window for window in made if any("ended: exit code 13" in n for n in window.notes)]
+    assert died
+    assert {window.replicas for window in made} == {1, 2}
+    assert any(r.error for window in died for r in window.requests)
+    assert made == windows.load(out) == told
+    assert left_behind(tmp_path.name) == []
+
+
+def test_a_replica_that_is_killed_is_started_again(tmp_path):
+    fleet = parse_fleet(write(tmp_path).read_text())
+    with replicas_of(fleet.server, 2, tmp_path, tmp_path / "logs") as replicas:
+        first, second = left_behind(tmp_path.name)
+        assert replicas.dead() == []
+        os.kill(second, signal.SIGKILL)
+        deadline = time.monotonic() + 10
+        while not replicas.dead() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert "of 2 ended: killed by SIGKILL." in replicas.dead()[0]
+        replicas.revive()
+        assert replicas.dead() == []
+        assert len(left_behind(tmp_path.name)) == 2
+        assert first in left_behind(tmp_path.name)
+    assert left_behind(tmp_path.name) == []
+
+
+def test_a_fleet_that_does_not_start_is_a_result_and_only_that_is_an_error(tmp_path):
+    """Two replicas do not start where one does; when none starts at all, the log is shown."""
+    text = write(tmp_path).read_text().replace("= 320", "= 40")
+    picky = tmp_path / "picky.py"
+    picky.write_text(
+        "import os, sys\n"
+        "if sys.argv[1] == '2': sys.exit('no memory left')\n"
+        f"os.execv(sys.executable, [sys.executable, {str(EXAMPLES / 'scripted_server.py')!r},"
+        " '--port', sys.argv[2]])\n"
+    )
+    start = text.index("command = ")
+    end = text.index("start_seconds")
+    command = f'command = ["{{python}}", "{picky}", "{{replicas}}", "{{port}}"]\n'
+    fleet = parse_fleet(text[:start] + command + text[end:])
+    out = tmp_path / "out"
+    out.mkdir()
+    made = sweep(fleet, tmp_path, out, 10, always(True), lambda *_: None)
+    failed = [window for window in made if not window.requests]
+    assert [window.replicas for window in failed] == [2]
+    assert "no memory left" in failed[0].notes[0]
+    assert sweep(fleet, tmp_path, out, 10, always(True), lambda *_: None) == made
+
+    only_two = parse_fleet((text[:start] + command + text[end:]).replace("[1, 2]", "[2]"))
+    other = tmp_path / "other"
+    other.mkdir()
+    with pytest.raises(ReplicaFailed, match="no memory left"):
+        sweep(only_two, tmp_path, other, 10, always(True), lambda *_: None)
+    assert left_behind(tmp_path.name) == []
+
+
+def test_servers_that_run_already_are_used_and_left_alone(tmp_path):
+    fleet = parse_fleet(write(tmp_path).read_text())
+    with replicas_of(fleet.server, 1, tmp_path, tmp_path / "logs") as started:
+        existing = Server(endpoints=started.endpoints)
+        with replicas_of(existing, 1, tmp_path, tmp_path / "logs") as same:
+            assert same.endpoints == started.endpoints
+            assert same.dead() == []
+        assert len(left_behind(tmp_path.name)) == 1
+    with (
+        pytest.raises(ReplicaFailed, match="does not answer 200"),
+        replicas_of(Server(endpoints=existing.endpoints, start_seconds=0.2), 1, tmp_path, tmp_path),
+    ):
+        pass
+
+
+def test_a_replica_with_a_quota_runs_in_a_group_of_its_own_that_is_removed(tmp_path):
+    lacking = missing_for_groups(Rehearsal())
+    if lacking is not None:
+        pytest.skip(f"this machine lacks {lacking}")
+    fleet = parse_fleet(
+        write(tmp_path).read_text().replace("start_sec", "cores_per_replica = 0.2\nstart_sec")
+    )
+    with replicas_of(fleet.server, 2, tmp_path, tmp_path / "logs") as replicas:
+        assert replicas.dead() == []
+        places = [Path(f"/proc/{one}/cgroup").read_text() for one in left_behind(tmp_path.name)]
+        for number in (0, 1):
+            assert sum(f"replica{number}/job" in place for place in places) == 1
+        name = places[0].partition("nodewise-")[2].partition("/")[0]
+    assert left_behind(tmp_path.name) == []
+    assert not list(Path("/sys/fs/cgroup").glob(f"**/nodewise-{name}"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_behind_when_the_sweep_is_stopped(tmp_path, number):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nodewise", "fleet", "sweep", str(write(tmp_path, rounds=50))],
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 60
+        folder = tmp_path / "scripted.study"
+        while not (folder / windows.WINDOWS).exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.communicate()
+    if number == signal.SIGINT:
+        assert process.returncode == 3
+        assert "every finished window is kept" in said
+    deadline = time.monotonic() + 10
+    while left_behind(tmp_path.name) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert left_behind(tmp_path.name) == []
+    assert windows.load(folder)
+
+
+def test_a_real_inference_server_in_a_sweep(tmp_path):
+    if importlib.util.find_spec("xllamacpp") is None:
+        pytest.skip("xllamacpp is not installed: pip install 'nodewise[demo]'")
+    text = (EXAMPLES / "fleet.toml").read_text()
+    for old, new in (
+        ("rounds = 3", "rounds = 1"),
+        ("ttft = 0.25", "ttft = 9.0"),
+        ("share = 0.99", "share = 0.5"),
+        ("\nwindow_seconds = 4\n", "\nwindow_seconds = 1\nmost_rate_per_second = 20\n"),
+        ("most_window_seconds = 40", "most_window_seconds = 2"),
+        ('"{python}", "llama_server.py"', f'"{{python}}", "{EXAMPLES / "llama_server.py"}"'),
+        ('health = "/health"', f'environment = {{ MARK = "{tmp_path.name}" }}'),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    spec = tmp_path / "fleet.toml"
+    spec.write_text(text)
+    done = run("sweep", spec, "-o", tmp_path / "out", "--json")
+    assert done.returncode in (0, 1), done.stderr
+    made = windows.load(tmp_path / "out")
+    assert {window.replicas for window in made} == {1, 2}
+    answered = [r for window in made for r in window.requests if not r.error]
+    assert answered, done.stderr
+    assert all(8 <= r.output_tokens <= 32 and r.input_tokens > 4 for r in answered)
+    assert {r.endpoint for window in made for r in window.requests if window.replicas == 2} == {
+        0,
+        1,
+    }
+    assert not any("usage" in note for window in made for note in window.notes)
+    assert left_behind(tmp_path.name) == []
