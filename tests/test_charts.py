@@ -13,11 +13,15 @@ import pytest
 import vl_convert
 
 from nodewise.compare import compare as compare_studies
-from nodewise.decide import decide_law
+from nodewise.decide import answer_law, decide_law
+from nodewise.energy import NodePower, Site, find_grid
 from nodewise.errors import DataError
 from nodewise.findings import Findings, Question, find
 from nodewise.laws import Law
+from nodewise.price_files import shipped_grids
 from nodewise.prices import Price
+from nodewise.question import with_range
+from nodewise.ranges import Range
 from nodewise.report.charts import (
     CHARTS,
     PALETTE,
@@ -25,6 +29,7 @@ from nodewise.report.charts import (
     compare,
     cost,
     draw,
+    energy,
     figures,
     ledger,
     sensitivity,
@@ -38,6 +43,11 @@ from nodewise.table import parse_table
 from tests.conftest import DATA, golden_study
 
 PRICE = Price(per_node_hour=2.10, fixed_per_hour=9.0, source="list, 2026-08")
+SITE = Site(
+    power=NodePower(idle_watts=100, busy_watts=350),
+    shared_watts=300.0,
+    grid=find_grid(shipped_grids(), "FRA"),
+)
 TEXTBOOK = Law(s=0.03, c=0.0015, base_seconds=3600.0)
 EVIL = "<script>alert('1')</script> " + "a study with a long name " * 8
 
@@ -71,7 +81,7 @@ STUDIES["slow-node"] = lambda: table("ddp-slow-node")
 @functools.cache
 def answered(name: str, price: Price = PRICE) -> tuple[Study, Findings]:
     study = STUDIES[name]()
-    return study, find(study, Question(price=price), ())
+    return study, find(study, Question(price=price, site=SITE), ())
 
 
 @functools.cache
@@ -136,7 +146,7 @@ def test_every_figure_says_the_regime_and_its_finding(name: str):
 
 
 def test_each_name_has_its_figure_and_each_color_its_role():
-    assert set(drawn("ddp-step")) == set(CHARTS)
+    assert set(drawn("ddp-step")) == set(CHARTS) - {"roofline"}  # its runs tell no operations
     assert len(set(PALETTE.values())) == len(PALETTE)
     assert all(re.fullmatch("#[0-9a-f]{6}", color) for color in PALETTE.values())
     assert draw("speedup", *answered("rubric")) is not None
@@ -256,10 +266,45 @@ def test_a_price_that_is_off_moves_the_cheapest_scale_as_a_new_decision_would():
         assert math.isclose(again.row(8).cost, row["cost"])
 
 
+def test_given_ranges_are_drawn_instead_of_a_guess():
+    question = with_range(Question(price=PRICE), "fixed", Range(2.0, 20.0))
+    decision = answer_law(TEXTBOOK, 64, question)
+    chart = sensitivity(decision)
+    by_name = {row["what"]: row for row in chart.rows}
+    given = by_name["overhead"]
+    assert (given["given"], given["from"], given["to"]) == ("a range", "$2.000", "$20.000")
+    for end, fixed in (("from", 2.0), ("to", 20.0)):
+        price = msgspec.structs.replace(PRICE, fixed_per_hour=fixed)
+        again = decide_law(TEXTBOOK, 64, price).cheapest
+        assert (again.nodes, again.cost) == (
+            given[f"cheapest K {end}"], pytest.approx(given[f"least cost {end}"]),
+        )  # fmt: skip
+    assert by_name["node price"]["given"] == "20 % off"
+    assert "K=5 to K=11" in chart.caption
+
+
+def test_energy_is_drawn_with_its_range_and_never_as_if_measured():
+    chart = drawn("step-times")["energy"]
+    _, found = answered("step-times")
+    assert [row["joules"] for row in chart.rows] == [
+        row.energy_joules for row in found.decision.rows
+    ]
+    assert all(row["grams low"] < row["grams"] for row in chart.rows)
+    assert f"K={found.decision.greenest.nodes} emits the least" in chart.caption
+    spec = spec_of("step-times", "energy")
+    assert marks_of(spec, "predicted")
+    assert not marks_of(spec, "measured")
+    counted = parse_table("K,time_s,energy_j\n1,100,900\n2,60,700\n4,50,950\n", "counted")
+    imported = energy(find(counted, Question(price=PRICE), ()).decision)
+    assert "imported: column energy_j" in imported.chart["title"]["subtitle"][1]
+    assert "K=2 draws the least: 700 J a run, imported" in imported.caption
+
+
 def test_what_a_study_lacks_is_not_drawn():
     assert not {"stages", "timeline", "repeats", "triangle"} & set(drawn("two"))
     assert not {"timeline", "repeats", "triangle"} & set(drawn("breakdown"))
     study, unpriced = answered("breakdown", Price())
+    assert energy(find(study, Question(price=PRICE), ()).decision) is None
     without_money = {one.name for one in figures(study, unpriced)}
     assert not {"cost", "regimes", "sensitivity"} & without_money
     assert "pareto" in without_money  # in node-hours

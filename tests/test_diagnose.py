@@ -3,11 +3,14 @@
 import json
 
 import msgspec
+import numpy as np
 import pytest
 
 from nodewise.ceilings import Ceiling, Machine
-from nodewise.diagnose import Step, steps
+from nodewise.diagnose import Step, counted, steps
+from nodewise.errors import SpecError
 from nodewise.flow import Facts, diagnose
+from nodewise.machine.hot_spots import shares_of
 from nodewise.observed import Observation, Sample, TimedStep
 from nodewise.report.charts_roofline import Point, flow_chart, roofline_chart
 from nodewise.step_table import judge_steps
@@ -156,6 +159,60 @@ def test_how_a_program_ended():
     assert classify(seen(BUSY, exit_code=-9), ROOFS).ceiling == "compute"
 
 
+def test_memory_that_only_grows_is_setting_up():
+    growing = tuple(
+        msgspec.structs.replace(WINDOWS["page faults"], resident_bytes=1e8 * at)
+        for at in range(1, 12)
+    )
+    found = classify(seen(BUSY, samples=growing), ROOFS)
+    assert found.ceiling is None
+    assert "watch it for longer" in found.evidence[0]
+
+
+def test_huge_pages_take_few_faults():
+    slow = changed(user=0.02, system=0.4, minor_faults=100, resident_bytes=1e8)
+    assert classify(seen(slow), ROOFS).ceiling == "page faults"
+
+
+def test_a_pipeline_is_no_lock():
+    piped = changed(active_threads=2, processes=3, lock_threads=1.5, switches=400, io_calls=900)
+    assert classify(seen(piped), ROOFS).ceiling == "compute"
+
+
+def test_threads_that_hand_over_thousands_of_times_coordinate():
+    passing = changed(active_threads=6, lock_threads=0.4, switches=6000, user=0.4, system=0.1)
+    found = classify(seen(passing), ROOFS)
+    assert (found.ceiling, found.confidence) == ("coordination", "medium")
+    with_messages = changed(active_threads=6, lock_threads=0.4, switches=6000, sockets=4)
+    assert classify(seen(with_messages), ROOFS).ceiling is None
+
+
+def test_large_messages_take_few_switches():
+    sending = changed(user=0.05, system=0.45, active_threads=2, socket_threads=0.3, sockets=4,
+                      switches=60)  # fmt: skip
+    assert classify(seen(sending), ROOFS).ceiling == "communication"
+
+
+def test_a_starved_program_is_never_judged_with_high_confidence():
+    starved = changed(user=0.05, run_delay=0.45)
+    found = classify(seen(starved), ROOFS)
+    assert (found.ceiling, found.confidence) == ("compute", "medium")
+
+
+def test_numpy_functions_are_counted_where_a_formula_is_sure():
+    matrix, vector = np.ones((30, 20)), np.ones(1000)
+    product = counted(np.matmul, matrix, matrix.T)
+    assert product.flops == 2 * 30 * 20 * 30
+    assert product.memory_bytes == 8 * (600 + 600 + 900)
+    assert counted(np.sum, vector).flops == 1000
+    assert counted(np.add, vector, vector).memory_bytes == 24_000
+    assert counted(np.linalg.solve, np.eye(30), np.ones(30)).flops == pytest.approx(19_800)
+    assert counted(np.add, np.ones(4, dtype=np.float32), 1).dtype == "float32"
+    for call in (np.exp, np.sort, len):
+        with pytest.raises(SpecError, match="no formula"):
+            counted(call, vector)
+
+
 def test_charts_show_the_branch_and_the_ridge():
     chart = roofline_chart(20e12, 800e9, [Point(name="step", intensity=50, flops=20e12)])
     assert "above the ridge of 25" in chart.caption
@@ -177,3 +234,12 @@ def test_charts_hold_to_the_schema(kind):
         else flow_chart(diagnose(Facts(dataset_bytes=50e12, disk_bytes=16e12)))
     )
     alt.Chart.from_dict(json.loads(json.dumps(sized(made.chart, "screen"))))
+
+
+def test_where_python_was_is_told():
+    found = classify(seen(BUSY, hot_spots={"work (job.py:3)": 0.8}), ROOFS)
+    assert any("work (job.py:3) 80%" in note for note in found.notes)
+    assert shares_of("a (x.py:1);b (x.py:2) 3\na (x.py:1) 1\n") == {
+        "b (x.py:2)": 0.75, "a (x.py:1)": 0.25,
+    }  # fmt: skip
+    assert shares_of("") == {}

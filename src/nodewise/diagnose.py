@@ -1,18 +1,21 @@
 """Diagnosing from Python: the steps of your own program against the ceilings of this machine.
 
-from nodewise.diagnose import Step, steps
+from nodewise.diagnose import Step, counted, steps
 print(steps({
-    "multiply": Step(lambda: a @ b, flops=2 * n**3, memory_bytes=3 * a.nbytes),
-    "sum": Step(lambda: big.sum(), flops=big.size, memory_bytes=big.nbytes),
+    "multiply": counted(numpy.matmul, a, b),
+    "train": train_one_batch,  # what torch does in it is counted
     "save and load": Step(save_and_load, disk_bytes=2 * big.nbytes),
+    "by hand": Step(lambda: filter(big), flops=5 * big.size, memory_bytes=2 * big.nbytes),
 }))
 """
 
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nodewise.ceilings import Machine
+from nodewise.errors import SpecError
 from nodewise.step_table import StepRow, StepTable, judge_steps
 
 REPEATS = 7
@@ -26,6 +29,19 @@ class Step(NamedTuple):
     memory_bytes: float = 0.0
     disk_bytes: float = 0.0
     dtype: str = "float64"
+
+
+def counted(call: Callable[..., Any], *arguments: Any) -> Step:
+    """A step that calls a numpy function, its operations and bytes counted by formula."""
+    from nodewise.machine.array_counts import array_counts
+
+    found = array_counts(call, arguments)
+    if found is None:
+        raise SpecError(
+            f"There is no formula for {getattr(call, '__name__', call)}.",
+            "Count by hand: Step(call, flops=..., memory_bytes=...).",
+        )
+    return Step(lambda: call(*arguments), *found[:2], dtype=found.dtype)
 
 
 class Steps:
@@ -61,7 +77,8 @@ def steps(
 ) -> Steps:
     """Time each step and hold it against the machine's ceilings, which are measured once and kept.
 
-    A plain function is a step whose operations and bytes nobody told: it is timed, not classified.
+    A plain function is a step whose operations and bytes nobody told. What torch does in it is
+    counted; without torch it is timed, not classified.
     """
     from nodewise.machine.measured import machine as this_machine
     from nodewise.machine.steps import time_step
@@ -70,7 +87,7 @@ def steps(
         machine, _ = this_machine(Path.cwd())
     timed = []
     for name, step in named.items():
-        told = step if isinstance(step, Step) else Step(step)
+        told = step if isinstance(step, Step) else _counted_by_torch(step)
         timed.append(
             time_step(
                 name,
@@ -83,3 +100,14 @@ def steps(
             )
         )
     return Steps(judge_steps(timed, machine))
+
+
+def _counted_by_torch(call: Callable[[], object]) -> Step:
+    """The step with the operations and bytes that pass through torch, if that is in use at all."""
+    if "torch" not in sys.modules:
+        return Step(call)
+    from nodewise.machine.torch_counting import Counting
+
+    with Counting() as found:
+        call()
+    return Step(call, flops=found.flops, memory_bytes=found.memory_bytes, dtype=found.dtype)

@@ -60,3 +60,47 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     libraries: tuple[str, ...] = ()  # loaded ones that tell how it may wait: MPI, NCCL, OpenMP
     cpu_pressure: float | None = None
     stopped: bool = False  # by us, when the time was up
+    hot_spots: dict[str, float] = {}  # Python functions, with their share of the looks
+
+
+class CountedOperation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One kind of operation in a step of a program whose operations were counted."""
+
+    name: str
+    calls: float
+    seconds: float  # within the operation, while it was counted
+    flops: float | None  # none: nobody has a formula for it
+    memory_bytes: float  # inputs read once and outputs written once: at least so many
+
+
+class CountedStage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One stage of a step: the seconds of each timed step, and what it does in one."""
+
+    name: str
+    seconds: tuple[float, ...]
+    cpu_seconds: float = 0.0
+    system_seconds: float = 0.0
+    faults: float = 0.0
+    flops: float = 0.0
+    memory_bytes: float = 0.0
+
+
+class CountedRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A torch program: its stages and operations, in a median step."""
+
+    command: tuple[str, ...]
+    step: str  # what ends one: an optimizer's step, a batch, a call of the model, the probe
+    steps: int  # whose times are given: the least disturbed of all that were timed
+    all_steps: int
+    waited_share: float  # of their time in which threads waited for a core
+    counted_steps: int
+    stages: tuple[CountedStage, ...]
+    operations: tuple[CountedOperation, ...]
+    dtype: str = "float32"
+    device: str = "cpu"
+    threads: int = 1
+    torch: str = ""
+    timed_while_counting: bool = False  # too few steps to time them without the counter
+    with_setup: bool = False  # the only step, so what comes before the loop is in it
+    stopped: bool = False
+    exit_code: int | None = 0

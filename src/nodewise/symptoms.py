@@ -7,6 +7,7 @@ reach: waiting that spins looks like computing, and is called undecided where it
 """
 
 from collections import Counter
+from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
@@ -27,6 +28,8 @@ _COMPUTES = 0.1
 _OUT_OF_MEMORY = ("memoryerror", "bad_alloc", "allocate memory", "out of memory", "outofmemory")
 _SPINNING = ("libmpi", "libpsm", "libnccl", "libgloo", "libucp")
 _KILLED = (-9, 137)
+_HARDLY_WAITS = 20  # times a second by choice
+_STARVED = 1.0  # seconds without a core for each with one: what is left is too little to be sure
 
 
 class Roofs(NamedTuple):
@@ -68,7 +71,7 @@ def classify(seen: Observation, roofs: Roofs, proposal: str | None = None) -> Sy
         figures["touched_share"] = touched
     verdicts = [_window(sample, seen, roofs, touched) for sample in steady]
     shares = _shares(verdicts, steady)
-    ceiling, confidence, evidence = _weigh(seen, verdicts, shares, figures)
+    ceiling, confidence, evidence = _weigh(seen, steady, verdicts, shares, figures)
     return Symptoms(
         command=seen.command,
         seconds=seen.seconds,
@@ -103,13 +106,17 @@ class _Account(NamedTuple):
     system: float
     blocked: float
     disk: float  # of the blocked part, seen waiting for the disk
+    seconds: float  # in which it computed or waited for something else than a core
 
 
 def _account_of(sample: Sample) -> _Account:
     cpu = sample.user + sample.system
     wanted = cpu + sample.run_delay
-    # Looks catch short waits badly, clocks do not know which threads overlap: the less counts.
+    # Looks catch short waits badly, clocks do not know which threads overlap: the less counts. But
+    # who hardly ever chose to wait did not wait shortly, and the kernel tells a delay when it ends.
     wanting = min(sample.runnable_ticks, wanted / sample.seconds, 1.0)
+    if sample.switches < _HARDLY_WAITS * sample.seconds:
+        wanting = sample.runnable_ticks
     running = wanting * cpu / wanted if wanted else 0.0
     whole = max(running + 1 - wanting, 1e-9)
     blocked = (1 - wanting) / whole
@@ -119,18 +126,20 @@ def _account_of(sample: Sample) -> _Account:
         system=share * sample.system,
         blocked=blocked,
         disk=min(sample.disk_ticks / whole, blocked),
+        # Rates are over this time: on a busy machine a program does less in a second of the clock.
+        seconds=max((1 - wanting) * sample.seconds + cpu, 0.05 * sample.seconds),
     )
 
 
 def _window(sample: Sample, seen: Observation, roofs: Roofs, touched: float | None) -> Verdict:
     """The class of one window: the first rule that holds."""
     account = _account_of(sample)
-    for rule in (_paging, _faulting, _reading, _locking, _talking, _waiting):
+    for rule in (_paging, _faulting, _reading, _locking, _talking, _handing_over, _waiting):
         verdict = rule(sample, account, seen, roofs)
         if verdict is not None:
             return verdict
     # Who computes does not stop a thousand times a second: that is work between messages.
-    if account.user < 0.6 or sample.switches > 1000 * sample.seconds:
+    if account.user < 0.6 or sample.switches > 1000 * account.seconds:
         return Verdict(None)
     if touched is None:
         return Verdict("compute", strong=False)
@@ -141,7 +150,7 @@ def _window(sample: Sample, seen: Observation, roofs: Roofs, touched: float | No
 
 
 def _paging(sample: Sample, account: _Account, seen: Observation, roofs: Roofs) -> Verdict | None:
-    if sample.major_faults / sample.seconds < 300 or account.blocked + account.system < 0.5:
+    if sample.major_faults / account.seconds < 300 or account.blocked + account.system < 0.5:
         return None
     if seen.memory_limit and sample.resident_bytes > 0.7 * seen.memory_limit:
         return Verdict("memory capacity")
@@ -151,22 +160,25 @@ def _paging(sample: Sample, account: _Account, seen: Observation, roofs: Roofs) 
 def _faulting(sample: Sample, account: _Account, seen: Observation, roofs: Roofs) -> Verdict | None:
     """The kernel's time is a good part, and the faults take most of it at this machine's rate."""
     cpu = sample.user + sample.system
-    if cpu < 0.3 * sample.seconds or sample.system < 0.3 * cpu:
+    wanted = cpu + sample.run_delay
+    if wanted < 0.3 * sample.seconds or sample.system < 0.3 * cpu or not sample.system:
         return None
     small = sample.minor_faults * seen.page_bytes / roofs.fresh_pages / sample.system
     huge = sample.minor_faults * _HUGE_PAGE_BYTES / roofs.fresh_pages / sample.system
-    # Huge pages take few faults and long ones; then hardly anything else enters the kernel.
-    few_calls = sample.switches + sample.io_calls < sample.minor_faults
-    if small < 0.5 and not (huge > 1 and few_calls):
+    # Huge pages take few faults and long ones, longer still where memory is short; then hardly
+    # anything else enters the kernel.
+    few_calls = sample.switches + sample.io_calls < 0.25 * sample.minor_faults
+    if small < 0.5 and not (huge > 0.15 and few_calls):
         return None
-    quiet = sample.switches < 1000 * sample.seconds
+    quiet = sample.switches < 1000 * account.seconds
     if not quiet and sample.sockets:
         return Verdict(None)  # messages, and memory for them: neither can be told to bind
-    return Verdict("page faults", strong=sample.system > 0.45 * cpu and quiet)
+    clear = small > 0.5 or huge > 1
+    return Verdict("page faults", strong=sample.system > 0.45 * cpu and quiet and clear)
 
 
 def _reading(sample: Sample, account: _Account, seen: Observation, roofs: Roofs) -> Verdict | None:
-    storage = sample.storage_bytes / sample.seconds
+    storage = sample.storage_bytes / account.seconds
     elsewhere = sample.event_threads + sample.socket_threads + sample.lock_threads
     if account.disk > 0.3:
         return Verdict("data I/O", strong=account.disk > 0.4 or storage > 1e7)
@@ -183,7 +195,10 @@ def _reading(sample: Sample, account: _Account, seen: Observation, roofs: Roofs)
 def _locking(sample: Sample, account: _Account, seen: Observation, roofs: Roofs) -> Verdict | None:
     if sample.active_threads < 2 or account.system > 0.6:
         return None
-    working = (sample.user + sample.system + sample.run_delay) / sample.seconds
+    if sample.processes > 1 and sample.io_calls > 0.5 * sample.switches:
+        return None  # a pipeline: one waits because another works
+    # Part of the delay is the threads' own: they wake up together and share the cores.
+    working = (sample.user + sample.system + sample.run_delay / 2) / sample.seconds
     waiting = sample.lock_threads / max(sample.lock_threads + working, 1e-9)
     if waiting < 0.35:
         return None
@@ -191,10 +206,27 @@ def _locking(sample: Sample, account: _Account, seen: Observation, roofs: Roofs)
 
 
 def _talking(sample: Sample, account: _Account, seen: Observation, roofs: Roofs) -> Verdict | None:
-    often = sample.switches / sample.seconds > 1000
-    if not often or account.system < 0.4 or sample.storage_bytes > 1e6 * sample.seconds:
+    often = sample.switches > 1000 * account.seconds
+    # Large messages take few switches; then somebody is seen waiting for the other end.
+    large = account.system > 0.6 and sample.active_threads >= 2 and sample.socket_threads > 0.1
+    if not (often or large) or account.system < 0.4:
+        return None
+    if sample.storage_bytes > 1e6 * account.seconds:
         return None
     return Verdict("communication", strong=sample.sockets > 0 and account.system > 0.5)
+
+
+def _handing_over(
+    sample: Sample, account: _Account, seen: Observation, roofs: Roofs
+) -> Verdict | None:
+    """Threads that wake each other thousands of times in a second of work, without messages."""
+    cpu = sample.user + sample.system
+    often = sample.switches > 3000 * cpu and sample.switches > 300 * sample.seconds
+    if not often or sample.active_threads < 2 or sample.lock_threads < 0.3:
+        return None
+    if sample.sockets or sample.io_calls > 0.3 * sample.switches:
+        return None
+    return Verdict("coordination", strong=False)
 
 
 def _waiting(sample: Sample, account: _Account, seen: Observation, roofs: Roofs) -> Verdict | None:
@@ -221,14 +253,26 @@ def _touched_share(samples: tuple[Sample, ...], stream: float) -> float | None:
 
 def _shares(verdicts: list[Verdict], samples: tuple[Sample, ...]) -> dict[str, float]:
     weights: Counter[str] = Counter()
-    whole = sum(sample.seconds for sample in samples) or 1.0
-    for verdict, sample in zip(verdicts, samples, strict=True):
-        weights[verdict.ceiling or "undecided"] += sample.seconds / whole  # type: ignore[assignment]
+    spent = [_account_of(sample).seconds for sample in samples]
+    whole = sum(spent) or 1.0
+    for verdict, seconds in zip(verdicts, spent, strict=True):
+        weights[verdict.ceiling or "undecided"] += seconds / whole  # type: ignore[assignment]
     return dict(weights.most_common())
+
+
+def _still_loads(verdicts: list[Verdict], steady: tuple[Sample, ...]) -> bool:
+    """Fresh memory in most windows that is kept: who is bound by faults gives it back."""
+    faulting = sum(one.ceiling == "page faults" for one in verdicts)
+    if len(steady) < _LEAST_WINDOWS or faulting < ENOUGH * len(verdicts):
+        return False
+    sizes = [sample.resident_bytes for sample in steady]
+    growing = sum(after > before for before, after in pairwise(sizes))
+    return growing >= 0.7 * (len(sizes) - 1) and max(sizes) > 1.3 * sizes[0]
 
 
 def _weigh(
     seen: Observation,
+    steady: tuple[Sample, ...],
     verdicts: list[Verdict],
     shares: dict[str, float],
     figures: dict[str, float],
@@ -237,6 +281,9 @@ def _weigh(
     ended = _ended_by_memory(seen)
     if ended is not None:
         return ended
+    if _still_loads(verdicts, steady):
+        return None, "low", ["it was asking for fresh memory all the time and its memory grew: it "
+                             "may still have been setting up; watch it for longer"]  # fmt: skip
     if len(verdicts) < _LEAST_WINDOWS:
         return None, "low", [f"it ran for {seen.seconds:.2g} s only; three would be enough"]
     name, share = next(iter(shares.items()))
@@ -251,6 +298,7 @@ def _weigh(
     strong = sum(one.strong for one in verdicts if one.ceiling == ceiling) / len(verdicts)
     sure = share >= _SURE and strong >= 0.8 and len(verdicts) >= _SURE_WINDOWS
     sure = sure and not seen.exit_code  # what failed was not seen whole
+    sure = sure and figures["run_delay"] <= _STARVED * figures["cores"]
     several = figures["active_threads"] > 1.5
     if ceiling == "compute" and several:
         sure = False  # one of them may spin while it waits for another
@@ -334,6 +382,9 @@ def _notes(
         notes.append(f"It was stopped after {seen.seconds:.0f} s; --watch-for watches longer.")
     elif seen.exit_code:
         notes.append(f"It ended with code {seen.exit_code}.")
+    if seen.hot_spots:
+        spots = ", ".join(f"{name} {share:.0%}" for name, share in seen.hot_spots.items())
+        notes.append(f"Where Python was, by py-spy: {spots}.")
     if figures["run_delay"] > 0.1 * max(figures["cores"], 0.1):
         notes.append(
             "Other processes had its cores part of the time; that part is taken out of the shares."

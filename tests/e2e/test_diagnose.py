@@ -33,6 +33,8 @@ def test_the_exercise_as_json(nodewise):
         (["diagnose", "--rate", "10/s"], 2, "needs the budget"),
         (["diagnose", "--latency-budget", "soon"], 2, "'soon' is not a time"),
         (["diagnose", "--", "/nowhere/program"], 3, "Cannot run /nowhere/program"),
+        (["diagnose", "--torch", "nowhere.py"], 2, "needs a script"),
+        (["diagnose", "examples/breakdown.csv", "-o", "x.svg"], 2, "not a program or a study"),
         (["machine", "--peer", "host"], 2, "HOST:PORT"),
     ],
 )
@@ -49,6 +51,16 @@ def test_a_refused_proposal_is_exit_code_one(nodewise):
     refused = nodewise("diagnose", "--propose", "data-parallel", *story)
     assert (refused.code, refused.json["answer"]["answer"]) == (1, "no")
     assert nodewise("diagnose", "--propose", "fsdp", *story).code == 0
+
+
+def test_a_study_is_fed_back(nodewise):
+    table = "examples/breakdown.csv"
+    found = nodewise("diagnose", table, "--json").json
+    assert (found["first"], found["ceiling"], found["axis"]) == (
+        "compute", "communication", "coordination",
+    )  # fmt: skip
+    assert nodewise("diagnose", table, "--propose", "data-parallel").code == 1
+    assert nodewise("diagnose", table, "--propose", "orchestration").code == 0
 
 
 def test_the_menu_names_every_ceiling(nodewise):

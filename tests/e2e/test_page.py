@@ -5,13 +5,19 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
+from nodewise.candidates import Needs
+from nodewise.energy import NodePower, Site, find_grid
 from nodewise.findings import Question, find
 from nodewise.laws import Law
+from nodewise.price_files import shipped_grids
 from nodewise.prices import Price
+from nodewise.question import with_range
+from nodewise.ranges import Range
 from nodewise.report.html import page, study_of_page
 from nodewise.rule_book import read_rules
 from nodewise.simulate import Plan, simulate
@@ -213,7 +219,7 @@ def test_any_price_gives_what_decide_gives(tmp_path, opened, name):
             deadline_seconds=values["deadline"] or None, threshold=values["threshold"]
         )
         price = Price(per_node_hour=values["price"], fixed_per_hour=values["fixed"])
-        decision = find(study, Question(price=price, needs=needs)).decision
+        decision = find(study, Question(price=price, needs=needs), ()).decision
         expected = {
             "cheapest": decision.cheapest.nodes if decision.cheapest else "",
             "fastest": decision.fastest.nodes if decision.fastest else "",
@@ -244,3 +250,75 @@ def test_reports_of_every_kind(tmp_path, nodewise, browser):
         study_of_page((tmp_path / f"{n}.html").read_bytes()) for n in ("page", "again")
     )
     assert first == second
+
+
+def whole_question(**changes) -> Question:
+    """All that a bill and its gates can hold beside what the sliders move."""
+    price = Price(per_node_hour=2.1, fixed_per_hour=9.0, startup_seconds=0.02,
+                  storage_per_hour=3.0, egress=0.001)  # fmt: skip
+    site = Site(
+        power=NodePower(idle_watts=100, busy_watts=350),
+        shared_watts=200.0,
+        grid=find_grid(shipped_grids(), "FRA"),
+    )
+    return Question(price=price, site=site, **changes)
+
+
+def shown_for(study: Study, question: Question) -> dict[str, str]:
+    decision = find(study, question, ()).decision
+    choices = {
+        "cheapest": decision.cheapest.nodes if decision.cheapest else "",
+        "fastest": decision.fastest.nodes if decision.fastest else "",
+        "chosen": decision.recommended.nodes or "",
+    }
+    return {name: str(nodes) for name, nodes in choices.items()}
+
+
+@pytest.mark.parametrize("name", ["weak", "evil ranks", "step-times"])
+@pytest.mark.parametrize("gate", ["energy_budget_joules", "carbon_budget_grams", "budget"])
+def test_storage_egress_and_budgets_count_as_decide_counts_them(tmp_path, opened, name, gate):
+    study = STUDIES[name]()
+    plain = find(study, whole_question(), ()).decision
+    field = {"energy_budget_joules": "energy_joules", "carbon_budget_grams": "grams"}
+    spent = sorted(getattr(row, field.get(gate, "cost")) for row in plain.rows)
+    needs = Needs(**{gate: spent[len(spent) // 2]})
+    question = whole_question(needs=needs)
+    tab = opened(write(tmp_path, study, question))
+    assert choose(tab) == shown_for(study, question)
+    assert any(row.excluded for row in find(study, question, ()).decision.rows)
+    words = tab.inner_text("#live-also")
+    assert "storage $3.000/h" in words
+    assert "egress" in words
+    generator = random.Random(name)
+    for _ in range(8):
+        values = {
+            "price": round(10 ** generator.uniform(-1, 2), 3),
+            "fixed": generator.choice([0.0, round(10 ** generator.uniform(-1, 2), 3)]),
+            "threshold": round(generator.random(), 2),
+        }
+        price = msgspec.structs.replace(
+            question.price, per_node_hour=values["price"], fixed_per_hour=values["fixed"]
+        )
+        other = msgspec.structs.replace(needs, threshold=values["threshold"])
+        moved = msgspec.structs.replace(question, price=price, needs=other)
+        assert choose(tab, **values) == shown_for(study, moved), values
+
+
+def test_ranges_stand_at_their_centres_and_are_shown(tmp_path, opened):
+    study = textbook()
+    question = with_range(PRICED, "fixed", Range(4.0, 14.0))
+    question = with_range(question, "startup", Range(0.0, 120.0))
+    tab = opened(write(tmp_path, study, question))
+    assert choose(tab) == shown_for(study, question)
+    words = tab.inner_text("#live-also")
+    assert "overhead by the hour $4.000 to $14.000" in words
+    assert "start-up" in words
+    assert "How the least cost moves within the ranges given" in tab.inner_text("#decide")
+
+
+def test_energy_is_drawn_where_it_is_known(tmp_path, opened):
+    study = golden_study("step-times")
+    tab = opened(write(tmp_path, study, whole_question()))
+    assert "modelled" in tab.inner_text("#figure-energy")
+    assert tab.said == []
+    assert opened(write(tmp_path, study)).query_selector("#figure-energy") is None

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nodewise.axes import CEILINGS, PROPOSALS
-from nodewise.cli.options import POSITIVE_DURATION, _Parsed, emit, json_option, shared
+from nodewise.cli.options import POSITIVE_DURATION, Parsed, emit, json_option, shared
 from nodewise.cli.roofline import BANDWIDTH, COUNT, SIZE, step_of, step_options
 from nodewise.errors import GATE_NOT_MET, SpecError
 from nodewise.sizes import parse_latency, parse_rate
 
 if TYPE_CHECKING:
+    from nodewise.axes import Answer
     from nodewise.flow import Diagnosis, Facts, Service
     from nodewise.training_memory import Fit
+    from nodewise.training_step import TrainingStep
 
-_BUDGET = _Parsed("time", parse_latency, above=0)
-_RATE = _Parsed("rate", parse_rate, above=0)
+_BUDGET = Parsed("time", parse_latency, above=0)
+_RATE = Parsed("rate", parse_rate, above=0)
 
 _memory_options = shared(
     click.option("--parameters", type=COUNT, help="Of the model to be trained: 13e9, 13B."),
@@ -62,7 +64,13 @@ _service_options = shared(
 
 
 @click.command("diagnose", context_settings={"ignore_unknown_options": False})
-@click.argument("program", metavar="[-- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
+@click.argument("program", metavar="[STUDY | -- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "--torch",
+    "as_torch",
+    is_flag=True,
+    help="COMMAND is a torch script: count a step's operations and bytes, time its stages.",
+)
 @click.option(
     "--propose",
     type=click.Choice(list(PROPOSALS)),
@@ -90,6 +98,7 @@ _service_options = shared(
 @json_option
 def command(
     program: tuple[str, ...],
+    as_torch: bool,
     propose: str | None,
     menu: bool,
     output: Path | None,
@@ -98,13 +107,17 @@ def command(
 ) -> None:
     """Name the ceiling before anyone distributes: of a program, or of a job on paper.
 
-    With a COMMAND, runs and watches it: any program, no root, no counters. Without one, asks what
-    the options tell: does it fit, are the data read, are requests answered in time, is it compute?
-    The first ceiling that binds names the axis. 'undecided' is an answer.
+    With a COMMAND, runs and watches it: any program, no root, no counters. With --torch, a script
+    whose operations and bytes are counted. With a STUDY (a folder or a table), names the ceiling
+    that binds after distribution. Without any, asks what the options tell: does it fit, are the
+    data read, are requests answered in time, is it compute? The first ceiling that binds names the
+    axis. 'undecided' is an answer.
 
     \b
     Examples:
       nodewise diagnose -- python train.py
+      nodewise diagnose --torch -- train.py --epochs 1
+      nodewise diagnose digits.study
       nodewise diagnose --propose data-parallel --parameters 13e9 --device-memory 80GB --workers 4
       nodewise diagnose --propose replicas --latency-budget 200ms --rate 1000/s --request-time 80ms
       nodewise diagnose --propose data-sharding --dataset 50TB --disk 16TB
@@ -117,18 +130,27 @@ def command(
 
         emit(MENU, as_json, text_diagnose.menu_report)
         return
-    if program:
+    answer: Answer | None
+    if as_torch:
+        answer = _count(program, propose, as_json, output, options["watch_for"])
+    elif program:
         if output is not None:
-            raise SpecError("-o draws a job on paper, not a program.", "Drop -o.")
-        _watch(program, propose, as_json, options)
-        return
-    from nodewise.flow import diagnose
+            raise SpecError(
+                "-o draws a torch step or a job on paper, not a program or a study.", "Drop -o."
+            )
+        if _is_study(program):
+            answer = _after_distribution(Path(program[0]), propose, as_json)
+        else:
+            answer = _watch(program, propose, as_json, options["watch_for"])
+    else:
+        from nodewise.flow import diagnose
 
-    diagnosis = diagnose(_facts(options), propose)
-    emit(diagnosis, as_json, text_diagnose.diagnosis_report)
-    if output is not None:
-        _draw_flow(diagnosis, output)
-    if diagnosis.answer is not None and diagnosis.answer.answer != "yes":
+        diagnosis = diagnose(_facts(options), propose)
+        emit(diagnosis, as_json, text_diagnose.diagnosis_report)
+        if output is not None:
+            _draw_flow(diagnosis, output)
+        answer = diagnosis.answer
+    if answer is not None and answer.answer != "yes":
         sys.exit(GATE_NOT_MET)
 
 
@@ -193,18 +215,62 @@ def _service(options: dict[str, Any]) -> "Service | None":
 
 
 def _watch(
-    program: tuple[str, ...], propose: str | None, as_json: bool, options: dict[str, Any]
-) -> None:
+    program: tuple[str, ...], propose: str | None, as_json: bool, most_seconds: float
+) -> "Answer | None":
     from nodewise.machine.measured import one_core
     from nodewise.machine.watching import watch
     from nodewise.report import text_diagnose
     from nodewise.symptoms import Roofs, classify
 
-    seen = watch(program, options["watch_for"])
+    seen = watch(program, most_seconds)
     symptoms = classify(seen, Roofs(*one_core(Path.cwd())), propose)
     emit(symptoms, as_json, text_diagnose.symptoms_report)
-    if symptoms.answer is not None and symptoms.answer.answer != "yes":
-        sys.exit(GATE_NOT_MET)
+    return symptoms.answer
+
+
+def _count(
+    script: tuple[str, ...],
+    propose: str | None,
+    as_json: bool,
+    output: Path | None,
+    most_seconds: float,
+) -> "Answer | None":
+    from nodewise.machine.measured import machine
+    from nodewise.machine.torch_script import count
+    from nodewise.report import text_diagnose
+    from nodewise.training_step import judge_run
+
+    if not script or (not Path(script[0]).is_file() and script[0] != "-m" and ":" not in script[0]):
+        raise SpecError(
+            f"--torch needs a script, not {script[0] if script else 'nothing'}.",
+            "Name a file: nodewise diagnose --torch -- train.py --epochs 1",
+        )
+    run = count(script, most_seconds)
+    found, _ = machine(Path.cwd())
+    step = judge_run(run, found, propose)
+    emit(step, as_json, text_diagnose.training_step_report)
+    if output is not None:
+        _draw_step(step, output)
+    return step.answer
+
+
+def _is_study(program: tuple[str, ...]) -> bool:
+    """A folder or a table cannot be run."""
+    place = Path(program[0])
+    return len(program) == 1 and (place.is_dir() or place.suffix in (".csv", ".html"))
+
+
+def _after_distribution(place: Path, propose: str | None, as_json: bool) -> "Answer | None":
+    from nodewise.attribute import attribute
+    from nodewise.cli.question import read_question
+    from nodewise.next_ceiling import next_ceiling
+    from nodewise.report import text_diagnose
+
+    study, question = read_question(place, None)
+    found = attribute(study, question.needs.threshold, question.center)
+    result = next_ceiling(study, found, propose)
+    emit(result, as_json, text_diagnose.next_ceiling_report)
+    return result.answer
 
 
 def _draw_flow(diagnosis: "Diagnosis", output: Path) -> None:
@@ -212,3 +278,13 @@ def _draw_flow(diagnosis: "Diagnosis", output: Path) -> None:
     from nodewise.report.charts_roofline import flow_chart
 
     write_figure(flow_chart(diagnosis), output)
+
+
+def _draw_step(step: "TrainingStep", output: Path) -> None:
+    from nodewise.cli.roofline import write_figure
+    from nodewise.report.charts_roofline import step_chart
+
+    figure = step_chart(step)
+    if figure is None:
+        raise SpecError("The step has no point to draw: no operation was counted.", "Drop -o.")
+    write_figure(figure, output)

@@ -22,7 +22,7 @@ Decorator = Callable[[Command], Command]
 _LARGEST_BYTES = 256 * 2**20
 
 
-class _Parsed(click.ParamType[Any]):
+class Parsed(click.ParamType[Any]):
     """A type whose values are read by one of our own parsers, within bounds."""
 
     def __init__(
@@ -33,11 +33,13 @@ class _Parsed(click.ParamType[Any]):
         most: float | None = None,
         above: float | None = None,
     ) -> None:
+        """`above` is a bound that the value itself may not have."""
         self.name = name
         self._parse = parse
         self._least, self._most, self._above = least, most, above
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value, or the parser's complaint."""
         if not isinstance(value, str):
             return value
         try:
@@ -55,12 +57,12 @@ class _Parsed(click.ParamType[Any]):
         return parsed
 
 
-DURATION = _Parsed("time", parse_seconds, least=0)
-POSITIVE_DURATION = _Parsed("time", parse_seconds, above=0)
-FRACTION = _Parsed("share", parse_fraction, least=0, most=1)
-MONEY = _Parsed("money", parse_amount, least=0)
-TOLERANCE = _Parsed("number", parse_amount, least=0)
-QUANTITY = _Parsed("number", parse_amount, above=0)
+DURATION = Parsed("time", parse_seconds, least=0)
+POSITIVE_DURATION = Parsed("time", parse_seconds, above=0)
+FRACTION = Parsed("share", parse_fraction, least=0, most=1)
+MONEY = Parsed("money", parse_amount, least=0)
+TOLERANCE = Parsed("number", parse_amount, least=0)
+QUANTITY = Parsed("number", parse_amount, above=0)
 
 
 def shared(*options: Decorator) -> Decorator:

@@ -11,8 +11,8 @@ from nodewise.errors import DataError
 
 # As nodewise.report.charts.CHARTS, which takes half a second to import; a test holds them alike.
 NAMES = (
-    "speedup", "efficiency", "ledger", "stages", "timeline", "cost", "pareto", "marginal",
-    "regimes", "sensitivity", "triangle", "repeats",
+    "speedup", "efficiency", "ledger", "stages", "timeline", "flow", "roofline", "cost",
+    "pareto", "marginal", "regimes", "sensitivity", "energy", "triangle", "repeats", "forecast",
 )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nodewise.cli.options import _Parsed, emit, json_option, shared
+from nodewise.cli.options import Parsed, emit, json_option, shared
 from nodewise.errors import SpecError
 from nodewise.sizes import parse_bandwidth, parse_bytes, parse_count, parse_latency
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from nodewise.report.charts_look import Figure
     from nodewise.roofline import Roofline
 
-COUNT = _Parsed("number", parse_count, above=0)
-SIZE = _Parsed("size", parse_bytes, above=0)
-BANDWIDTH = _Parsed("bandwidth", parse_bandwidth, above=0)
-LATENCY = _Parsed("time", parse_latency, least=0)
+COUNT = Parsed("number", parse_count, above=0)
+SIZE = Parsed("size", parse_bytes, above=0)
+BANDWIDTH = Parsed("bandwidth", parse_bandwidth, above=0)
+LATENCY = Parsed("time", parse_latency, least=0)
 
 step_options = shared(
     click.option("--peak-flops", type=COUNT, help="Of the machine, FLOP per second: 20e12, 20T."),

@@ -12,7 +12,7 @@ from nodewise.ceilings import Ceiling
 from nodewise.machine.windows import Kernel, ceiling, loop
 
 DTYPES = ("float64", "float32")
-_SIZE = 1024  # smaller products reach only part of the peak, larger ones stay clean less often
+_SIZE = 1536  # smaller products reach only part of the peak, larger ones stay clean less often
 # Operations of one core in one cycle on 64-bit numbers, by what the processor says it can do:
 # two units, a multiplication and an addition each, on so many numbers at once.
 _OPERATIONS = (("avx512f", 32), ("fma", 16), ("avx", 8), ("sse2", 4), ("asimd", 8))

@@ -12,7 +12,7 @@ import psutil
 from nodewise.machine.memory import limits
 from nodewise.study import Fact
 
-FORMAT = 1  # of the stored ceilings, and of how they are measured
+FORMAT = 2  # of the stored ceilings, and of how they are measured
 
 
 def identity(folder: Path) -> dict[str, Fact]:

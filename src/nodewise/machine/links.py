@@ -15,7 +15,7 @@ from nodewise.ceilings import Ceiling
 from nodewise.errors import RunError
 from nodewise.machine.windows import ceiling_of
 
-SIZES = {"64 KiB": 2**16, "1 MiB": 2**20, "16 MiB": 2**24}
+SIZES = {"64 KiB": 2**16, "1 MiB": 2**20, "16 MiB": 2**24, "64 MiB": 2**26}
 _HEADER = struct.Struct("!q")
 _LARGEST = 2**26
 _PATIENCE_SECONDS = 20.0

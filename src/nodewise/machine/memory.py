@@ -18,7 +18,7 @@ _BYTES_OF_AN_ADDITION = 24
 _CHUNK_BYTES = 4 * 2**20  # of both arrays: well below a millisecond or so
 _LEAST_WINDOW_BYTES = 2 * 2**20
 _FRESH_BYTES = 2**20  # about a millisecond
-LARGEST_BYTES = 512 * 2**20
+LARGEST_BYTES = 320 * 2**20  # with the interpreters, less than half a gigabyte
 
 
 def stream(working_set: int, threads: int, seconds: float) -> Ceiling:

@@ -19,12 +19,14 @@ from typing import IO
 import psutil
 
 from nodewise.errors import RunError
+from nodewise.machine.hot_spots import HotSpots
 from nodewise.machine.identity import contention
 from nodewise.machine.memory import limits
 from nodewise.observed import Observation, Sample
 
 _LOOK_SECONDS = 0.02
 _WINDOW_SECONDS = 0.5
+_STARTED_WINDOWS = 3  # after which a program is likely at its work
 _COST = 0.03  # of one core, at most, for looking
 _TOUCH_SECONDS = 0.01
 _ACTIVE = 0.03  # a thread that computes or waits for a core in less of a window sleeps
@@ -76,6 +78,7 @@ def watch(command: tuple[str, ...], most_seconds: float) -> Observation:
     copying = threading.Thread(target=_copy, args=(program.stderr, tail), daemon=True)
     copying.start()
     looker = _Looker(program.pid)
+    hot_spots = HotSpots()
     stopped = False
     try:
         while program.poll() is None:
@@ -83,8 +86,11 @@ def watch(command: tuple[str, ...], most_seconds: float) -> Observation:
                 stopped = True
                 break
             looker.look()
+            if len(looker.samples) == _STARTED_WINDOWS:
+                hot_spots.begin(program.pid)
     finally:
         _end(program)
+        spots = hot_spots.found()
     if len(looker.samples) < 3:  # else the last one is cut short by the end of the program
         looker.close_window()
     copying.join(timeout=1)
@@ -100,6 +106,7 @@ def watch(command: tuple[str, ...], most_seconds: float) -> Observation:
         libraries=tuple(sorted(looker.libraries)),
         cpu_pressure=contention().get("cpu_pressure"),
         stopped=stopped,
+        hot_spots=spots,
     )
 
 

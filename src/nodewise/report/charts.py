@@ -12,6 +12,9 @@ from altair.utils.schemapi import debug_mode
 
 from nodewise.findings import Findings
 from nodewise.report.charts_causes import ledger, stages, timeline
+from nodewise.report.charts_ceilings import study_flow, study_roofline
+from nodewise.report.charts_energy import energy
+from nodewise.report.charts_forecast import beyond
 from nodewise.report.charts_look import PALETTE, Definition, Figure, Row, Size, sized
 from nodewise.report.charts_money import cost, marginal, pareto, regimes, sensitivity, triangle
 from nodewise.report.charts_scaling import compare, efficiency, repeats, speedup
@@ -25,10 +28,12 @@ __all__ = [
     "Figure",
     "Row",
     "Size",
+    "beyond",
     "compare",
     "cost",
     "draw",
     "efficiency",
+    "energy",
     "figures",
     "ledger",
     "marginal",
@@ -76,6 +81,16 @@ CHARTS: dict[str, ChartKind] = {
         lambda study, found: timeline(study),
         "stages of ranks",
     ),
+    "flow": ChartKind(
+        "the ceiling that binds at the bend or the largest K, and the axis that lifts it",
+        lambda study, found: study_flow(study, found.attribution),
+        "two scales, and a ceiling that an axis lifts",
+    ),
+    "roofline": ChartKind(
+        "operations per byte against operations per second of a node, at each K",
+        lambda study, found: study_roofline(study),
+        "facts of every run: flops, memory_bytes, peak_flops, memory_bandwidth",
+    ),
     "cost": ChartKind(
         "what a run costs at each K: the cheapest, the fastest, the money between them",
         lambda study, found: cost(found.decision, study),
@@ -101,6 +116,11 @@ CHARTS: dict[str, ChartKind] = {
         lambda study, found: sensitivity(found.decision),
         "a price, and an overhead or a worth of waiting",
     ),
+    "energy": ChartKind(
+        "joules and grams of CO2e at each K, measured, imported or modelled with its range",
+        lambda study, found: energy(found.decision),
+        "energy: counters, a column energy_j, an import or --watts",
+    ),
     "triangle": ChartKind(
         "quality, throughput and cost at each K",
         lambda study, found: triangle(found.decision),
@@ -110,6 +130,11 @@ CHARTS: dict[str, ChartKind] = {
         "every run beside the centre of its scale",
         lambda study, found: repeats(study, found.scaling),
         "repeated runs",
+    ),
+    "forecast": ChartKind(
+        "measured times, and those expected beyond them, with their intervals",
+        lambda study, found: beyond(study, found.question),
+        "three scales",
     ),
 }
 

@@ -39,6 +39,7 @@ _STAGE_WORDS = {
     "serial": "serial",
     "idle": "idle, waiting",
     "communication": "communication",
+    "overhead": "engine overhead",
     "not recorded": "not recorded",
 }
 _BARS_APART = 8
@@ -59,7 +60,7 @@ class _Rank(NamedTuple):
     @property
     def busy(self) -> float:
         """Seconds until it is ready to meet the others."""
-        return sum(self.stages.get(stage, 0.0) for stage in ("io", "compute", "serial"))
+        return sum(self.stages.get(stage, 0.0) for stage in ("io", "compute", "serial", "overhead"))
 
 
 def stages(study: Study) -> Figure | None:
@@ -350,7 +351,7 @@ def _stages_caption(study: Study, recorded: Mapping[int, Sequence[_Rank]]) -> st
     ranks, wall = recorded[study.scales[-1]], _wall(study, study.scales[-1])
     rest = {
         stage: float(np.mean([one.stages.get(stage, 0.0) for one in ranks])) / wall
-        for stage in ("communication", "idle", "io", "serial")
+        for stage in ("communication", "idle", "io", "serial", "overhead")
     }
     most = max(rest, key=lambda stage: rest[stage])
     text = f"Compute takes {parts[0]} and {parts[1]}"

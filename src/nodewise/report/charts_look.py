@@ -47,6 +47,7 @@ PALETTE: dict[str, str] = {
     "slow node": "#56b4e9",
     "jitter": "#d9c400",
     "foreign": "#8c5a2b",
+    "overhead": "#7a5fc0",
     "unexplained": "#5b6168",
 }
 
@@ -56,6 +57,7 @@ STAGE_COLORS: dict[Stage | Literal["not recorded"], str] = {
     "serial": PALETTE["serial"],
     "idle": PALETTE["idle"],
     "communication": PALETTE["communication"],
+    "overhead": PALETTE["overhead"],
     "not recorded": PALETTE["unrecorded"],
 }
 
@@ -68,6 +70,7 @@ CAUSE_COLORS: dict[CauseName, str] = {
     "input/output": PALETTE["io"],
     "compute inflation": PALETTE["compute"],
     "foreign load": PALETTE["foreign"],
+    "engine overhead": PALETTE["overhead"],
     "idle": PALETTE["idle"],
     "unexplained": PALETTE["unexplained"],
 }

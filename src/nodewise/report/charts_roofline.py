@@ -18,8 +18,10 @@ from nodewise.report.charts_look import (
     tooltip,
 )
 from nodewise.sizes import format_bandwidth, format_flops
+from nodewise.training_step import TrainingStep
 
 _DECADES = 2  # beside the ridge, at least
+_BESIDE = 30  # characters that fit beside a question
 _ANSWERS = {"fine": "chosen", "binds": "refused", "not known": "muted", "not asked": "muted"}
 
 
@@ -31,12 +33,17 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     flops: float
 
 
-def roofline_chart(peak_flops: float, bandwidth: float, points: Sequence[Point]) -> Figure:
-    """What a step can reach at each intensity: the slope is memory, the flat part arithmetic."""
+def roofline_chart(
+    peak_flops: float, bandwidth: float, points: Sequence[Point], measured: str = ""
+) -> Figure:
+    """What a step can reach at each intensity: the slope is memory, the flat part arithmetic.
+
+    `measured` says how the points were got.
+    """
     ridge = peak_flops / bandwidth
     low = min([ridge / 10**_DECADES, *(point.intensity / 2 for point in points)])
     high = max([ridge * 10**_DECADES, *(point.intensity * 2 for point in points)])
-    x = _decades("intensity", "arithmetic intensity, FLOP per byte", low, high)
+    x = _decades("intensity", "arithmetic intensity, FLOP per byte", low, high, "~g")
     y = _decades(
         "flops",
         "FLOP per second",
@@ -83,25 +90,43 @@ def roofline_chart(peak_flops: float, bandwidth: float, points: Sequence[Point])
     return figure(
         "roofline",
         "What binds a step: memory below the ridge, arithmetic above it",
-        [f"ridge at {ridge:.4g} FLOP per byte; both axes logarithmic"],
+        _subtitle(measured, f"ridge at {ridge:.4g} FLOP per byte; both axes logarithmic"),
         " ".join(told),
         rows,
         layered(layers),
     )
 
 
-def _decades(field: str, title: str, low: float, high: float) -> Axis:
+def step_chart(step: TrainingStep) -> Figure | None:
+    """The step of a program and its stages under the roofs of its machine."""
+    if not step.peak_flops or not step.memory_bandwidth or not step.intensity:
+        return None
+    points = [Point(name="step", intensity=step.intensity, flops=step.flops_per_second)]
+    points += [
+        Point(name=row.name, intensity=row.intensity, flops=row.flops_per_second)
+        for row in step.stages
+        if row.intensity and row.flops_per_second
+    ]
+    return roofline_chart(step.peak_flops, step.memory_bandwidth, points)
+
+
+def _subtitle(measured: str, words: str) -> list[str]:
+    return [f"{measured}; {words}" if measured else words]
+
+
+def _decades(field: str, title: str, low: float, high: float, form: str = "~s") -> Axis:
     scale = alt.Scale(type="log", base=10, domain=[low, high], nice=False)
-    return Axis(field, title, scale, alt.Axis(format="~s", tickCount=7))
+    return Axis(field, title, scale, alt.Axis(format=form, tickCount=7))
 
 
-def flow_chart(diagnosis: Diagnosis) -> Figure:
+def flow_chart(diagnosis: Diagnosis, measured: str = "") -> Figure:
     """The questions from top to bottom; where one binds, the way turns off to the axis."""
     rows: list[Row] = [
         {
             "at": float(-at),
             "question": branch.question,
             "answer": branch.answer,
+            "evidence": branch.evidence,
             "ceiling": branch.ceiling if branch.answer == "binds" else "",
             "left": 0.0,
             "right": 1.0,
@@ -137,7 +162,7 @@ def flow_chart(diagnosis: Diagnosis) -> Figure:
     return figure(
         "flow",
         "The way through the decision flow",
-        [f"{headline(diagnosis)}; confidence: {diagnosis.confidence}"],
+        _subtitle(measured, f"{headline(diagnosis)}; confidence: {diagnosis.confidence}"),
         f"{evidence[:1].upper()}{evidence[1:]}.",
         table,
         layered(layers, height=52 * len(rows)),
@@ -145,7 +170,11 @@ def flow_chart(diagnosis: Diagnosis) -> Figure:
 
 
 def _words(row: Row, diagnosis: Diagnosis) -> str:
+    if row["answer"] == "not asked":
+        return ""
     if row["answer"] != "binds":
-        return "" if row["answer"] == "not asked" else str(row["answer"])
+        evidence = str(row["evidence"])
+        short = evidence and len(evidence) <= _BESIDE
+        return f"{row['answer']}: {evidence}" if short else str(row["answer"])
     axis = f": distribute {diagnosis.axis}" if diagnosis.axis else ": on one machine"
     return f"{row['ceiling']} binds{axis}"

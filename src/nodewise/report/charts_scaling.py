@@ -32,6 +32,7 @@ from nodewise.report.charts_look import (
     shortened,
     tooltip,
 )
+from nodewise.report.tables import place_of_ceiling
 from nodewise.scaling import Scaling, ScalingRow
 from nodewise.stats import ENOUGH_ROUNDS, Floats
 from nodewise.study import Study
@@ -268,9 +269,7 @@ def _ceiling(
     ceiling = curve.fit.ceiling if curve else None
     if curve is None or ceiling is None or not 1 < ceiling < 0.9 * high:
         return []
-    text = f"ceiling {format_speedup(ceiling)}"
-    if curve.fit.ceiling_at is not None:
-        text += f" at K={curve.fit.ceiling_at * scaling.base_nodes:.0f}"
+    text = f"ceiling {format_speedup(ceiling)}{place_of_ceiling(curve.fit, scaling)}"
     rule = alt.Chart(data([{"speedup": ceiling}])).mark_rule(style="limit").encode(y=y.y())
     return [rule, label(text, x, y, (scaling.base_nodes, ceiling), away=2)]
 

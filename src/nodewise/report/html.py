@@ -14,13 +14,18 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from nodewise import __version__
+from nodewise.candidates import Needs
 from nodewise.compare import Comparison
+from nodewise.decide import DecisionRow
 from nodewise.errors import DataError
 from nodewise.findings import Findings, Question
+from nodewise.forecast import forecast
 from nodewise.prices import NODE_HOURS
+from nodewise.question import INPUTS
 from nodewise.report import text
 from nodewise.report.charts import PALETTE, Definition, Figure, compare, figures, sized
 from nodewise.report.charts_live import what_if
+from nodewise.report.forecasts import beyond_lines
 from nodewise.report.tables import (
     BAR,
     Table,
@@ -31,7 +36,13 @@ from nodewise.report.tables import (
 )
 from nodewise.scaling import Timings, timings
 from nodewise.study import Study
-from nodewise.units import format_duration, format_efficiency, format_money, format_speedup
+from nodewise.units import (
+    format_duration,
+    format_efficiency,
+    format_money,
+    format_quantity,
+    format_speedup,
+)
 
 # The charts' colours where the page is dark; see PALETTE for what each is for.
 DARK: dict[str, str] = {
@@ -55,6 +66,7 @@ DARK: dict[str, str] = {
     "slow node": "#8fd0f5",
     "jitter": "#e6d53a",
     "foreign": "#b98a5e",
+    "overhead": "#a793e0",
     "unexplained": "#9aa2aa",
 }
 
@@ -62,7 +74,8 @@ _EMBEDDED = re.compile(
     rb'<script type="application/json" id="nodewise-study">(.*?)</script>', re.DOTALL
 )
 _MEASURE = ("speedup", "efficiency", "repeats")
-_ATTRIBUTE = ("ledger", "stages", "timeline")
+_ATTRIBUTE = ("ledger", "stages", "timeline", "flow", "roofline")
+_BEYOND = ("forecast",)
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +122,11 @@ def page(study: Study, findings: Findings, reproduce: str, vega: str, spec_text:
         because=_sentence(decision.recommended.because),
         claim=decision.claim,
         cards=_cards(findings),
-        sections=[_rubric(study, findings), *_sections(findings, drawn)],
+        sections=[
+            _rubric(study, findings),
+            *_sections(findings, drawn),
+            *_beyond(study, findings, drawn),
+        ],
         checks=findings.checks,
         provenance=provenance_table(study),
         reproduce_lead="The whole study is inside this file. To make it again, and to decide anew "
@@ -118,6 +135,7 @@ def page(study: Study, findings: Findings, reproduce: str, vega: str, spec_text:
         spec=spec_text,
         made=max((run.started for run in study.runs), default=""),
         sliders=_sliders(live),
+        also=_also(findings),
         live=_inert(json.dumps(live)),
         study_json=_inert(msgspec.json.encode(embedded).decode()),
     )
@@ -165,7 +183,7 @@ def _render(charts: Mapping[str, Definition], vega: str, **content: Any) -> str:
     css, script = (source.get_source(environment, f"page.{kind}")[0] for kind in ("css", "js"))
     specs = {name: colored(sized(chart, "page", titled=False)) for name, chart in charts.items()}
     optional = ("labels", "because", "claim", "cards", "checks", "provenance", "spec", "made")
-    empty = dict.fromkeys([*optional, "sliders", "live", "study_json"], "")
+    empty = dict.fromkeys([*optional, "sliders", "also", "live", "study_json"], "")
     return environment.get_template("page.html.jinja").render(
         {**empty, **content},
         version=__version__,
@@ -317,7 +335,7 @@ def _sections(findings: Findings, figures: dict[str, Figure]) -> list[Section]:
         ("measure", "Measure", text.scaling_lines(findings.scaling), _MEASURE),
         ("attribute", "Attribute", text.attribution_lines(findings.attribution), _ATTRIBUTE),
         ("decide", "Decide", text.decision_lines(findings.decision),
-         [name for name in figures if name not in (*_MEASURE, *_ATTRIBUTE)]),
+         [name for name in figures if name not in (*_MEASURE, *_ATTRIBUTE, *_BEYOND)]),
     ]  # fmt: skip
     return [
         Section(
@@ -329,6 +347,23 @@ def _sections(findings: Findings, figures: dict[str, Figure]) -> list[Section]:
             live=name == "decide",
         )
         for name, title, lines, wanted in parts
+    ]
+
+
+def _beyond(study: Study, findings: Findings, figures: dict[str, Figure]) -> list[Section]:
+    """Scales nobody ran, apart from all that was measured; none where too few were."""
+    if "forecast" not in figures:
+        return []
+    question = findings.question
+    priced = not any(run.rate_per_hour for run in study.runs)
+    return [
+        Section(
+            name="beyond",
+            title="Beyond what was measured",
+            lead=[],
+            figures=[_drawing(figures["forecast"])],
+            rest=beyond_lines(forecast(study, question), priced),
+        )
     ]
 
 
@@ -353,6 +388,7 @@ def _live(study: Study, findings: Findings) -> dict[str, Any]:
     if all(one is not None for one in work):
         done = [row.cost / one for row, one in zip(rows, work, strict=True) if one]
         grown = [one / done[0] for one in done]
+    longest = question.ranges.get("startup")
     return {
         "nodes": [row.nodes for row in rows],
         "seconds": [row.seconds for row in rows],
@@ -360,13 +396,17 @@ def _live(study: Study, findings: Findings) -> dict[str, Any]:
         "speedup": [row.speedup for row in rows],
         "efficiency": [row.efficiency for row in rows],
         "relative_work": grown,
-        "degraded": [bool(row.excluded_because and "quality" in row.excluded_because)
-                     for row in rows],
+        "refused": [_is_refused(row, needs) for row in rows],
         "rate_per_hour": [
             (row.bill.compute + row.bill.startup) / spent if spent else 0.0
             for row, spent in zip(rows, hours, strict=True)
         ],
         "startup_seconds": price.startup_seconds,
+        "longest_startup_seconds": price.startup_seconds
+        if longest is None or times.draws is None
+        else longest.high,
+        "storage_per_hour": price.storage_per_hour or 0.0,
+        "egress": price.egress or 0.0,
         "billing_unit_seconds": price.billing_unit_seconds,
         "billing_minimum_seconds": price.billing_minimum_seconds,
         "value_per_hour": needs.value_per_hour,
@@ -379,6 +419,45 @@ def _live(study: Study, findings: Findings) -> dict[str, Any]:
             "threshold": needs.threshold,
         },
     }  # fmt: skip
+
+
+def _is_refused(row: DecisionRow, needs: Needs) -> bool:
+    """Whether a scale fails a gate that no price moves: of quality, energy or carbon."""
+    drifts = bool(row.excluded_because and "quality" in row.excluded_because)
+    budgets = (
+        (row.energy_joules, needs.energy_budget_joules),
+        (row.grams, needs.carbon_budget_grams),
+    )
+    return drifts or any(
+        spent is not None and most is not None and spent > most for spent, most in budgets
+    )
+
+
+def _also(findings: Findings) -> str:
+    """What the sliders leave as it is, and still holds."""
+    question, price = findings.question, findings.decision.price
+    needs, currency = question.needs, price.currency
+    amounts = {
+        "start-up": price.startup_seconds and format_duration(price.startup_seconds),
+        "storage": price.storage_per_hour and f"{format_money(price.storage_per_hour, currency)}/h",
+        "egress": price.egress and f"{format_money(price.egress, currency)} a run",
+        "an hour of waiting": needs.value_per_hour and format_money(needs.value_per_hour, currency),
+        "at most": needs.budget is not None and format_money(needs.budget, currency),
+        "energy at most": needs.energy_budget_joules
+        and f"{format_quantity(needs.energy_budget_joules)} J ({findings.decision.energy.basis})",
+        "carbon at most": needs.carbon_budget_grams
+        and f"{format_quantity(needs.carbon_budget_grams)} g CO2e",
+    }
+    said = [f"{name} {amount}" for name, amount in amounts.items() if amount]
+    ranges = [
+        f"{INPUTS[name].title} {INPUTS[name].form(given.low, currency)} to "
+        f"{INPUTS[name].form(given.high, currency)}"
+        for name, given in question.ranges.items()
+        if not INPUTS[name].on_spot
+    ]
+    lines = [f"Also counted: {', '.join(said)}."] if said else []
+    lines += [f"Known as ranges, taken at their centres: {', '.join(ranges)}."] if ranges else []
+    return " ".join(lines)
 
 
 def _sure_seconds(times: Timings, confidence: float) -> list[float]:

@@ -94,17 +94,22 @@ def laws_table(result: Scaling) -> Table:
     return Table(
         name="The fitted laws",
         titles=("law", "s", "between", "c", "between", "ceiling", "off by"),
-        rows=tuple(
-            (name, *_law_cells(fit, result.base_nodes)) for name, fit in laws if fit is not None
-        ),
+        rows=tuple((name, *_law_cells(fit, result)) for name, fit in laws if fit is not None),
         left=frozenset({"law"}),
     )
 
 
-def _law_cells(fit: LawFit, base_nodes: int) -> list[str]:
+def place_of_ceiling(fit: LawFit, scaling: Scaling) -> str:
+    """Where a law is fastest. Beyond the runs its K has no interval here, so none is stated."""
+    if fit.ceiling_at is None:
+        return ""
+    largest, at = scaling.rows[-1].nodes, fit.ceiling_at * scaling.base_nodes
+    return f" at K={at:.0f}" if at <= largest else f" beyond K={largest}"
+
+
+def _law_cells(fit: LawFit, result: Scaling) -> list[str]:
     ceiling = "none" if fit.ceiling is None else f"{fit.ceiling:.1f}x"
-    if fit.ceiling_at is not None:
-        ceiling += f" at K={fit.ceiling_at * base_nodes:.0f}"
+    ceiling += place_of_ceiling(fit, result)
     off = format_percent(fit.rms) if fit.holds else "does not hold"
     return [
         "" if fit.s is None else f"{fit.s:.4f}",

@@ -11,6 +11,7 @@ from nodewise.audit import Check
 from nodewise.causes import CAUSES
 from nodewise.compare import Comparison
 from nodewise.decide import Decision
+from nodewise.energy import UNKNOWN
 from nodewise.findings import Findings
 from nodewise.prices import NODE_HOURS
 from nodewise.report.tables import (
@@ -443,7 +444,8 @@ def rubric_caption(result: Decision) -> str:
 def _energy(result: Decision) -> list[str]:
     """How joules and grams are known, and the range of a model at the recommended scale."""
     if result.energy.basis == "unknown":
-        return ["energy: unknown"] if result.energy.grid else []
+        sought = result.energy.grid or result.energy.note != UNKNOWN.note
+        return [f"energy: unknown, {result.energy.note}"] if sought else []
     parts = [f"energy: {result.energy.basis}, {result.energy.note}"]
     chosen = result.recommended.nodes
     row = None if chosen is None else result.row(chosen)

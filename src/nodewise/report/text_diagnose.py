@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
-from nodewise.axes import MENU, Remedy, axis_words
+from nodewise.axes import MENU, Answer, Remedy, axis_words
 from nodewise.ceilings import Ceiling, Machine
 from nodewise.flow import Diagnosis, headline
+from nodewise.next_ceiling import NextCeiling
 from nodewise.report.tables import Table
 from nodewise.report.text import Report
 from nodewise.roofline import Roofline
@@ -12,6 +13,7 @@ from nodewise.sizes import format_bandwidth, format_bytes, format_flops, format_
 from nodewise.step_table import StepRow, StepTable
 from nodewise.symptoms import Symptoms
 from nodewise.training_memory import Fit
+from nodewise.training_step import TrainingStep, table_of
 from nodewise.units import format_efficiency, format_percent, format_seconds
 
 _MARKS = {"fine": "fine", "binds": "BINDS", "not known": "not known"}
@@ -80,10 +82,7 @@ def diagnosis_report(result: Diagnosis) -> Report:
     """Yes or no to a proposal, the ceiling, the way through the flow, the menu's row."""
     lines: Report = []
     if result.answer is not None:
-        answer = result.answer
-        lines += [f"**{answer.answer}: {answer.proposal}**", f"  {_sentence(answer.reason)}"]
-        lines += [f"  {_sentence(answer.instead)}"] if answer.instead else []
-        lines.append("")
+        lines += [*_answer_lines(result.answer), ""]
     lines += [f"**{_sentence(headline(result))}** Confidence: {result.confidence}."]
     lines += [f"  {_sentence(words)}" for words in result.evidence]
     if result.training is not None:
@@ -253,26 +252,30 @@ def steps_report(table: StepTable) -> Report:
         f"**{slowest.name} takes {format_percent(slowest.share_of_time)} of the time; ceiling: "
         f"{slowest.ceiling}.**",
         "",
-        Table(
-            name="Steps",
-            titles=(
-                "step",
-                "seconds",
-                "between",
-                "FLOP/B",
-                "FLOP/s",
-                "B/s",
-                "cores",
-                "ceiling",
-                "reached",
-                "distribute",
-            ),
-            rows=tuple(_step_cells(row) for row in table.rows),
-            left=frozenset({"step", "ceiling", "distribute"}),
-        ),
+        _steps_table(table, "step"),
         "reached: share of the ceiling, for as many cores as the step kept busy.",
         *remarks,
     ]
+
+
+def _steps_table(table: StepTable, what: str) -> Table:
+    return Table(
+        name=f"{what.capitalize()}s",
+        titles=(
+            what,
+            "seconds",
+            "between",
+            "FLOP/B",
+            "FLOP/s",
+            "B/s",
+            "cores",
+            "ceiling",
+            "reached",
+            "distribute",
+        ),
+        rows=tuple(_step_cells(row) for row in table.rows),
+        left=frozenset({what, "ceiling", "distribute"}),
+    )
 
 
 def _step_cells(row: StepRow) -> tuple[str, ...]:
@@ -292,11 +295,17 @@ def _step_cells(row: StepRow) -> tuple[str, ...]:
 
 def symptoms_report(result: Symptoms) -> Report:
     """A watched program: the ceiling or 'undecided', the evidence, the menu's row."""
+    lines = _verdict_lines(result)
+    if result.ceiling is not None:
+        lines += ["", *_remedy_lines(MENU[result.ceiling])]
+    return lines + [f"note: {note}" for note in result.notes]
+
+
+def _verdict_lines(result: Symptoms | TrainingStep) -> Report:
+    """Yes or no to a proposal; the ceiling or 'undecided'; the evidence."""
     lines: Report = []
     if result.answer is not None:
-        answer = result.answer
-        lines += [f"**{answer.answer}: {answer.proposal}**", f"  {_sentence(answer.reason)}"]
-        lines += [f"  {_sentence(answer.instead)}", ""]
+        lines += [*_answer_lines(result.answer), ""]
     if result.ceiling is None:
         lines.append("**Undecided.** What was seen names no ceiling.")
     else:
@@ -304,7 +313,85 @@ def symptoms_report(result: Symptoms) -> Report:
         lines.append(
             f"**{_sentence(f'{result.ceiling} {verb}')}** Confidence: {result.confidence}."
         )
-    lines += [f"  {_sentence(words)}" for words in result.evidence]
+    return lines + [f"  {_sentence(words)}" for words in result.evidence]
+
+
+def training_step_report(result: TrainingStep) -> Report:
+    """A torch step: the ceiling, its counts and its point, its stages, what was not counted."""
+    lines = _verdict_lines(result)
+    if not result.stages:
+        return lines + [f"note: {note}" for note in result.notes]
+    lines += ["", _point_table(result), "", _steps_table(table_of(result), "stage")]
+    lines.append(
+        "Bytes are a lower bound: every operation reads its inputs and writes its outputs once. "
+        "reached: share of the ceiling, for as many cores as the stage kept busy."
+    )
+    if result.uncounted:
+        listed = ", ".join(f"{one.name} {format_percent(one.share)}" for one in result.uncounted)
+        lines.append(f"Not in the FLOP count, with their share of the operations' time: {listed}.")
     if result.ceiling is not None:
         lines += ["", *_remedy_lines(MENU[result.ceiling])]
     return lines + [f"note: {note}" for note in result.notes]
+
+
+def _point_table(result: TrainingStep) -> Table:
+    rows = [
+        ("step", f"{format_seconds(result.seconds)} s, a {result.step}, {result.steps} timed"),
+        ("operations", f"{result.flops:.4g} FLOP ({result.dtype})"),
+        ("bytes", f"at least {format_bytes(result.memory_bytes)}"),
+    ]
+    if result.intensity is not None and result.ridge is not None:
+        side = "above" if result.intensity >= result.ridge else "below"
+        rows.append(
+            ("intensity", f"{result.intensity:.3g} FLOP/B, {side} the ridge of {result.ridge:.3g}")
+        )
+    if result.peak_flops:
+        share = format_percent(result.flops_per_second / result.peak_flops)
+        rows.append(
+            (
+                "reached",
+                f"{format_flops(result.flops_per_second)}, {share} of the arithmetic of all cores",
+            )
+        )
+    return Table(
+        name="The step", titles=("", "value"), rows=tuple(rows), left=frozenset({"", "value"})
+    )
+
+
+def next_ceiling_report(result: NextCeiling) -> Report:
+    """A distributed job: what binds it now, the parts of its time, and whether to go on."""
+    lines: Report = []
+    if result.answer is not None:
+        lines += [*_answer_lines(result.answer), ""]
+    lines += [
+        f"**{_sentence(result.verdict)}** Confidence: {result.confidence} ({result.evidence}).",
+        f"  {_sentence(result.change)}",
+        "",
+        Table(
+            name="The time at this scale",
+            titles=("ceiling", "seconds", "share", "distribute", "S without", "lost to"),
+            rows=tuple(
+                (
+                    part.name,
+                    format_seconds(part.seconds),
+                    format_percent(part.share),
+                    axis_words(part.axis),
+                    f"{part.speedup_without:.2f}",
+                    ", ".join(part.causes),
+                )
+                for part in result.parts
+            ),
+            left=frozenset({"ceiling", "distribute", "lost to"}),
+            strong=0,
+        ),
+        f"K = {result.nodes}: {format_seconds(result.seconds)} s, speedup {result.speedup:.2f}. "
+        f"On the smallest scale {result.first} bound. S without: speedup if this part vanished, at "
+        "most.",
+    ]
+    return lines
+
+
+def _answer_lines(answer: Answer) -> Report:
+    """Yes or no to a proposal, the reason, and what to do instead."""
+    lines: Report = [f"**{answer.answer}: {answer.proposal}**", f"  {_sentence(answer.reason)}"]
+    return lines + ([f"  {_sentence(answer.instead)}"] if answer.instead else [])

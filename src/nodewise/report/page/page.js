@@ -26,7 +26,7 @@ function bill(asked, at) {
   if (live.billing_unit_seconds > 1e-6)
     billed = Math.ceil(launched / live.billing_unit_seconds - 1e-9) * live.billing_unit_seconds;
   billed = Math.max(billed, live.billing_minimum_seconds);
-  const paid = ((rate + asked.fixed) * billed) / 3600;
+  const paid = ((rate + asked.fixed + live.storage_per_hour) * billed) / 3600 + live.egress;
   return { paid, total: paid + (live.value_per_hour * launched) / 3600 };
 }
 
@@ -35,9 +35,9 @@ function decide(asked) {
   const tie = 1e-9;
   const bills = live.nodes.map((_, at) => bill(asked, at));
   const cost = bills.map((one, at) => one.total / live.relative_work[at]);
-  const late = (at) => asked.deadline > 0 && live.sure_seconds[at] + live.startup_seconds > asked.deadline * (1 + 1e-12);
+  const late = (at) => asked.deadline > 0 && live.sure_seconds[at] + live.longest_startup_seconds > asked.deadline * (1 + 1e-12);
   const dear = (at) => live.budget !== null && bills[at].paid > live.budget;
-  const ladder = live.nodes.map((_, at) => at).filter((at) => !live.degraded[at] && !late(at) && !dear(at));
+  const ladder = live.nodes.map((_, at) => at).filter((at) => !live.refused[at] && !late(at) && !dear(at));
   if (!ladder.length) return { bills, ladder };
   const least = Math.min(...ladder.map((at) => cost[at])) * (1 + tie);
   const faster = (one, other) => (live.speedup[other] > live.speedup[one] ? other : one);
@@ -52,7 +52,7 @@ function decide(asked) {
   let best = 0;
   const frontier = order.filter((at) => live.speedup[at] > best * (1 + tie) && (best = live.speedup[at]));
   const efficient = frontier.filter((at) => live.efficiency[at] >= asked.threshold);
-  const priced = asked.fixed > 0 || live.value_per_hour > 0;
+  const priced = asked.fixed > 0 || live.storage_per_hour > 0 || live.value_per_hour > 0;
   const chosen = !efficient.length || priced ? cheapest : Math.max(...efficient);
   return { bills, ladder, cheapest, fastest, chosen };
 }
@@ -74,7 +74,7 @@ function show(asked) {
   for (const [name, position] of Object.entries(at))
     status.dataset[name] = position === undefined ? "" : live.nodes[position];
   if (found.cheapest === undefined) {
-    status.textContent = "No scale passes: give more time.";
+    status.textContent = "No scale passes every gate: give more time or a larger budget.";
   } else {
     const name = (position) => `K=${live.nodes[position]} (${money(rows[position].cost)})`;
     const gap = rows[found.fastest].cost - rows[found.cheapest].cost;

@@ -1,0 +1,98 @@
+"""`nodewise doctor`."""
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from nodewise.cli.options import emit, json_option
+from nodewise.errors import NodewiseError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nodewise.report.text import Report
+
+# What works better or only with a package: the package, what for, the extra that brings it.
+_PACKAGES = (
+    ("isal", "fast traces", "traces"),
+    ("uvloop", "precise load tests", "fleet"),
+    ("httptools", "load tests", "fleet"),
+    ("sklearn", "the examples", "examples"),
+)
+_NOT_ASKED = {"replay"}  # needs no machine, only a study
+
+
+class Condition(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that nodewise can use, whether it is here, and what to do if not."""
+
+    what: str
+    ready: bool
+    detail: str = ""
+    fix: str = ""
+
+
+@click.command("doctor")
+@json_option
+def command(as_json: bool) -> None:
+    """What can be measured on this machine, and what to do about the rest.
+
+    Every engine is asked whether it could run here; nothing is started and nothing installed.
+
+    \b
+    Examples:
+      nodewise doctor
+      nodewise doctor --json
+    """
+    emit([*_engines(), *_browser(), *_packages()], as_json, _report)
+
+
+def _engines() -> Iterator[Condition]:
+    from nodewise.engines.registry import engine_type, names
+    from nodewise.spec import EngineSpec
+
+    for name in names():
+        if name in _NOT_ASKED:
+            continue
+        try:
+            engine = engine_type(name).of(EngineSpec(name=name), Path.cwd())
+            try:
+                engine.check([1])
+            finally:
+                engine.close()
+        except NodewiseError as error:
+            yield Condition(what=f"engine {name}", ready=False, detail=error.what, fix=error.fix)
+        else:
+            yield Condition(what=f"engine {name}", ready=True)
+
+
+def _browser() -> Iterator[Condition]:
+    from nodewise.browser import find_browser
+
+    try:
+        yield Condition(what="reports as PDF", ready=True, detail=find_browser())
+    except NodewiseError as error:
+        yield Condition(what="reports as PDF", ready=False, detail=error.what, fix=error.fix)
+
+
+def _packages() -> Iterator[Condition]:
+    for package, what, extra in _PACKAGES:
+        ready = importlib.util.find_spec(package) is not None
+        fix = "" if ready else f"pip install 'nodewise[{extra}]'"
+        said = package if ready else f"The package {package} is not installed."
+        yield Condition(what=what, ready=ready, detail=said, fix=fix)
+
+
+def _report(conditions: "Sequence[Condition]") -> "Report":
+    """Those that are ready on one line each, then the others with their fix."""
+    ready = [one for one in conditions if one.ready]
+    lines: Report = [f"**{len(ready)} of {len(conditions)} are ready here.**", ""]
+    for one in ready:
+        lines.append(f"  ready    {one.what}" + (f": {one.detail}" if one.detail else ""))
+    for one in conditions:
+        if not one.ready:
+            lines += [f"  missing  {one.what}: {one.detail}", f"           Fix: {one.fix}"]
+    return lines

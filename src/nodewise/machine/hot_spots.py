@@ -1,0 +1,72 @@
+"""Where a running Python program spends its time, by py-spy where that is installed."""
+
+import contextlib
+import shutil
+import subprocess
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+_SECONDS = 2
+_RATE = 50
+_LISTED = 3
+
+
+class HotSpots:
+    """A recording beside a program; `found` is empty where py-spy is missing or sees no Python."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self._program: subprocess.Popen[bytes] | None = None
+        self._folder = tempfile.TemporaryDirectory(prefix="nodewise-")
+        self._file = Path(self._folder.name) / "stacks.txt"
+
+    def begin(self, process: int) -> None:
+        """Record for a moment, without stopping the program."""
+        spy = shutil.which("py-spy")
+        if spy is None or self._program is not None:
+            return
+        how = [
+            "--nonblocking",
+            "--format",
+            "raw",
+            "--rate",
+            str(_RATE),
+            "--duration",
+            str(_SECONDS),
+        ]
+        with contextlib.suppress(OSError):
+            self._program = subprocess.Popen(
+                [spy, "record", "--pid", str(process), *how, "--output", str(self._file)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+
+    def found(self) -> dict[str, float]:
+        """The functions that ran, with their share of the looks; ends the recording."""
+        try:
+            if self._program is not None:
+                try:
+                    self._program.wait(timeout=_SECONDS)
+                except subprocess.TimeoutExpired:
+                    self._program.kill()
+                    self._program.wait()
+            return shares_of(self._file.read_text()) if self._file.exists() else {}
+        finally:
+            self._folder.cleanup()
+
+
+def shares_of(stacks: str) -> dict[str, float]:
+    """The innermost functions of folded stacks, the most frequent first.
+
+    >>> shares_of("main (a.py:9);work (a.py:2) 30\\nmain (a.py:9);read (b.py:5) 10")
+    {'work (a.py:2)': 0.75, 'read (b.py:5)': 0.25}
+    """
+    seen: Counter[str] = Counter()
+    for line in stacks.splitlines():
+        stack, _, count = line.rpartition(" ")
+        if count.isdigit():
+            seen[stack.rpartition(";")[2]] += int(count)
+    whole = sum(seen.values())
+    return {name: count / whole for name, count in seen.most_common(_LISTED)}
