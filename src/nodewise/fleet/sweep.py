@@ -8,6 +8,7 @@ interrupted sweep goes on where it stopped.
 
 import math
 import random
+import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -217,6 +218,9 @@ class _Search:
         self.keep(window)
         if dead:
             replicas.revive()
+        elif any("unfinished" in note for note in window.notes):
+            # Many servers go on with what nobody waits for; the next window must not pay for it.
+            time.sleep(self._spec.load.drain_seconds)
         return window, bool(dead)
 
     def _seconds(self, rate: float) -> float:
