@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Browser:
     path = shutil.which("chromium") or shutil.which("google-chrome")
     if path is None:
