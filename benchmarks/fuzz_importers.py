@@ -26,6 +26,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from nodewise.errors import NodewiseError
 
 SECONDS = 10
@@ -221,7 +223,8 @@ def _csv() -> list[bytes]:
 
 def _readers() -> dict[str, tuple[list[bytes], Callable[[Path], Any]]]:
     from nodewise.alpha_beta import fit_alpha_beta
-    from nodewise.breakdown import break_down, digest, runs_of
+    from nodewise.breakdown import Window, break_down, digest, runs_of
+    from nodewise.digest_format import pack, unpack
     from nodewise.importers import (
         caliper,
         csv_table,
@@ -236,11 +239,13 @@ def _readers() -> dict[str, tuple[list[bytes], Callable[[Path], Any]]]:
         talp,
     )  # fmt: skip
 
-    def traced(traces: Any) -> Any:
-        return [
-            runs_of(break_down([digest(one, window) for one in traces], window, True), 2)
-            for window in ("all", "hta", "common")
-        ]
+    def traced(traces: Any) -> None:
+        windows: tuple[Window, ...] = ("all", "hta", "common")
+        for window in windows:
+            digests = [digest(one, window) for one in traces]
+            job = break_down(unpack(pack(digests, window), window), window, True)
+            msgspec.json.encode(job)  # what was read must also be told
+            runs_of(job, 2)
 
     def link(path: Path) -> Any:
         points = link_tests.read(path).points

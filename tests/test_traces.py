@@ -6,8 +6,10 @@ import importlib.util
 import json
 import tempfile
 import time
+import tracemalloc
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -32,7 +34,7 @@ from nodewise.importers import (
     talp,
 )  # fmt: skip
 from nodewise.intervals import common, joined, union, without
-from nodewise.trace_model import RankTrace, Unreadable
+from nodewise.trace_model import COMMUNICATION, COPY, Call, RankTrace, Step, Unreadable
 
 _SCRIPT = Path(__file__).parents[1] / "benchmarks" / "fuzz_importers.py"
 _SPEC = importlib.util.spec_from_file_location("fuzz_importers", _SCRIPT)
@@ -338,6 +340,47 @@ def test_events_without_a_time_are_counted_and_named(tmp_path):
     assert found.error is not None and "5 events" in found.error
 
 
+def host_events(name="ProfilerStep#1", thread=1, shapes="[[4, 4]]", types='["float"]'):
+    """A step, an operator and a collective of a rank without a device, as bytes."""
+    rows = [
+        f'"cat": "user_annotation", "name": "{name}", "tid": 1, "ts": 0, "dur": 900',
+        f'"cat": "cpu_op", "name": "aten::mm", "tid": {thread}, "ts": 10, "dur": 300',
+        '"cat": "user_annotation", "name": "gloo:all_reduce", "tid": 1, "ts": 400, "dur": 100, '
+        f'"args": {{"Input Dims": {shapes}, "Input type": {types}}}',
+    ]
+    text = ", ".join(f'{{"ph": "X", {row}}}' for row in rows)
+    return f'{{"traceEvents": [{text}]}}'.encode("latin1")
+
+
+@pytest.mark.parametrize(
+    ("change", "steps", "size"),
+    [
+        ({}, 1, 64),
+        ({"name": "ProfilerStep#" + "9" * 30}, 0, 64),
+        ({"thread": "[]"}, 1, 64),
+        ({"thread": '{"a": [1]}'}, 1, 64),
+        ({"types": '["flo\xaeat"]'}, 1, None),  # not UTF-8
+        ({"shapes": "[[4, 4611686018427387904, 4611686018427387904]]"}, 1, None),
+        ({"shapes": "[[-4]]"}, 1, None),
+    ],
+)
+def test_a_step_a_thread_or_a_size_that_is_none(tmp_path, change, steps, size):
+    path = tmp_path / "t.json"
+    path.write_bytes(host_events(**change))
+    job = break_down([digest(kineto.read(path))])
+    assert (job.ranks[0].compute_us, job.ranks[0].steps) == (300, steps)
+    assert job.collectives.kinds[0].bytes == size
+    msgspec.json.encode(job)
+
+
+@pytest.mark.parametrize(("elements", "size"), [(1000, 4000), (2**62, None), (-1, None)])
+def test_a_call_of_more_bytes_than_there_are(tmp_path, elements, size):
+    name = "ncclDevKernel_AllReduce_Sum(x)"
+    about = {"Collective name": "allreduce", "In msg nelems": elements, "dtype": "Float"}
+    path = write_trace(tmp_path / "t.json", [event("kernel", name, BASE, 9, **about)])
+    assert break_down([digest(kineto.read(path))]).collectives.kinds[0].bytes == size
+
+
 def test_a_long_tail_takes_no_memory(tmp_path):
     about = {"stacks": {str(at): "x" * 1000 for at in range(9000)}}
     found = account(write_trace(tmp_path / "t.json", job_events(), "tail", **about))
@@ -480,6 +523,90 @@ def test_the_factors_multiply_to_the_parallel_efficiency(tmp_path):
 def test_missing_ranks_are_named(tmp_path):
     digests = ranks_of(tmp_path, [0] * 3, world_size=5)
     assert break_down(digests[:1] + digests[2:]).missing_ranks == (1, 3, 4)
+
+
+def lacking(events, *steps):
+    """The events without the marks of some steps; their work stays."""
+    names = {f"ProfilerStep#{step}" for step in steps}
+    return [one for one in events if one["name"] not in names]
+
+
+def test_a_step_that_one_rank_lacks_is_left_out_with_the_one_that_ran_into_it(tmp_path):
+    whole = digest(kineto.read(write_trace(tmp_path / "a.json", job_events(steps=5))))
+    gap = digest(kineto.read(write_trace(tmp_path / "b.json", lacking(job_events(steps=5), 2))))
+    assert gap.step_numbers.tolist() == [0, 1, 3, 4]
+    job = break_down([whole, gap])
+    # Step 1 of the second rank lasts until its step 3, so it is not set beside that of the first.
+    assert [step.number for step in job.steps] == [0, 3, 4]
+    assert {step.window_us for step in job.steps[:2]} == {1000}
+    assert [rank.window_us for rank in job.ranks] == [4640, 4640]
+    assert job.ranks[0].compute_us == job.ranks[1].compute_us == 5 * 400
+    assert any(note.startswith("2 of 5 steps are not marked alike") for note in job.notes)
+    assert not break_down([whole, whole]).notes
+
+
+@pytest.mark.parametrize("window", ["all", "hta", "common"])
+def test_traces_without_steps_are_one_run(tmp_path, window):
+    events = lacking(job_events(), 0, 1, 2)
+    digests = [
+        digest(kineto.read(write_trace(tmp_path / f"rank{rank}.json", events)), window)
+        for rank in (0, 1)
+    ]
+    job = break_down(digests, window)
+    assert job.steps == () and not job.notes
+    assert [rank.window_us for rank in job.ranks] == [2640, 2640]
+    assert job.collectives.count == 3
+    assert [run.seconds for run in runs_of(job, nodes=2)] == [pytest.approx(2640e-6)]
+
+
+def test_work_that_no_mark_of_a_step_holds_counts_in_the_totals(tmp_path):
+    found = digest(kineto.read(write_trace(tmp_path / "t.json", lacking(job_events(), 0))))
+    assert found.step_numbers.tolist() == [1, 2]
+    assert found.compute == 3 * 400_000
+    assert int(found.step_parts[:, 0].sum()) == 2 * 400_000
+
+
+@given(st.permutations(range(9)))
+def test_rows_in_any_order_give_the_same(order):
+    columns = {
+        "starts": np.array([5, 0, 20, 20, 7, 31, 40, 40, 60], np.int64),
+        "ends": np.array([9, 6, 25, 22, 7, 39, 44, 48, 61], np.int64),
+        "kinds": np.array([0, 1, 2, 0, 1, 0, 1, 0, 2], np.int8),
+        "launches": np.array([1, 0, 8, 8, 3, 27, 39, 39, 50], np.int64),
+        "calls": np.array([-1, 0, -1, -1, 0, -1, 0, -1, -1], np.int32),
+    }
+    steps = (Step(number=1, start=0, end=25), Step(number=2, start=25, end=70))
+    about = {"file": "x", "rank": 0, "call_table": (Call(operation="allreduce"),), "steps": steps}
+    plain = digest(RankTrace(**about, **{name: one.copy() for name, one in columns.items()}))
+    mixed = digest(RankTrace(**about, **{name: one[order] for name, one in columns.items()}))
+    assert pack([mixed], "all") == pack([plain], "all")
+    assert (plain.compute, plain.communication, plain.busy) == (22, 10, 31)
+    assert plain.step_starts.tolist() == [0, 31]
+
+
+def test_adding_up_takes_little_more_memory_than_the_rows():
+    count = 200_000
+    starts = np.arange(count, dtype=np.int64) * 10
+    kinds = np.zeros(count, np.int8)
+    kinds[::20], kinds[1::20] = COMMUNICATION, COPY
+    trace = RankTrace(
+        file="x",
+        rank=0,
+        starts=starts,
+        ends=starts + 8,
+        kinds=kinds,
+        launches=starts - 5,
+        calls=np.where(kinds == COMMUNICATION, 0, -1).astype(np.int32),
+        call_table=(Call(operation="allreduce"),),
+        steps=tuple(Step(number=at, start=10_000 * at, end=10_000 * (at + 1)) for at in range(200)),
+    )
+    tracemalloc.start()
+    try:
+        assert digest(trace).busy == 8 * count
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 60 * count  # bytes; a row itself has 29
 
 
 def test_a_rank_whose_calls_differ_is_not_matched(tmp_path):

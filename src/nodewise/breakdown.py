@@ -9,13 +9,14 @@ because its rank came last, and the rest of every other call is waiting for that
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import zip_longest
+from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from nodewise.intervals import Cover, joined, union, without
+from nodewise.intervals import Cover, union, without
 from nodewise.study import Rank, Run, Stage
 from nodewise.trace_model import (
     COMMUNICATION,
@@ -31,6 +32,8 @@ from nodewise.trace_model import (
 Window = Literal["all", "hta", "common"]
 
 _OUTSIDE_STEPS = -1
+_NEVER = np.iinfo(np.int64).max
+_ROWS_AT_ONCE = 2**16
 # The columns of a table of steps, in nanoseconds; the first six add up to the step's length.
 PARTS = ("compute", "exposed_comm", "exposed_copy", "input_wait", "host_bound", "other_idle")
 
@@ -190,31 +193,38 @@ def digest(trace: RankTrace, window: Window = "all") -> Digest:
     if not trace.on_device and trace.steps:
         start = min(start, trace.steps[0].start)
         end = max(end, trace.steps[-1].end)
-    compute = union(starts[kinds == COMPUTE], ends[kinds == COMPUTE])
-    communication = union(starts[kinds == COMMUNICATION], ends[kinds == COMMUNICATION])
-    copy = union(starts[kinds > COMMUNICATION], ends[kinds > COMMUNICATION])
-    both = joined(compute, communication)
-    busy = joined(both, copy)
-    waiting = without(union(trace.input_starts, trace.input_ends).within(start, end), busy)
-    host_bound = without(_host_bound(starts, launches, busy), waiting)
-    called = np.flatnonzero(calls != NO_CALL)
-    called = called[np.argsort(starts[called], kind="stable")]
     numbers, cuts, ends_of_steps = _steps(trace, starts, launches, end)
-    columns = [compute, both, busy, waiting, host_bound]
-    covered = [cover.between(cuts, ends_of_steps) for cover in columns]
+    called = np.flatnonzero(calls != NO_CALL)
+    call_starts, call_ends = starts[called], ends[called]
+
+    def total(cover: Cover) -> _Total:
+        return _Total(cover.length, cover.between(cuts, ends_of_steps))
+
+    # A set may be as long as the rows, so each is let go as soon as it is added up.
+    cover = _cover(starts, ends, kinds == COMPUTE)
+    compute, hidden = total(cover), cover.between(call_starts, call_ends)
+    communication = _cover(starts, ends, kinds == COMMUNICATION).length
+    copy = _cover(starts, ends, kinds > COMMUNICATION).length
+    cover = _cover(starts, ends, kinds <= COMMUNICATION)
+    both = total(cover)
+    cover = union(starts, ends)
+    busy = total(cover)
+    input_cover = without(union(trace.input_starts, trace.input_ends).within(start, end), cover)
+    waiting = total(input_cover)
+    host_bound = total(without(_host_bound(starts, launches, cover), input_cover))
     parts = np.stack(
         [
-            covered[0],
-            covered[1] - covered[0],
-            covered[2] - covered[1],
-            covered[3],
-            covered[4],
-            ends_of_steps - cuts - covered[2] - covered[3] - covered[4],
+            compute.of_steps,
+            both.of_steps - compute.of_steps,
+            busy.of_steps - both.of_steps,
+            waiting.of_steps,
+            host_bound.of_steps,
+            ends_of_steps - cuts - busy.of_steps - waiting.of_steps - host_bound.of_steps,
         ],
         axis=1,
     )
     launched = launches[called]
-    when = np.where(launched == NO_LAUNCH, starts[called], launched)
+    when = np.where(launched == NO_LAUNCH, call_starts, launched)
     return Digest(
         file=trace.file,
         rank=trace.rank,
@@ -222,17 +232,17 @@ def digest(trace: RankTrace, window: Window = "all") -> Digest:
         start=start,
         end=end,
         compute=compute.length,
-        communication=communication.length,
-        copy=copy.length,
+        communication=communication,
+        copy=copy,
         busy=busy.length,
         computing_or_communicating=both.length,
         input_wait=waiting.length,
         host_bound=host_bound.length,
         rows=len(starts),
         on_device=trace.on_device,
-        call_starts=starts[called],
-        call_lengths=ends[called] - starts[called],
-        call_exposed=ends[called] - starts[called] - compute.between(starts[called], ends[called]),
+        call_starts=call_starts,
+        call_lengths=call_ends - call_starts,
+        call_exposed=call_ends - call_starts - hidden,
         call_steps=_step_of(trace, when),
         call_kinds=calls[called],
         call_table=trace.call_table,
@@ -243,6 +253,17 @@ def digest(trace: RankTrace, window: Window = "all") -> Digest:
         damage=trace.damage,
         notes=trace.notes,
     )
+
+
+class _Total(NamedTuple):
+    """Nanoseconds of a set of time, in all and in each step."""
+
+    length: int
+    of_steps: Nanoseconds
+
+
+def _cover(starts: Nanoseconds, ends: Nanoseconds, chosen: NDArray[np.bool_]) -> Cover:
+    return union(starts[chosen], ends[chosen])
 
 
 def _kept(trace: RankTrace, window: Window) -> NDArray[np.bool_] | slice:
@@ -260,9 +281,7 @@ def _kept(trace: RankTrace, window: Window) -> NDArray[np.bool_] | slice:
 def _host_bound(starts: Nanoseconds, launches: Nanoseconds, busy: Cover) -> Cover:
     """Gaps of the device that end with work the host called for only after they began."""
     gaps = busy.gaps
-    order = np.argsort(starts, kind="stable")
-    first = order[np.searchsorted(starts[order], gaps.ends)]
-    late = launches[first] > gaps.starts
+    late = launches[np.searchsorted(starts, gaps.ends)] > gaps.starts
     return Cover(gaps.starts[late], gaps.ends[late])
 
 
@@ -286,13 +305,15 @@ def _steps(
     if not trace.on_device:
         last = max(trace.steps[-1].end, int(begins[-1]))
         return numbers, begins, np.append(begins[1:], last)
-    known = launches != NO_LAUNCH
-    if known.any():
-        at = np.searchsorted(begins, launches[known], side="right") - 1
-        begins = np.full(len(numbers), np.iinfo(np.int64).max)
-        np.minimum.at(begins, at[at >= 0], starts[known][at >= 0])
-        worked = begins < np.iinfo(np.int64).max
-        numbers, begins = numbers[worked], np.maximum.accumulate(begins[worked])
+    if (launches != NO_LAUNCH).any():
+        # A step begins with the first of the rows that were launched between it and the next.
+        firsts = np.full(len(begins) + 1, _NEVER)
+        for begin in range(0, len(starts), _ROWS_AT_ONCE):
+            rows = slice(begin, begin + _ROWS_AT_ONCE)
+            at = np.searchsorted(begins, launches[rows], side="right")
+            np.minimum.at(firsts, at, starts[rows])
+        worked = firsts[1:] < _NEVER
+        numbers, begins = numbers[worked], np.maximum.accumulate(firsts[1:][worked])
     inside = begins < end
     numbers, begins = numbers[inside], begins[inside]
     return numbers, begins, np.append(begins[1:], end)[: len(begins)]
@@ -334,13 +355,20 @@ def break_down(
             f"{matched.unmatched_calls} calls of collectives have no counterpart on every rank and "
             "are not divided into transfer and wait."
         )
+    steps = _step_rows(used, ranks, matched)
+    marked = {number for one in used for number in one.step_numbers.tolist()}
+    if len(steps) < len(marked):
+        notes.append(
+            f"{len(marked) - len(steps)} of {len(marked)} steps are not marked alike on every rank "
+            "and are left out step by step; the totals hold them."
+        )
     return JobBreakdown(
         window=window,
         ranks=tuple(rows),
         collectives=_collectives(used, matched),
         late_ranks=_late(ranks, matched),
         pop=_pop(used, whole, aligned, matched),
-        steps=_step_rows(used, ranks, matched),
+        steps=steps,
         missing_ranks=_missing(known, ranks),
         notes=tuple(notes),
     )
@@ -579,16 +607,31 @@ def _pop(
     )
 
 
+def _shared_steps(digests: Sequence[Digest]) -> list[int]:
+    """The steps that all ranks have and that all end with the same step.
+
+    A step lasts until the next mark, so where a mark is missing, the one before holds two steps.
+    """
+    if not digests:
+        return []
+    following: list[dict[int, int | None]] = []
+    for one in digests:
+        numbers = one.step_numbers.tolist()
+        following.append(dict(zip_longest(numbers, numbers[1:])))
+    return [
+        number
+        for number in following[0]
+        if all(number in one for one in following)
+        and len({one[number] for one in following} - {None}) <= 1
+    ]
+
+
 def _step_rows(
     digests: Sequence[Digest], ranks: Sequence[int], matched: _Matched
 ) -> tuple[StepBreakdown, ...]:
-    """The steps that every rank has, in order."""
-    if not digests:
-        return ()
-    shared = set.intersection(*(set(one.step_numbers.tolist()) for one in digests))
-    order = [number for number in digests[0].step_numbers.tolist() if number in shared]
+    """The steps that can be set side by side, in order."""
     rows = []
-    for number in order:
+    for number in _shared_steps(digests):
         of_ranks = []
         for place, (rank, one) in enumerate(zip(ranks, digests, strict=True)):
             at = int(np.flatnonzero(one.step_numbers == number)[0])

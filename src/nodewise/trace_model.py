@@ -57,6 +57,13 @@ class RankTrace:
     damage: str = ""  # why the rows are not all there
     notes: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Put the rows in the order of their starts, in place: there may be millions of them."""
+        if (self.starts[1:] < self.starts[:-1]).any():
+            order = np.argsort(self.starts, kind="stable")
+            for column in (self.starts, self.ends, self.kinds, self.launches, self.calls):
+                column[:] = column[order]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Unreadable:

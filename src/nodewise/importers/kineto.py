@@ -56,10 +56,11 @@ _COLLECTIVE_MARK = re.compile(r"(?:gloo|mpi|ucc|xccl|nccl):(\w+)")
 _OPERATION = re.compile(r"(?:nccl|rccl|msccl)\w*?_?(?:Dev)?Kernel_([A-Za-z]+)")
 _COLLECTIVE_OPERATOR = re.compile(r"c10d::|record_param_comms|_c10d_functional")
 _PAIRWISE = frozenset({"send", "recv", "isend", "irecv", "batched_isend_irecv", "coalesced"})
-_STEP = re.compile(r"ProfilerStep\s*#\s*(\d+)")
+_STEP = re.compile(r"ProfilerStep\s*#\s*(\d{1,18})(?!\d)")
 _INPUT = "enumerate(DataLoader)"
 _NAMED_MARKS = (_INPUT, "ProfilerStep")
 _ROWS_AT_ONCE = 2**16
+_MOST_BYTES = 2**48  # of a call; more is no size
 
 _BYTES = {
     "byte": 1, "char": 1, "bool": 1, "unsigned char": 1, "signed char": 1,
@@ -238,8 +239,9 @@ class _Rows:
         starts = np.frombuffer(self._starts, np.int64)
         ends = np.frombuffer(self._lengths, np.int64)
         ends += starts
-        launches = _match(
-            np.frombuffer(self._correlations, np.int64),
+        launches = np.frombuffer(self._correlations, np.int64)
+        _match(
+            launches,
             np.frombuffer(self._launch_correlations, np.int64),
             np.frombuffer(self._launch_starts, np.int64),
         )
@@ -276,20 +278,20 @@ def _identities(events: list[Event]) -> NDArray[np.int64]:
         return np.array(known, np.int64)
 
 
-def _match(wanted: NDArray[np.int64], known: NDArray[np.int64], times: Nanoseconds) -> Nanoseconds:
-    """The time of the call with the same correlation, or NO_LAUNCH."""
-    found = np.full(len(wanted), NO_LAUNCH)
+def _match(rows: NDArray[np.int64], known: NDArray[np.int64], times: Nanoseconds) -> None:
+    """Put the time of the call with the same correlation, or NO_LAUNCH, in its place."""
     if not len(known):
-        return found
-    order = np.argsort(known, kind="stable")
-    known, times = known[order], times[order]
-    del order
-    for begin in range(0, len(wanted), _ROWS_AT_ONCE):
-        part = wanted[begin : begin + _ROWS_AT_ONCE]
+        rows[:] = NO_LAUNCH
+        return
+    if (known[1:] < known[:-1]).any():
+        order = np.argsort(known, kind="stable")
+        known[:] = known[order]
+        times[:] = times[order]
+    for begin in range(0, len(rows), _ROWS_AT_ONCE):
+        part = rows[begin : begin + _ROWS_AT_ONCE]
         at = np.minimum(np.searchsorted(known, part), len(known) - 1)
         same = (known[at] == part) & (part >= 0)
-        found[begin : begin + len(part)][same] = times[at[same]]
-    return found
+        part[:] = np.where(same, times[at], NO_LAUNCH)
 
 
 class _Threads:
@@ -321,7 +323,8 @@ class _Threads:
             else:
                 calls = _COLLECTIVE_OPERATOR.match(event.name) is not None
                 spans = self._waits if calls else self._operators
-                spans.setdefault(event.tid, []).append((start, end))
+                thread = event.tid if isinstance(event.tid, int) else str(event.tid)
+                spans.setdefault(thread, []).append((start, end))
 
     def trace(self, path: Path, reader: Reader) -> RankTrace:
         starts: list[Nanoseconds] = []
@@ -370,7 +373,8 @@ def _trace(path: Path, reader: Reader, marks: _Marks, **rows: Any) -> RankTrace:
         unread = f"{marks.unread} events without a time"
         damage = f"{damage}, and {unread}" if damage else unread
     inputs = _arrays(sorted(marks.inputs))
-    rows["launches"][rows["launches"] != NO_LAUNCH] += base
+    launches = rows["launches"]
+    np.add(launches, base, out=launches, where=launches != NO_LAUNCH)
     for times in (rows["starts"], rows["ends"]):
         times += base
     last = marks.last_step_start
@@ -412,7 +416,9 @@ def _call_of_kernel(event: Event) -> Call:
         operation=name or operation,
         group="" if arguments.group is None else str(arguments.group),
         ranks=arguments.ranks if isinstance(arguments.ranks, str) else "",
-        bytes=elements * width if type(elements) is int and width else None,
+        bytes=elements * width
+        if type(elements) is int and 0 <= elements < _MOST_BYTES and width
+        else None,
         pairwise=name.lower() in _PAIRWISE,
     )
 
@@ -431,7 +437,7 @@ def _input_bytes(event: Event) -> int | None:
     try:
         shapes = msgspec.json.decode(bytes(arguments.shapes), type=list[list[int]])
         types = msgspec.json.decode(bytes(arguments.types), type=list[str])
-    except (msgspec.DecodeError, msgspec.ValidationError):
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     total = 0
     for shape, name in zip(shapes, types, strict=False):
@@ -442,7 +448,7 @@ def _input_bytes(event: Event) -> int | None:
         for length in shape:
             elements *= length
         total += elements * width
-    return total
+    return total if 0 <= total < _MOST_BYTES else None
 
 
 def trace_files(path: Path) -> list[Path]:

@@ -29,7 +29,7 @@ from nodewise.trace_model import (
 _KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 _COPIES = ("CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET")
 _LAUNCHES = "CUPTI_ACTIVITY_KIND_RUNTIME"
-_STEP = re.compile(r"(?:ProfilerStep|step|iteration|iter)\s*[#:_ ]?\s*(\d+)$", re.IGNORECASE)
+_STEP = re.compile(r"(?:ProfilerStep|step|iteration|iter)\s*[#:_ ]?\s*(\d{1,18})$", re.IGNORECASE)
 _PROCESS_BITS = 0xFFFFFFFFFF000000  # of a global thread number: machine and process
 
 
