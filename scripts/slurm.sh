@@ -7,9 +7,17 @@ set -euo pipefail
 
 usage() { sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 say() { echo "scripts/slurm.sh: $1" >&2; exit 1; }
+export PATH=$PATH:/usr/sbin  # where Debian has the daemons
+
+present() {
+  local name
+  for name in slurmctld slurmd munged sbatch; do
+    command -v "$name" > /dev/null || return 1
+  done
+}
 
 install() {
-  command -v slurmctld slurmd munged sbatch > /dev/null && return
+  present && return
   [ "$(id -u)" = 0 ] || say "Slurm is missing; as root: apt-get install slurmd slurmctld slurm-client munge"
   # Services that Debian would start by itself are not wanted: they have no configuration.
   export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
@@ -33,10 +41,11 @@ free_ports() {  # the first of $1 free ports in a row
 start() {
   local folder nodes base host
   folder=$1 nodes=${2:-4} host=$(hostname -s)
-  command -v slurmctld slurmd munged sbatch > /dev/null || say "Slurm is missing; run: scripts/slurm.sh install"
+  present || say "Slurm is missing; run: scripts/slurm.sh install"
   [ ! -e "$folder/slurm.conf" ] || say "$folder is in use; run: scripts/slurm.sh stop $folder"
   mkdir -p "$folder"/{state,spool}
   folder=$(cd "$folder" && pwd)
+  trap "failed '$folder'" EXIT  # a daemon that does not start leaves no others behind
   base=$(free_ports $((nodes + 1)))
   dd if=/dev/urandom bs=128 count=1 of="$folder/munge.key" 2> /dev/null
   chmod 400 "$folder/munge.key"
@@ -48,7 +57,6 @@ SlurmUser=$(id -un)
 SlurmdUser=$(id -un)
 AuthType=auth/munge
 AuthInfo=socket=$folder/munge.socket
-CryptoType=crypto/munge
 StateSaveLocation=$folder/state
 SlurmdSpoolDir=$folder/spool/%n
 SlurmctldPidFile=$folder/slurmctld.pid
@@ -83,11 +91,15 @@ CONF
     slurmd -N "node$node"
   done
   for try in $(seq 100); do
-    [ "$(sinfo -h -p main -t idle -o %D 2> /dev/null)" = "$nodes" ] && return
+    [ "$(sinfo -h -p main -t idle -o %D 2> /dev/null)" = "$nodes" ] && trap - EXIT && return
     sleep 0.2
   done
-  stop "$folder"
   say "the nodes do not come up"
+}
+
+failed() {
+  tail -qn 3 "$1"/*.log "$1"/munged.out 2> /dev/null >&2 || true
+  stop "$1"
 }
 
 stop() {
@@ -105,7 +117,7 @@ stop() {
       fi
     done
     for file in "$folder"/*.pid; do
-      [ -e "$file" ] && kill -s "$signal" "$(cat "$file")" 2> /dev/null || true
+      [ -e "$file" ] && kill -s "$signal" "$(cat "$file" 2> /dev/null)" 2> /dev/null || true
     done
     sleep 0.5
   done

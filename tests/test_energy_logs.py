@@ -86,6 +86,16 @@ def test_another_file_is_two_lines(tmp_path, text):
         assert len(str(error.value).splitlines()) == 2
 
 
+@pytest.mark.parametrize(
+    "row", ["1,training,10", "1,training,10,5,6,7", "1,training,0,5,6", "1,training,ten,5,6"]
+)
+def test_a_row_that_is_none_is_refused_and_never_left_out(tmp_path, row):
+    path = tmp_path / "zeus.csv"
+    path.write_text(f"{ZEUS}{row}\n")
+    with pytest.raises(DataError):
+        read_zeus([path], 1)
+
+
 def test_imported_energy_through_the_command_line(nodewise, tmp_path):
     study = tmp_path / "energy.study"
     made = nodewise("import", "codecarbon", f"1={ONE}", f"2={TWO}", "-o", study)

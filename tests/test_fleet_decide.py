@@ -206,10 +206,24 @@ def test_without_tokens_the_unit_is_a_request():
     assert any("good requests" in note for note in result.notes)
 
 
-def test_without_a_price_costs_are_hours_of_replicas():
-    result = decide(price=None)
+@pytest.mark.parametrize("price", [None, Price(), Price(source="nobody said")])
+def test_without_a_price_costs_are_hours_of_replicas(price):
+    result = decide(price=price)
     assert result.row(1).usage.amount == pytest.approx(1 / 3600 / 500 * 1e6)
     assert "replica-hours" in result.objective
+    assert "No price is given: costs are hours of a replica." in result.notes
+    assert "$" not in render(fleet_report(result), 100, colour=False)
+
+
+def test_money_beside_the_replicas_needs_a_price_of_them():
+    with pytest.raises(SpecError, match="none of a replica"):
+        decide(price=Price(fixed_per_hour=9.0))
+
+
+@pytest.mark.parametrize("curve", [(4.0, -1.0), (4.0, float("nan")), (float("inf"),)])
+def test_a_demand_that_nobody_can_have_is_refused(curve):
+    with pytest.raises(SpecError, match="demand"):
+        decide(demand_curve=curve)
 
 
 def test_a_summary_decides_and_says_what_it_cannot_tell():

@@ -89,6 +89,15 @@ def test_a_shorter_run_costs_less_and_is_worth_more():
         assert tenth[nodes].saving == run.saving
 
 
+def test_the_scale_that_looks_best_is_a_candidate_where_every_scale_was_repeated():
+    once = advise(ladder(4, 8, 32, noise=0.05), PRICED)
+    often = advise(ladder(4, 8, 32, noise=0.05, rounds=4), PRICED)
+    doublings = {2**step for step in range(12)}
+    assert {run.nodes for run in once.runs} <= doublings
+    assert {run.nodes for run in often.runs} - doublings <= {often.best}
+    assert often.best in {run.nodes for run in often.runs}
+
+
 def test_it_stops_when_no_run_can_change_the_choice():
     advice = advise(ladder(1, 2, 4, 8, 16, 32, 64, rounds=5, noise=0.002), PRICED)
     assert advice.measure is None
@@ -188,6 +197,9 @@ def test_the_commands(nodewise):
     shown = nodewise("predict", "examples/step-times.csv", "--at", "128", "--json").json
     assert [row["K"] for row in shown["rows"]][-1] == 128
     assert shown["currency"] == "node-h"
+    assert "was measured" in nodewise("predict", "examples/step-times.csv", "--at", "1,2").out
+    single = nodewise("predict", "examples/breakdown.csv")
+    assert "the usual noise of a single run" in " ".join(single.out.split())
     outcome = nodewise("next", "examples/step-times.csv", "--price", "2.1", "--fixed", "9")
     assert outcome.code == 0
     assert math.isfinite(nodewise("next", "examples/step-times.csv", "--json").json["best"])

@@ -57,6 +57,17 @@ def test_the_verdict_orders_engines_by_what_they_cost():
     assert lineup_table(result).rows[-1][1:7] == ("heavy", "70.0", "1.43", "0.57", "20.0", "0.57")
 
 
+def test_folds_count_from_the_smallest_common_scale():
+    studies = [
+        study("light", {2: 100.0, 8: 30.0}, {2: 1.0, 8: 3.0}),
+        study("heavy", {2: 120.0, 8: 40.0}, {2: 20.0, 8: 20.0}),
+        study("plain", {2: 100.0, 8: 25.0}),
+    ]
+    assert lineup_report(line_up(studies, 0.7))[0] == (
+        "**folds of 4 lost to the engine's own overhead at K=8: heavy 2.00, light 0.40.**"
+    )
+
+
 def test_what_cannot_share_a_base_is_refused():
     strong = study("a", {1: 1.0, 2: 1.0})
     with pytest.raises(DataError, match="regimes"):

@@ -295,5 +295,12 @@ def test_other_files_are_refused_in_two_lines(read, content, what):
 
 
 def test_the_number_of_replicas_must_be_said(read):
-    with pytest.raises(SpecError, match="how many replicas"):
-        read(vllm(), None)
+    for said in (None, 0):
+        with pytest.raises(SpecError, match="does not say how many replicas"):
+            read(vllm(), said)
+
+
+def test_our_own_windows_say_their_replicas_themselves(read):
+    own = Summary(replicas=1, offered_per_second=2.0, seconds=1.0, completed=2)
+    with pytest.raises(SpecError, match="says itself how many replicas"):
+        read(msgspec.json.encode(own).decode(), 3)

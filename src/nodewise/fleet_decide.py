@@ -10,6 +10,7 @@ the smallest fleet. A number of replicas is chosen only where it was measured; w
 two that were, or was simulated, is named as worth measuring.
 """
 
+import math
 from collections.abc import Sequence
 from statistics import fmean, median
 from typing import Literal, NamedTuple
@@ -47,8 +48,8 @@ class FleetQuestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     def __post_init__(self) -> None:
         """Refuse a question without an answer."""
         rates = [*self.demand_curve, self.demand_per_second or 0.0]
-        if min(rates) < 0 or self.spares < 0:
-            raise SpecError("A demand or a number of spares is negative.", "Write 0 or more.")
+        if not all(math.isfinite(rate) and rate >= 0 for rate in rates) or self.spares < 0:
+            raise SpecError("A demand or a number of spares is below 0.", "Write 0 or more.")
         if self.goal == "latency" and not self.floor:
             raise SpecError(
                 "The lowest latency needs a throughput that must be kept.",
@@ -138,8 +139,11 @@ def fleet_per_hour(price: Price, replicas: float) -> float:
     >>> fleet_per_hour(Price(per_node_hour=2.10, fixed_per_hour=9.0), 8)
     25.8
     """
-    each = 1.0 if price.per_node_hour is None else price.per_node_hour
-    return replicas * each + price.fixed_per_hour + (price.storage_per_hour or 0.0)
+    return (
+        replicas * (price.per_node_hour or 0.0)
+        + price.fixed_per_hour
+        + (price.storage_per_hour or 0.0)
+    )
 
 
 def cost_per_million(per_hour: float, tokens_per_second: float) -> float:
@@ -160,7 +164,7 @@ def decide_fleet(
     """The number of replicas that answers the question best among those that were run."""
     if not windows:
         raise DataError("There is no window to decide from.", "Hand in the windows of a sweep.")
-    price = price or Price(currency=NODE_HOURS)
+    price = _in_hours(price or Price())
     seen = tuple(served(window, question.objective) for window in windows)
     unit: Unit = "tokens" if any(one.output_tokens_per_second for one in seen) else "requests"
     capacities = _capacities(seen)
@@ -196,6 +200,18 @@ def decide_fleet(
         checks=_checks(seen, rows),
         notes=_notes(windows, price, unit),
     )
+
+
+def _in_hours(price: Price) -> Price:
+    """A price that names no replica counts the hours of replicas, and no money."""
+    if price.per_node_hour is not None:
+        return price
+    if price.prices_the_hour:
+        raise SpecError(
+            "There is a price beside the replicas, and none of a replica.",
+            "Give the price of a replica too: --price, or price.per_replica_hour in the spec.",
+        )
+    return msgspec.structs.replace(price, per_node_hour=1.0, currency=NODE_HOURS)
 
 
 class _Capacity(msgspec.Struct, frozen=True, kw_only=True):

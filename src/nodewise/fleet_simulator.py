@@ -20,7 +20,7 @@ import numpy as np
 
 from nodewise.batching import Engine, Router, poisson_traffic, replayed, simulate
 from nodewise.errors import DataError
-from nodewise.latency import Served, served
+from nodewise.latency import Served, seconds_before, served
 from nodewise.load import Summary, Window
 from nodewise.objective import Objective
 from nodewise.stats import Floats, nonnegative_least_squares
@@ -158,12 +158,10 @@ def _mean_between(
     """The mean number of sequences in the batch while each of the answers came."""
     spans = np.where(wanted, last - first, 1.0)
 
-    def until(stamps: Floats, at: Floats) -> Floats:
-        before = np.searchsorted(stamps, at, side="right")
-        sums = np.concatenate([[0.0], np.cumsum(stamps)])
-        return np.asarray(before * at - sums[before])
+    def until(at: Floats) -> Floats:
+        return seconds_before(begun, at) - seconds_before(ended, at)
 
-    inside = (until(begun, last) - until(ended, last)) - (until(begun, first) - until(ended, first))
+    inside = until(last) - until(first)
     return np.asarray(inside / spans)
 
 

@@ -14,7 +14,7 @@ from nodewise.axes import MENU, PROPOSALS, Answer, AxisName, CeilingName, axis_w
 from nodewise.roofline import Roofline
 from nodewise.sizes import format_bandwidth, format_bytes, format_latency
 from nodewise.training_memory import Fit
-from nodewise.units import format_duration
+from nodewise.units import format_duration, format_percent
 
 Confidence = Literal["high", "medium", "low"]
 Outcome = Literal["ceiling", "enough", "undecided"]
@@ -208,7 +208,7 @@ def _service(facts: Facts) -> Branch:
             ceiling="latency",
             answer="fine",
             evidence=f"one machine answers {service.rate:g} requests a second of {alone} each "
-            f"within {budget} in {1 - _TAIL:.0%} of cases",
+            f"within {budget} in {format_percent(1 - _TAIL)} of cases",
         )
     return Branch(
         question=question,
@@ -216,7 +216,7 @@ def _service(facts: Facts) -> Branch:
         answer="binds",
         evidence=f"{service.rate:g} requests a second of {alone} each keep "
         f"{service.rate * service.request_seconds:.3g} machines busy; within {budget} in "
-        f"{1 - _TAIL:.0%} of cases takes {replicas or 'too many'}",
+        f"{format_percent(1 - _TAIL)} of cases takes {replicas or 'too many'}",
     )
 
 

@@ -13,6 +13,7 @@ from nodewise.prices import NODE_HOURS, Price, bill
 from nodewise.spec import Regime
 from nodewise.stats import Floats
 from nodewise.study import Study
+from nodewise.units import format_percent
 
 _DRAWS = 600
 _BINS = 12  # of what a run might show; finer ones hold too few draws to average
@@ -52,6 +53,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     regime: Regime
     evidence: str
     currency: str
+    repeated: bool  # whether the noise of measured rows was seen; that of single runs is assumed
     rows: tuple[ForecastRow, ...]
     unknown_beyond: int | None
     cheapest: Landmark
@@ -108,6 +110,7 @@ def forecast_curve(
         regime=curve.regime,
         evidence=curve.evidence,
         currency=price.currency,
+        repeated=curve.repeated,
         rows=tuple(_row(curve, at, base.seconds, price, question, share.get(at)) for at in shown),
         unknown_beyond=curve.unknown_beyond,
         cheapest=_landmark(int(grid[int(np.argmin(expected))]), low, high, curve),
@@ -145,7 +148,9 @@ def advise(
     runs = []
     columns = {int(k): column for column, k in enumerate(grid)}
     times = _plausible(curve, [int(k) for k in grid], _DRAWS)
-    for at in _ladder(grid, int(grid[best])):
+    # Of single runs that are close to each other, the luckiest would be chosen.
+    repeated = all(len(study.at(nodes)) > 1 for nodes in study.scales)
+    for at in _ladder(grid, int(grid[best]) if repeated else None):
         seconds = times[:, columns[at]]
         mean, most = share * np.mean(seconds), share * np.quantile(seconds, 0.9)
         paid = _bill(price, np.array([at]), np.array([mean, most]), 0.0)
@@ -195,8 +200,8 @@ def _verdict(
 ) -> tuple[int | None, str]:
     if regret <= _WORTH_NOTHING * cost:
         return None, (
-            f"stop: the choice is expected to cost {regret / cost:.1%} more than the best one, and "
-            "no run can change that by much"
+            f"stop: the choice is expected to cost {format_percent(regret / cost)} more than the "
+            "best one, and no run can change that by much"
         )
     if not runs:
         return None, f"stop: no run costs at most {budget:g}"
@@ -204,8 +209,8 @@ def _verdict(
     if top.saving <= 0.05 * regret:
         return None, "stop: no single run would tell the candidates apart"
     return top.nodes, (
-        f"it takes away {top.saving / regret:.0%} of the expected regret for the least money, and "
-        f"moves the choice with a chance of {top.could_change:.0%}"
+        f"it takes away {format_percent(top.saving / regret)} of the expected regret for the least "
+        f"money, and moves the choice with a chance of {format_percent(top.could_change)}"
     )
 
 
@@ -265,9 +270,10 @@ def _grid(curve: Curve, largest: int | None = None) -> Floats:
     return np.unique(np.append(tried, [k for k in curve.nodes if k <= end]))
 
 
-def _ladder(grid: Floats, best: int) -> list[int]:
+def _ladder(grid: Floats, best: int | None) -> list[int]:
     """Runs worth asking about: the doublings of one node, and what looks best."""
-    return sorted({best, *(2**step for step in range(24) if 2**step <= grid[-1])})
+    doublings = [2**step for step in range(24) if 2**step <= grid[-1]]
+    return sorted({*doublings, *([] if best is None else [best])})
 
 
 def _doublings(curve: Curve) -> list[int]:

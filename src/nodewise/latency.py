@@ -407,10 +407,10 @@ def _time_under_way(times: _Times, at: Floats) -> Floats:
         np.sort(times.intended),
         np.sort(np.where(np.isinf(times.ended), at[-1], times.ended)),
     )
-    return _ramp(starts, at) - _ramp(ends, at)
+    return seconds_before(starts, at) - seconds_before(ends, at)
 
 
-def _ramp(stamps: Floats, at: Floats) -> Floats:
+def seconds_before(stamps: Floats, at: Floats) -> Floats:
     """The sum over all stamps of how long before each time they lie."""
     before = np.searchsorted(stamps, at, side="right")
     sums = np.concatenate([[0.0], np.cumsum(stamps)])

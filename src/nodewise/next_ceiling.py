@@ -1,9 +1,10 @@
 """After a job was distributed: which ceiling binds at the scale that was reached, which is next.
 
 The wall time at K is what an ideal split would leave of each stage, plus what was lost to each
-cause; so its parts add up. Each part stands under a ceiling. As long as the part that was
-distributed is the largest, the first axis is not used up. Otherwise the largest of the others is
-the next ceiling, and only then is a second axis justified, by this measurement.
+cause; so its parts add up. Each part stands under a ceiling, and each ceiling has the axis that
+lifts it. As long as the first axis would lift more of the time than any other, it is not used up.
+Otherwise the largest part of another axis is the next ceiling, and only then is a second axis
+justified, by this measurement.
 """
 
 from collections import Counter
@@ -15,6 +16,7 @@ from nodewise.axes import MENU, Answer, AxisName, CeilingName, axis_words, judge
 from nodewise.causes import CAUSES, CauseName
 from nodewise.flow import Branch, Confidence, Diagnosis
 from nodewise.study import Run, Stage, Study
+from nodewise.units import format_percent
 
 # The ceiling under which a part of the time stands. What is not here is no ceiling of a machine:
 # work that does not split, other people's load, or what nothing explains.
@@ -167,17 +169,22 @@ def _binding(parts: tuple[Part, ...]) -> Part:
 
 def _verdict(row: LedgerRow, first: CeilingName, now: Part, parts: tuple[Part, ...]) -> str:
     others = [part for part in parts if part is not now]
+    where = f"at K = {row.nodes}: {format_percent(now.share)} of the time"
     if now.axis is not None and now.axis == MENU[first].axis:
-        rest = f"; next is {others[0].name} with {others[0].share:.0%}" if others else ""
-        return (
-            f"{now.name} still binds at K = {row.nodes}: {now.share:.0%} of the time; the first "
-            f"axis is not used up, and a second one is not justified{rest}"
+        rest = (
+            f"; next is {others[0].name} with {format_percent(others[0].share)}" if others else ""
         )
-    binds = f"{now.name} binds at K = {row.nodes}: {now.share:.0%} of the time"
+        return (
+            f"{now.name} still binds {where}; the first axis is not used up, and a second one is "
+            f"not justified{rest}"
+        )
+    binds = f"{now.name} binds {where}"
     if now.axis is None:
         return f"{binds}; no axis lifts it, so a second one is not justified"
     whole = sum(part.share for part in parts if part.axis == now.axis)
-    together = f" ({whole:.0%} with all that the same axis lifts)" if whole > now.share else ""
+    together = (
+        f" ({format_percent(whole)} with all that the same axis lifts)" if whole > now.share else ""
+    )
     return (
         f"{binds}{together}, {first} no longer does; a second axis is justified: "
         f"{axis_words(now.axis)}"
@@ -185,10 +192,10 @@ def _verdict(row: LedgerRow, first: CeilingName, now: Part, parts: tuple[Part, .
 
 
 _QUESTIONS: dict[CeilingName, str] = {
-    "data I/O": "Do the data arrive in time?",
-    "coordination": "Do the parts hardly wait for each other?",
-    "communication": "Does the exchange take less than the work?",
-    "compute": "Is the work itself the limit?",
+    "data I/O": "Is it reading the data?",
+    "coordination": "Is it waiting for each other?",
+    "communication": "Is it the exchange?",
+    "compute": "Is it the work itself?",
 }
 
 
@@ -201,7 +208,7 @@ def flow_of(result: NextCeiling) -> Diagnosis | None:
     over = False
     for ceiling, question in _QUESTIONS.items():
         binds = ceiling == result.ceiling
-        evidence = f"{shares.get(ceiling, 0.0):.0%} of the time"
+        evidence = f"{format_percent(shares.get(ceiling, 0.0))} of the time"
         branches.append(
             Branch(
                 question=question,

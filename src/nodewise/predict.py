@@ -115,6 +115,11 @@ class Curve:
         return "stage times" if self._stages else "total times"
 
     @property
+    def repeated(self) -> bool:
+        """Whether runs were repeated, so that their noise is known."""
+        return self._freedom > 0
+
+    @property
     def unknown_beyond(self) -> int | None:
         """The scale beyond which nothing is claimed: where a growing load no longer brings more.
 

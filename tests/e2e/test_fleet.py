@@ -14,6 +14,7 @@ import pytest
 
 from nodewise import store
 from nodewise.engines.control_groups import missing_for_groups
+from nodewise.errors import RunError
 from nodewise.fleet import windows
 from nodewise.fleet.replicas import ReplicaFailed, replicas_of
 from nodewise.fleet.spec import Server, parse_fleet
@@ -179,7 +180,31 @@ def test_a_fleet_that_does_not_start_is_a_result_and_only_that_is_an_error(tmp_p
     other.mkdir()
     with pytest.raises(ReplicaFailed, match="no memory left"):
         sweep(only_two, tmp_path, other, 10, always(True), lambda *_: None)
+    picky.write_text(picky.read_text().replace("== '2'", "== '3'"))  # mended
+    made = sweep(only_two, tmp_path, other, 10, always(True), lambda *_: None)
+    assert made and all(window.requests for window in made)
     assert left_behind(tmp_path.name) == []
+
+
+def test_a_server_is_looked_for_where_it_is_started(tmp_path):
+    (tmp_path / "bin").mkdir()
+    server = tmp_path / "bin" / "serve"
+    server.write_text(
+        f"#!/bin/sh\nexec {sys.executable} {EXAMPLES / 'scripted_server.py'} --port $1\n"
+    )
+    server.chmod(0o755)
+    here = Server(command=("./serve", "{port}"), directory="bin", start_seconds=30)
+    with replicas_of(here, 1, tmp_path, tmp_path / "logs") as replicas:
+        assert replicas.dead() == []
+    for wrong, what in (
+        (Server(command=("./serve", "{port}")), "There is no program ./serve"),
+        (Server(command=("./serve",), directory="nowhere"), "There is no folder .*/nowhere"),
+    ):
+        with (
+            pytest.raises(RunError, match=what),
+            replicas_of(wrong, 1, tmp_path, tmp_path / "logs"),
+        ):
+            pass
 
 
 def test_servers_that_run_already_are_used_and_left_alone(tmp_path):

@@ -130,6 +130,16 @@ def test_the_page_draws_every_chart_says_nothing_and_asks_for_nothing(tmp_path, 
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.parametrize("name", STUDIES)
+def test_no_chart_is_wider_than_its_place_on_a_screen(tmp_path, opened, name):
+    tab = opened(write(tmp_path, STUDIES[name]()))
+    cut = tab.eval_on_selector_all(
+        "figure > .scroll",
+        "all => all.filter(one => one.scrollWidth > one.clientWidth).map(one => one.ariaLabel)",
+    )
+    assert cut == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_serious_violation_of_accessibility(tmp_path, opened, scheme):
     tab = opened(write(tmp_path, with_ranks()), color_scheme=scheme)

@@ -167,6 +167,15 @@ def test_a_rank_that_is_missing_is_named(nodewise, tmp_path):
     assert nodewise(*accepted).code == 0
 
 
+@pytest.mark.parametrize("scale", ["0", "99999999", "²", "x"])
+def test_a_scale_that_is_none_is_two_lines(nodewise, tmp_path, scale):
+    table = tmp_path / "table.csv"
+    table.write_text("K,time_s\n1,10\n2,6\n")
+    for command in (("import", "csv"), ("audit",)):
+        outcome = nodewise(*command, f"{scale}={table}")
+        assert (outcome.code in (2, 4), len(outcome.err.splitlines())) == (True, 2)
+
+
 def test_a_rank_told_twice_counts_once(nodewise, traces):
     copy = traces / "traces2" / "copy.json.gz"
     copy.write_bytes((traces / "traces2" / "host_0.json.gz").read_bytes())

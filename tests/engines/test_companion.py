@@ -37,7 +37,8 @@ SESSION = """
 def companion(tmp_path):
     (tmp_path / "session_of_test.py").write_text(textwrap.dedent(SESSION))
     path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
-    made = Companion("session_of_test", {"workers": 3}, {**os.environ, "PYTHONPATH": path})
+    environment = {**os.environ, "PYTHONPATH": path}
+    made = Companion("session_of_test", {"workers": 3}, environment, restores=False)
     yield made
     made.close()
 

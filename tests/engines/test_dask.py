@@ -82,6 +82,30 @@ def test_workers_of_others_are_used_and_left_as_they_were(cluster, tmp_path):
     assert list(states.values()) == ["running"] * 3
 
 
+def test_workers_of_others_run_again_after_a_killed_harness(cluster, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=3, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+        ) as running,
+        distributed.Client(running) as client,
+    ):
+        table = f'[engine.dask]\naddress = "{running.scheduler_address}"'
+        mine = Cluster(tmp_path, "dask", JOB, table)
+        spec = tmp_path / "job.toml"
+        spec.write_text(spec.read_text().replace("[1, 2, 3]", "[1]"))
+
+        def states() -> list[str]:
+            return sorted(client.run(lambda dask_worker: dask_worker.status.name).values())
+
+        with mine.start() as measuring:
+            mine.wait_for("job.py")
+            assert states() == ["paused", "paused", "running"]
+            measuring.send_signal(signal.SIGKILL)
+        assert mine.wait_until_gone() == []
+        assert states() == ["running"] * 3
+
+
 def test_what_is_missing_is_said_before_the_first_run(monkeypatch):
     absent = Dask(DaskOptions(address="tcp://127.0.0.1:9"))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())

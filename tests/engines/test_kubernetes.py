@@ -36,6 +36,16 @@ elif verb == "create":
     service, job = manifest["items"]
     assert service["kind"] == "Service" and job["spec"]["completionMode"] == "Indexed"
     name = job["metadata"]["name"]
+    jobs = json.loads(state.read_text()) if state.exists() else {{}}
+    if (place / "refuse").exists():
+        (place / "services").write_text(name)  # made before the Job was refused
+        print("error: exceeded quota", file=sys.stderr)
+        sys.exit(1)
+    if (place / "stuck").exists():
+        waiting = {{"reason": "ImagePullBackOff", "message": "no such image."}}
+        pod = {{"status": {{"containerStatuses": [{{"state": {{"waiting": waiting}}}}]}}}}
+        state.write_text(json.dumps({{name: {{"job": job, "pods": {{"items": [pod]}}}}}}))
+        sys.exit(0)
     worker = job["spec"]["template"]["spec"]["containers"][0]
     pods, failed = [], False
     for index in range(job["spec"]["completions"]):
@@ -59,7 +69,6 @@ elif verb == "create":
     job["metadata"]["creationTimestamp"] = "2026-11-16T03:00:01Z"
     kind = "Failed" if failed else "Complete"
     job["status"] = {{"conditions": [{{"type": kind, "status": "True"}}]}}
-    jobs = json.loads(state.read_text()) if state.exists() else {{}}
     jobs[name] = {{"job": job, "pods": {{"items": pods}}}}
     state.write_text(json.dumps(jobs))
 elif verb == "get":
@@ -72,9 +81,10 @@ elif verb == "get":
 elif verb == "logs":
     print((place / f"{{namespaced[1]}}.log").read_text(), end="")
 elif verb == "delete":
-    jobs = json.loads(state.read_text())
+    jobs = json.loads(state.read_text()) if state.exists() else {{}}
     jobs.pop(namespaced[2], None)
     state.write_text(json.dumps(jobs))
+    (place / "services").unlink(missing_ok=True)
 '''  # fmt: skip
 
 JOB = """
@@ -186,6 +196,53 @@ def test_failures_are_told(tmp_path, cluster, job, flag, outcome, words):
     measure(tmp_path / "study.toml")
     run = runs_of(tmp_path)[2, 0]
     assert (run.outcome, run.detail.partition("\n")[0]) == (outcome, words)
+
+
+def test_a_program_that_does_not_listen_is_ended_and_that_is_a_timeout(tmp_path, cluster):
+    deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(60)"
+    spec = write(tmp_path, job=deaf, scales="[1]")
+    spec.write_text(
+        spec.read_text()
+        .replace("seconds = 20", "seconds = 1.5")
+        .replace("rounds = 2", "rounds = 1")
+    )
+    measure(spec)
+    run = runs_of(tmp_path)[1, 0]
+    assert (run.outcome, run.detail.partition("\n")[0]) == ("timeout", "stopped after 1.5 s")
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("refuse", "The cluster refuses the Job: exceeded quota."),
+        ("stuck", "A pod cannot begin: ImagePullBackOff: no such image."),
+    ],
+)
+def test_a_job_that_cannot_begin_is_said_taken_away_and_made_anew(tmp_path, cluster, flag, words):
+    (cluster / flag).touch()
+    spec = write(tmp_path, scales="[2]")
+    outcome = measure(spec)
+    assert (outcome.returncode, outcome.stderr.splitlines()[0]) == (3, f"nodewise: {words}")
+    assert json.loads((cluster / "state.json").read_text()) == {}
+    assert not (cluster / "services").exists()
+    (cluster / flag).unlink()
+    outcome = measure(spec)
+    assert outcome.returncode == 0, outcome.stderr
+    assert {run.outcome for run in runs_of(tmp_path).values()} == {"ok"}
+
+
+def test_pods_are_told_what_the_spec_says_even_where_we_have_it_too(tmp_path, cluster, monkeypatch):
+    monkeypatch.setenv("COLOUR", "blue")  # pods do not inherit ours
+    spec = write(tmp_path, scales="[1]")
+    spec.write_text(spec.read_text().replace('"job"', '"Größe"'))
+    text = measure(spec, "--dry-run").stdout
+    _, job = json.loads(text.partition("\n")[2])["items"]
+    told = {
+        one["name"]: one.get("value")
+        for one in job["spec"]["template"]["spec"]["containers"][0]["env"]
+    }
+    assert told["COLOUR"] == "blue"
+    assert job["metadata"]["name"] == "nodewise-gr--e-k1-round0"
 
 
 def test_who_comes_back_collects_the_job_that_was_made(tmp_path, cluster):

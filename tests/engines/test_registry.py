@@ -124,13 +124,25 @@ def test_dry_run_prints_the_command_of_each_scale(tmp_path, nodewise):
     assert not (tmp_path / "job.study").exists()
 
 
+def test_a_program_is_looked_for_where_it_runs(tmp_path, nodewise):
+    (tmp_path / "part").mkdir()
+    program = tmp_path / "part" / "job.sh"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    spec = tmp_path / "study.toml"
+    spec.write_text(MINIMAL.replace('["true"]', '["./job.sh"]\ndirectory = "part"'))
+    assert nodewise("measure", spec).code == 0
+    program.unlink()
+    assert "There is no program ./job.sh" in nodewise("measure", spec, "--dry-run").err
+
+
 def a_rank(number: int, **more: object) -> Rank:
     stages = {"compute": 1.0, "overhead": 0.5}
     return Rank(rank=number, stages=stages, host=f"w{number}", seconds=1.5, **more)
 
 
-def a_run(folder: Path, *ranks: Rank, nodes: int = 2):
-    finished = Finished(outcome="ok", seconds=1.5, ranks=ranks)
+def a_run(folder: Path, *ranks: Rank, nodes: int = 2, driven: bool = False):
+    finished = Finished(outcome="ok", seconds=1.5, ranks=ranks, driven=driven)
     told = {"number": 0, "baseline": False, "provenance": {}, "started": ""}
     return collect(finished, folder, folder / "log", nodes=nodes, ranks=nodes, **told)
 
@@ -155,13 +167,15 @@ def test_k_workers_must_have_taken_part(tmp_path):
     assert (run.outcome, run.detail) == ("wrong workers", "1 of 2 workers reported")
 
 
-def test_the_report_of_a_driver_tells_of_the_run_and_not_of_a_worker(tmp_path):
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_the_report_of_a_driver_tells_of_the_run_and_not_of_a_worker(tmp_path, nodes):
     report(tmp_path, 0, items=10, quality=0.5, facts={"dtype": "f4"}, stages={"compute": 9.0})
-    run = a_run(tmp_path, a_rank(0), a_rank(1))
+    run = a_run(tmp_path, *(a_rank(at) for at in range(nodes)), nodes=nodes, driven=True)
     assert (run.outcome, run.seconds, run.work, run.quality) == ("ok", 2.0, 10, 0.5)
     assert run.facts == {"dtype": "f4"}
-    assert [rank.host for rank in run.ranks] == ["w0", "w1"]
-    assert run.ranks[0].stages["compute"] == 1.0
+    assert [rank.host for rank in run.ranks] == ["w0", "w1"][:nodes]
+    assert run.ranks[0].stages == {"compute": 1.0, "overhead": 0.5}
+    assert (run.ranks[0].items, run.ranks[0].usage) == (None, None)
 
 
 def test_what_ranks_report_themselves_counts_before_the_records(tmp_path):

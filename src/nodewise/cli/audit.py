@@ -2,12 +2,20 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
-from nodewise.cli.options import FRACTION, emit, json_option, read_bytes, read_folder
+from nodewise.cli.options import (
+    FRACTION,
+    SOURCE,
+    Source,
+    emit,
+    json_option,
+    read_bytes,
+    read_folder,
+)
 from nodewise.errors import GATE_NOT_MET, DataError
 
 if TYPE_CHECKING:
@@ -17,21 +25,9 @@ if TYPE_CHECKING:
     from nodewise.spec import Regime
     from nodewise.study import Run
 
-Source = tuple[int | None, Path]
-
-
-class _SourceType(click.ParamType[Any]):
-    """A path, or K=PATH for a log that does not say its scale."""
-
-    name = "source"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Source:
-        scale, equals, path = str(value).partition("=")
-        return (int(scale), Path(path)) if equals and scale.isdigit() else (None, Path(str(value)))
-
 
 @click.command("audit")
-@click.argument("sources", metavar="FILE|STUDY...", nargs=-1, required=True, type=_SourceType())
+@click.argument("sources", metavar="FILE|STUDY...", nargs=-1, required=True, type=SOURCE)
 @click.option(
     "--regime",
     type=click.Choice(["strong", "weak"]),

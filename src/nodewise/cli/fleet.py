@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nodewise.cli.measure import output_option, spec_argument
+from nodewise.cli.measure import again, output_option, spec_argument
 from nodewise.cli.options import (
     FRACTION,
     MONEY,
@@ -61,7 +61,7 @@ def sweep_command(spec: Path, output: Path | None, as_json: bool) -> None:
     """
     text, fleet = read_fleet(spec)
     folder = output or spec.parent / f"{fleet.name}.study"
-    windows = _measure(text, fleet, spec, folder)
+    windows = _measure(text, fleet, spec, folder, output)
     decision = _decide(fleet.name, windows, _question(fleet), _price(fleet))
     _emit(decision, as_json)
     click.echo(f"The study is in {folder}. Next: nodewise report {folder}", err=True)
@@ -184,7 +184,9 @@ def read_fleet(path: Path) -> "tuple[str, FleetSpec]":
     return text, parse_fleet(text)
 
 
-def _measure(text: str, fleet: "FleetSpec", spec: Path, folder: Path) -> "list[Window]":
+def _measure(
+    text: str, fleet: "FleetSpec", spec: Path, folder: Path, output: Path | None
+) -> "list[Window]":
     """Sweep into the study folder; its runs are made from all windows at the end."""
     from nodewise import store
     from nodewise.fleet.sweep import Judgement, sweep
@@ -205,7 +207,8 @@ def _measure(text: str, fleet: "FleetSpec", spec: Path, folder: Path) -> "list[W
             _keep_runs(text, fleet, spec, folder, windows)
     except KeyboardInterrupt:
         raise RunError(
-            "Stopped; every finished window is kept.", f"Go on with: nodewise fleet sweep {spec}"
+            "Stopped; every finished window is kept.",
+            f"Go on with: {again(['nodewise', 'fleet', 'sweep'], spec, output)}",
         ) from None
     return windows
 
@@ -387,7 +390,7 @@ def _curve(text: str | None) -> tuple[float, ...]:
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(word) for word in text.split(","))
-    except ValueError:
-        raise click.UsageError(f"--replicas: '{text}' is not a list like 2,4,8") from None
+    numbers = tuple(int(word) for word in text.split(",") if word.strip().isdecimal())
+    if len(numbers) != text.count(",") + 1 or min(numbers) < 1:
+        raise click.UsageError(f"--replicas: '{text}' is not a list like 2,4,8")
+    return numbers

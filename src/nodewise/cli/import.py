@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from nodewise.cli.options import emit, json_option
+from nodewise.cli.options import SOURCE, Source, emit, json_option
 from nodewise.cli.trace import (
     Broken,
     broken_option,
@@ -41,31 +41,12 @@ _MODULES = {
 _METERS = ("codecarbon", "zeus")
 _REGIONS = ("talp", "extra-p", "caliper", *_METERS)
 
-Source = tuple[int | None, Path]
-
-
-class _SourceType(click.ParamType[Any]):
-    """K=PATH, or a path alone where the file says its scale."""
-
-    name = "source"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Source:
-        if not isinstance(value, str):
-            source: Source = value
-            return source
-        scale, equals, path = value.partition("=")
-        if not equals or not scale.isdigit():
-            return None, Path(value)
-        if not 0 < int(scale) < 10_000_000:
-            self.fail(f"{scale} is not a number of nodes", param, ctx)
-        return int(scale), Path(path)
-
 
 @click.command("import")
 @click.argument(
     "form", metavar="FORMAT", type=click.Choice([*_TRACES, *_MODULES, *_METERS, *_LINKS])
 )
-@click.argument("sources", metavar="K=PATH...", nargs=-1, required=True, type=_SourceType())
+@click.argument("sources", metavar="K=PATH...", nargs=-1, required=True, type=SOURCE)
 @click.option(
     "-o",
     "--output",

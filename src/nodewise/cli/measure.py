@@ -1,5 +1,6 @@
 """`nodewise measure`, and the measuring half of `nodewise study`."""
 
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -60,17 +61,29 @@ def measure_spec(path: Path, output: Path | None) -> Path:
     def enough(study: "Study") -> bool:
         return spec.precision is not None and speedup_is_known(study, spec.precision.speedup)
 
-    _tell_energy()
     engine = engine_of(spec.engine, path.parent)
+    if not engine.elsewhere and not engine.emulated:
+        _tell_energy()
     try:
         with _Teller() as teller:
             measure(spec, text, path.parent, folder, engine, teller.tell, enough)
     except KeyboardInterrupt:
         rest = " What is submitted goes on." if engine.detached else ""
         raise RunError(
-            f"Stopped; every finished run is kept.{rest}", f"Go on with: nodewise measure {path}"
+            f"Stopped; every finished run is kept.{rest}",
+            f"Go on with: {again(['nodewise', 'measure'], path, output)}",
         ) from None
     return folder
+
+
+def again(command: list[str], spec: Path, output: Path | None) -> str:
+    """The line that goes on with a study, as its user would type it.
+
+    >>> again(["nodewise", "measure"], Path("my job.toml"), Path("out"))
+    "nodewise measure 'my job.toml' -o out"
+    """
+    where = [] if output is None else ["-o", str(output)]
+    return shlex.join([*command, str(spec), *where])
 
 
 def _print_plans(path: Path, output: Path | None) -> None:

@@ -57,6 +57,19 @@ class Parsed(click.ParamType[Any]):
         return parsed
 
 
+Source = tuple[int | None, Path]
+
+
+def _parse_source(text: str) -> Source:
+    scale, equals, path = text.partition("=")
+    if not (equals and scale.isdecimal()):
+        return None, Path(text)
+    if not 0 < int(scale) < 10_000_000:
+        raise ValueError(f"{scale} is not a number of nodes")
+    return int(scale), Path(path)
+
+
+SOURCE = Parsed("source", _parse_source)  # K=PATH, or a path alone where the file says its scale
 DURATION = Parsed("time", parse_seconds, least=0)
 POSITIVE_DURATION = Parsed("time", parse_seconds, above=0)
 FRACTION = Parsed("share", parse_fraction, least=0, most=1)

@@ -35,7 +35,7 @@ def command(
     Examples:
       nodewise predict timings.csv
       nodewise predict digits.study --at 16,32 --price 3.20 --fixed 9
-      nodewise predict digits.study --cluster examples/faster-link.toml
+      nodewise predict digits.study --cluster examples/slower-link.toml
     """
     from nodewise.forecast import forecast
     from nodewise.report.forecasts import forecast_report

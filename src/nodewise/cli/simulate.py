@@ -121,13 +121,14 @@ def _simulate_table(options: dict[str, Any], as_json: bool) -> str:
 def _rounds_line(noise: float, difference: float, as_json: bool) -> str:
     """How many rounds show a difference, as a sentence or as JSON."""
     from nodewise.simulate import rounds_needed
+    from nodewise.units import format_percent
 
     rounds = rounds_needed(noise, difference)
     if as_json:
         return to_json({"rounds": rounds, "noise": noise, "difference": difference})
     return (
-        f"{rounds} rounds show a difference of {difference:.1%} at a noise of {noise:.1%} in four "
-        "of five studies.\n"
+        f"{rounds} rounds show a difference of {format_percent(difference)} at a noise of "
+        f"{format_percent(noise)} in four of five studies.\n"
     )
 
 
@@ -168,7 +169,9 @@ def parse_scales(text: str) -> tuple[int, ...]:
     except ValueError:
         scales = ()
     if not scales or min(scales) < 1 or max(scales) > 100_000:
-        raise SpecError(f"'{text}' is no list of scales.", "Write for example --scales 1,2,4,8.")
+        raise SpecError(
+            f"'{text}' is no list of scales.", "Write whole numbers of nodes, for example 1,2,4,8."
+        )
     return scales
 
 

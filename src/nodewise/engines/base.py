@@ -3,6 +3,7 @@
 import ctypes
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -29,6 +30,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int
     directory: Path
     environment: Mapping[str, str]  # complete, as the workers are to see it
+    told: Mapping[str, str] = {}  # what of it is the job's own: all that other machines lack
     folder: Path  # scratch of this run: each rank's report, the log
     timeout_seconds: float
 
@@ -45,6 +47,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float  # from the start of the first worker to the end of the last
     detail: str = ""  # the exit code or signal in words
     ranks: tuple[Rank, ...] = ()  # each worker, from the engine's own records
+    driven: bool = False  # by one program, whose report tells of the run and not of a worker
     facts: Mapping[str, Fact] = {}  # its version, nodes, queue wait, start-up: provenance of a run
 
 
@@ -124,6 +127,11 @@ class Engine:
 def options_of(chosen: EngineSpec, name: str, kind: type[Options]) -> Options:
     """The table `[engine.NAME]` of a spec; a bad field is named by its path."""
     return convert(chosen.tables.get(name, {}), kind, f"engine.{name}", "docs/engines.md")
+
+
+def has_program(name: str, directory: Path) -> bool:
+    """Whether a worker finds its program: a path counts from where the worker runs."""
+    return shutil.which(directory / name if "/" in name else name) is not None
 
 
 def start(

@@ -136,7 +136,8 @@ class ClusterEngine(Engine):
             return self._companion
         self.close()
         request = self.request(self._most)
-        self._companion = Companion(self.session, request, environment)
+        theirs = bool(self._address)
+        self._companion = Companion(self.session, request, environment, restores=theirs)
         self._first = self._companion.answer(self._start_seconds + _ANSWER_SECONDS)
         if self._first["workers"] < self._most:
             raise RunError(

@@ -1,6 +1,6 @@
 """A process beside ours that speaks to a cluster, so that its library is never loaded here.
 
-It leads a group of its own, in which a cluster that it starts lives too, and dies with us. Requests
+It leads a group of its own, in which a cluster that it starts lives too, and ends with us. Requests
 and answers are a line of JSON each; what its library prints goes to a log.
 """
 
@@ -28,8 +28,13 @@ Answer = dict[str, Any]
 class Companion:
     """Our side: asks, and waits for the answer."""
 
-    def __init__(self, module: str, request: Answer, environment: Mapping[str, str]) -> None:
-        """`request` is what it is told first, as all later ones are asked."""
+    def __init__(
+        self, module: str, request: Answer, environment: Mapping[str, str], *, restores: bool
+    ) -> None:
+        """`request` is what it is told first, as all later ones are asked.
+
+        One that restores a cluster of others is not killed with us: it ends as its requests end.
+        """
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, json.dumps(request)],
@@ -38,7 +43,7 @@ class Companion:
             stdout=subprocess.PIPE,
             stderr=self._log,
             start_new_session=True,
-            preexec_fn=die_with_parent,
+            preexec_fn=None if restores else die_with_parent,
         )
         self._heard = b""
 

@@ -8,7 +8,6 @@ import base64
 import binascii
 import datetime
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -21,9 +20,9 @@ import msgspec
 
 from nodewise.engines.base import Engine, Finished, Job, Started, in_words, options_of, outcome_of
 from nodewise.engines.shell_tasks import (
-    TIMED_OUT,
     Task,
     first_failure,
+    is_timeout,
     ranks_of,
     read_tasks,
 )
@@ -34,6 +33,8 @@ from nodewise.study import Fact
 
 _ANSWER_SECONDS = 60.0
 _PORT = 29500
+# A first failure to fetch an image (ErrImagePull) may pass; the waiting after several does not.
+_STUCK = ("ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError")
 _LOG_END = "--- nodewise"  # the records follow in the log
 
 # In the pod, by any POSIX shell. The last lines of its log are what it recorded.
@@ -119,23 +120,26 @@ class Kubernetes(Engine):
     def run(self, job: Job, started: Started) -> Finished:
         """Make the Job, unless it was made before, and wait for its end."""
         note = job.folder / "submitted"
-        if not note.exists():
-            name = f"{_name(job)}-{time.time_ns() // 1000 % 10**9:09d}"
-            note.write_text(name)  # first: a Job that was not made is found missing, and made
+        if not note.exists() or self._get("job", note.read_text()) is None:
+            self._make(job, note)
         name = note.read_text()
-        known = self._get("job", name)
-        if known is None:
-            manifest = json.dumps(self.manifest(job, name))
-            made = self._kubectl("create", "-f", "-", stdin=manifest)
-            if made.returncode:
-                raise RunError(
-                    f"The cluster refuses the Job: {_last_line(made.stderr)}.",
-                    "Mend [engine.kubernetes]; nodewise measure --dry-run prints the manifest.",
-                )
-        ended = self._wait(name)
+        ended = self._wait(job, name)
         finished = self._finished(job, name, ended)
         self.forget(job.folder)
         return finished
+
+    def _make(self, job: Job, note: Path) -> None:
+        """Make the Job under a new name, which is written down first: so it can be found."""
+        self.forget(job.folder)  # a service without its Job may be left of an earlier try
+        name = f"{_name(job)}-{time.time_ns() // 1000 % 10**9:09d}"
+        note.write_text(name)
+        made = self._kubectl("create", "-f", "-", stdin=json.dumps(self.manifest(job, name)))
+        if made.returncode:
+            self.forget(job.folder)
+            raise RunError(
+                f"The cluster refuses the Job: {_last_line(made.stderr)}.",
+                "Mend [engine.kubernetes]; nodewise measure --dry-run prints the manifest.",
+            )
 
     def forget(self, folder: Path) -> None:
         """Delete the Job with its pods and its service."""
@@ -185,15 +189,13 @@ class Kubernetes(Engine):
         if self._options.launcher == "torchrun":
             # A rank a pod: it needs torchrun's variables, not torchrun.
             words = [python, "-m", "nodewise.launch", *script_of(job)]
-        return ["timeout", f"{job.timeout_seconds:g}", *words]
+        # Short options: small images have no others. A program that does not listen is killed.
+        return ["timeout", "-k", "10", f"{job.timeout_seconds:g}", *words]
 
     def _environment(self, job: Job, name: str) -> list[Json]:
         """What the workload is told; of our own environment nothing else means anything there."""
-        told = {
-            key: value
-            for key, value in job.environment.items()
-            if os.environ.get(key) != value and key not in ("NODEWISE_RUN", "NODEWISE_GATE")
-        }
+        here = ("NODEWISE_RUN", "NODEWISE_GATE")  # files that pods do not see
+        told = {key: value for key, value in job.told.items() if key not in here}
         if self._options.launcher == "torchrun":
             told |= {
                 "MASTER_ADDR": f"{name}-0.{name}",
@@ -214,20 +216,31 @@ class Kubernetes(Engine):
             ),
         ]
 
-    def _wait(self, name: str) -> Json:
-        """The Job when it has ended; that of a cluster that is away for a while is asked again."""
+    def _wait(self, job: Job, name: str) -> Json:
+        """The Job when it has ended; pods that cannot begin would be waited for without an end."""
         while True:
-            job = self._get("job", name)
-            if job is None:
+            found = self._get("job", name)
+            if found is None:
                 raise RunError(f"The Job {name} is gone.", "Start the measuring again.")
-            conditions = job.get("status", {}).get("conditions", [])
+            conditions = found.get("status", {}).get("conditions", [])
             over = [c["type"] for c in conditions if c.get("status") == "True"]
             if {"Complete", "Failed"} & set(over):
-                return job
+                return found
+            stuck = next((why for pod in self._pods(name) if (why := _stuck(pod))), "")
+            if stuck:
+                self.forget(job.folder)
+                raise RunError(
+                    f"A pod cannot begin: {stuck}.",
+                    "Mend [engine.kubernetes], or what it names, and start the measuring again.",
+                )
             time.sleep(self._options.poll_seconds)
 
+    def _pods(self, name: str) -> list[Json]:
+        found: list[Json] = (self._get("pods", "-l", f"nodewise/run={name}") or {}).get("items", [])
+        return found
+
     def _finished(self, job: Job, name: str, ended: Json) -> Finished:
-        pods = (self._get("pods", "-l", f"nodewise/run={name}") or {}).get("items", [])
+        pods = self._pods(name)
         for pod in pods:
             log = self._kubectl("logs", pod["metadata"]["name"]).stdout
             _unpack(log, job)
@@ -241,7 +254,7 @@ class Kubernetes(Engine):
             return Finished(outcome="out of memory", seconds=end - begin, detail=words, facts=facts)
         codes = [int(_terminated(pod).get("exitCode", 0)) for pod in pods]
         failed = next((code for code in codes if code), 0)
-        if failed == TIMED_OUT:
+        if is_timeout(failed, end - begin, job.timeout_seconds):
             words = f"stopped after {job.timeout_seconds:g} s"
             return Finished(outcome="timeout", seconds=end - begin, detail=words, facts=facts)
         if failed or not _is_complete(ended):
@@ -312,7 +325,8 @@ def _name(job: Job) -> str:
     """A name for the cluster: lower-case letters, digits and dashes."""
     study = job.folder.parent.parent.stem
     words = f"{study}-{job.folder.name}".lower()
-    return "nodewise-" + "".join(c if c.isalnum() else "-" for c in words)[:30].strip("-")
+    plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in words)
+    return "nodewise-" + plain[-30:].strip("-")  # the end tells the runs of a study apart
 
 
 def _apart(name: str) -> Json:
@@ -346,6 +360,15 @@ def _terminated(pod: Json) -> Json:
             state: Json = status["state"]["terminated"]
             return state
     return {}
+
+
+def _stuck(pod: Json) -> str:
+    """Why the container of a pod will not begin, however much room there is; else nothing."""
+    for status in pod.get("status", {}).get("containerStatuses", []):
+        waiting = status.get("state", {}).get("waiting", {})
+        if waiting.get("reason") in _STUCK:
+            return f"{waiting['reason']}: {_last_line(waiting.get('message', ''))}"
+    return ""
 
 
 def _is_complete(job: Json) -> bool:

@@ -49,6 +49,7 @@ def finished_with(finished: Finished, job: Job, records: Records) -> Finished:
             finished,
             outcome="wrong workers",
             detail="the program gave its workers no tasks: it did not use the cluster of the run",
+            driven=True,
             facts=facts,
         )
     ranks = ranks_of(records.tasks, records.workers, begin, end)
@@ -57,5 +58,6 @@ def finished_with(finished: Finished, job: Job, records: Records) -> Finished:
         finished,
         seconds=(end - begin) / 1e9 if finished.outcome == "ok" else finished.seconds,
         ranks=tuple(ranks),
+        driven=True,
         facts={**facts, "scheduling_seconds": scheduling},
     )

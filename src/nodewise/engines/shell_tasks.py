@@ -5,7 +5,6 @@ machines must see. So a program that knows nothing of us has its ranks recorded 
 """
 
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -13,7 +12,8 @@ import msgspec
 from nodewise.engines.base import Job, in_words, outcome_of
 from nodewise.study import Outcome, Rank, Usage
 
-TIMED_OUT = 124  # what the program `timeout` ends with
+_TIMED_OUT = 124  # what the program `timeout` ends with
+_KILLED = 137  # and what it ends with where it had to kill
 
 # The place of a worker as its launcher tells it; the first that is set counts.
 _RANK = "${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${SLURM_PROCID:-$NODEWISE_RANK}}}}"
@@ -101,10 +101,15 @@ def first_failure(tasks: list[Task]) -> tuple[Outcome, str] | None:
     return outcome_of(failed.code), words
 
 
-def exports(job: Job, inherited: Mapping[str, str]) -> list[str]:
-    """Lines of shell that set what the job's environment has beyond the one around it."""
-    return [
-        f"export {name}={shlex.quote(value)}"
-        for name, value in sorted(job.environment.items())
-        if inherited.get(name) != value
-    ]
+def is_timeout(code: int, seconds: float, timeout_seconds: float) -> bool:
+    """Whether the program `timeout` ended a run, asked or by force.
+
+    >>> is_timeout(124, 5.0, 5.0), is_timeout(137, 15.0, 5.0), is_timeout(137, 1.0, 5.0)
+    (True, True, False)
+    """
+    return code == _TIMED_OUT or (code == _KILLED and seconds >= timeout_seconds)
+
+
+def exports(job: Job) -> list[str]:
+    """Lines of shell that set what the workers are told."""
+    return [f"export {name}={shlex.quote(value)}" for name, value in sorted(job.told.items())]

@@ -6,7 +6,6 @@ folder, which must be on a file system that the nodes share; whoever measures ne
 
 import datetime
 import math
-import os
 import re
 import shlex
 import shutil
@@ -21,10 +20,10 @@ import msgspec
 from nodewise.engines.base import Engine, Finished, Job, Started, in_words, options_of, outcome_of
 from nodewise.engines.mpi import mpiexec
 from nodewise.engines.shell_tasks import (
-    TIMED_OUT,
     Task,
     exports,
     first_failure,
+    is_timeout,
     ranks_of,
     read_tasks,
     write_task,
@@ -38,6 +37,7 @@ _PROGRAMS = ("sbatch", "srun", "squeue", "scontrol", "scancel", "sinfo")
 _ANSWER_SECONDS = 60.0  # a busy controller is slow
 _CHECK_SECONDS = 15.0  # one that does not answer at all is asked again and again
 _ATTEMPTS = 3  # submissions of one run that the cluster took away before they ended
+_AWAY_SECONDS = 1800.0  # a controller may be away while we wait
 _SETTLE_SECONDS = 15.0  # until a file that another machine wrote is seen through a shared folder
 _AWAY = "the controller does not answer"  # and the job may go on
 _ALIVE = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED", "REQUEUE_FED",
@@ -174,11 +174,19 @@ class Slurm(Engine):
 
     def _wait(self, job: Job, number: int) -> str:
         """The state in which the job has ended, or in which this run of it has."""
+        answered = time.monotonic()
         while True:
             ended = _ended(job.folder)
             state = _state(number)
             if state not in _ALIVE:
                 break
+            if state != _AWAY:
+                answered = time.monotonic()
+            elif time.monotonic() - answered > _AWAY_SECONDS:
+                raise RunError(
+                    f"Slurm has not answered for {_AWAY_SECONDS / 60:g} minutes.",
+                    "Start the measuring again when it does; what is submitted goes on meanwhile.",
+                )
             # A script that is being requeued also ends, but not with success.
             shared = len(_shared_with(number, job.folder)) > 1
             if ended is not None and (ended.code == 0 or shared):
@@ -201,7 +209,7 @@ class Slurm(Engine):
         if tasks:
             facts["startup_seconds"] = max(max(task.begin for task in tasks) - ended.begin, 0.0)
         if ended.code:
-            outcome, words = _failure(ended.code, state, tasks, job.timeout_seconds)
+            outcome, words = _failure(ended, state, tasks, job.timeout_seconds)
             return Finished(outcome=outcome, seconds=seconds, detail=words, facts=facts)
         hosts = len({task.host for task in tasks})
         if self._options.scale == "nodes" and hosts != job.nodes:
@@ -260,7 +268,7 @@ class _Script:
         launch = f"timeout --kill-after=10 {job.timeout_seconds:g} {self._launch(job)}"
         return [
             "trap 'exit 143' TERM",
-            *exports(job, os.environ),
+            *exports(job),
             *([] if alone else [f"[ -d {folder} ] && [ ! -e {folder}/ended ] || exit 0"]),
             f"cd {shlex.quote(str(job.directory))} || exit 1",
             f"rm -rf {folder}/gate {folder}/rank-* {folder}/task-* {folder}/ended",
@@ -441,13 +449,14 @@ def _moment(text: str) -> float | None:
 
 
 def _failure(
-    code: int, state: str, tasks: list[Task], timeout_seconds: float
+    ended: _Ended, state: str, tasks: list[Task], timeout_seconds: float
 ) -> tuple[Outcome, str]:
-    if code == TIMED_OUT or state == "TIMEOUT":
+    seconds = ended.end - ended.begin
+    if is_timeout(ended.code, seconds, timeout_seconds) or state == "TIMEOUT":
         return "timeout", f"stopped after {timeout_seconds:g} s"
     if state == "OUT_OF_MEMORY":
         return "out of memory", "Slurm says: out of memory"
-    return first_failure(tasks) or (outcome_of(code), in_words(code))
+    return first_failure(tasks) or (outcome_of(ended.code), in_words(ended.code))
 
 
 def _unfinished(state: str, facts: dict[str, Fact]) -> Finished:

@@ -4,7 +4,6 @@ The hosts must share the file system of the spec and of the study folder, and le
 without a password.
 """
 
-import os
 import shlex
 import shutil
 import subprocess
@@ -117,7 +116,7 @@ class Ssh(Engine):
             if self._options.launcher == "torchrun":
                 command = tuple(self._torchrun(job, rank))
             lines = [
-                *exports(job, os.environ),
+                *exports(job),
                 f"export NODEWISE_RANK={rank} NODEWISE_HOST={shlex.quote(host)}",
                 f"cd {shlex.quote(str(job.directory))} || exit 1",
                 f"exec {shlex.join([*task, *command])}",

@@ -265,15 +265,29 @@ class _Client:
         return tuple(notes)
 
 
+def address_of(url: str) -> urllib.parse.SplitResult:
+    """The parts of the address of a server.
+
+    >>> address_of("http://127.0.0.1:8000/v2").port
+    8000
+    """
+    try:
+        parts = urllib.parse.urlsplit(url)
+        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # of the port
+        known = False
+    if not known:
+        raise SpecError(f"{url} is no address of a server.", "Write http://host:port.")
+    return parts
+
+
 class _Endpoint:
     """One replica: its connections, and the requests that wait for one."""
 
     def __init__(self, client: _Client, at: int, url: str) -> None:
         self.client, self.at = client, at
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise SpecError(f"{url} is no address of a server.", "Write http://host:port.")
-        self.host = parts.hostname
+        parts = address_of(url)
+        self.host = parts.hostname or ""
         self.port = parts.port or (443 if parts.scheme == "https" else 80)
         self.tls = ssl.create_default_context() if parts.scheme == "https" else None
         load = client.load

@@ -3,7 +3,6 @@
 import contextlib
 import http.client
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from nodewise.engines.base import Job, end, in_words, start
+from nodewise.engines.base import Job, end, has_program, in_words, start
 from nodewise.engines.control_groups import (
     Groups,
     make_groups,
@@ -100,7 +99,8 @@ class _Started:
     """Servers that are started here, each on a free port, and end with this process."""
 
     def __init__(self, server: Server, count: int, home: Path, logs: Path) -> None:
-        self._server, self._home, self._logs = server, home, logs
+        self._server, self._logs = server, logs
+        self._directory = (home / server.directory).resolve()
         self._ports = _free_ports(count)
         self.endpoints = tuple(f"http://127.0.0.1:{port}" for port in self._ports)
         self._running: dict[int, subprocess.Popen[bytes]] = {}
@@ -136,7 +136,10 @@ class _Started:
 
     def _start(self, number: int) -> subprocess.Popen[bytes]:
         command = self._command(number)
-        if shutil.which(command[0]) is None:
+        directory = self._directory
+        if not directory.is_dir():
+            raise RunError(f"There is no folder {directory}.", "Correct server.directory.")
+        if not has_program(command[0], directory):
             raise RunError(f"There is no program {command[0]}.", "Correct server.command.")
         if self._groups is not None:
             doors = [str(door) for door in self._groups.doors(f"replica{number}")]
@@ -163,7 +166,7 @@ class _Started:
         return Job(
             command=command,
             nodes=len(self._ports),
-            directory=(self._home / self._server.directory).resolve(),
+            directory=self._directory,
             environment={**os.environ, **self._server.environment},
             folder=self._logs / f"{len(self._ports)}-replicas" / f"replica-{number + 1}",
             timeout_seconds=self._server.start_seconds,

@@ -6,35 +6,29 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from nodewise.errors import SpecError
-from nodewise.fleet.client import Route
+from nodewise.fleet.client import Route, address_of
 from nodewise.objective import Objective
+from nodewise.spec import Part, Positive, convert
 
-Positive = Annotated[float, msgspec.Meta(gt=0)]
 NotNegative = Annotated[float, msgspec.Meta(ge=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Api = Literal["chat", "completions", "json", "plain"]
 Arrivals = Literal["poisson", "constant", "bursts", "trace"]
 
 
-class _Part(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
-):
-    """A table of the file; a field that it does not know is an error, not a silence."""
-
-
-class Server(_Part, frozen=True, kw_only=True):
+class Server(Part, frozen=True, kw_only=True):
     """The replicas: a command that starts one, or the addresses of those that run already."""
 
     command: tuple[str, ...] = ()  # {port}, {replica}, {replicas} and {python} are filled in
     endpoints: tuple[str, ...] = ()  # r replicas are the first r of them
     directory: str = "."  # from the folder of the spec
-    environment: dict[str, str] = {}
+    environment: dict[str, str] = msgspec.field(default_factory=dict)
     health: str = "/health"  # answers 200 as soon as a replica is ready
     start_seconds: Positive = 120.0
     cores_per_replica: Positive | None = None  # a quota for each, to rehearse a larger fleet
 
 
-class RequestSpec(_Part, frozen=True, kw_only=True):
+class RequestSpec(Part, frozen=True, kw_only=True):
     """What is asked. Lengths are drawn between two bounds: equal ones hide a bad router."""
 
     api: Api = "completions"
@@ -43,14 +37,15 @@ class RequestSpec(_Part, frozen=True, kw_only=True):
     prompt_words: tuple[Count, Count] = (16, 64)
     output_tokens: tuple[Count, Count] = (16, 64)
     stream: bool = True
-    options: dict[str, Any] = {}  # more fields of the body: ignore_eos, temperature
+    # More fields of the body: ignore_eos, temperature.
+    options: dict[str, Any] = msgspec.field(default_factory=dict)
     body: str = ""  # json, plain: the body, in which {prompt} and {output_tokens} are filled in
     method: Literal["POST", "GET", "PUT"] = "POST"
-    headers: dict[str, str] = {}
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
     timeout_seconds: Positive = 30.0
 
 
-class LoadSpec(_Part, frozen=True, kw_only=True):
+class LoadSpec(Part, frozen=True, kw_only=True):
     """How requests arrive, how long a window is, and how closely the rate is searched."""
 
     arrivals: Arrivals = "poisson"
@@ -67,7 +62,7 @@ class LoadSpec(_Part, frozen=True, kw_only=True):
     most_connections: Count = 1024
 
 
-class Demand(_Part, frozen=True, kw_only=True):
+class Demand(Part, frozen=True, kw_only=True):
     """What the fleet has to serve."""
 
     per_second: Positive | None = None  # requests
@@ -76,7 +71,7 @@ class Demand(_Part, frozen=True, kw_only=True):
     goal: Literal["cost", "throughput", "latency"] = "cost"
 
 
-class ReplicaPrice(_Part, frozen=True, kw_only=True):
+class ReplicaPrice(Part, frozen=True, kw_only=True):
     """What a replica costs."""
 
     per_replica_hour: NotNegative | None = None
@@ -84,7 +79,7 @@ class ReplicaPrice(_Part, frozen=True, kw_only=True):
     source: str = ""
 
 
-class FleetSpec(_Part, frozen=True, kw_only=True):
+class FleetSpec(Part, frozen=True, kw_only=True):
     """A sweep: which fleet, which requests, at which numbers of replicas, within which limit."""
 
     format: Literal[1] = 1
@@ -106,14 +101,7 @@ def parse_fleet(text: str) -> FleetSpec:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"The spec is not TOML: {error}.", "See docs/load.md.") from None
-    try:
-        spec = msgspec.convert(raw, FleetSpec)
-    except msgspec.ValidationError as error:
-        problem, _, path = str(error).partition(" - at ")
-        where = path.strip("`").removeprefix("$.") or "the spec"
-        raise SpecError(
-            f"{where}: {problem[0].lower()}{problem[1:]}.", "See docs/load.md for what it may be."
-        ) from None
+    spec = convert(raw, FleetSpec, "", "docs/load.md")
     _check(spec)
     return spec
 
@@ -126,6 +114,8 @@ def _check(spec: FleetSpec) -> None:
             "server: give a command or endpoints, one of the two.",
             'Write command = ["my-server", "--port", "{port}"] or endpoints = ["http://..."].',
         )
+    for url in spec.server.endpoints:
+        address_of(url)
     if spec.server.endpoints and max(spec.replicas) > len(spec.server.endpoints):
         raise SpecError(
             f"server.endpoints: {max(spec.replicas)} replicas are asked for, "

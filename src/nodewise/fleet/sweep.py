@@ -51,7 +51,7 @@ def sweep(
     """Measure every window that is missing in the folder; all windows of it."""
     trace = _trace(spec, home)
     search = _Search(spec, folder, least_requests, judge, tell, trace)
-    failure: ReplicaFailed | None = None
+    failures: list[tuple[int, int, ReplicaFailed]] = []
     for number in range(spec.rounds):
         block = list(spec.replicas)
         random.Random(f"{spec.seed} {number}").shuffle(block)
@@ -62,10 +62,11 @@ def sweep(
                 with replicas_of(spec.server, count, home, folder / LOGS) as replicas:
                     search.highest_rate(replicas, count, number)
             except ReplicaFailed as error:
-                failure = error
-                search.keep(_failed(count, number, spec.load.first_rate_per_second, error.what))
-    if failure is not None and not any(window.requests for window in search.made):
-        raise failure
+                failures.append((count, number, error))
+    if failures and not any(window.requests for window in search.made):
+        raise failures[-1][2]  # no result, but a mistake: kept, it could not be mended
+    for count, number, failure in failures:
+        search.keep(_failed(count, number, spec.load.first_rate_per_second, failure.what))
     return search.made
 
 

@@ -10,8 +10,9 @@ from nodewise.table import parse_table
 
 def read(path: Path, nodes: int | None) -> list[Run]:
     """The runs in one table; where K is said, those of that K."""
+    text = text_of(path)
     try:
-        runs = parse_table(text_of(path), path.stem).runs
+        runs = parse_table(text, path.stem).runs
     except DataError as error:
         raise DataError(f"{path}: {error.what}", error.fix) from None
     found = [run for run in runs if nodes is None or run.nodes == nodes]

@@ -34,7 +34,7 @@ def read_codecarbon(paths: Sequence[Path], nodes: int | None, region: str = "") 
     source = f"CodeCarbon {version} of a {mode or 'machine'}, by counters or by its model"
     return _runs(
         paths, files, nodes, source,
-        [[(_amount(row["duration"], "duration"), joules(row)) for row in rows] for rows in files],
+        [[(_seconds(row["duration"], "duration"), joules(row)) for row in rows] for rows in files],
     )  # fmt: skip
 
 
@@ -52,16 +52,19 @@ def read_zeus(paths: Sequence[Path], nodes: int | None, region: str = "") -> lis
     source = f"Zeus, {count} GPU{'s' if count > 1 else ''} a node and no CPU"
     return _runs(
         paths, files, nodes, source,
-        [[(_amount(row["elapsed_time"], "elapsed_time"), joules(row)) for row in rows]
+        [[(_seconds(row["elapsed_time"], "elapsed_time"), joules(row)) for row in rows]
          for rows in files],
     )  # fmt: skip
 
 
 def _rows(path: Path, what: str, column: str, wanted: str) -> list[_Row]:
     """The rows of one file that belong to one name, by the names of its columns."""
-    rows = [row for row in csv.DictReader(text_of(path).splitlines()) if None not in row.values()]
+    rows = list(csv.DictReader(text_of(path).splitlines()))
     if not rows or column not in rows[0]:
         raise foreign(path, what, f"no row has {column}")
+    for at, row in enumerate(rows, start=1):
+        if None in row or None in row.values():
+            raise foreign(path, what, f"its row {at} has not a value for each column")
     names = sorted({row[column] for row in rows})
     if wanted and wanted not in names:
         raise DataError(f"{path} has no {column} {wanted}.", f"There are {', '.join(names)}.")
@@ -106,6 +109,14 @@ def _runs(
         )
         for at, row in enumerate(zip(*values, strict=True))
     ]
+
+
+def _seconds(text: str, name: str) -> float:
+    """The length of a run, which cannot be none."""
+    value = _amount(text, name)
+    if not value:
+        raise DataError(f"{name}: a run of 0 s is none.", "Leave out rows of runs that never ran.")
+    return value
 
 
 def _amount(text: str, name: str) -> float:

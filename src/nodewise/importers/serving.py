@@ -37,7 +37,12 @@ def read_windows(path: Path, replicas: int | None = None) -> list[Window | Summa
     except (msgspec.DecodeError, RecursionError):
         first = None  # a document over several lines
     if isinstance(first, dict) and "offered_per_second" in first:
-        return [_own(line, path, at) for at, line in enumerate(lines, start=1) if line.strip()]
+        own = [_own(line, path, at) for at, line in enumerate(lines, start=1) if line.strip()]
+        if replicas is not None:
+            raise SpecError(
+                f"{path} says itself how many replicas it drove.", "Leave out the number before it."
+            )
+        return own
     if isinstance(first, dict) and "metadata" in first and "metrics" in first:
         return serving_aiperf.windows(_records(lines, path), _said(replicas, path))
     if isinstance(first, dict) and "seq" in first and "latency" in first:
@@ -86,7 +91,7 @@ def _document(text: str, path: Path) -> dict[str, Any]:
 
 
 def _said(replicas: int | None, path: Path) -> int:
-    if replicas is None:
+    if not replicas:
         raise SpecError(
             f"{path} does not say how many replicas it drove.", f"Write 2={path} for two of them."
         )

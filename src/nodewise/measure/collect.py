@@ -55,8 +55,7 @@ def collect(
 ) -> Run:
     """The run that its workers and its engine tell of, or how it failed.
 
-    `ranks` workers must have taken part. Where the engine knows its workers, a single report may be
-    that of the program that hands out their work: then it tells of the run, not of a worker.
+    `ranks` workers must have taken part.
     """
     reports = read_reports(folder)
     outcome: Outcome = finished.outcome
@@ -77,7 +76,7 @@ def collect(
         outcome=outcome,
         detail=detail,
         baseline=baseline,
-        ranks=_merged(_ranks(reports, folder), finished.ranks),
+        ranks=_merged([] if finished.driven else _ranks(reports, folder), finished.ranks),
         quality=next((r.quality for r in reports if r.quality is not None), None),
         work=_sum_of_items(reports),
         setup_seconds=max((r.setup_seconds for r in reports), default=None),

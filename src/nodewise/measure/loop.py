@@ -22,7 +22,7 @@ import msgspec
 import psutil
 
 from nodewise import store
-from nodewise.engines.base import Engine, Job, signal_group
+from nodewise.engines.base import Engine, Job, has_program, signal_group
 from nodewise.errors import RunError, SpecError
 from nodewise.measure import provenance
 from nodewise.measure.collect import collect
@@ -59,19 +59,20 @@ def measure(
     enough: Callable[[Study], bool],
 ) -> None:
     """Make every run that is missing in the study folder; `home` is where the spec stands."""
-    engine.check(spec.scales)
-    store.create(folder, spec_text)
-    with _full_disk_said(folder), store.locked(folder), contextlib.closing(engine):
-        _end_leftovers(folder)
-        machine = provenance.machine()
-        _, study = store.load(folder)
-        while tasks := _tasks(spec, study, enough):
-            _prepare(spec, home, folder, engine, tasks)
-            run = _run(spec, spec_text, home, folder, engine, tasks[0], machine)
-            store.append(folder, run)
-            study = msgspec.structs.replace(study, runs=(*study.runs, run))
-            tell(run, len(tasks) - 1)
-        _prepare(spec, home, folder, engine, [])
+    with contextlib.closing(engine):
+        engine.check(spec.scales)  # may start a process that `close` ends
+        store.create(folder, spec_text)
+        with _full_disk_said(folder), store.locked(folder):
+            _end_leftovers(folder)
+            machine = provenance.machine()
+            _, study = store.load(folder)
+            while tasks := _tasks(spec, study, enough):
+                _prepare(spec, home, folder, engine, tasks)
+                run = _run(spec, spec_text, home, folder, engine, tasks[0], machine)
+                store.append(folder, run)
+                study = msgspec.structs.replace(study, runs=(*study.runs, run))
+                tell(run, len(tasks) - 1)
+            _prepare(spec, home, folder, engine, [])
 
 
 @contextlib.contextmanager
@@ -133,13 +134,15 @@ def _job(spec: Spec, home: Path, scratch: Path, engine: Engine, task: Task) -> J
             "Name it from the spec's folder.",
         )
     command = _command(spec, task)
-    if not engine.elsewhere and shutil.which(command[0]) is None:
+    if not engine.elsewhere and not has_program(command[0], directory):
         raise RunError(f"There is no program {command[0]}.", "Correct the command in the spec.")
+    told = _told(spec, task, scratch, engine.ranks(task.nodes))
     return Job(
         command=command,
         nodes=task.nodes,
         directory=directory,
-        environment=_environment(spec, task, scratch, engine.ranks(task.nodes)),
+        environment={**os.environ, **told},
+        told=told,
         folder=scratch,
         timeout_seconds=spec.timeout_seconds,
     )
@@ -284,9 +287,9 @@ def _command(spec: Spec, task: Task) -> tuple[str, ...]:
     return tuple(filled)
 
 
-def _environment(spec: Spec, task: Task, scratch: Path, ranks: int) -> dict[str, str]:
+def _told(spec: Spec, task: Task, scratch: Path, ranks: int) -> dict[str, str]:
+    """The variables of a run, beside those that are ours anyway."""
     return {
-        **os.environ,
         **spec.workload.environment,
         "NODEWISE_RUN": str(scratch),
         "NODEWISE_GATE": str(_gate(scratch)),

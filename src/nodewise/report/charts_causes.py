@@ -184,7 +184,8 @@ def ledger(attribution: Attribution, nodes: int | None = None) -> Figure | None:
     ends = [number(bar[end]) for bar in bars for end in ("from", "to", "label at")]
     reach = max(ends)
     folds = "folds of speedup" if attribution.regime == "strong" else "folds of scaled speedup"
-    x = linear("from", folds, min(0.0, *ends), reach * 1.16)
+    # The words behind a bar need room: those of the measured one are the longest.
+    x = linear("from", folds, min(0.0, *ends), max(reach * 1.16, row.speedup * 1.34))
     y = alt.Y(
         "bar:N",
         title=None,

@@ -17,6 +17,7 @@ from nodewise.report.charts_look import (
     known,
     label,
     layered,
+    linear,
     nodes_axis,
     time_unit,
     tooltip,
@@ -45,7 +46,10 @@ def beyond(study: Study, question: Question) -> Figure | None:
     values = [v for row in rows for v in known(row["low"], row["high"])]
     x = nodes_axis([*study.scales, *_doublings(told, last)], drawn[-1].nodes)
     low, high = min(values) / 1.25, max(values) * 1.25
-    y = folds("shown", f"time of a run, {unit.name}", low, high)
+    title = f"time of a run, {unit.name}"
+    y = folds("shown", title, low, high)
+    if study.regime == "weak" and high < 4 * low:  # hardly a doubling to be marked
+        y = linear("shown", title, 0.0, high)
     measured = [row for row in rows if row["kind"] == "measured"]
     hollow = [row for row in rows if row["K"] in _doublings(told, last)]
     layers = [

@@ -106,7 +106,7 @@ class _Look(NamedTuple):
 
 _LOOKS: dict[Size, _Look] = {
     "screen": _Look(680, 1.0, 12, 64, 1.8, 7),
-    "page": _Look(680, 1.0, 12, 64, 1.8, 7),
+    "page": _Look(528, 1.0, 12, 64, 1.8, 7),  # half a page, where panels cannot fit their container
     "paper": _Look(326, 0.68, 9, 26, 1.2, 5),
     "slide": _Look(1280, 1.72, 22, 200, 3.2, 26),
 }

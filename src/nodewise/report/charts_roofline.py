@@ -1,5 +1,6 @@
 """The roofline with its steps, and the decision flow with the branch that was taken."""
 
+import textwrap
 from collections.abc import Sequence
 
 import altair as alt
@@ -15,13 +16,16 @@ from nodewise.report.charts_look import (
     figure,
     label,
     layered,
+    number,
     tooltip,
 )
 from nodewise.sizes import format_bandwidth, format_flops
 from nodewise.training_step import TrainingStep
 
 _DECADES = 2  # beside the ridge, at least
-_BESIDE = 30  # characters that fit beside a question
+_INSIDE = 30  # characters of a question that fit on one line
+_BESIDE = 30  # and of an answer, beside it
+_LINE = 0.3  # of the distance between two questions
 _ANSWERS = {"fine": "chosen", "binds": "refused", "not known": "muted", "not asked": "muted"}
 
 
@@ -130,27 +134,29 @@ def flow_chart(diagnosis: Diagnosis, measured: str = "") -> Figure:
             "ceiling": branch.ceiling if branch.answer == "binds" else "",
             "left": 0.0,
             "right": 1.0,
-            "side": 1.06,
+            "bottom": -at - 0.4,
+            "top": -at + 0.4,
         }
         for at, branch in enumerate(diagnosis.branches)
     ]
-    x = Axis("left", "", alt.Scale(domain=[0, 1.75], nice=False), None)
+    x = Axis("left", "", alt.Scale(domain=[0, 2], nice=False), None)
     y = Axis("at", "", alt.Scale(domain=[-len(rows) + 0.4, 0.6], nice=False), None)
     base = alt.Chart(data(rows))
     colors = alt.Scale(domain=list(_ANSWERS), range=[PALETTE[color] for color in _ANSWERS.values()])
     color = alt.Color("answer:N", scale=colors, legend=None)
     taken = [row for row in rows if row["answer"] != "not asked"]
     way = [{"left": 0.5, "at": row["at"]} for row in taken]
-    words = [{"side": 1.06, "at": row["at"], "text": _words(row, diagnosis)} for row in rows]
+    asked = [line for row in rows for line in _lines(row, _two_lines(str(row["question"])))]
+    beside = [line for row in rows for line in _lines(row, _words(row, diagnosis))]
     layers = [
         alt.Chart(data(way)).mark_line(style="join", color=PALETTE["ink"]).encode(x=x.x(), y=y.y()),
-        base.mark_bar(height=30, cornerRadius=6, fill=PALETTE["paper"], strokeWidth=2).encode(
-            x=x.x(), x2="right:Q", y=y.y(), stroke=color
+        base.mark_rect(cornerRadius=6, fill=PALETTE["paper"], strokeWidth=2).encode(
+            x=x.x(), x2="right:Q", y=y.y("bottom"), y2="top:Q", stroke=color
         ),
-        base.mark_text(style="label", align="center").encode(
-            x=alt.X("middle:Q", scale=x.scale, axis=None), y=y.y(), text="question:N"
-        ).transform_calculate(middle="0.5"),
-        alt.Chart(data(words)).mark_text(style="label", align="left").encode(
+        alt.Chart(data(asked)).mark_text(style="label", align="center").encode(
+            x=alt.X("middle:Q", scale=x.scale, axis=None), y=y.y(), text="text:N"
+        ),
+        alt.Chart(data(beside)).mark_text(style="label", align="left").encode(
             x=alt.X("side:Q", scale=x.scale, axis=None), y=y.y(), text="text:N"
         ),
     ]  # fmt: skip
@@ -169,12 +175,25 @@ def flow_chart(diagnosis: Diagnosis, measured: str = "") -> Figure:
     )
 
 
-def _words(row: Row, diagnosis: Diagnosis) -> str:
+def _two_lines(question: str) -> list[str]:
+    return textwrap.wrap(question, max(_INSIDE, len(question) // 2 + 6))
+
+
+def _lines(row: Row, texts: Sequence[str]) -> list[Row]:
+    """Lines of text around the middle of a question's row."""
+    top = number(row["at"]) + _LINE * (len(texts) - 1) / 2
+    return [
+        {"at": top - _LINE * at, "text": text, "middle": 0.5, "side": 1.06}
+        for at, text in enumerate(texts)
+    ]
+
+
+def _words(row: Row, diagnosis: Diagnosis) -> list[str]:
     if row["answer"] == "not asked":
-        return ""
+        return []
     if row["answer"] != "binds":
         evidence = str(row["evidence"])
         short = evidence and len(evidence) <= _BESIDE
-        return f"{row['answer']}: {evidence}" if short else str(row["answer"])
-    axis = f": distribute {diagnosis.axis}" if diagnosis.axis else ": on one machine"
-    return f"{row['ceiling']} binds{axis}"
+        return [f"{row['answer']}:", evidence] if short else [str(row["answer"])]
+    axis = f"distribute {diagnosis.axis}" if diagnosis.axis else "on one machine"
+    return [f"{row['ceiling']} binds:", axis]

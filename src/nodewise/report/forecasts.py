@@ -23,7 +23,7 @@ def forecast_report(result: Forecast) -> Report:
         "",
         forecast_table(result),
         f"{result.regime} scaling; from {result.evidence}; intervals hold 80 and 95 of 100 curves "
-        "that were published by others; measured rows carry the noise of their runs.",
+        f"that were published by others; measured rows carry {_noise(result)}.",
         "",
         f"Cheapest: {where(result.cheapest)}.",
         f"Fastest: {where(result.fastest)}.",
@@ -46,8 +46,8 @@ def beyond_lines(result: Forecast, priced: bool) -> Report:
         f"Nothing below was run, unless it says so. {_sentence(_headline(result))}",
         *(f"  **{name}**: {where(landmark)}." for name, landmark in landmarks),
         beyond_table(result),
-        f"From {result.evidence}. Measured rows carry the noise of their runs, predicted ones how "
-        "far published curves strayed from such predictions.",
+        f"From {result.evidence}. Measured rows carry {_noise(result)}, predicted ones how far "
+        "published curves strayed from such predictions.",
     ]
 
 
@@ -134,6 +134,8 @@ def advice_report(result: Advice) -> Report:
 
 def _headline(result: Forecast) -> str:
     ahead = [row for row in result.rows if not row.measured and row.seconds is not None]
+    if not ahead and result.unknown_beyond is None:
+        return "every scale asked for was measured."
     if not ahead:
         return "nothing beyond the measured scales can be told."
     row = ahead[-1]
@@ -142,6 +144,10 @@ def _headline(result: Forecast) -> str:
         f"at K={row.nodes} a run is predicted to take {format_duration(row.seconds)}, between "
         f"{format_duration(row.low80)} and {format_duration(row.high80)}."
     )
+
+
+def _noise(result: Forecast) -> str:
+    return "the noise of their runs" if result.repeated else "the usual noise of a single run"
 
 
 def _sentence(words: str) -> str:

@@ -58,4 +58,5 @@ def _verdict(result: Lineup) -> str:
     if not told:
         return f"at K={nodes} no study has recorded an overhead of its engine."
     parts = [f"{e.study} {format_speedup(e.overhead_folds or 0.0)}" for e in told]
-    return f"folds of {nodes} lost to the engine's own overhead at K={nodes}: {', '.join(parts)}."
+    folds = f"{nodes / result.base_nodes:g}"
+    return f"folds of {folds} lost to the engine's own overhead at K={nodes}: {', '.join(parts)}."
