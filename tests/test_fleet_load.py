@@ -19,9 +19,10 @@ from nodewise.fleet import arrivals, windows
 from nodewise.fleet.answers import Events, Streamed, Unread, Whole
 from nodewise.fleet.client import Load, drive
 from nodewise.fleet.requests import bodies, load_of, read_trace
-from nodewise.fleet.spec import RequestSpec, parse_fleet
-from nodewise.fleet.sweep import highest
+from nodewise.fleet.spec import RequestSpec, Server, parse_fleet
+from nodewise.fleet.sweep import _with_energy, highest
 from nodewise.load import Window
+from nodewise.measure.energy import Reading
 
 pytest.importorskip("httptools", reason="httptools is not installed: pip install 'nodewise[fleet]'")
 
@@ -481,3 +482,22 @@ def test_windows_survive_a_torn_line(tmp_path):
     assert windows.load(tmp_path) == [window]
     windows.append(tmp_path, window)
     assert windows.load(tmp_path) == [window, window]
+
+
+class Metered:
+    """A meter that read 500 J in every second."""
+
+    def __init__(self, samples):
+        self.samples = samples
+
+    def reading(self, seconds):
+        return Reading(500 * seconds, self.samples, seconds)
+
+
+def test_a_window_has_its_share_of_the_energy_of_a_node_that_holds_the_whole_fleet():
+    window = Window(replicas=2, offered_per_second=1, seconds=30, client_seconds=40, requests=())
+    here = Server(command=("serve",))
+    assert _with_energy(window, Metered(400), here).energy_joules == pytest.approx(500 * 30)
+    assert _with_energy(window, Metered(59), here).energy_joules is None
+    elsewhere = Server(endpoints=("http://127.0.0.1:1",))
+    assert _with_energy(window, Metered(400), elsewhere).energy_joules is None

@@ -1,5 +1,6 @@
 """What an engine is given and what it gives back. Engines know no mathematics."""
 
+import contextlib
 import ctypes
 import os
 import shlex
@@ -12,12 +13,14 @@ from pathlib import Path
 from typing import ClassVar, Protocol, Self, TypeVar
 
 import msgspec
+import psutil
 
 from nodewise.spec import EngineSpec, Part, convert
 from nodewise.study import Fact, Outcome, Rank
 
 Options = TypeVar("Options", bound=msgspec.Struct)
 
+RUN_MARK = "NODEWISE_RUN"  # the variable by which every process of a run is known
 _GRACE_SECONDS = 3.0
 _POLL_SECONDS = 0.01
 _PR_SET_PDEATHSIG = 1
@@ -195,6 +198,14 @@ def end(worker: Worker) -> None:
                 break
             time.sleep(_POLL_SECONDS)
     worker.wait()
+
+
+def end_marked(run: Path) -> None:
+    """End every process that belongs to a run, those too that left its group for the background."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get(RUN_MARK) == str(run):
+                process.kill()
 
 
 def signal_group(leader: int, number: int) -> bool:

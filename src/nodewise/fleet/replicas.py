@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from nodewise.engines.base import Job, end, has_program, in_words, start
+from nodewise.engines.base import RUN_MARK, Job, end, end_marked, has_program, in_words, start
 from nodewise.engines.control_groups import (
     Groups,
     make_groups,
@@ -99,7 +99,8 @@ class _Started:
     """Servers that are started here, each on a free port, and end with this process."""
 
     def __init__(self, server: Server, count: int, home: Path, logs: Path) -> None:
-        self._server, self._logs = server, logs
+        self._server, self._logs = server, logs.resolve()
+        end_marked(self._logs)  # what a killed sweep has left
         self._directory = (home / server.directory).resolve()
         self._ports = _free_ports(count)
         self.endpoints = tuple(f"http://127.0.0.1:{port}" for port in self._ports)
@@ -112,6 +113,7 @@ class _Started:
         for process in self._running.values():
             end(process)
         self._running.clear()
+        end_marked(self._logs)
         if self._groups is not None:
             self._groups.remove()
             self._groups = None
@@ -167,7 +169,7 @@ class _Started:
             command=command,
             nodes=len(self._ports),
             directory=self._directory,
-            environment={**os.environ, **self._server.environment},
+            environment={**os.environ, **self._server.environment, RUN_MARK: str(self._logs)},
             folder=self._logs / f"{len(self._ports)}-replicas" / f"replica-{number + 1}",
             timeout_seconds=self._server.start_seconds,
         )

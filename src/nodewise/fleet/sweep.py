@@ -21,8 +21,9 @@ from nodewise.fleet import windows
 from nodewise.fleet.client import drive
 from nodewise.fleet.replicas import ReplicaFailed, Replicas, replicas_of
 from nodewise.fleet.requests import load_of, read_trace
-from nodewise.fleet.spec import FleetSpec
+from nodewise.fleet.spec import FleetSpec, Server
 from nodewise.load import Window
+from nodewise.measure.energy import Meter
 
 LOGS = "logs"
 
@@ -30,6 +31,7 @@ _ATTEMPTS = 3  # at one rate, where a window said nothing: a void one, or a repl
 _MOST_UP = 16  # steps from the first rate, doublings in the end
 _MOST_DOWN = 6  # below a hundredth of the first rate nothing useful is left, and windows are long
 _SETTLE = 1.4  # the first step from a rate that other numbers of replicas suggest
+_LEAST_SAMPLES = 60  # of power, to call it measured
 _MARGIN = 1.05  # requests above the fewest that can prove anything
 
 
@@ -212,7 +214,9 @@ class _Search:
     ) -> tuple[Window, bool]:
         seed = f"{self._spec.seed} {number} {attempt}"
         load = load_of(self._spec, replicas.endpoints, rate, seconds, seed, self._trace)
-        window = drive(load, count, number)
+        with Meter() as meter:
+            window = drive(load, count, number)
+        window = _with_energy(window, meter, self._spec.server)
         dead = tuple(replicas.dead())
         if dead:
             window = msgspec.structs.replace(window, notes=(*window.notes, *dead))
@@ -232,6 +236,17 @@ class _Search:
 
 class _Missing(Exception):
     """A window that is not kept yet would be needed."""
+
+
+def _with_energy(window: Window, meter: Meter, server: Server) -> Window:
+    """The window with its share of what this node used, where the whole fleet is on it alone."""
+    if server.endpoints or server.cores_per_replica is not None:
+        return window
+    reading = meter.reading(window.client_seconds)
+    if reading is None or reading.samples < _LEAST_SAMPLES:
+        return window
+    joules = reading.joules * window.seconds / window.client_seconds
+    return msgspec.structs.replace(window, energy_joules=joules)
 
 
 def _key(window: Window) -> tuple[int, int, float]:

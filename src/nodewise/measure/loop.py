@@ -22,7 +22,7 @@ import msgspec
 import psutil
 
 from nodewise import store
-from nodewise.engines.base import Engine, Job, has_program, signal_group
+from nodewise.engines.base import RUN_MARK, Engine, Job, end_marked, has_program, signal_group
 from nodewise.errors import RunError, SpecError
 from nodewise.measure import provenance
 from nodewise.measure.collect import collect
@@ -183,7 +183,7 @@ def _scratch(folder: Path, engine: Engine, task: Task) -> Iterator[Path]:
     try:
         yield scratch
     finally:
-        _end_daemons(scratch)
+        end_marked(scratch)
         shutil.rmtree(scratch, ignore_errors=True)
 
 
@@ -291,7 +291,7 @@ def _told(spec: Spec, task: Task, scratch: Path, ranks: int) -> dict[str, str]:
     """The variables of a run, beside those that are ours anyway."""
     return {
         **spec.workload.environment,
-        "NODEWISE_RUN": str(scratch),
+        RUN_MARK: str(scratch),
         "NODEWISE_GATE": str(_gate(scratch)),
         "NODEWISE_WARMUP_STEPS": str(spec.workload.warmup_steps),
         "NODEWISE_SEED": str(spec.seed),
@@ -329,13 +329,5 @@ def _end_leftovers(folder: Path) -> None:
         with contextlib.suppress(psutil.Error, ValueError):
             if abs(psutil.Process(int(leader)).create_time() - float(born)) < 1:
                 signal_group(int(leader), 9)
-    _end_daemons(Path(scratch))
+    end_marked(Path(scratch))
     (folder / _RUNNING).unlink(missing_ok=True)
-
-
-def _end_daemons(scratch: Path) -> None:
-    """End what a workload of this run put into the background, outside of its group."""
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.environ().get("NODEWISE_RUN") == str(scratch):
-                process.kill()
