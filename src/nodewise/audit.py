@@ -24,7 +24,8 @@ _CHANGES_WITH_SCALE = {
 }
 # What an engine measured of each run says nothing of the place that it ran in.
 _OF_ONE_RUN = ("rehearsal_", "slurm_", "sacct_", "ray_", "dask_", "spark_")
-_AMBER, _RED = 0.02, 0.10
+RED = 0.10  # of a run, waiting for a core; above, the run is no evidence
+_AMBER = 0.02
 _QUOTA_HELD, _QUOTA_FILLED = 1.05, 0.9
 _LATENCY_BOUND = 2.0  # transfer against what its bytes need on the link
 _LATENCY_MATTERS = 0.05  # of the run
@@ -232,9 +233,9 @@ def _contention(study: Study) -> Answer:
     if not delays:
         return Answer("unknown", "not recorded", "Measure it.")
     worst = max(delays)
-    colour = "red" if worst > _RED else "amber" if worst > _AMBER else "green"
+    colour = "red" if worst > RED else "amber" if worst > _AMBER else "green"
     return Answer(
-        "pass" if worst <= _RED else "fail",
+        "pass" if worst <= RED else "fail",
         f"{colour}: a rank waited for its core for up to {format_percent(worst)} of a run",
         "" if worst <= _AMBER else "Repeat on a quieter machine.",
     )

@@ -355,4 +355,4 @@ def _number(text: str | None) -> float | None:
 def _amount(text: str) -> float | None:
     """`2,048 GiB` as AWS writes it; nothing for `NA`."""
     number = text.removesuffix(" GiB").replace(",", "")
-    return float(number) if number.replace(".", "", 1).isdigit() else None
+    return float(number) if number.replace(".", "", 1).isdecimal() else None

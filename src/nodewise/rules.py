@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from nodewise.audit import Answer, Check, Verdict, answers, own_checks
+from nodewise.audit import RED, Answer, Check, Verdict, answers, own_checks
 from nodewise.claims import Claim, Column, claim_of_study
 from nodewise.detectors import (
     Detection,
@@ -717,7 +717,7 @@ def _significant(case: _Case) -> Answer:
 
 def _contention(case: _Case) -> Answer:
     worst = max(run.contention.run_delay for run in case.runs if run.contention is not None)
-    verdict: Verdict = "pass" if worst <= 0.1 else "fail"
+    verdict: Verdict = "pass" if worst <= RED else "fail"
     return Answer(verdict, f"a rank waited for its core for up to {format_percent(worst)}")
 
 

@@ -133,3 +133,12 @@ def format_percent(share: float) -> str:
     """
     percent = 100 * share
     return f"{percent:.1f} %" if abs(percent) < 10 else f"{percent:.0f} %"
+
+
+def capitalised(words: str) -> str:
+    """The words as they begin a sentence; unlike `str.capitalize`, the rest stays as it is.
+
+    >>> capitalised("at K=8 it bends")
+    'At K=8 it bends'
+    """
+    return f"{words[:1].upper()}{words[1:]}"

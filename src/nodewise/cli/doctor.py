@@ -47,7 +47,7 @@ def command(as_json: bool) -> None:
       nodewise doctor
       nodewise doctor --json
     """
-    emit([*_engines(), *_browser(), *_packages()], as_json, _report)
+    emit([*_engines(), *_energy(), *_browser(), *_packages()], as_json, _report)
 
 
 def _engines() -> Iterator[Condition]:
@@ -67,6 +67,18 @@ def _engines() -> Iterator[Condition]:
             yield Condition(what=f"engine {name}", ready=False, detail=error.what, fix=error.fix)
         else:
             yield Condition(what=f"engine {name}", ready=True)
+
+
+def _energy() -> Iterator[Condition]:
+    from nodewise.measure.energy import find_counters
+
+    found = find_counters()
+    if found.counters:
+        yield Condition(what="energy of runs", ready=True, detail=found.names)
+    else:
+        why = "; ".join(found.missing) or "This machine shows no energy counter (RAPL, NVML)."
+        fix = "See docs/energy.md: import what another tool read, or model it from watts."
+        yield Condition(what="energy of runs", ready=False, detail=why, fix=fix)
 
 
 def _browser() -> Iterator[Condition]:

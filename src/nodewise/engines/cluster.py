@@ -75,7 +75,7 @@ class ClusterEngine(Engine):
     def _knock(self) -> None:
         """Somebody must listen at the address: libraries try for minutes before they say so."""
         host, _, port = self._address.rpartition("://")[2].rpartition(":")
-        if not port.isdigit():
+        if not port.isdecimal():
             raise SpecError(
                 f"engine.{self.title.lower()}.address: '{self._address}' has no port.",
                 "Write it as host:port.",

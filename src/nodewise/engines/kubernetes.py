@@ -345,7 +345,7 @@ def _unpack(log: str, job: Job) -> None:
     for line in records.splitlines():
         kind, _, rest = line.partition(" ")
         name, _, content = rest.partition(" ")
-        if kind == "task" and name.isdigit():
+        if kind == "task" and name.isdecimal():
             (job.folder / f"task-{name}").write_text(rest)
         if kind == "file" and name == Path(name).name and name.startswith("rank-"):
             try:

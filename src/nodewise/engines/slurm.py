@@ -163,7 +163,7 @@ class Slurm(Engine):
             write_task(job)
         done = _ask("sbatch", "--parsable", str(script))
         number = done.stdout.strip().partition(";")[0]
-        if done.returncode or not number.isdigit():
+        if done.returncode or not number.isdecimal():
             raise RunError(
                 f"sbatch refuses the job: {_first_line(done.stderr)}.",
                 f"Mend [engine.slurm]; the script is {script}.",
@@ -383,7 +383,7 @@ def _queue() -> dict[int, str]:
             "Start the measuring again when it answers; what is submitted goes on meanwhile.",
         )
     rows = [line.partition(" ") for line in done.stdout.splitlines()]
-    return {int(number): comment for number, _, comment in rows if number.isdigit()}
+    return {int(number): comment for number, _, comment in rows if number.isdecimal()}
 
 
 def _state(number: int) -> str:

@@ -171,7 +171,7 @@ def _objects(values: Any) -> list[dict[str, Any]]:
 
 def _scale_of(parameters: dict[str, Any], name: str, otherwise: int | None = None) -> int:
     """K in a parameter that is called like one, in the only number, or in the name."""
-    numbers = {key: str(value) for key, value in parameters.items() if str(value).isdigit()}
+    numbers = {key: str(value) for key, value in parameters.items() if str(value).isdecimal()}
     for key, value in numbers.items():
         if re.fullmatch(_SCALE, key, re.I) and int(value) > 0:
             return int(value)

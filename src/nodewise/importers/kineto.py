@@ -458,7 +458,7 @@ def trace_files(path: Path) -> list[Path]:
     endings = (".json", ".json.gz", ".sqlite", ".digests")
     return sorted(
         (file for file in path.rglob("*") if file.is_file() and file.name.endswith(endings)),
-        key=lambda file: [int(part) if part.isdigit() else part
+        key=lambda file: [int(part) if part.isdecimal() else part
                           for part in re.split(r"(\d+)", str(file))],
     )  # fmt: skip
 

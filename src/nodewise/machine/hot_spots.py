@@ -66,7 +66,7 @@ def shares_of(stacks: str) -> dict[str, float]:
     seen: Counter[str] = Counter()
     for line in stacks.splitlines():
         stack, _, count = line.rpartition(" ")
-        if count.isdigit():
+        if count.isdecimal():
             seen[stack.rpartition(";")[2]] += int(count)
     whole = sum(seen.values())
     return {name: count / whole for name, count in seen.most_common(_LISTED)}

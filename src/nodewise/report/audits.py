@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from nodewise.report.tables import Table
 from nodewise.report.text import Report, checklist
 from nodewise.rules import Audit, Correction, is_grave
-from nodewise.units import format_efficiency, format_speedup
+from nodewise.units import capitalised, format_efficiency, format_speedup
 
 _MOST_LISTED = 12
 
@@ -37,11 +37,11 @@ def _corrected(correction: Correction) -> Report:
     )
     titles = ("K", "claimed S", "claimed E", "corrected S", "corrected E", "")
     table = Table(name="The corrected curve", titles=titles, rows=rows, left=frozenset({""}))
-    sentence = correction.sentence[0].upper() + correction.sentence[1:]
     return [
         "**The corrected curve** (computed from the claim, not measured)",
         table,
-        f"{sentence}: T at the smallest K is {correction.factor:.2f} times too long.",
+        f"{capitalised(correction.sentence)}: T at the smallest K is {correction.factor:.2f} "
+        "times too long.",
     ]
 
 

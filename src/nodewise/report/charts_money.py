@@ -32,6 +32,7 @@ from nodewise.report.charts_look import (
 )
 from nodewise.study import Study
 from nodewise.units import (
+    capitalised,
     format_duration,
     format_efficiency,
     format_money,
@@ -641,7 +642,7 @@ def _cost_caption(decision: Decision, scales: Sequence[_Scale], failed: Mapping[
     currency = decision.price.currency
     by_nodes = {scale.nodes: scale for scale in scales}
     if decision.cheapest is None or decision.fastest is None:
-        text = _sentence(decision.recommended.because)
+        text = f"{capitalised(decision.recommended.because)}."
     else:
         least, quick = by_nodes[decision.cheapest.nodes], by_nodes[decision.fastest.nodes]
         work = "a run" if decision.regime == "strong" else "for the work of the first run"
@@ -662,10 +663,6 @@ def _cost_caption(decision: Decision, scales: Sequence[_Scale], failed: Mapping[
             f" Crossed out: K={', '.join(refused[:6])}{' and more' if len(refused) > 6 else ''}."
         )
     return text + failed_words(failed)
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _labelled(decision: Decision, scales: Sequence[_Scale]) -> set[int]:

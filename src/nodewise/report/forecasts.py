@@ -5,6 +5,7 @@ from nodewise.relocate import Relocated
 from nodewise.report.tables import Table, between
 from nodewise.report.text import Report
 from nodewise.units import (
+    capitalised,
     format_duration,
     format_efficiency,
     format_money,
@@ -43,7 +44,7 @@ def beyond_lines(result: Forecast, priced: bool) -> Report:
     landmarks = [("Cheapest", result.cheapest)] if priced else []
     landmarks += [("Fastest", result.fastest), ("Knee", result.knee)]
     return [
-        f"Nothing below was run, unless it says so. {_sentence(_headline(result))}",
+        f"Nothing below was run, unless it says so. {capitalised(_headline(result))}",
         *(f"  **{name}**: {where(landmark)}." for name, landmark in landmarks),
         beyond_table(result),
         f"From {result.evidence}. Measured rows carry {_noise(result)}, predicted ones how far "
@@ -148,10 +149,6 @@ def _headline(result: Forecast) -> str:
 
 def _noise(result: Forecast) -> str:
     return "the noise of their runs" if result.repeated else "the usual noise of a single run"
-
-
-def _sentence(words: str) -> str:
-    return f"{words[0].upper()}{words[1:]}"
 
 
 def _cells(row: ForecastRow, currency: str) -> tuple[str, ...]:

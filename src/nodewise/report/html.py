@@ -37,6 +37,7 @@ from nodewise.report.tables import (
 from nodewise.scaling import Timings, timings
 from nodewise.study import Study
 from nodewise.units import (
+    capitalised,
     format_duration,
     format_efficiency,
     format_money,
@@ -119,7 +120,7 @@ def page(study: Study, findings: Findings, reproduce: str, vega: str, spec_text:
         kicker=f"{study.regime} scaling, {'measured' if decision.measured else 'from a model'}",
         labels=_labels(study),
         verdict=text.verdict(decision),
-        because=_sentence(decision.recommended.because),
+        because=capitalised(decision.recommended.because),
         claim=decision.claim,
         cards=_cards(findings),
         sections=[
@@ -220,10 +221,6 @@ def _strong(line: str) -> Markup:
         Markup("<strong>{}</strong>").format(part) if at % 2 else escape(part)
         for at, part in enumerate(parts)
     )
-
-
-def _sentence(words: str) -> str:
-    return f"{words[0].upper()}{words[1:]}" if words else ""
 
 
 def _bar(cell: str) -> Markup | str:

@@ -14,7 +14,7 @@ from nodewise.step_table import StepRow, StepTable
 from nodewise.symptoms import Symptoms
 from nodewise.training_memory import Fit
 from nodewise.training_step import TrainingStep, table_of
-from nodewise.units import format_efficiency, format_percent, format_seconds
+from nodewise.units import capitalised, format_efficiency, format_percent, format_seconds
 
 _MARKS = {"fine": "fine", "binds": "BINDS", "not known": "not known"}
 
@@ -83,8 +83,8 @@ def diagnosis_report(result: Diagnosis) -> Report:
     lines: Report = []
     if result.answer is not None:
         lines += [*_answer_lines(result.answer), ""]
-    lines += [f"**{_sentence(headline(result))}** Confidence: {result.confidence}."]
-    lines += [f"  {_sentence(words)}" for words in result.evidence]
+    lines += [f"**{capitalised(headline(result))}.** Confidence: {result.confidence}."]
+    lines += [f"  {capitalised(words)}." for words in result.evidence]
     if result.training is not None:
         lines += ["", *memory_lines(result.training)]
     lines += ["", flow_table(result)]
@@ -164,10 +164,6 @@ def menu_report(_: object) -> Report:
         "",
         *(f"{name}: {remedy.symptom}." for name, remedy in MENU.items()),
     ]
-
-
-def _sentence(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:]}."
 
 
 def machine_report(machine: Machine) -> Report:
@@ -311,9 +307,9 @@ def _verdict_lines(result: Symptoms | TrainingStep) -> Report:
     else:
         verb = "bind" if result.ceiling == "page faults" else "binds"
         lines.append(
-            f"**{_sentence(f'{result.ceiling} {verb}')}** Confidence: {result.confidence}."
+            f"**{capitalised(f'{result.ceiling} {verb}')}.** Confidence: {result.confidence}."
         )
-    return lines + [f"  {_sentence(words)}" for words in result.evidence]
+    return lines + [f"  {capitalised(words)}." for words in result.evidence]
 
 
 def training_step_report(result: TrainingStep) -> Report:
@@ -364,8 +360,8 @@ def next_ceiling_report(result: NextCeiling) -> Report:
     if result.answer is not None:
         lines += [*_answer_lines(result.answer), ""]
     lines += [
-        f"**{_sentence(result.verdict)}** Confidence: {result.confidence} ({result.evidence}).",
-        f"  {_sentence(result.change)}",
+        f"**{capitalised(result.verdict)}.** Confidence: {result.confidence} ({result.evidence}).",
+        f"  {capitalised(result.change)}.",
         "",
         Table(
             name="The time at this scale",
@@ -393,5 +389,5 @@ def next_ceiling_report(result: NextCeiling) -> Report:
 
 def _answer_lines(answer: Answer) -> Report:
     """Yes or no to a proposal, the reason, and what to do instead."""
-    lines: Report = [f"**{answer.answer}: {answer.proposal}**", f"  {_sentence(answer.reason)}"]
-    return lines + ([f"  {_sentence(answer.instead)}"] if answer.instead else [])
+    lines: Report = [f"**{answer.answer}: {answer.proposal}**", f"  {capitalised(answer.reason)}."]
+    return lines + ([f"  {capitalised(answer.instead)}."] if answer.instead else [])
