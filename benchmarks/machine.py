@@ -174,13 +174,15 @@ def iperf_rate() -> float | None:
         return None
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])
+    cores = os.sched_getaffinity(0)
+    sides = f"{min(cores)},{max(cores)}"  # as ours: either side has its core
     server = subprocess.Popen(
         [program, "-s", "-1", "-B", "127.0.0.1", "-p", port], stdout=subprocess.DEVNULL
     )
     try:
         time.sleep(0.5)
         done = subprocess.run(
-            [program, "-c", "127.0.0.1", "-p", port, "-t", "3", "-l", "1M", "-J"],
+            [program, "-c", "127.0.0.1", "-p", port, "-t", "3", "-l", "1M", "-J", "-A", sides],
             capture_output=True, text=True, timeout=60, check=True,
         )  # fmt: skip
     finally:

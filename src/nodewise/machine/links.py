@@ -93,15 +93,20 @@ def _round_trips(door: socket.socket, size: int, seconds: float, most: int) -> l
 
 @contextlib.contextmanager
 def _answering_child(own: socket.socket, other: socket.socket) -> Iterator[None]:
+    """A process that answers from another core: on one core the two would take turns."""
+    cores = os.sched_getaffinity(0)
     child = os.fork()
     if child == 0:
         own.close()
+        os.sched_setaffinity(0, {max(cores)})
         answer(other)
         os._exit(0)
     other.close()
+    os.sched_setaffinity(0, {min(cores)})
     try:
         yield
     finally:
+        os.sched_setaffinity(0, cores)
         own.close()  # the child sees the end and leaves
         os.waitpid(child, 0)
 
