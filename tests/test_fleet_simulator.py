@@ -43,13 +43,13 @@ def test_a_second_request_waits_for_the_edge_of_a_step_and_slows_the_first():
     assert (two.first, two.last) == (5.0, 7.0)
 
 
-def test_time_of_its_own_holds_a_slot_and_nobody_else():
+def test_time_of_its_own_passes_while_it_waits_and_holds_up_nobody():
     engine = Engine(step=1.0, per_request=5.0, slots=2)
     stream = traffic((0.0, 0, 9), (1.0, 0, 2), (2.0, 0, 1))
     one, two, three = simulate(engine, stream, seconds=9.0).requests
     assert (one.first, one.last) == (6.0, 14.0)
     assert (two.first, two.last) == (7.0, 8.0)
-    assert three.first == 14.0  # its slot is free at 8, and it is ready at 13
+    assert three.first == 9.0  # ready at 7, and a slot is free at 8
 
 
 def test_slots_bound_the_batch():

@@ -5,9 +5,8 @@ A step of a replica takes
     step + per_sequence * sequences in the batch + per_prompt_token * prompt tokens taken in
 
 and gives every sequence of the batch one token. Requests wait in the order in which they came and
-are admitted at the edge of a step while a slot and room in the KV cache are left; before its first
-step a request may need time of its own, that holds up nobody else. Where the cache
-overflows, the sequence that was admitted last gives way and is computed again later. While nothing
+are admitted at the edge of a step while a slot and room in the KV cache are left; a request may
+need time of its own before it can be, that holds up nobody else. Where the cache overflows, the sequence that was admitted last gives way and is computed again later. While nothing
 is admitted, done or pushed out, steps are alike and are taken at once, so a request costs a few
 events however many tokens it has.
 """
@@ -34,9 +33,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a step of one replica takes, and what limits its batch."""
 
     step: float  # seconds, whatever the batch is
-    per_request: float = (
-        0.0  # seconds in a slot before its first step: parsing, a cache, the network
-    )
+    per_request: float = 0.0  # seconds before it joins the queue: the network, parsing
     per_sequence: float = 0.0  # seconds
     per_prompt_token: float = 0.0  # seconds
     slots: int | None = None  # sequences in a batch, at most
@@ -142,6 +139,7 @@ class _Ends:
 
 class _Waiting(NamedTuple):
     number: int
+    ready: float
     prompt: int  # tokens to take in, with the answer so far where it was pushed out
     answer: int  # tokens still to come
 
@@ -155,7 +153,6 @@ class _Replica:
         self._cache = math.inf if engine.kv_tokens is None else engine.kv_tokens
         self._budget = math.inf if engine.prefill_budget is None else engine.prefill_budget
         self._queue: deque[_Waiting] = deque()
-        self._starting: deque[tuple[float, list[int]]] = deque()  # ready at, and as below
         self._taking_in: deque[list[int]] = deque()  # number, prompt tokens left, prompt, answer
         self._batch: dict[int, tuple[int, int, int]] = {}  # number: end, prompt, first step
         self._ends: list[tuple[int, int]] = []  # steps at which sequences end; some pushed out
@@ -169,7 +166,8 @@ class _Replica:
         if not self.outstanding:
             self.now = max(self.now, arrival)
         self.outstanding += 1
-        self._queue.append(_Waiting(number, prompt, answer))
+        ready = arrival + self._engine.per_request
+        self._queue.append(_Waiting(number, ready, prompt, answer))
 
     def advance(self, until: float, ends: _Ends) -> None:
         """Every step that begins before this time."""
@@ -180,22 +178,21 @@ class _Replica:
             elif self._batch:
                 self._alike_steps(until)
             else:  # all that is there makes itself ready
-                self.now = min(self._starting[0][0], until)
+                self.now = min(self._queue[0].ready, until)
             self._finish(ends)
 
     def _admit(self) -> None:
-        queue, starting = self._queue, self._starting
-        taken = len(self._batch) + len(self._taking_in) + len(starting)
-        while queue and taken < self._slots:
-            number, prompt, answer = queue[0]
+        queue = self._queue
+        while queue and queue[0].ready <= self.now and self._has_slot():
+            number, _, prompt, answer = queue[0]
             if self._cached + prompt + 1 > self._cache:
                 break
             queue.popleft()
-            taken += 1
             self._cached += prompt + 1
-            starting.append((self.now + self._engine.per_request, [number, prompt, prompt, answer]))
-        while starting and starting[0][0] <= self.now:
-            self._taking_in.append(starting.popleft()[1])
+            self._taking_in.append([number, prompt, prompt, answer])
+
+    def _has_slot(self) -> bool:
+        return len(self._batch) + len(self._taking_in) < self._slots
 
     def _mixed_step(self, ends: _Ends) -> None:
         """One step in which prompts are taken in beside the sequences that go on."""
@@ -234,8 +231,8 @@ class _Replica:
         batch = len(self._batch)
         seconds = self._engine.step + self._engine.per_sequence * batch
         count = self._next_end() - self._steps
-        if self._starting:
-            until = min(until, self._starting[0][0])
+        if self._queue and self._queue[0].ready > self.now and self._has_slot():
+            until = min(until, self._queue[0].ready)
         if until < math.inf:
             count = min(count, math.ceil((until - self.now) / seconds))
         if self._cache < math.inf:
@@ -251,7 +248,7 @@ class _Replica:
             number, (end, prompt, began) = self._batch.popitem()
             done = 1 + self._steps - began
             self._cached -= prompt + done
-            self._queue.appendleft(_Waiting(number, prompt + done, end - self._steps))
+            self._queue.appendleft(_Waiting(number, self.now, prompt + done, end - self._steps))
 
     def _next_end(self) -> int:
         while True:

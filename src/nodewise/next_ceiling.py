@@ -44,6 +44,8 @@ _CONFIDENCE: dict[str, Confidence] = {
     "two bare times": "low",
 }
 
+_CLOSE = 0.05  # of the time
+
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
     """Part of the wall time at one scale: the ceiling that it stands under, and its axis."""
@@ -86,7 +88,7 @@ def next_ceiling(
     shares = _stage_shares([run for run in study.good_runs if run.nodes == base.nodes])
     first = max(shares, key=lambda name: shares[name])
     parts = _parts(row, shares)
-    largest = _binding(parts)
+    largest = _binding(parts, MENU[first].axis)
     moved = largest.axis != MENU[first].axis
     change = MENU[first].first
     if moved:
@@ -158,12 +160,17 @@ def _change(part: Part) -> str:
     return CAUSES[part.name].change  # type: ignore[index]
 
 
-def _binding(parts: tuple[Part, ...]) -> Part:
-    """The largest part of the axis that would lift most of the time."""
+def _binding(parts: tuple[Part, ...], first: AxisName | None) -> Part:
+    """The largest part of the axis that would lift most of the time; where it is close, the first.
+
+    A second axis has to earn its place: measured again, two that are close may change places.
+    """
     by_axis: Counter[AxisName | str] = Counter()
     for part in parts:
-        by_axis[part.axis or part.name] += part.seconds  # type: ignore[assignment]
-    axis = by_axis.most_common(1)[0][0]
+        by_axis[part.axis or part.name] += part.share  # type: ignore[assignment]
+    axis, share = by_axis.most_common(1)[0]
+    if first is not None and 0 < share - by_axis[first] < _CLOSE:
+        axis = first
     return next(part for part in parts if axis in (part.axis, part.name))
 
 
