@@ -73,7 +73,7 @@ def main() -> None:
                 measure(
                     spec, text, folder, folder / "study", engine, lambda *_: None, lambda _: False
                 )
-                _, study = store.load(folder / "study")
+                study = store.load(folder / "study")
             for row in scale(study).rows[1:]:
                 compared += 1
                 wrong += row.faster is not None

@@ -45,9 +45,12 @@ ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 
     PLAIN,
 )
 EVENTS = b"".join(
-    b'data: {"choices":[{"text":"w","delta":{"content":"w"}}]}\n\n' for _ in range(16)
+    b'data: {"object":"text_completion","choices":[{"index":0,"text":"w"}]}\n\n' for _ in range(16)
 )
-USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":16}}\n\n'
+USAGE = (
+    b'data: {"object":"text_completion","choices":[],'
+    b'"usage":{"prompt_tokens":9,"completion_tokens":16}}\n\n'
+)
 STREAM_BODY = EVENTS + USAGE + b"data: [DONE]\n\n"
 STREAM = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -340,15 +343,17 @@ def whole_tools(guidellm: str | None, aiperf: str | None, tokenizer: str | None)
         _arrived("nodewise", arrivals(), window.client_cpu_seconds)
     named = {
         "guidellm": [
-            guidellm, "benchmark", "--target", "{url}", "--model", "m", "--rate-type", "constant",
-            "--rate", "500", "--max-seconds", "10", "--processor", tokenizer,
-            "--data", "prompt_tokens=32,output_tokens=16", "--output-path", "{out}",
+            guidellm, "run", "--disable-progress", "--profile", "kind=constant,rate=500",
+            "--backend", "kind=openai_http,target={url},model=m,request_format=/v1/completions",
+            "--constraint", "kind=max_duration,seconds=10",
+            "--tokenizer", f"kind=hf_auto,model={tokenizer}", "--output", "kind=json,path={out}",
+            "--data", "kind=synthetic_text,prompt_tokens=32,output_tokens=16",
         ],
         "aiperf": [
             aiperf, "profile", "--model", "m", "--url", "{url}", "--endpoint-type", "completions",
             "--streaming", "--request-rate", "500", "--request-rate-mode", "constant",
             "--benchmark-duration", "10", "--tokenizer", tokenizer, "--osl", "16", "--isl", "32",
-            "--artifact-dir", "{out}",
+            "--ui", "none", "--artifact-dir", "{out}",
         ],
     }  # fmt: skip
     for name, command in named.items():
@@ -374,7 +379,9 @@ def whole_tools(guidellm: str | None, aiperf: str | None, tokenizer: str | None)
 
 def _arrived(name: str, arrivals: list[tuple[int, float]], spent: float) -> None:
     moments = sorted(moment for _, moment in arrivals)
-    rate = (len(moments) - 1) / (moments[-1] - moments[0])
+    # Without the edges: some send a first request long before the others, to see the server.
+    first, last = len(moments) // 100 + 1, len(moments) - len(moments) // 100 - 1
+    rate = (last - first) / (moments[last] - moments[first])
     print(f"  {name:10} {rate:7.1f}/s, {len(moments)} requests, {spent:.2f} CPU s")
 
 

@@ -11,10 +11,10 @@ import sys
 import msgspec
 import numpy as np
 
-from nodewise.findings import Question
 from nodewise.forecast import advise
 from nodewise.laws import Law
 from nodewise.prices import Price, bill
+from nodewise.question import Question
 from nodewise.study import Run, Study
 
 LADDER = (1, 2, 4, 8, 16, 32, 64)

@@ -75,7 +75,7 @@ def planted_study(planted: Planted, folder: Path, rounds: int = ROUNDS, seed: in
     spec = parse_spec(text)
     engine = RehearsalEngine(spec.engine.rehearsal)
     measure(spec, text, folder, folder / "study", engine, lambda *_: None, lambda _: False)
-    return store.load(folder / "study")[1]
+    return store.load(folder / "study")
 
 
 def named(study: Study) -> tuple[str | None, int | None]:

@@ -433,7 +433,7 @@ def main() -> None:
     if given.calibrate:
         print("FACTORS =", (0.0, *(round(factor, 2) for factor in factors(misses(curves)))))
         return
-    print(f"{table}: {len(curves)} curves of {len({c.family for c in curves})} families")
+    print(f"{Path(table).name}: {len(curves)} curves of {len({c.family for c in curves})} families")
     for ladder, fraction in LADDERS.items():
         asked = tasks(curves, fraction)
         families = [task.curve.family for task in asked]

@@ -3,7 +3,10 @@
     .venv/bin/python benchmarks/run_all.py              # all, about two hours
     .venv/bin/python benchmarks/run_all.py audit page   # these; the others keep their last figures
 
-What each one prints is kept in benchmarks/results and never edited by hand.
+What each one prints is kept in benchmarks/results and never edited by hand. Peers that need an
+environment of their own are found by NODEWISE_WRK2, NODEWISE_GUIDELLM, NODEWISE_AIPERF (programs),
+NODEWISE_TOKENIZER (a folder) and NODEWISE_HTA (an environment); without them their lines are
+missing.
 """
 
 import argparse
@@ -21,43 +24,70 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 DOCUMENT = HERE.parent / "docs" / "benchmarks.md"
 MOST_SECONDS = 3600
+TRACE = HERE.parent.parent / "shared/data/traces/kineto/old_names_resnet50.json.gz"
 
-# In the order of the document; arguments that make a benchmark fit for a run of all.
-BENCHMARKS: dict[str, tuple[str, ...]] = {
-    "startup": (),
-    "page": (),
-    "probe_overhead": (),
-    "aa_study": ("30",),
-    "planted_causes": ("3",),
-    "predict": (),
-    "stage_times": (),
-    "next_run": ("100",),
-    "preemption": (),
-    "audit": ("400",),
-    "fuzz_importers": ("--count", "1000"),
-    "machine": (),
-    "diagnose": ("tuning", "1"),
-    "fleet": (),
-}
+
+def peer(option: str, variable: str) -> tuple[str, ...]:
+    """An option of a benchmark, if the reader has said where that peer is."""
+    value = os.environ.get(variable)
+    return (option, value) if value else ()
+
+
+# In the order of the document: a script and its arguments.
+BENCHMARKS: tuple[tuple[str, ...], ...] = (
+    ("startup",),
+    ("page",),
+    ("probe_overhead",),
+    ("aa_study", "30"),
+    ("planted_causes", "3"),
+    ("predict",),
+    ("stage_times",),
+    ("next_run", "100"),
+    ("preemption",),
+    ("audit", "400"),
+    ("traces", str(TRACE), *peer("--hta", "NODEWISE_HTA")),
+    ("fuzz", "--count", "1000"),
+    ("machine",),
+    ("diagnose", "zoo"),
+    ("diagnose", "unseen"),
+    ("diagnose", "zoo", "--busy", "4"),
+    ("diagnose", "unseen", "--busy", "4"),
+    ("fleet", *peer("--wrk2", "NODEWISE_WRK2"), *peer("--guidellm", "NODEWISE_GUIDELLM"),
+     *peer("--aiperf", "NODEWISE_AIPERF"), *peer("--tokenizer", "NODEWISE_TOKENIZER")),
+    ("simulator",),
+)  # fmt: skip
 
 
 def main() -> None:
     """Run what is asked for, then write the document from all results that there are."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME")
-    chosen = parser.parse_args().names or list(BENCHMARKS)
-    if strangers := set(chosen) - set(BENCHMARKS):
-        parser.error(f"no benchmark {', '.join(strangers)}; there are: {', '.join(BENCHMARKS)}")
+    chosen = parser.parse_args().names
+    known = {command[0] for command in BENCHMARKS}
+    if strangers := set(chosen) - known:
+        parser.error(f"no benchmark {', '.join(strangers)}; there are: {', '.join(sorted(known))}")
     RESULTS.mkdir(exist_ok=True)
-    failed = [name for name in chosen if not run(name, BENCHMARKS[name])]
+    commands = [command for command in BENCHMARKS if not chosen or command[0] in chosen]
+    if not TRACE.exists():
+        print(f"traces: left out, there is no {TRACE.name} here")
+        commands = [command for command in commands if command[0] != "traces"]
+    failed = [" ".join(command) for command in commands if not run(command)]
     DOCUMENT.write_text(document())
     print(f"Wrote {DOCUMENT}." + (f" Failed: {', '.join(failed)}." if failed else ""))
     sys.exit(bool(failed))
 
 
-def run(name: str, arguments: Sequence[str]) -> bool:
+def result_of(command: Sequence[str]) -> Path:
+    """Where the output of a benchmark is kept; one script may be run in several ways."""
+    ways = [word.lstrip("-") for word in command[1:] if command[0] == "diagnose"]
+    return RESULTS / f"{'-'.join([command[0], *ways])}.md"
+
+
+def run(command: Sequence[str]) -> bool:
     """Run one; what it prints becomes its result, whether it kept its bounds or not."""
-    print(f"{name} ...", flush=True)
+    name, *arguments = command
+    shown = " ".join([f"benchmarks/{name}.py", *(word.rpartition("/")[2] for word in arguments)])
+    print(f"{shown} ...", flush=True)
     begin, load = time.monotonic(), os.getloadavg()[0]
     done = subprocess.run(
         [sys.executable, HERE / f"{name}.py", *arguments],
@@ -65,10 +95,9 @@ def run(name: str, arguments: Sequence[str]) -> bool:
     )  # fmt: skip
     minutes = (time.monotonic() - begin) / 60
     kept = "" if done.returncode == 0 else f"; exit code {done.returncode}"
-    command = " ".join(["benchmarks/" + name + ".py", *arguments])
-    head = f"`{command}`, {date.today()}, {minutes:.1f} minutes, load {load:.1f} at its start{kept}"
+    head = f"`{shown}`, {date.today()}, {minutes:.1f} minutes, load {load:.1f} at its start{kept}"
     printed = done.stdout.rstrip() or done.stderr.rstrip()[-2000:]
-    (RESULTS / f"{name}.md").write_text(f"{head}\n\n```text\n{printed}\n```\n")
+    result_of(command).write_text(f"{head}\n\n```text\n{printed}\n```\n")
     return done.returncode == 0
 
 
@@ -84,11 +113,15 @@ def document() -> str:
         f"{os.cpu_count()} cores, {platform.system()} {platform.release()}, Python "
         f"{platform.python_version()}, {packages}.",
     ]
-    for name in BENCHMARKS:
-        result = RESULTS / f"{name}.md"
-        if result.exists():
-            title = (HERE / f"{name}.py").read_text().partition("\n")[0].strip('"')
-            lines += ["", f"## {title}", "", result.read_text().rstrip()]
+    titled = ""
+    for command in BENCHMARKS:
+        result = result_of(command)
+        if not result.exists():
+            continue
+        title = (HERE / f"{command[0]}.py").read_text().partition("\n")[0].strip('"')
+        lines += [] if title == titled else ["", f"## {title}"]
+        lines += ["", result.read_text().rstrip()]
+        titled = title
     return "\n".join(lines) + "\n"
 
 

@@ -22,9 +22,9 @@ import msgspec
 import numpy as np
 
 from nodewise import store
-from nodewise.findings import Question
 from nodewise.plan import Link
 from nodewise.predict import FEWEST_SCALES, fit_curve
+from nodewise.question import Question
 from nodewise.relocate import Collective, Move, Place, relocate
 from nodewise.spec import parse_spec
 from nodewise.study import Rank, Run, Study
@@ -64,7 +64,7 @@ def stored() -> dict[str, Study]:
 
 def write_table(folder: Path) -> None:
     """A measured study as the table that the repository keeps: a row a rank, milliseconds."""
-    spec, study = store.load(folder)
+    study = store.load(folder)
     runs = tuple(
         msgspec.structs.replace(
             run,
@@ -80,9 +80,9 @@ def write_table(folder: Path) -> None:
         for run in sorted(study.good_runs, key=lambda run: (run.nodes, run.round))
     )
     made = max(run.started for run in runs)[:10]
-    comment = f"measured with {spec.name}.toml on two cores, {made}; emulated nodes"
+    comment = f"measured with {study.name}.toml on two cores, {made}; emulated nodes"
     text = format_table(msgspec.structs.replace(study, runs=runs), [comment])
-    (REHEARSED / f"{spec.name}.csv").write_text(text)
+    (REHEARSED / f"{study.name}.csv").write_text(text)
 
 
 def without_stages(study: Study) -> Study:

@@ -2,6 +2,7 @@
 left behind, and the message is true; docs/reliability.md has the list."""
 
 import contextlib
+import datetime
 import json
 import os
 import random
@@ -13,8 +14,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+from benchmarks import fuzz_readers
 
 from nodewise import store
+from nodewise.engines.virtual_nodes import missing
+from nodewise.spec import Rehearsal
+
+NOTHING_WORKED = 4  # the exit code where no run of a study ended well
 
 JOB = """
 import os, signal, sys, time
@@ -38,18 +44,49 @@ elif kind == "bytes":
     sys.exit(3)
 elif kind == "suicide":
     os.kill(os.getpid(), signal.SIGKILL)
-elif kind == "slow":
+elif kind == "slow" or (kind == "slow at first" and os.environ["NODEWISE_ROUND"] == "0"):
     time.sleep(300)
+elif kind == "diverged":
+    from nodewise import probe
+    probe.quality(loss=float("nan"))
+    probe.fact(rate=float("inf"))
+elif kind == "forged":
+    open(os.environ["NODEWISE_RUN"] + "/rank-0.json", "w").write("{")
+elif kind == "jump":
+    from nodewise import probe
+    begin = time.time()
+    for step in probe.steps(range(4)):
+        with probe.compute():
+            time.sleep(0.05)
+        if step == 1:
+            open(mark + "/jumped", "w").close()
+    probe.fact(wall_seconds=time.time() - begin)
+"""
+
+# Every clock that can be set, set an hour off as soon as a file is there.
+JUMPING = """
+import datetime, os, time
+off = lambda: float(os.environ["JUMP_SECONDS"]) if os.path.exists(os.environ["JUMPED"]) else 0.0
+now = time.time
+time.time = lambda: now() + off()
+time.time_ns = lambda: int(time.time() * 1e9)
+class Jumping(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return super().now(tz) + datetime.timedelta(seconds=off())
+datetime.datetime = Jumping
 """
 
 
-def write(folder: Path, kind: str, rounds: int = 1, timeout: float = 60) -> Path:
+def write(
+    folder: Path, kind: str, rounds: int = 1, timeout: float = 60, scales: str = "1", more: str = ""
+) -> Path:
     (folder / "job.py").write_text(JOB)
     words = json.dumps(["{python}", "job.py", kind, str(folder)])
     spec = folder / "job.toml"
     spec.write_text(
-        f'name = "job"\nscales = [1]\nrounds = {rounds}\ntimeout_seconds = {timeout}\n'
-        f"[workload]\ncommand = {words}\n"
+        f'name = "job"\nscales = [{scales}]\nrounds = {rounds}\ntimeout_seconds = {timeout}\n'
+        f"[workload]\ncommand = {words}\n{more}"
     )
     return spec
 
@@ -58,8 +95,10 @@ def command(*words: object) -> list[str]:
     return [sys.executable, "-m", "nodewise", *map(str, words)]
 
 
-def run(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*words), capture_output=True, text=True, timeout=180)
+def run(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*words), capture_output=True, text=True, timeout=180, env=os.environ | environment
+    )
 
 
 def alive(folder: Path) -> list[psutil.Process]:
@@ -87,12 +126,14 @@ def wait_until(condition, seconds: float = 60) -> None:
         ("flood", "crashed", "exit code 3"),
         ("bytes", "crashed", "exit code 3"),
         ("suicide", "out of memory", "SIGKILL"),
+        ("diverged", "ok", ""),
+        ("forged", "crashed", "the report rank-0.json is damaged"),
     ],
 )
 def test_a_workload_that_misbehaves_is_recorded_and_ended(kind, outcome, said, tmp_path):
     done = run("measure", write(tmp_path, kind, timeout=2 if kind == "stubborn" else 60))
-    assert done.returncode == 0, done.stderr
-    [made] = store.load(tmp_path / "job.study")[1].runs
+    assert done.returncode == (0 if outcome == "ok" else NOTHING_WORKED), done.stderr
+    [made] = store.load(tmp_path / "job.study").runs
     assert made.outcome == outcome
     assert said in made.detail
     assert len(made.detail) < 20_000
@@ -109,9 +150,94 @@ def test_what_a_killed_harness_left_is_ended_by_the_next(tmp_path):
         harness.send_signal(signal.SIGKILL)
         harness.wait(timeout=30)
     done = run("measure", spec)
-    assert done.returncode == 0, done.stderr
-    assert [made.outcome for made in store.load(tmp_path / "job.study")[1].runs] == ["timeout"]
+    assert done.returncode == NOTHING_WORKED, done.stderr
+    assert [made.outcome for made in store.load(tmp_path / "job.study").runs] == ["timeout"]
     assert alive(tmp_path) == []
+
+
+def test_a_worker_that_is_killed_ends_its_run_alone(tmp_path):
+    spec = write(tmp_path, "slow at first", rounds=2, scales="2")
+    harness = subprocess.Popen(command("measure", spec), stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: len(alive(tmp_path)) == 2)
+        alive(tmp_path)[0].kill()
+        assert harness.wait(timeout=60) == 0
+    finally:
+        harness.kill()
+        harness.wait(timeout=30)
+    first, second = store.load(tmp_path / "job.study").runs
+    assert (first.outcome, second.outcome) == ("out of memory", "ok")
+    assert "SIGKILL" in first.detail
+    assert alive(tmp_path) == []
+
+
+@pytest.mark.skipif(missing(Rehearsal()) is not None, reason="this machine cannot emulate nodes")
+def test_a_node_that_is_killed_ends_its_run_alone(tmp_path):
+    engine = '[engine]\nname = "rehearsal"\n[engine.rehearsal]\nlauncher = "local"\n'
+    spec = write(tmp_path, "slow at first", rounds=2, scales="2", more=engine)
+    harness = subprocess.Popen(command("measure", spec), stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: of_node_1(tmp_path))
+        node = place_of(of_node_1(tmp_path)[0].pid)
+        for process in psutil.process_iter():
+            if place_of(process.pid) == node:
+                process.kill()
+        assert harness.wait(timeout=60) == 0
+    finally:
+        harness.send_signal(signal.SIGINT)
+        harness.wait(timeout=30)
+    first, second = store.load(tmp_path / "job.study").runs
+    assert (first.outcome, second.outcome) == ("crashed", "ok")
+    assert "node1 was killed" in first.detail
+    assert alive(tmp_path) == []
+    assert list(Path("/sys/fs/cgroup").glob(f"**/nodewise-{harness.pid}-*")) == []
+
+
+def of_node_1(folder: Path) -> list[psutil.Process]:
+    """The job there, once it is where it belongs."""
+    here = place_of(os.getpid())
+    found = []
+    for process in alive(folder):
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("NODEWISE_RANK") == "1" and place_of(process.pid) != here:
+                found.append(process)
+    return found
+
+
+def place_of(process: int) -> Path | None:
+    """The name space of the host name: that of a node has all of its processes."""
+    try:
+        return Path(f"/proc/{process}/ns/uts").readlink()
+    except OSError:
+        return None
+
+
+@pytest.mark.parametrize("seconds", [3600, -3600])
+def test_a_jump_of_the_clock_changes_no_duration_and_loses_no_run(seconds, tmp_path):
+    spec = write(tmp_path, "jump", rounds=2)
+    (tmp_path / "sitecustomize.py").write_text(JUMPING)
+    clock = {"JUMP_SECONDS": str(seconds), "JUMPED": str(tmp_path / "jumped")}
+    done = run("measure", spec, PYTHONPATH=str(tmp_path), **clock)
+    assert done.returncode == 0, done.stderr
+    first, second = store.load(tmp_path / "job.study").runs
+    begun = [datetime.datetime.fromisoformat(made.started) for made in (first, second)]
+    # The job and we saw the clock jump: in the first run, between the two.
+    assert abs(first.facts["wall_seconds"] - seconds) < 1800
+    assert abs((begun[1] - begun[0]).total_seconds() - seconds) < 1800
+    for made in (first, second):
+        assert made.outcome == "ok"
+        assert 0.2 <= made.ranks[0].stages["compute"] <= made.seconds < 1800
+    again = run("measure", spec, PYTHONPATH=str(tmp_path), **clock)
+    assert again.returncode == 0, again.stderr
+    assert store.load(tmp_path / "job.study").runs == (first, second)
+
+
+def test_a_damaged_note_of_who_runs_is_no_hindrance(tmp_path):
+    spec = write(tmp_path, "quick")
+    (tmp_path / "job.study").mkdir()
+    (tmp_path / "job.study" / "running").write_bytes(b"\xff\n\xff 1\n99999999999999999999 nan\n")
+    assert run("measure", spec).returncode == 0
+    assert [made.outcome for made in store.load(tmp_path / "job.study").runs] == ["ok"]
 
 
 def test_ctrl_c_keeps_what_is_finished_and_leaves_nothing(tmp_path):
@@ -161,7 +287,7 @@ def test_a_full_disk_is_said_and_every_finished_run_is_kept(small_disk, tmp_path
     *runs, what, fix = done.stderr.splitlines()
     assert what.endswith(": no space left on device.")
     assert fix.startswith("  fix: ")
-    kept = store.load(study)[1].runs
+    kept = store.load(study).runs
     assert len(kept) >= len(runs) > 0
 
 
@@ -174,18 +300,53 @@ def test_a_read_only_folder_is_said(small_disk, tmp_path):
     assert "ead-only" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["runs.jsonl", "study.toml"])
-def test_a_damaged_study_is_named_and_never_a_crash(name, nodewise, tmp_path):
-    assert run("measure", write(tmp_path, "quick", rounds=3)).returncode == 0
+def study_folder(folder: Path) -> str:
+    assert run("measure", write(folder, "quick", rounds=3, scales="1, 2")).returncode == 0
+    return "scale"
+
+
+def fleet_folder(folder: Path) -> str:
+    (folder / "job.study").mkdir()
+    for name, reader in fuzz_readers._load_readers().items():
+        if name == "windows.jsonl":
+            (folder / "job.study" / name).write_bytes(reader.samples[0])
+            (folder / "job.study" / "fleet.toml").write_bytes(reader.beside["fleet.toml"])
+    return "fleet decide"
+
+
+@pytest.mark.parametrize(
+    ("name", "made", "times"),
+    [
+        ("runs.jsonl", study_folder, 150),
+        ("study.toml", study_folder, 150),
+        ("windows.jsonl", fleet_folder, 80),
+        ("fleet.toml", fleet_folder, 80),
+    ],
+)
+def test_a_damaged_study_is_named_and_never_a_crash(name, made, times, nodewise, tmp_path):
+    question = made(tmp_path).split()
     file = tmp_path / "job.study" / name
     whole = file.read_bytes()
+    assert nodewise(*question, tmp_path / "job.study").code in (0, 1)
     chance = random.Random(7)
-    for _ in range(150):
+    for _ in range(times):
         hurt = bytearray(whole)
         for _ in range(chance.randint(1, 4)):
             hurt[chance.randrange(len(hurt))] = chance.randrange(256)
         file.write_bytes(hurt[: chance.randint(0, len(hurt))] if chance.random() < 0.5 else hurt)
-        outcome = nodewise("scale", tmp_path / "job.study")
-        assert outcome.code in (0, 2, 3, 4)
-        if outcome.code:
+        outcome = nodewise(*question, tmp_path / "job.study")
+        assert outcome.code in (0, 1, 2, 3, 4)
+        if outcome.code > 1:
             assert outcome.err.startswith("nodewise: ") and "\n  fix: " in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("name", "made"), [("study.toml", study_folder), ("fleet.toml", fleet_folder)]
+)
+def test_a_study_of_a_later_format_is_refused(name, made, nodewise, tmp_path):
+    question = made(tmp_path).split()
+    file = tmp_path / "job.study" / name
+    file.write_text("format = 2\n" + file.read_text())
+    outcome = nodewise(*question, tmp_path / "job.study")
+    assert outcome.code == 2
+    assert outcome.err.startswith("nodewise: format: ")

@@ -52,7 +52,9 @@ def read(path: Path, nodes: int | None, region: str = "") -> list[Run]:
     ranks = sorted({record.rank for record in records})
     size = len(ranks) if len(ranks) > 1 else _size(document)
     if nodes is None and size is None:
-        raise SpecError(f"{path} does not say on how many nodes it ran.", f"Write K={path}.")
+        raise SpecError(
+            f"{path} does not say on how many nodes it ran.", f"Put the number before it: 8={path}."
+        )
     parts = [_rank(at, [one for one in records if one.rank == rank]) for at, rank in
              enumerate(ranks)]  # fmt: skip
     seconds = max(part.seconds or 0.0 for part in parts)

@@ -144,7 +144,8 @@ def blocks(path: Path) -> Iterator[bytes]:
             yield from _unpacked(file) if packed else iter(lambda: file.read(BLOCK_BYTES), b"")
     except OSError as error:
         raise DataError(
-            f"Cannot read {path}: {(error.strerror or str(error)).lower()}.", "Name a trace file."
+            f"Cannot read {path}: {(error.strerror or str(error)).lower()}.",
+            "Name a trace that is there and that you may read.",
         ) from None
 
 

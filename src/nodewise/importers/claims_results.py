@@ -33,14 +33,23 @@ def read_json(text: str, name: str) -> list[Run]:
     try:
         document: Any = msgspec.json.decode(text.encode())
     except (msgspec.DecodeError, RecursionError) as error:
-        raise DataError(f"{name} is not JSON: {error}.", "Hand in the file as written.") from None
-    if isinstance(document, dict):
-        if isinstance(document.get("benchmarks"), list):
-            return _pyperf(document)
-        if isinstance(document.get("results"), list):
-            return _hyperfine(document["results"])
-        if isinstance(document.get("runs"), list):
-            return _reframe(document)
+        raise DataError(
+            f"{name} is not JSON: {error}.", "Hand in the file as the tool wrote it."
+        ) from None
+    known = {"benchmarks": _pyperf, "results": _hyperfine, "runs": _reframe}
+    for key, read in known.items():
+        if isinstance(document, dict) and isinstance(document.get(key), list):
+            try:
+                # decoded again, what no run can be is found by its field
+                runs = msgspec.json.decode(msgspec.json.encode(read(document)), type=list[Run])
+            except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError,
+                    msgspec.MsgspecError) as error:  # fmt: skip
+                raise DataError(
+                    f"{name} lacks what its format promises ({type(error).__name__}: {error}).",
+                    "Hand in the file as the tool wrote it.",
+                ) from None
+            if runs:
+                return runs
     raise DataError(
         f"{name} is no result of hyperfine, pyperf or ReFrame.",
         "Hand in its JSON, or a table with the columns K and time_s.",
@@ -74,9 +83,9 @@ def _mllog_scale(text: str) -> int | None:
     return int(platform.group(1)) if platform else None
 
 
-def _hyperfine(results: list[Any]) -> list[Run]:
+def _hyperfine(document: dict[str, Any]) -> list[Run]:
     runs: list[Run] = []
-    for result in _objects(results):
+    for result in _objects(document["results"]):
         parameters = result.get("parameters")
         command = str(result.get("command", ""))
         nodes = _scale_of(parameters if isinstance(parameters, dict) else {}, command)
@@ -189,6 +198,8 @@ def _scale_of(parameters: dict[str, Any], name: str, otherwise: int | None = Non
 def _run(nodes: int, at: int, seconds: Any, good: bool, facts: dict[str, Fact]) -> Run:
     value = number(seconds)
     if value is None or (value <= 0 and good):
-        raise DataError(f"A run at K={nodes} has no time.", "Hand in the file as written.")
+        raise DataError(
+            f"A run at K={nodes} has no time.", "Hand in the file as the tool wrote it."
+        )
     outcome = "ok" if good else "crashed"
     return Run(nodes=nodes, round=at, seconds=value, outcome=outcome, facts=facts)  # type: ignore[arg-type]

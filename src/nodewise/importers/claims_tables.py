@@ -12,9 +12,10 @@ from nodewise.study import Study
 from nodewise.table import parse_table
 
 _RULE = re.compile(r":?-{2,}:?|:?-:?")
-_TABULAR = re.compile(r"\\begin\{(tabular[x*]?|tabulary|longtable)\}(.*?)\\end\{\1\}", re.DOTALL)
+_TABULAR = re.compile(r"\\begin\{(tabular[x*]?|tabulary|longtable)\}")
+# Options have an end soon: a bracket that nobody closes is not looked for through the whole text.
 _LATEX_RULES = re.compile(
-    r"\\(toprule|midrule|bottomrule|hline|cmidrule(\([^)]*\))?\{[^}]*\}|cline\{[^}]*\})"
+    r"\\(toprule|midrule|bottomrule|hline|cmidrule(\([^)]{0,99}\))?\{[^}]{0,99}\}|cline\{[^}]{0,99}\})"
 )
 _MOST_TABLES = 50
 
@@ -113,17 +114,34 @@ def _pipes(line: str) -> list[str]:
     return [cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", inner)]
 
 
+def _divided(text: str) -> tuple[list[str], str]:
+    """The insides of the tabular environments, and the text without them."""
+    tables, rest, at, endless = [], [], 0, set[str]()
+    for begin in _TABULAR.finditer(text):
+        if begin.start() < at or begin[1] in endless:
+            continue
+        close = rf"\end{{{begin[1]}}}"
+        end = text.find(close, begin.end())
+        if end < 0:
+            endless.add(begin[1])  # nor will it be found for the next one
+            continue
+        tables.append(text[begin.end() : end])
+        rest.append(text[at : begin.start()])
+        at = end + len(close)
+    return tables, "".join([*rest, text[at:]])
+
+
 def _latex_tables(text: str) -> Iterator[_Cells]:
     """The tabular environments; a comment ends its line."""
     text = re.sub(r"(?<!\\)%.*", "", text)
-    for found in _TABULAR.finditer(text):
-        body = _LATEX_RULES.sub("", found.group(2))
+    for table in _divided(text)[0]:
+        body = _LATEX_RULES.sub("", table)
         body = re.sub(
             r"^(\s*\[[^\]]*\])?(\s*\{[^{}]*(\{[^{}]*\}[^{}]*)*\}){1,2}", "", body, count=1
         )
         rows = [
             [_spanned(cell) for cell in re.split(r"(?<!\\)&", line)]
-            for line in re.split(r"\\\\(?:\[[^\]]*\])?", body)
+            for line in re.split(r"\\\\(?:\[[^\]]{0,99}\])?", body)
             if line.strip()
         ]
         if len(rows) > 1:
@@ -137,5 +155,5 @@ def _spanned(cell: str) -> str:
 
 def _latex_words(text: str) -> str:
     """What stands outside the tables, captions included, without its commands."""
-    words = re.sub(r"(?<!\\)%.*", "", _TABULAR.sub("", text))
-    return " ".join(re.sub(r"\\[a-zA-Z]+\*?(\[[^\]]*\])?|[{}]", " ", words).split())
+    words = re.sub(r"(?<!\\)%.*", "", _divided(text)[1])
+    return " ".join(re.sub(r"\\[a-zA-Z]+\*?(\[[^\]]{0,99}\])?|[{}]", " ", words).split())

@@ -59,7 +59,10 @@ def read_zeus(paths: Sequence[Path], nodes: int | None, region: str = "") -> lis
 
 def _rows(path: Path, what: str, column: str, wanted: str) -> list[_Row]:
     """The rows of one file that belong to one name, by the names of its columns."""
-    rows = list(csv.DictReader(text_of(path).splitlines()))
+    try:
+        rows = list(csv.DictReader(text_of(path).splitlines()))
+    except csv.Error as error:
+        raise foreign(path, what, str(error)) from None
     if not rows or column not in rows[0]:
         raise foreign(path, what, f"no row has {column}")
     for at, row in enumerate(rows, start=1):
@@ -86,7 +89,8 @@ def _runs(
     """A run for each row: the longest of its nodes, and the energy of all."""
     if nodes is None:
         raise SpecError(
-            f"{paths[0]} does not say on how many nodes it ran.", f"Write K={paths[0]}."
+            f"{paths[0]} does not say on how many nodes it ran.",
+            f"Put the number before it: 8={paths[0]}.",
         )
     if len(files) not in (1, nodes):
         raise DataError(

@@ -18,7 +18,8 @@ def text_of(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise DataError(
-            f"Cannot read {path}: {(error.strerror or str(error)).lower()}.", "Name a file."
+            f"Cannot read {path}: {(error.strerror or str(error)).lower()}.",
+            "Name a file that is there and that you may read.",
         ) from None
 
 
@@ -32,7 +33,10 @@ def json_of(path: Path, what: str) -> Any:
 
 def foreign(path: Path, what: str, why: str) -> DataError:
     """The error of a file that is not of the format it was handed in as."""
-    return DataError(f"{path} is not {what}: {why.rstrip('.')}.", "Name the format that it has.")
+    return DataError(
+        f"{path} is not {what}: {why.rstrip('.')}.",
+        "Name its format; nodewise import --help lists them.",
+    )
 
 
 def number(value: Any) -> float | None:

@@ -17,7 +17,9 @@ _FACTS = ("global_batch_size", "submission_benchmark", "submission_division", "s
 def read(path: Path, nodes: int | None) -> list[Run]:
     """The run in one log: from run_start to run_stop, with its last accuracy as quality."""
     if nodes is None:
-        raise SpecError(f"{path} does not say on how many nodes it ran.", f"Write K={path}.")
+        raise SpecError(
+            f"{path} does not say on how many nodes it ran.", f"Put the number before it: 8={path}."
+        )
     log = _Log()
     for line in text_of(path).splitlines():
         _, mark, text = line.partition(_MARK)

@@ -40,7 +40,7 @@ def read(path: Path, collective_kernels: str = "") -> list[RankTrace]:
         with closing(sqlite3.connect(address, uri=True)) as database:
             database.text_factory = lambda text: text.decode("utf-8", "replace")
             return _Export(database, path, collective_kernels).traces()
-    except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
+    except (sqlite3.Error, OverflowError, TypeError, ValueError) as error:
         raise DataError(
             f"{path} is not an export that can be read: {error}.",
             "Make it with: nsys export --type sqlite report.nsys-rep",

@@ -44,9 +44,11 @@ def read_windows(path: Path, replicas: int | None = None) -> list[Window | Summa
             )
         return own
     if isinstance(first, dict) and "metadata" in first and "metrics" in first:
-        return serving_aiperf.windows(_records(lines, path), _said(replicas, path))
+        return _read(serving_aiperf.windows, _records(lines, path), _said(replicas, path), path)
     if isinstance(first, dict) and "seq" in first and "latency" in first:
-        return serving_http.vegeta_windows(_records(lines, path), _said(replicas, path))
+        return _read(
+            serving_http.vegeta_windows, _records(lines, path), _said(replicas, path), path
+        )
     found = _document(text, path)
     for known, reader in _DOCUMENTS:
         if known(found):
@@ -98,12 +100,15 @@ def _said(replicas: int | None, path: Path) -> int:
     return replicas
 
 
-def _read(
-    reader: _Reader, found: dict[str, Any], replicas: int, path: Path
-) -> list[Window | Summary]:
+def _read(reader: _Reader, found: Any, replicas: int, path: Path) -> list[Window | Summary]:
     try:
-        windows = reader(found, replicas)
-    except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError) as error:
+        # decoded again, what no load test can say is found by its field
+        windows = [
+            msgspec.json.decode(msgspec.json.encode(one), type=type(one))
+            for one in reader(found, replicas)
+        ]
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError,
+            msgspec.MsgspecError) as error:  # fmt: skip
         raise DataError(
             f"{path} lacks what its format promises ({type(error).__name__}: {error}).",
             "Hand in the file of a finished load test, as it was written.",

@@ -49,7 +49,7 @@ def read(path: Path, nodes: int | None) -> list[Run]:
         if event.event == "SparkListenerExecutorAdded" and event.executor is not None:
             one = executors.setdefault(event.executor, _Executor())
             one.host = str(event.added.get("Host", ""))
-            one.cores = int(number(event.added.get("Total Cores")) or 1)
+            one.cores = max(int(number(event.added.get("Total Cores")) or 1), 1)
         elif event.event == "SparkListenerTaskEnd" and event.metrics is not None:
             _add_task(event, executors, starts, ends)
     busy = {name: one for name, one in executors.items() if one.tasks}
