@@ -29,7 +29,7 @@ LIMITS = Objective(ttft=0.2)
 PRICE = Price(per_node_hour=2.10, source="the textbook's node")
 
 
-def window(replicas: int, rate: float, ttft: float, tokens: int = 50, **more) -> Window:
+def window(replicas: int, rate: float, ttft: float, tokens=50, count=400, **more) -> Window:
     """Requests that are all alike, evenly spaced."""
     requests = tuple(
         Request(
@@ -40,12 +40,12 @@ def window(replicas: int, rate: float, ttft: float, tokens: int = 50, **more) ->
             input_tokens=100,
             output_tokens=tokens,
         )
-        for at in range(400)
+        for at in range(count)
     )
     return Window(
         replicas=replicas,
         offered_per_second=rate,
-        seconds=400 / rate,
+        seconds=count / rate,
         requests=requests,
         client_seconds=1.0,
         **more,
@@ -141,6 +141,53 @@ def test_spares_and_headroom():
     assert result.row(4).rate_one_lost == pytest.approx(28.0)
 
 
+def test_spares_are_asked_of_the_quickest_fleet_too():
+    windows = [window(1, 8.0, 0.06), window(2, 8.0, 0.06), window(4, 8.0, 0.06)]
+    assert decide(windows, goal="latency", demand_per_second=8.0).chosen == 1
+    spared = decide(windows, goal="latency", demand_per_second=8.0, spares=1)
+    assert spared.chosen == 2
+    assert spared.constraint == "at least 8 requests/s, also with 1 lost"
+    assert spared.row(1).why == "with 1 lost no window shows that 8 requests/s are served"
+    lost = [msgspec.structs.replace(one, error="no connection") for one in windows[0].requests]
+    broken = msgspec.structs.replace(windows[0], requests=tuple(lost))  # one alone answers nothing
+    result = decide([broken, *windows[1:]], goal="latency", demand_per_second=8.0, spares=1)
+    assert result.chosen == 4
+
+
+def test_the_percentile_is_that_of_the_share_and_of_no_other():
+    """The slowest ten of 4000 requests are beyond p99 and within p99.9."""
+    one = window(1, 8.0, 0.06, count=4000)
+    slow = [
+        msgspec.structs.replace(request, first=request.first + 0.04) if at % 400 == 0 else request
+        for at, request in enumerate(one.requests)
+    ]
+    one = msgspec.structs.replace(one, requests=tuple(slow))
+    for share, seconds in ((0.99, 0.06), (0.999, 0.1)):
+        objective = Objective(ttft=0.2, share=share)
+        result = decide([one], objective=objective, goal="latency", demand_per_second=8.0)
+        assert result.row(1).latency_at_floor == pytest.approx(seconds)
+        assert latency_chart(result).rows[0]["ms"] == pytest.approx(1000 * seconds)
+
+
+def test_a_percentile_that_nobody_can_certify_is_not_replaced_by_another():
+    asked = {"objective": Objective(ttft=0.2, share=0.999), "demand_per_second": 8.0}
+    result = decide([window(1, 8.0, 0.06)], goal="latency", **asked)
+    assert result.chosen is None
+    assert result.row(1).why == (
+        "its TTFT of 99.9 % of the requests is not known: needs 2995 requests"
+    )
+    with pytest.raises(DataError, match=r"99.9 %.*\n.*2995"):
+        latency_chart(result)
+
+
+def test_the_quickest_fleet_may_keep_no_rate_and_has_no_price_then():
+    windows = [window(1, 10.0, 0.1), window(4, 50.0, 0.3)]  # the limit is 0.2 s
+    result = decide(windows, goal="latency", demand_per_second=40.0, demand_curve=(5.0, 8.0))
+    assert (result.chosen, result.row(4).allocation) == (4, None)
+    assert result.day[0].most == 1
+    assert "no price" in token_cost_chart(result).caption
+
+
 def test_what_lies_between_is_worth_measuring_and_never_chosen():
     result = decide(demand_per_second=25.0)
     assert (result.chosen, result.untried) == (4, 3)
@@ -167,6 +214,24 @@ def test_a_day_of_demand():
     assert peak_spare.most == 4
     assert scaled_spare.replicas == scaled.replicas + 1
     assert scaled.cost_per_day <= peak.cost_per_day
+
+
+def test_a_day_that_cannot_be_served_says_so():
+    result = decide(demand_per_second=5.0, demand_curve=(5.0, 50.0))
+    assert result.day == ()
+    why = "its peak is 50 requests/s, and no fleet serves more than 36"
+    assert f"The day of demand has no price: {why}." in result.notes
+    assert why in " ".join(render(fleet_report(result), 100, colour=False).split())
+    hopeless = decide(objective=Objective(ttft=0.001), demand_curve=(5.0,))
+    assert any("no fleet serves more than 0" in note for note in hopeless.notes)
+
+
+def test_a_rate_that_was_tried_again_after_a_replica_died_is_judged_by_the_second_try():
+    died = msgspec.structs.replace(window(1, 10.0, 0.3), died=1)
+    assert decide([died, *SWEEP]).row(1).rate_per_second == 10.0
+    assert fleet_study("a fleet", [died, *SWEEP], LIMITS).runs[0].seconds == pytest.approx(100.0)
+    only = decide([window(1, 5.0, 0.1), died])
+    assert (only.row(1).rate_per_second, only.row(1).breaks_at) == (5.0, 10.0)
 
 
 def test_a_lucky_window_above_a_broken_rate_counts_for_nothing():
@@ -281,12 +346,27 @@ def test_the_report_says_objective_constraint_and_gap():
     assert "no headroom" in text
 
 
+def test_a_long_pause_between_tokens_is_said():
+    def paused(one: Window, seconds: float) -> Window:
+        first = msgspec.structs.replace(one.requests[0], longest_gap=seconds)
+        return msgspec.structs.replace(one, requests=(first, *one.requests[1:]))
+
+    kept, broken = SWEEP[0], SWEEP[3]  # a token each 0.1/49 s
+    for windows, said in (
+        ([paused(kept, 0.05), paused(broken, 0.9)], True),
+        ([paused(kept, 0.01), paused(broken, 0.9)], False),
+    ):
+        text = render(fleet_report(decide(windows)), 100, colour=False)
+        line = "r=1 at 10/s: a pause of 50 ms between tokens, 24 times the median TPOT."
+        assert (line in text) == ("pause" in text) == said
+
+
 def test_charts_hold_the_rows_of_the_decision():
     result = decide(demand_per_second=25.0)
     cost = token_cost_chart(result)
     assert {row["K"] for row in cost.rows} == {1, 2, 4}
-    assert "4 replicas serve a million good tokens" in cost.caption
-    assert "2 replicas keep the limit up to 20 requests/s" in latency_chart(result).caption
+    assert "r=4 serves a million good tokens" in cost.caption
+    assert "r=2 keeps the limit up to 20 requests/s" in latency_chart(result).caption
     for figure in (cost, latency_chart(result)):
         alt.Chart.from_json(json.dumps(sized(figure.chart)))  # held to the schema of Vega-Lite
     with pytest.raises(DataError):

@@ -415,8 +415,9 @@ def test_what_is_not_answered_in_time_is_given_up():
     with served(silent) as url:
         window = drive(load(url, times=[0.0, 0.1], timeout_seconds=0.2), 1)
         assert [r.error for r in window.requests] == ["no answer within 0.2 s"] * 2
-        assert window.notes == ()
+        assert (window.notes, window.unfinished) == ((), 0)
         window = drive(load(url, times=[0.0, 0.1], drain_seconds=0.2), 1)
+        assert window.unfinished == 2
         assert {r.error for r in window.requests} == {"unfinished 0.2 s after the last request"}
         assert window.notes == ("2 requests were unfinished 0.2 s after the last.",)
         window = drive(load(url, times=[0.0, 0.1], timeout_seconds=0.2, most_connections=1), 1)
@@ -482,6 +483,18 @@ def test_windows_survive_a_torn_line(tmp_path):
     assert windows.load(tmp_path) == [window]
     windows.append(tmp_path, window)
     assert windows.load(tmp_path) == [window, window]
+
+
+def test_windows_from_before_deaths_were_counted_are_read_by_their_notes(tmp_path):
+    line = b'{"replicas":2,"offered_per_second":4.0,"seconds":1.0,"requests":[%b],"notes":["%b"]}\n'
+    request, died = b'{"intended":0.0,"sent":0.0}', b"Replica 1 of 2 ended: exit code 13."
+    chunks = b"The server sent no usage: tokens are the chunks of the stream."
+    path = tmp_path / windows.WINDOWS
+    path.write_bytes(line % (request, died) + line % (b"", died) + line % (request, chunks))
+    assert [window.died for window in windows.load(tmp_path)] == [1, 0, 0]
+    path.write_bytes(b"{]\n" + path.read_bytes())
+    with pytest.raises(DataError, match="is damaged"):
+        windows.load(tmp_path)
 
 
 class Metered:

@@ -19,10 +19,10 @@ import msgspec
 
 from nodewise.audit import Check
 from nodewise.errors import DataError, SpecError
-from nodewise.latency import Served, served
+from nodewise.latency import Percentile, Served, served
 from nodewise.load import Summary, Window
-from nodewise.objective import Objective, format_share
-from nodewise.prices import NODE_HOURS, Price
+from nodewise.objective import TITLES, Objective, format_share
+from nodewise.prices import Price
 from nodewise.study import Run, Study
 from nodewise.units import SECONDS_PER_HOUR
 
@@ -30,10 +30,11 @@ Goal = Literal["cost", "throughput", "latency"]
 Evidence = Literal["measured", "simulated"]
 Unit = Literal["tokens", "requests"]
 
+REPLICA_HOURS = "replica-h"  # the currency where no price is given
+
 _MILLION = 1e6
 _DAY_SECONDS = 24 * SECONDS_PER_HOUR
 _STUDY_REQUESTS = 1000  # the job of a fleet's study
-_TITLES = {"ttft": "TTFT", "tpot": "TPOT", "latency": "latency"}
 
 
 class FleetQuestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -181,6 +182,7 @@ def decide_fleet(
     )
     untried, untried_because = _untried(rows, chosen, question)
     goal, constraint = _words(question, price, unit)
+    day, no_day = _day(question, price, capacities, rows, chosen)
     return FleetDecision(
         name=name,
         question=question,
@@ -195,10 +197,10 @@ def decide_fleet(
         gap_per_million=_gap(widest, chosen),
         untried=untried,
         untried_because=untried_because,
-        day=_day(question, price, capacities, rows, chosen),
+        day=day,
         windows=seen,
         checks=_checks(seen, rows),
-        notes=_notes(windows, price, unit),
+        notes=(*_notes(windows, price, unit), *no_day),
     )
 
 
@@ -211,7 +213,7 @@ def _in_hours(price: Price) -> Price:
             "There is a price beside the replicas, and none of a replica.",
             "Give the price of a replica too: --price, or price.per_replica_hour in the spec.",
         )
-    return msgspec.structs.replace(price, per_node_hour=1.0, currency=NODE_HOURS)
+    return msgspec.structs.replace(price, per_node_hour=1.0, currency=REPLICA_HOURS)
 
 
 class _Capacity(msgspec.Struct, frozen=True, kw_only=True):
@@ -234,6 +236,7 @@ class _Capacity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _capacities(seen: Sequence[Served]) -> dict[int, _Capacity]:
+    seen = _last_words(seen)
     measured = {one.replicas for one in seen if not one.simulated}
     found: dict[int, _Capacity] = {}
     for replicas in sorted({one.replicas for one in seen}):
@@ -254,6 +257,16 @@ def _capacities(seen: Sequence[Served]) -> dict[int, _Capacity]:
             never_ran="" if any(one.requests for one in own) else own[0].why,
         )
     return found
+
+
+def _last_words(seen: Sequence[Served]) -> list[Served]:
+    """Without the windows in which a replica died, where the rate was tried again."""
+
+    def key(one: Served) -> tuple[int, int, float]:
+        return one.replicas, one.round, one.offered_per_second
+
+    whole = {key(one) for one in seen if not one.died}
+    return [one for one in seen if not one.died or key(one) not in whole]
 
 
 def _breaks(one: Served) -> bool:
@@ -317,7 +330,7 @@ def _row(
         row = _priced(row, question, price, capacity, unit)
     row = _with_latency(row, question, seen)
     lost = _rate_at(replicas - 1, _rates(capacities))
-    why = _why_not(row, question, capacities)
+    why = _why_not(row, question, capacities, seen)
     return msgspec.structs.replace(row, rate_one_lost=lost, meets=not why, why=why)
 
 
@@ -381,54 +394,57 @@ def _token_cost(per_hour: float, good: _Good, share: float) -> TokenCost:
 
 
 def _with_latency(row: FleetRow, question: FleetQuestion, seen: Sequence[Served]) -> FleetRow:
-    """The first metric of the objective, in the window nearest above the floor."""
-    floor = question.floor
-    own = [
-        one
-        for one in seen
-        if one.replicas == row.replicas
-        and one.simulated == (row.evidence == "simulated")
-        and one.verdict != "void"
-        and (floor is None or one.offered_per_second >= floor * (1 - 1e-9))
-    ]
-    if floor is None:
-        own = [one for one in own if one.offered_per_second <= row.rate_per_second]
-    if not own:
-        return row
-    pick = max if floor is None else min
-    rate = pick(one.offered_per_second for one in own)
-    metric = next(iter(question.objective.limits))
     found = [
-        one
-        for window in own
-        if window.offered_per_second == rate
-        for one in getattr(window, metric)
-        if one.share == _nearest(question.objective.share, window) and one.seconds is not None
+        (one.low, one.seconds, one.high)
+        for one in _percentiles_at_floor(row, question, seen)
+        if one.seconds is not None
     ]
     if not found:
         return row
     return msgspec.structs.replace(
         row,
-        latency_at_floor=fmean(one.seconds for one in found),
-        latency_low=min(one.low if one.low is not None else one.seconds for one in found),
-        latency_high=max(one.high if one.high is not None else one.seconds for one in found),
+        latency_at_floor=fmean(seconds for _, seconds, _ in found),
+        latency_low=min(seconds if low is None else low for low, seconds, _ in found),
+        latency_high=max(seconds if high is None else high for _, seconds, high in found),
     )
 
 
-def _nearest(share: float, window: Served) -> float:
-    """The printed percentile that is nearest to the objective's share."""
-    return min((one.share for one in window.ttft), key=lambda one: abs(one - share))
+def _percentiles_at_floor(
+    row: FleetRow, question: FleetQuestion, seen: Sequence[Served]
+) -> list[Percentile]:
+    """The first metric of the objective at its share, in the windows nearest above the floor."""
+    own = [one for one in _steady(row, question, seen) if one.replicas == row.replicas]
+    if question.floor is None:
+        own = [one for one in own if one.offered_per_second <= row.rate_per_second]
+    pick = max if question.floor is None else min
+    rate = pick((one.offered_per_second for one in own), default=0.0)
+    return [one.percentile_of(question.objective) for one in own if one.offered_per_second == rate]
 
 
-def _why_not(row: FleetRow, question: FleetQuestion, capacities: dict[int, _Capacity]) -> str:
+def _steady(row: FleetRow, question: FleetQuestion, seen: Sequence[Served]) -> list[Served]:
+    """The windows at the floor or above, of any fleet, that are evidence as a row's own are."""
+    floor = question.floor or 0.0
+    return [
+        one
+        for one in seen
+        if one.simulated == (row.evidence == "simulated")
+        and one.verdict != "void"
+        and one.offered_per_second >= floor * (1 - 1e-9)
+    ]
+
+
+def _why_not(
+    row: FleetRow,
+    question: FleetQuestion,
+    capacities: dict[int, _Capacity],
+    seen: Sequence[Served],
+) -> str:
     """Why a fleet is out of the question, or nothing."""
     floor = question.floor
-    if question.goal == "latency":
-        if row.latency_at_floor is None:
-            return f"no window at {floor:g} requests/s or more shows its latency"
-        return ""
     if capacities[row.replicas].never_ran:
         return capacities[row.replicas].never_ran
+    if question.goal == "latency":
+        return _why_not_told(row, question, seen)
     if not row.rate_per_second:
         return "no rate that was tried keeps the objective"
     if floor is None:
@@ -442,6 +458,30 @@ def _why_not(row: FleetRow, question: FleetQuestion, capacities: dict[int, _Capa
                 f"with {question.spares} lost it serves {left or 0.0:.4g} of {floor:.4g} requests/s"
             )
     return ""
+
+
+def _why_not_told(row: FleetRow, question: FleetQuestion, seen: Sequence[Served]) -> str:
+    """Why the latency at the floor is not known, or the floor not served by what is left."""
+    floor, spares = question.floor, question.spares
+    if row.latency_at_floor is None:
+        told = _percentiles_at_floor(row, question, seen)
+        if not told:
+            return f"no window at {floor:g} requests/s or more shows its latency"
+        return f"its {_lowest(question)} is not known: {told[0].why}"
+    answered = [
+        one.replicas
+        for one in _steady(row, question, seen)
+        if one.percentile_of(question.objective).seconds is not None
+    ]
+    if min(answered) > row.replicas - spares:
+        return f"with {spares} lost no window shows that {floor:g} requests/s are served"
+    return ""
+
+
+def _lowest(question: FleetQuestion) -> str:
+    """What the goal latency makes lowest."""
+    objective = question.objective
+    return f"{TITLES[objective.metric]} of {format_share(objective.share)} of the requests"
 
 
 def _choose(able: Sequence[FleetRow], goal: Goal) -> FleetRow | None:
@@ -475,7 +515,7 @@ def _because(
     if question.goal == "throughput":
         return f"it serves the most, {of}"
     if question.goal == "latency":
-        metric = _TITLES[next(iter(question.objective.limits))]
+        metric = TITLES[question.objective.metric]
         return f"no fewer replicas have a {metric} as low at that rate, {of}"
     return f"it is the cheapest {of}" if others else f"it is {of}"
 
@@ -511,15 +551,17 @@ def _words(question: FleetQuestion, price: Price, unit: Unit) -> tuple[str, str]
     limit = question.objective.words
     floor = question.floor
     demand = "" if floor is None else f" and at least {floor:g} requests/s"
-    spare = "" if not question.spares else f", also with {question.spares} fewer replicas"
+    spare = "" if not question.spares else f", also with {question.spares} lost"
     if question.goal == "throughput":
         return f"most good {unit} a second", f"{limit}{demand}{spare}"
     if question.goal == "latency":
-        metric = _TITLES[next(iter(question.objective.limits))]
-        share = format_share(question.objective.share)
-        return f"lowest {metric} of {share} of the requests", f"at least {floor:g} requests/s"
-    money = "replica-hours" if price.currency == NODE_HOURS else price.currency
-    return f"least {money} for a million good {unit}", f"{limit}{demand}{spare}"
+        return f"lowest {_lowest(question)}", f"at least {floor:g} requests/s{spare}"
+    return f"least {money_in_words(price)} for a million good {unit}", f"{limit}{demand}{spare}"
+
+
+def money_in_words(price: Price) -> str:
+    """What costs are counted in."""
+    return "replica-hours" if price.currency == REPLICA_HOURS else price.currency
 
 
 def _day(
@@ -528,18 +570,23 @@ def _day(
     capacities: dict[int, _Capacity],
     rows: Sequence[FleetRow],
     chosen: FleetRow | None,
-) -> tuple[DayRow, ...]:
-    """A day of demand: a fleet for its peak, and an autoscaler that is always right at once."""
+) -> tuple[tuple[DayRow, ...], tuple[str, ...]]:
+    """A day of demand: a fleet for its peak, and an autoscaler that is always right at once.
+
+    Where a part of the day cannot be served there are no rows, but the reason.
+    """
     curve = question.demand_curve
+    peak = max(curve, default=0.0)
+    if not peak:
+        return (), ()
     rates = {count: one.rate for count, one in capacities.items() if one.rate}
-    if not curve or not rates or not max(curve):
-        return ()
-    needed = [_fewest(rate, rates) for rate in curve]
-    if any(one is None for one in needed):
-        return ()
-    counts = [one for one in needed if one is not None]
+    most = max(rates.values(), default=0.0)
+    counts = [count for count in (_fewest(rate, rates) for rate in curve) if count is not None]
+    if len(counts) < len(curve):
+        why = f"its peak is {peak:.4g} requests/s, and no fleet serves more than {most:.4g}"
+        return (), (f"The day of demand has no price: {why}.",)
     able = [row for row in rows if row.rate_per_second]
-    base = chosen or min(able, key=lambda row: row.replicas)
+    base = chosen if chosen in able else min(able, key=lambda row: row.replicas)
     tokens = fmean(curve) * _DAY_SECONDS * base.good_per_second / base.rate_per_second
     ways = [
         ("one fleet for the peak", [max(counts)] * len(counts)),
@@ -560,11 +607,11 @@ def _day(
                 cost_per_million=_MILLION * 24 * hourly / tokens if tokens else float("inf"),
             )
         )
-    return tuple(made)
+    return tuple(made), ()
 
 
 def _fewest(rate: float, rates: dict[int, float]) -> int | None:
-    for count in range(max(rates) + 1):
+    for count in range(max(rates, default=0) + 1):
         served_rate = _rate_at(count, rates)
         if served_rate is not None and served_rate >= rate * (1 - 1e-9):
             return count
@@ -627,7 +674,7 @@ def _notes(windows: Sequence[Window | Summary], price: Price, unit: Unit) -> tup
         )
     if unit == "requests":
         notes.append("No window knows tokens: the unit of cost is a million good requests.")
-    if price.currency == NODE_HOURS:
+    if price.currency == REPLICA_HOURS:
         notes.append("No price is given: costs are hours of a replica.")
     return tuple(notes)
 
@@ -637,10 +684,11 @@ def fleet_study(name: str, windows: Sequence[Window | Summary], objective: Objec
 
     So speedup is the rate against that of the smallest fleet, and every rule of a study applies.
     """
-    seen = [served(window, objective) for window in windows if not getattr(window, "simulated", 0)]
+    seen = _last_words([served(window, objective) for window in windows])
     groups: dict[tuple[int, int], list[Served]] = {}
     for one in seen:
-        groups.setdefault((one.replicas, one.round), []).append(one)
+        if not one.simulated:
+            groups.setdefault((one.replicas, one.round), []).append(one)
     started = {(one.replicas, one.round): one.started for one in windows if isinstance(one, Window)}
     runs = tuple(
         _run(replicas, round_, group, started.get((replicas, round_), ""))

@@ -22,14 +22,14 @@ from nodewise.units import format_percent
 
 Verdict = Literal["met", "missed", "undecided", "void"]
 
-SHARES = (0.5, 0.9, 0.95, 0.99)
-SATURATION = "the queue does not grow"
+_SHARES = (0.5, 0.9, 0.95, 0.99)
+_SATURATION = "the queue does not grow"
 _RATE, _ON_TIME, _SPARE = (
     "the client kept the rate",
     "requests left on time",
     "the client had time to spare",
 )
-CLIENT_RULES = (_RATE, _ON_TIME, _SPARE)
+_CLIENT_RULES = (_RATE, _ON_TIME, _SPARE)
 _WILSON_Z = 1.959964  # of 95 %, both sides
 _RATE_TOLERANCE = 0.02  # offered against sent: as far as generators keep a rate when they keep it
 _DELAY_SHARE = 0.05  # of the limit: what the client may add unseen
@@ -50,6 +50,7 @@ class Percentile(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None = None
     high: float | None = None
     why: str = ""  # there is no figure
+    too_few: bool = False  # requests, for a figure
 
 
 class Served(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +80,9 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     good_tokens_per_second_high: float
     input_tokens_per_second: float
     in_flight: float | None  # mean number of requests that were under way
+    longest_gap: float | None = None  # seconds between two tokens of one answer
     joules_per_million_good_tokens: float | None = None
+    died: int = 0  # replicas that ended by themselves meanwhile
     simulated: bool = False
     tool: str = ""  # that recorded it, where that was not nodewise
     notes: tuple[str, ...] = ()
@@ -87,7 +90,12 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_client_fault(self) -> bool:
         """Whether it is void because of the client, so that it says nothing about the fleet."""
-        return any(one.rule in CLIENT_RULES and one.verdict == "fail" for one in self.checks)
+        return any(one.rule in _CLIENT_RULES and one.verdict == "fail" for one in self.checks)
+
+    def percentile_of(self, objective: Objective) -> Percentile:
+        """What the objective is first about: its first metric, at its share."""
+        told: tuple[Percentile, ...] = getattr(self, objective.metric)
+        return next(one for one in told if one.share == objective.share)
 
     @property
     def good_tokens_per_request(self) -> float:
@@ -148,13 +156,13 @@ def percentile(values: Floats, share: float, level: float = LEVEL) -> Percentile
     """A percentile with the order statistics that hold it; infinite values are failed requests.
 
     >>> percentile(np.arange(1.0, 101.0), 0.5)
-    Percentile(share=0.5, seconds=50.0, low=40.0, high=61.0, why='')
+    Percentile(share=0.5, seconds=50.0, low=40.0, high=61.0, why='', too_few=False)
     >>> percentile(np.arange(1.0, 101.0), 0.99).why
     'needs 299 requests'
     """
-    count, needed = len(values), requests_to_certify(share)
-    if count < needed:
-        return Percentile(share=share, seconds=None, why=f"needs {needed} requests")
+    count = len(values)
+    if count < requests_to_certify(share):
+        return _too_few(share)
     ordered = np.sort(values)
     center = float(ordered[math.ceil(count * share - 1e-9) - 1])
     if math.isinf(center):
@@ -169,6 +177,11 @@ def percentile(values: Floats, share: float, level: float = LEVEL) -> Percentile
         low=float(ordered[lowest - 1]) if lowest else None,
         high=high if math.isfinite(high) else None,
     )
+
+
+def _too_few(share: float) -> Percentile:
+    why = f"needs {requests_to_certify(share)} requests"
+    return Percentile(share=share, seconds=None, why=why, too_few=True)
 
 
 def served(window: Window | Summary, objective: Objective) -> Served:
@@ -201,9 +214,9 @@ def served(window: Window | Summary, objective: Objective) -> Served:
         attainment=kept / count if count else 0.0,
         attainment_low=bounds.low,
         attainment_high=bounds.high,
-        ttft=_percentiles(times.ttft),
-        tpot=_percentiles(times.tpot[~np.isnan(times.tpot)]),
-        latency=_percentiles(times.latency),
+        ttft=_percentiles(times.ttft, objective),
+        tpot=_percentiles(times.tpot[~np.isnan(times.tpot)], objective),
+        latency=_percentiles(times.latency, objective),
         requests_per_second=float((~times.failed).sum()) / busy,
         good_requests_per_second=kept / busy,
         output_tokens_per_second=float(times.output_tokens[~times.failed].sum()) / busy,
@@ -212,11 +225,16 @@ def served(window: Window | Summary, objective: Objective) -> Served:
         good_tokens_per_second_high=rate * per_request.high,
         input_tokens_per_second=float(times.input_tokens[~times.failed].sum()) / busy,
         in_flight=_in_flight(window, times) if count else None,
+        longest_gap=max(
+            (one.longest_gap for one in window.requests if one.longest_gap is not None),
+            default=None,
+        ),
         joules_per_million_good_tokens=(
             1e6 * window.energy_joules / float(tokens.sum())
             if window.energy_joules is not None and tokens.any()
             else None
         ),
+        died=window.died,
         simulated=window.simulated,
         tool=window.tool,
         notes=window.notes,
@@ -255,8 +273,13 @@ class _Times:
         return kept
 
 
-def _percentiles(values: Floats) -> tuple[Percentile, ...]:
-    return tuple(percentile(values, share) for share in SHARES)
+def _shares(objective: Objective) -> list[float]:
+    """What is told of every window, and the share that is asked for."""
+    return sorted({*_SHARES, objective.share})
+
+
+def _percentiles(values: Floats, objective: Objective) -> tuple[Percentile, ...]:
+    return tuple(percentile(values, share) for share in _shares(objective))
 
 
 def _served_seconds(window: Window, times: _Times) -> float:
@@ -287,7 +310,7 @@ def _say(
 ) -> _Said:
     broken = [check for check in checks if check.verdict == "fail"]
     if broken:
-        saturated = any(check.rule == SATURATION for check in broken)
+        saturated = any(check.rule == _SATURATION for check in broken)
         return _Said("void", broken[0].evidence, saturated)
     found = f"{misses} of {requests} requests miss"
     target = format_share(objective.share)
@@ -316,7 +339,8 @@ def _checks(window: Window, times: _Times, objective: Objective) -> tuple[Check,
         return (few,)
     if window.simulated:
         return (_growth(window, times), _little(window, times))
-    sent = (_sent_rate(times), _dispatch(times, objective))
+    delay = float(np.quantile(times.sent - times.intended, 0.99, method="higher"))
+    sent = (_sent_rate(times), _dispatch(delay, objective))
     return (
         *(sent if window.from_intended else (_hidden(window.tool, False),)),
         _growth(window, times),
@@ -352,8 +376,8 @@ def _sent_rate(times: _Times) -> Check:
     )
 
 
-def _dispatch(times: _Times, objective: Objective) -> Check:
-    delay = float(np.quantile(times.sent - times.intended, 0.99, method="higher"))
+def _dispatch(delay: float, objective: Objective) -> Check:
+    """Whether 99 % of the requests left soon enough after their time."""
     limits = [limit for name, limit in objective.limits.items() if name != "tpot"]
     late = f"99 % of the requests left within {1000 * delay:.3g} ms"
     if not limits:
@@ -376,7 +400,7 @@ def _growth(window: Window, times: _Times) -> Check:
     waits = np.array([finite[part == at].mean() for at in range(_PARTS) if (part == at).any()])
     rises = (_rise(under_way), _rise(waits))
     return _row(
-        SATURATION,
+        _SATURATION,
         all(rise is not None for rise in rises),
         "the number of requests under way grew by "
         f"{format_percent(rises[0])} of its mean over the window, and so did the waiting"
@@ -483,9 +507,9 @@ def _served_summary(summary: Summary, objective: Objective) -> Served:
         attainment=least / rate if count else 0.0,
         attainment_low=wilson(count - most, count).low if count else 0.0,
         attainment_high=wilson(count - fewest, count).high if count else 1.0,
-        ttft=_kept(summary.ttft, count),
-        tpot=_kept(summary.tpot, count),
-        latency=_kept(summary.latency, count),
+        ttft=_kept(summary.ttft, count, objective),
+        tpot=_kept(summary.tpot, count, objective),
+        latency=_kept(summary.latency, count, objective),
         requests_per_second=answered,
         good_requests_per_second=least,
         output_tokens_per_second=summary.output_tokens / summary.seconds,
@@ -524,32 +548,24 @@ def _summary_checks(summary: Summary, objective: Objective) -> tuple[Check, ...]
     )
     hidden = _hidden(summary.tool, summary.from_intended)
     untold = Check(
-        rule=SATURATION,
+        rule=_SATURATION,
         verdict="unknown",
         evidence="a summary does not tell the trend, Little's law or how busy the client was",
         remedy="Import the records of the requests, if the tool kept them.",
     )
-    limits = [limit for name, limit in objective.limits.items() if name != "tpot"]
     delay = summary.dispatch_delay.get("0.99")
-    if delay is None or not limits:
-        return (rate, hidden, untold)
-    late = _row(
-        _ON_TIME,
-        delay > _DELAY_SHARE * min(limits),
-        f"99 % of the requests left within {1000 * delay:.3g} ms; "
-        f"{1000 * _DELAY_SHARE * min(limits):.3g} ms are allowed, 5 % of the limit",
-        "Lower the rate, or run the client on an idle machine.",
-    )
-    return (rate, late, hidden, untold)
+    late = () if delay is None else (_dispatch(delay, objective),)
+    return (rate, *late, hidden, untold)
 
 
-def _kept(known: dict[str, float], count: int) -> tuple[Percentile, ...]:
+def _kept(known: dict[str, float], count: int, objective: Objective) -> tuple[Percentile, ...]:
     rows = []
-    for share in SHARES:
-        needed = requests_to_certify(share)
+    for share in _shares(objective):
         found = next((known[key] for key in known if abs(float(key) - share) < 1e-9), None)
-        why = "" if found is not None else "not in the summary"
-        if found is not None and count < needed:
-            found, why = None, f"needs {needed} requests"
-        rows.append(Percentile(share=share, seconds=found, why=why))
+        if found is None:
+            rows.append(Percentile(share=share, seconds=None, why="not in the summary"))
+        elif count < requests_to_certify(share):
+            rows.append(_too_few(share))
+        else:
+            rows.append(Percentile(share=share, seconds=found))
     return tuple(rows)

@@ -1,18 +1,26 @@
 """What a load test of a serving fleet recorded: a `Window` of requests, or only its `Summary`."""
 
+from typing import Annotated
+
 import msgspec
+
+from nodewise.spec import Amount, Number, Positive, Signed
+
+Replicas = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
+Share = Annotated[str, msgspec.Meta(pattern=r"^(0(\.\d+)?|1|\d(\.\d+)?e-\d+)$")]
+Tokens = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One request: seconds since the window began, as the client saw them."""
 
-    intended: float  # when it should have been sent; every latency counts from here
-    sent: float
-    first: float | None = None  # the first token, or the first byte of a plain answer
-    last: float | None = None
-    input_tokens: int = 0
-    output_tokens: int = 0
-    longest_gap: float | None = None  # between two tokens
+    intended: Signed  # when it should have been sent; every latency counts from here
+    sent: Signed
+    first: Signed | None = None  # the first token, or the first byte of a plain answer
+    last: Signed | None = None
+    input_tokens: Tokens = 0
+    output_tokens: Tokens = 0
+    longest_gap: Signed | None = None  # between two tokens
     endpoint: int = 0
     error: str = ""  # a request that failed misses every objective
 
@@ -20,16 +28,18 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Window(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One load test of `replicas` servers, requests in the order in which they were intended."""
 
-    replicas: int
-    offered_per_second: float
-    seconds: float  # of the timed part: after the warm-up, until the last intended request
+    replicas: Replicas
+    offered_per_second: Amount
+    seconds: Amount  # of the timed part: after the warm-up, until the last intended request
     requests: tuple[Request, ...]
-    round: int = 0
-    client_cpu_seconds: float = 0.0
-    client_seconds: float = 0.0  # that the client was up, warm-up and drain included
+    round: Number = 0
+    client_cpu_seconds: Amount = 0.0
+    client_seconds: Amount = 0.0  # that the client was up, warm-up and drain included
     started: str = ""  # date and time, UTC
-    energy_joules: float | None = None
-    notes: tuple[str, ...] = ()  # a replica that died, a time-out of the drain
+    energy_joules: Amount | None = None
+    died: int = 0  # replicas that ended by themselves meanwhile
+    unfinished: int = 0  # requests that were given up at the end of the drain
+    notes: tuple[str, ...] = ()  # the same in words, and what else a reader must know
     simulated: bool = False  # predicted, not measured
     from_intended: bool = True  # False: another tool kept but the times of sending
     tool: str = ""  # that recorded it, where that was not nodewise
@@ -38,17 +48,17 @@ class Window(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One load test of which another tool kept but figures; shares of requests to their seconds."""
 
-    replicas: int
-    offered_per_second: float
-    seconds: float
-    completed: int
-    failed: int = 0
+    replicas: Replicas
+    offered_per_second: Amount
+    seconds: Positive
+    completed: Number
+    failed: Number = 0
     tool: str = ""
-    input_tokens: int = 0
-    output_tokens: int = 0
-    ttft: dict[str, float] = {}  # "0.99": seconds; "1" is the largest
-    tpot: dict[str, float] = {}
-    latency: dict[str, float] = {}
+    input_tokens: Tokens = 0
+    output_tokens: Tokens = 0
+    ttft: dict[Share, Amount] = {}  # "0.99": seconds; "1" is the largest
+    tpot: dict[Share, Amount] = {}
+    latency: dict[Share, Amount] = {}
     from_intended: bool = False  # whether all of these count from the intended sending
-    dispatch_delay: dict[str, float] = {}
+    dispatch_delay: dict[Share, Amount] = {}
     notes: tuple[str, ...] = ()

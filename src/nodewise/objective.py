@@ -7,6 +7,8 @@ import msgspec
 from nodewise.errors import SpecError
 from nodewise.units import format_percent
 
+TITLES = {"ttft": "TTFT", "tpot": "TPOT", "latency": "latency"}
+
 
 class Objective(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A service-level objective: a request is good when it keeps every limit that is set."""
@@ -34,14 +36,18 @@ class Objective(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def limits(self) -> dict[str, float]:
         """The limits that are set, by the name of their metric."""
-        named = {"ttft": self.ttft, "tpot": self.tpot, "latency": self.latency}
+        named = {name: getattr(self, name) for name in TITLES}
         return {name: seconds for name, seconds in named.items() if seconds is not None}
+
+    @property
+    def metric(self) -> str:
+        """The name of the first limit: what is drawn, or made lowest."""
+        return next(iter(self.limits))
 
     @property
     def words(self) -> str:
         """The objective as it is said in a sentence."""
-        titles = {"ttft": "TTFT", "tpot": "TPOT", "latency": "latency"}
-        limits = [f"{titles[name]} <= {1000 * limit:.4g} ms" for name, limit in self.limits.items()]
+        limits = [f"{TITLES[name]} <= {1000 * limit:.4g} ms" for name, limit in self.limits.items()]
         return f"{' and '.join(limits)} for {format_share(self.share)} of the requests"
 
 

@@ -1,6 +1,5 @@
 """Sweeps of real server processes through the command line."""
 
-import importlib.util
 import json
 import os
 import signal
@@ -9,17 +8,18 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from nodewise import store
+from nodewise.cli.options import read_folder
 from nodewise.engines.control_groups import missing_for_groups
-from nodewise.errors import RunError
+from nodewise.errors import DataError, RunError
 from nodewise.fleet import windows
 from nodewise.fleet.replicas import ReplicaFailed, replicas_of
 from nodewise.fleet.spec import Server, parse_fleet
 from nodewise.fleet.sweep import Judgement, sweep
 from nodewise.spec import Rehearsal
+from tests.jobs import left_behind
 
 pytest.importorskip("httptools", reason="httptools is not installed: pip install 'nodewise[fleet]'")
 
@@ -65,17 +65,6 @@ def write(folder: Path, replicas="[1, 2]", rounds=1, options="") -> Path:
     return path
 
 
-def left_behind(mark: str) -> list[int]:
-    found = []
-    for process in psutil.process_iter(["pid"]):
-        try:
-            if process.environ().get("MARK") == mark:
-                found.append(process.pid)
-        except (psutil.Error, OSError):
-            continue
-    return found
-
-
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "nodewise", "fleet", *map(str, arguments)],
@@ -99,16 +88,16 @@ def test_a_sweep_is_a_study_a_decision_and_goes_on_where_it_stopped(tmp_path):
     assert left_behind(tmp_path.name) == []
     assert list((folder / "logs" / "2-replicas").glob("replica-*/log"))
 
-    study_spec, study = store.load(folder)
-    assert study_spec.scales == (1, 2)
-    assert study_spec.price.per_node_hour == 0.36
+    study = store.load(folder)
+    assert study.spec.scales == (1, 2)
+    assert study.spec.price.per_node_hour == 0.36
     assert {run.nodes for run in study.runs} == {1, 2}
     assert all("host" in run.provenance for run in study.runs)
 
     again = run("sweep", spec, "-o", folder, "--json")
     assert json.loads(again.stdout) == decision
     assert windows.load(folder) == kept  # nothing was measured twice
-    assert len(store.load(folder)[1].runs) == len(study.runs)
+    assert len(store.load(folder).runs) == len(study.runs)
 
     asked = run("decide", folder, "--latency", "1ms", "--json")
     assert asked.returncode == 1  # no fleet is that fast
@@ -119,6 +108,11 @@ def test_a_sweep_is_a_study_a_decision_and_goes_on_where_it_stopped(tmp_path):
     assert other.returncode == 3
     assert "another spec" in other.stderr
 
+    (folder / store.RUNS).unlink()  # as a sweep leaves it that was stopped
+    with pytest.raises(DataError) as error:
+        read_folder(folder)
+    assert "nodewise fleet sweep" in error.value.fix
+
 
 def test_a_replica_that_dies_is_recorded_and_the_sweep_finishes(tmp_path):
     """Each replica ends itself at its 60th request, again and again."""
@@ -128,8 +122,9 @@ def test_a_replica_that_dies_is_recorded_and_the_sweep_finishes(tmp_path):
     out.mkdir()
     told = []
     made = sweep(fleet, tmp_path, out, 20, always(True), lambda w, j: told.append(w))
-    died = [window for window in made if any("ended: exit code 13" in n for n in window.notes)]
+    died = [window for window in made if window.died]
     assert died
+    assert all("ended: exit code 13" in window.notes[-1] for window in died)
     assert {window.replicas for window in made} == {1, 2}
     assert any(r.error for window in died for r in window.requests)
     assert made == windows.load(out) == told
@@ -155,10 +150,12 @@ def test_a_replica_that_is_killed_is_started_again(tmp_path):
 
 def test_a_fleet_that_does_not_start_is_a_result_and_only_that_is_an_error(tmp_path):
     """Two replicas do not start where one does; when none starts at all, the log is shown."""
-    text = write(tmp_path).read_text().replace("= 320", "= 40")
-    picky = tmp_path / "picky.py"
+    text = write(tmp_path, rounds=2).read_text().replace("= 320", "= 40")
+    text = text.replace("\nwindow_seconds = 1", "\nwindow_seconds = 0.3")
+    picky, begun = tmp_path / "picky.py", tmp_path / "begun"
     picky.write_text(
         "import os, sys\n"
+        f"with open({str(begun)!r}, 'a') as file: file.write(sys.argv[1])\n"
         "if sys.argv[1] == '2': sys.exit('no memory left')\n"
         f"os.execv(sys.executable, [sys.executable, {str(EXAMPLES / 'scripted_server.py')!r},"
         " '--port', sys.argv[2]])\n"
@@ -169,13 +166,18 @@ def test_a_fleet_that_does_not_start_is_a_result_and_only_that_is_an_error(tmp_p
     fleet = parse_fleet(text[:start] + command + text[end:])
     out = tmp_path / "out"
     out.mkdir()
-    made = sweep(fleet, tmp_path, out, 10, always(True), lambda *_: None)
+    told = []
+    made = sweep(fleet, tmp_path, out, 10, always(True), lambda window, _: told.append(window))
     failed = [window for window in made if not window.requests]
     assert [window.replicas for window in failed] == [2]
     assert "no memory left" in failed[0].notes[0]
+    assert told == made
+    assert {window.round for window in made if window.replicas == 1} == {0, 1}
+    assert begun.read_text().count("2") <= 2  # each of them once, in the first round
     assert sweep(fleet, tmp_path, out, 10, always(True), lambda *_: None) == made
 
-    only_two = parse_fleet((text[:start] + command + text[end:]).replace("[1, 2]", "[2]"))
+    fewer = (text[:start] + command + text[end:]).replace("rounds = 2", "rounds = 1")
+    only_two = parse_fleet(fewer.replace("[1, 2]", "[2]"))
     other = tmp_path / "other"
     other.mkdir()
     with pytest.raises(ReplicaFailed, match="no memory left"):
@@ -183,6 +185,27 @@ def test_a_fleet_that_does_not_start_is_a_result_and_only_that_is_an_error(tmp_p
     picky.write_text(picky.read_text().replace("== '2'", "== '3'"))  # mended
     made = sweep(only_two, tmp_path, other, 10, always(True), lambda *_: None)
     assert made and all(window.requests for window in made)
+    assert left_behind(tmp_path.name) == []
+
+
+def test_a_server_that_is_never_ready_ends_the_sweep_early_and_shows_its_log(tmp_path):
+    spec, begun = write(tmp_path, replicas="[2, 4]", rounds=3), tmp_path / "begun"
+    script = f"echo {{replicas}} >> {begun}; echo waiting for a licence; exec sleep 60"
+    text = spec.read_text()
+    command = f'command = ["sh", "-c", "{script}"]\n'
+    text = text[: text.index("command = ")] + command + text[text.index("start_seconds") :]
+    spec.write_text(text.replace("start_seconds = 30", "start_seconds = 1"))
+    done = run("sweep", spec, "-o", tmp_path / "out")
+    assert done.returncode == 3
+    what, fix = done.stderr.splitlines()
+    assert "of 2 was not ready after 1 s. waiting for a licence" in what
+    assert "replica-1/log" in fix
+    starts = begun.read_text().split()
+    assert len(starts) <= sum(int(count) for count in set(starts))  # each fleet once at most
+    assert windows.load(tmp_path / "out") == []
+    with pytest.raises(DataError, match="no run that worked yet") as error:
+        read_folder(tmp_path / "out")
+    assert "nodewise fleet sweep" in error.value.fix
     assert left_behind(tmp_path.name) == []
 
 
@@ -263,35 +286,3 @@ def test_nothing_is_left_behind_when_the_sweep_is_stopped(tmp_path, number):
         time.sleep(0.05)
     assert left_behind(tmp_path.name) == []
     assert windows.load(folder)
-
-
-def test_a_real_inference_server_in_a_sweep(tmp_path):
-    if importlib.util.find_spec("xllamacpp") is None:
-        pytest.skip("xllamacpp is not installed: pip install 'nodewise[demo]'")
-    text = (EXAMPLES / "fleet.toml").read_text()
-    for old, new in (
-        ("rounds = 3", "rounds = 1"),
-        ("ttft = 0.25", "ttft = 9.0"),
-        ("share = 0.95", "share = 0.5"),
-        ("\nwindow_seconds = 4\n", "\nwindow_seconds = 1\nmost_rate_per_second = 20\n"),
-        ("most_window_seconds = 40", "most_window_seconds = 2"),
-        ('"{python}", "llama_server.py"', f'"{{python}}", "{EXAMPLES / "llama_server.py"}"'),
-        ('health = "/health"', f'environment = {{ MARK = "{tmp_path.name}" }}'),
-    ):
-        assert old in text
-        text = text.replace(old, new)
-    spec = tmp_path / "fleet.toml"
-    spec.write_text(text)
-    done = run("sweep", spec, "-o", tmp_path / "out", "--json")
-    assert done.returncode in (0, 1), done.stderr
-    made = windows.load(tmp_path / "out")
-    assert {window.replicas for window in made} == {1, 2}
-    answered = [r for window in made for r in window.requests if not r.error]
-    assert answered, done.stderr
-    assert all(8 <= r.output_tokens <= 32 and r.input_tokens > 4 for r in answered)
-    assert {r.endpoint for window in made for r in window.requests if window.replicas == 2} == {
-        0,
-        1,
-    }
-    assert not any("usage" in note for window in made for note in window.notes)
-    assert left_behind(tmp_path.name) == []

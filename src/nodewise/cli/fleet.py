@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nodewise.cli.measure import again, output_option, spec_argument
+from nodewise.cli.measure import output_option, spec_argument, typed
 from nodewise.cli.options import (
     FRACTION,
     MONEY,
@@ -17,7 +17,7 @@ from nodewise.cli.options import (
     json_option,
     shared,
 )
-from nodewise.errors import GATE_NOT_MET, DataError, RunError, SpecError
+from nodewise.errors import GATE_NOT_MET, DataError, RunError, SpecError, printable
 
 if TYPE_CHECKING:
     from nodewise.fleet.spec import FleetSpec
@@ -33,6 +33,9 @@ FLEET = "fleet.toml"
 @click.group("fleet")
 def command() -> None:
     """The number of replicas at which a token is cheapest within its latency limit.
+
+    sweep measures your server, decide also reads the results of other load tools, predict goes
+    beyond the replicas that were measured.
 
     \b
     Examples:
@@ -59,12 +62,18 @@ def sweep_command(spec: Path, output: Path | None, as_json: bool) -> None:
       nodewise fleet sweep examples/fleet/fleet.toml
       nodewise fleet sweep fleet.toml -o /scratch/fleet.study --json
     """
+    from nodewise.fleet_decide import decide_fleet
+    from nodewise.report.fleet import fleet_report
+
     text, fleet = read_fleet(spec)
     folder = output or spec.parent / f"{fleet.name}.study"
     windows = _measure(text, fleet, spec, folder, output)
-    decision = _decide(fleet.name, windows, _question(fleet), _price(fleet))
-    _emit(decision, as_json)
-    click.echo(f"The study is in {folder}. Next: nodewise report {folder}", err=True)
+    decision = decide_fleet(fleet.name, windows, _question(fleet), _price(fleet))
+    emit(decision, as_json, fleet_report)
+    # A study has a report when two of its scales worked.
+    worked = [row for row in decision.rows if row.rate_high]
+    then = "report" if len(worked) > 1 else "fleet decide"
+    click.echo(f"The study is in {folder}. Next: nodewise {then} {folder}", err=True)
     if decision.chosen is None:
         sys.exit(GATE_NOT_MET)
 
@@ -74,23 +83,29 @@ _objective_options = shared(
     click.option("--ttft", type=POSITIVE_DURATION, help="Limit of the time to the first token."),
     click.option("--tpot", type=POSITIVE_DURATION, help="Limit of the time for a further token."),
     click.option("--latency", type=POSITIVE_DURATION, help="Limit of the time to the last token."),
-    click.option("--share", type=FRACTION, help="Of the requests that keep them. Default: 99%."),
+    click.option(
+        "--share", type=FRACTION, help="Share of requests that must keep them; default: 99%."
+    ),
 )
 
 
 @command.command("decide", short_help="The replicas to run, from windows on file.")
 @_windows_argument
 @_objective_options
-@click.option("--price", type=MONEY, help="Of a replica, in dollars an hour.")
+@click.option("--price", type=MONEY, help="Dollars per replica-hour.")
 @click.option("--demand", type=QUANTITY, help="Requests per second that have to be served.")
 @click.option("--demand-curve", help="Requests per second in equal parts of a day: 4,4,9,12.")
 @click.option(
     "--goal",
     type=click.Choice(["cost", "throughput", "latency"]),
-    help="What is made best within the limit. Default: cost.",
+    help="What is made best within the limits; default: cost.",
 )
-@click.option("--spares", type=click.IntRange(min=0), help="Replicas that may be lost.")
-@click.option("--plot", type=click.Path(path_type=Path), help="A chart: latency.png or cost.svg.")
+@click.option(
+    "--spares", type=click.IntRange(min=0), help="Replicas that may be lost at peak demand."
+)
+@click.option(
+    "--plot", type=click.Path(path_type=Path), help="Also a chart: latency.png or cost.svg."
+)
 @json_option
 def decide_command(
     windows: tuple[str, ...],
@@ -102,7 +117,8 @@ def decide_command(
     """The replicas to run, from WINDOWS: a folder of a sweep, its windows.jsonl, or K=FILE.
 
     FILE is what GuideLLM, AIPerf, vllm bench serve, k6 or vegeta wrote for K replicas. Of a
-    folder, what is not asked here is what its spec asks.
+    folder, what is not asked here is what its spec asks. Exits with 1 if no fleet meets the
+    objective.
 
     \b
     Examples:
@@ -110,13 +126,16 @@ def decide_command(
       nodewise fleet decide fleet.study --ttft 100ms --demand 40 --spares 1
       nodewise fleet decide 1=one.json 2=two.json --ttft 200ms --price 2.10 --json
     """
+    from nodewise.fleet_decide import decide_fleet
+    from nodewise.report.fleet import fleet_report
+
     asked["demand_curve"] = _curve(demand_curve)
     name, found, fleet = _read(windows)
     question, price = _asked(fleet, asked)
-    decision = _decide(name, found, question, price)
+    decision = decide_fleet(name, found, question, price)
     if plot is not None:
         _plot(decision, plot)
-    _emit(decision, as_json)
+    emit(decision, as_json, fleet_report)
     if decision.chosen is None:
         sys.exit(GATE_NOT_MET)
 
@@ -130,7 +149,7 @@ def decide_command(
 @click.option(
     "--route",
     type=click.Choice(["round robin", "least outstanding"]),
-    help="How requests are spread. Default: as in the sweep, else least outstanding.",
+    help="How requests are spread; default: as in the sweep, else least outstanding.",
 )
 @json_option
 def predict_command(
@@ -143,6 +162,9 @@ def predict_command(
     **limits: Any,
 ) -> None:
     """Larger fleets, simulated from the windows of one replica, with the error where it is known.
+
+    WINDOWS is a folder of a sweep, its windows.jsonl, or K=FILE as for nodewise fleet decide. Where
+    larger fleets were measured too, the prediction is held against them.
 
     \b
     Examples:
@@ -208,7 +230,7 @@ def _measure(
     except KeyboardInterrupt:
         raise RunError(
             "Stopped; every finished window is kept.",
-            f"Go on with: {again(['nodewise', 'fleet', 'sweep'], spec, output)}",
+            f"Go on with: {typed()}",
         ) from None
     return windows
 
@@ -265,19 +287,20 @@ def _keep_runs(
             (spec.parent / server.directory).resolve(), server.command or server.endpoints, text
         ),
     }
-    done = {(run.nodes, run.round) for run in store.load(folder)[1].runs}
+    done = {(run.nodes, run.round) for run in store.load(folder).runs}
     for run in fleet_study(fleet.name, windows, fleet.objective).runs:
         if (run.nodes, run.round) not in done:
             store.append(folder, msgspec.structs.replace(run, provenance=where | run.provenance))
 
 
 def _tell(window: "Window", judgement: "Judgement") -> None:
+    where = f"round {window.round + 1}  r={window.replicas}"
+    if not window.requests:
+        click.echo(f"{where}  {printable(judgement.why)}", err=True)
+        return
     verdict = "met" if judgement.met else "not met"
-    click.echo(
-        f"round {window.round + 1}  r={window.replicas}  "
-        f"{window.offered_per_second:g} requests/s  {verdict}: {judgement.why}",
-        err=True,
-    )
+    rate = f"{window.offered_per_second:g} requests/s"
+    click.echo(f"{where}  {rate}  {verdict}: {judgement.why}", err=True)
     for note in window.notes:
         click.echo(f"  {note}", err=True)
 
@@ -356,20 +379,6 @@ def _read(texts: Sequence[str]) -> "tuple[str, list[Window | Summary], FleetSpec
         found += read_windows(path, replicas)
         name = name or path.stem
     return name, found, fleet
-
-
-def _decide(
-    name: str, windows: "Sequence[Window | Summary]", question: "FleetQuestion", price: "Price"
-) -> "FleetDecision":
-    from nodewise.fleet_decide import decide_fleet
-
-    return decide_fleet(name, windows, question, price)
-
-
-def _emit(decision: "FleetDecision", as_json: bool) -> None:
-    from nodewise.report.fleet import fleet_report
-
-    emit(decision, as_json, fleet_report)
 
 
 def _plot(decision: "FleetDecision", path: Path) -> None:

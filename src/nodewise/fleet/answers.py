@@ -1,7 +1,8 @@
 """What the body of an answer says: its tokens, when they came, and whether it is an error.
 
 One reader serves one connection and is begun anew for each request. Tokens are the server's own
-count (`usage`); a stream without one is counted by its chunks.
+count (`usage`). Without one the text is there for a tokenizer to count, and a stream is counted by
+its chunks.
 """
 
 from typing import Any
@@ -12,16 +13,26 @@ DONE = b"[DONE]"
 
 
 class _Part(msgspec.Struct, gc=False):
-    """The text of a streamed choice, wherever an API puts it."""
+    """The text of a choice, wherever an API puts it."""
 
     content: str | None = None
     reasoning_content: str | None = None
-    tool_calls: msgspec.Raw | None = None
+    tool_calls: Any = None
+
+    @property
+    def words(self) -> str:
+        return (self.reasoning_content or "") + (self.content or "")
 
 
 class _Choice(msgspec.Struct, gc=False):
     text: str | None = None
     delta: _Part | None = None
+    message: _Part | None = None  # in place of `delta`, where nothing is streamed
+
+    @property
+    def words(self) -> str:
+        part = self.delta or self.message
+        return part.words if part else self.text or ""
 
 
 class _Usage(msgspec.Struct, gc=False):
@@ -46,6 +57,7 @@ class Unread:
         self.first: float | None = None
         self.longest_gap: float | None = None
         self.input_tokens, self.output_tokens, self.counted = 0, 1, True
+        self.text = ""  # of an answer of which the server has not counted the tokens
 
     def begin(self) -> None:
         """A new request was sent."""
@@ -71,7 +83,7 @@ class Whole(Unread):
         self.input_tokens, self.output_tokens, self.counted = 0, 1, False
         try:
             answer = _decode(b"".join(self._pieces))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return "the answer is not the JSON of this API"
         if answer.error is not None:
             return f"the server says: {_short(answer.error)}"
@@ -79,6 +91,7 @@ class Whole(Unread):
             self.input_tokens = answer.usage.prompt_tokens
             self.output_tokens = answer.usage.completion_tokens
             self.counted = True
+        self.text = "" if self.counted or not answer.choices else answer.choices[0].words
         return ""
 
 
@@ -89,6 +102,7 @@ class Streamed(Unread):
         """A new request was sent."""
         self._rest = b""
         self._chunks = 0
+        self._words: list[str] = []
         self._latest = 0.0
         self._usage: _Usage | None = None
         self._error = ""
@@ -111,6 +125,7 @@ class Streamed(Unread):
         self.counted = usage is not None
         self.input_tokens = usage.prompt_tokens if usage else 0
         self.output_tokens = usage.completion_tokens if usage else self._chunks
+        self.text = "" if usage else "".join(self._words)
         return self._error or ("" if self._complete() else "the stream broke off")
 
     def _complete(self) -> bool:
@@ -119,7 +134,7 @@ class Streamed(Unread):
     def _has_token(self, data: bytes) -> bool:
         try:
             answer = _decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             self._error = "an event of the stream is not the JSON of this API"
             return False
         if answer.error is not None:
@@ -129,10 +144,11 @@ class Streamed(Unread):
         if not answer.choices:
             return False
         choice = answer.choices[0]
-        part = choice.delta
-        if part is None:
-            return bool(choice.text)
-        return bool(part.content or part.reasoning_content or part.tool_calls)
+        words = choice.words
+        if words:
+            self._words.append(words)
+            return True
+        return bool(choice.delta and choice.delta.tool_calls)
 
     def _token(self, moment: float) -> None:
         self._chunks += 1

@@ -3,6 +3,8 @@
 import random
 from collections.abc import Sequence
 
+_MOST_SECONDS = 1e15
+
 
 def constant(count: int, seconds: float) -> list[float]:
     """Equal gaps.
@@ -42,7 +44,8 @@ def replayed(times: Sequence[float], count: int, seconds: float) -> list[float]:
         times[number % len(times)] - first + length * (number // len(times))
         for number in range(count + 1)
     ]
-    return [time / again[count] * seconds for time in again[:count]]
+    whole = again[count] or 1.0  # all of them may come at once
+    return [time / whole * seconds for time in again[:count]]
 
 
 def _length(times: Sequence[float]) -> float:
@@ -60,7 +63,9 @@ def read_trace(text: str) -> list[float]:
     times = []
     for line in text.splitlines():
         try:
-            times.append(float(line.replace(",", " ").split()[0]))
+            time = float(line.replace(",", " ").split()[0])
         except (ValueError, IndexError):
             continue
+        if abs(time) < _MOST_SECONDS:  # neither "nan" nor "inf", which Python reads as well
+            times.append(time)
     return sorted(times)

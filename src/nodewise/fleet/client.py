@@ -23,6 +23,7 @@ import msgspec
 from nodewise.errors import RunError, SpecError
 from nodewise.fleet.answers import Streamed, Unread
 from nodewise.fleet.pacer import Pacer
+from nodewise.fleet.tokenizer import CountTokens
 from nodewise.load import Request, Window
 
 Route = Literal["round robin", "least outstanding"]
@@ -44,6 +45,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float  # of the timed part
     rate_per_second: float
     reader: Callable[[], Unread]  # of answers, one a connection
+    count_tokens: CountTokens | None = None  # of answers that the server has not counted
     method: str = "POST"
     headers: dict[str, str] = {}
     route: Route = "round robin"
@@ -60,6 +62,7 @@ def drive(load: Load, replicas: int, number: int = 0) -> Window:
     client = _Client(load)
     with _without_garbage_collection():
         _run(client.work())
+    client.count_texts()
     return Window(
         replicas=replicas,
         round=number,
@@ -69,6 +72,7 @@ def drive(load: Load, replicas: int, number: int = 0) -> Window:
         client_cpu_seconds=round(client.cpu_seconds, 6),
         client_seconds=round(client.seconds, 6),
         started=started,
+        unfinished=client.unfinished,
         notes=client.notes(),
     )
 
@@ -113,6 +117,7 @@ class _Client:
         self.messages = [b"%d\r\n\r\n%b" % (len(body), body) for body in load.bodies]
         self.endpoints = [_Endpoint(self, at, url) for at, url in enumerate(load.endpoints)]
         self.by_chunks = False
+        self.texts: dict[int, str] = {}  # of answers to count when the window is over
         self.unfinished = 0
         self.cpu_seconds = self.seconds = 0.0
         self._zero = 0.0
@@ -229,6 +234,13 @@ class _Client:
             carrier.drop()
         self.fail(number, error)
 
+    def count_texts(self) -> None:
+        """Count with the tokenizer what the server has not counted; no request waits for it."""
+        count, bodies = self.load.count_tokens, self.load.bodies
+        if count is not None:
+            for at, text in self.texts.items():
+                self.tokens[at] = count(bodies[at % len(bodies)], text)
+
     def requests(self) -> tuple[Request, ...]:
         """The requests of the timed part, on its clock."""
         zero = self._zero
@@ -255,6 +267,8 @@ class _Client:
     def notes(self) -> tuple[str, ...]:
         """What a reader of the window must know."""
         notes = []
+        if self.texts:
+            notes.append("The server sent no usage: tokens are counted with the tokenizer.")
         if self.by_chunks:
             streamed = isinstance(self.load.reader(), Streamed)
             how = "the chunks of the stream" if streamed else "one for each answer"
@@ -312,7 +326,7 @@ class _Endpoint:
         self.connect_for_waiting()
 
     def connect_for_waiting(self) -> None:
-        """Open another connection if there is one to few for those that wait."""
+        """Open another connection if there is one too few for those that wait."""
         opened = len(self.connections) + len(self.connecting)
         if len(self.connecting) < len(self.waiting) and opened < self.client.load.most_connections:
             self.connect()
@@ -412,13 +426,12 @@ class _Connection(asyncio.Protocol):
         status = parser.get_status_code()
         if number < 0 or status < 200:  # 100 Continue comes before the answer
             return
-        if not parser.should_keep_alive():
-            self._complete(status)
+        self._complete(status)
+        if parser.should_keep_alive():
+            self.endpoint.free(self)
+        else:
             self._transport.close()
             self.endpoint.lost(self)
-            return
-        self._complete(status)
-        self.endpoint.free(self)
 
     def _complete(self, status: int) -> None:
         client, number, reader = self.client, self.number, self.reader
@@ -433,7 +446,10 @@ class _Connection(asyncio.Protocol):
         client.tokens[number] = (reader.input_tokens, reader.output_tokens)
         client.longest_gap[number] = reader.longest_gap
         if not reader.counted:
-            client.by_chunks = True
+            if reader.text and client.load.count_tokens is not None:
+                client.texts[number] = reader.text
+            else:
+                client.by_chunks = True
         client.finish(number)
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -96,13 +96,16 @@ class _Existing:
 
 
 class _Started:
-    """Servers that are started here, each on a free port, and end with this process."""
+    """Servers that are started here, on free ports, and end with this process.
+
+    Each replica has a command and a port, or one command starts them all behind one port.
+    """
 
     def __init__(self, server: Server, count: int, home: Path, logs: Path) -> None:
-        self._server, self._logs = server, logs.resolve()
+        self._server, self._count, self._logs = server, count, logs.resolve()
         end_marked(self._logs)  # what a killed sweep has left
         self._directory = (home / server.directory).resolve()
-        self._ports = _free_ports(count)
+        self._ports = _free_ports(1 if server.behind_one_port else count)
         self.endpoints = tuple(f"http://127.0.0.1:{port}" for port in self._ports)
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         self._groups: Groups | None = None
@@ -120,7 +123,7 @@ class _Started:
 
     def dead(self) -> list[str]:
         return [
-            f"Replica {number + 1} of {len(self._ports)} ended: {in_words(process.returncode)}."
+            f"{self._name(number)} ended: {in_words(process.returncode)}."
             for number, process in self._running.items()
             if process.poll() is not None
         ]
@@ -130,11 +133,22 @@ class _Started:
             process = self._running.get(number)
             if process is None or process.poll() is not None:
                 if process is not None:
-                    end(process)  # what it has left in its group
+                    self._end_rest(process)
                 self._running[number] = self._start(number)
         deadline = time.monotonic() + self._server.start_seconds
         for number in range(len(self._ports)):
             self._wait(number, deadline)
+
+    def _end_rest(self, process: subprocess.Popen[bytes]) -> None:
+        """End what a dead replica has left; in its group, or anywhere if there is no other."""
+        end(process)
+        if self._server.behind_one_port:
+            end_marked(self._logs)
+
+    def _name(self, number: int) -> str:
+        if self._server.behind_one_port:
+            return f"Replica set of {self._count}"
+        return f"Replica {number + 1} of {self._count}"
 
     def _start(self, number: int) -> subprocess.Popen[bytes]:
         command = self._command(number)
@@ -154,7 +168,7 @@ class _Started:
         values = {
             "{port}": str(self._ports[number]),
             "{replica}": str(number),
-            "{replicas}": str(len(self._ports)),
+            "{replicas}": str(self._count),
             "{python}": sys.executable,
         }
         filled = []
@@ -165,12 +179,13 @@ class _Started:
         return filled
 
     def _job(self, number: int, command: tuple[str, ...]) -> Job:
+        place = "all" if self._server.behind_one_port else f"replica-{number + 1}"
         return Job(
             command=command,
-            nodes=len(self._ports),
+            nodes=self._count,
             directory=self._directory,
             environment={**os.environ, **self._server.environment, RUN_MARK: str(self._logs)},
-            folder=self._logs / f"{len(self._ports)}-replicas" / f"replica-{number + 1}",
+            folder=self._logs / f"{self._count}-replicas" / place,
             timeout_seconds=self._server.start_seconds,
         )
 
@@ -187,7 +202,7 @@ class _Started:
             else:
                 how = f"ended before it was ready: {in_words(code)}"
             raise ReplicaFailed(
-                f"Replica {number + 1} of {len(self._ports)} {how}. {_tail(log)}".rstrip(),
+                f"{self._name(number)} {how}. {_tail(log)}".rstrip(),
                 f"See {log}; server.health must answer 200 when a replica is ready.",
             )
 

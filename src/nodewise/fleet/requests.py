@@ -11,6 +11,7 @@ from nodewise.fleet import arrivals
 from nodewise.fleet.answers import Events, Streamed, Unread, Whole
 from nodewise.fleet.client import Load
 from nodewise.fleet.spec import FleetSpec, LoadSpec, RequestSpec
+from nodewise.fleet.tokenizer import CountTokens
 
 _PATHS = {"chat": "/v1/chat/completions", "completions": "/v1/completions"}
 # Short, common words: each is a token or two everywhere, and a random order is never in a cache.
@@ -28,6 +29,7 @@ def load_of(
     seconds: float,
     seed: str,
     trace: Sequence[float] = (),
+    count_tokens: CountTokens | None = None,
 ) -> Load:
     """A warm-up and a timed part of about `seconds`; the same seed gives the same requests."""
     asked, request = spec.load, spec.request
@@ -44,6 +46,7 @@ def load_of(
         seconds=seconds,
         rate_per_second=rate_per_second,
         reader=_reader(request),
+        count_tokens=count_tokens,
         method=request.method,
         headers=request.headers,
         route=asked.route,

@@ -8,10 +8,10 @@ import msgspec
 from nodewise.errors import SpecError
 from nodewise.fleet.client import Route, address_of
 from nodewise.objective import Objective
-from nodewise.spec import Part, Positive, convert
+from nodewise.spec import Amount, Part, Positive, convert
 
-NotNegative = Annotated[float, msgspec.Meta(ge=0)]
-Count = Annotated[int, msgspec.Meta(ge=1)]
+NotNegative = Amount
+Count = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
 Api = Literal["chat", "completions", "json", "plain"]
 Arrivals = Literal["poisson", "constant", "bursts", "trace"]
 
@@ -20,6 +20,7 @@ class Server(Part, frozen=True, kw_only=True):
     """The replicas: a command that starts one, or the addresses of those that run already."""
 
     command: tuple[str, ...] = ()  # {port}, {replica}, {replicas} and {python} are filled in
+    behind_one_port: bool = False  # the command starts all {replicas}, and {port} leads to them
     endpoints: tuple[str, ...] = ()  # r replicas are the first r of them
     directory: str = "."  # from the folder of the spec
     environment: dict[str, str] = msgspec.field(default_factory=dict)
@@ -43,6 +44,8 @@ class RequestSpec(Part, frozen=True, kw_only=True):
     method: Literal["POST", "GET", "PUT"] = "POST"
     headers: dict[str, str] = msgspec.field(default_factory=dict)
     timeout_seconds: Positive = 30.0
+    # tokenizer.json of the model, from the folder of the spec: counts where there is no usage.
+    tokenizer: str = ""
 
 
 class LoadSpec(Part, frozen=True, kw_only=True):
@@ -99,7 +102,7 @@ def parse_fleet(text: str) -> FleetSpec:
     """The fleet in a TOML text."""
     try:
         raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # too many digits, too deep
         raise SpecError(f"The spec is not TOML: {error}.", "See docs/load.md.") from None
     spec = convert(raw, FleetSpec, "", "docs/load.md")
     _check(spec)
@@ -114,6 +117,8 @@ def _check(spec: FleetSpec) -> None:
             "server: give a command or endpoints, one of the two.",
             'Write command = ["my-server", "--port", "{port}"] or endpoints = ["http://..."].',
         )
+    if spec.server.behind_one_port:
+        _check_one_port(spec)
     for url in spec.server.endpoints:
         address_of(url)
     if spec.server.endpoints and max(spec.replicas) > len(spec.server.endpoints):
@@ -122,11 +127,39 @@ def _check(spec: FleetSpec) -> None:
             f"and {len(spec.server.endpoints)} addresses are there.",
             "Name as many addresses as the largest number of replicas.",
         )
-    if spec.request.api in ("json", "plain") and not spec.request.path:
-        raise SpecError("request.path: this API has no path of its own.", 'Write path = "/...".')
+    _check_request(spec.request)
     if spec.load.arrivals == "trace" and not spec.load.trace:
         raise SpecError("load.trace: there is no trace to replay.", 'Write trace = "times.csv".')
+
+
+def _check_request(request: RequestSpec) -> None:
+    own = request.api in ("json", "plain")
+    if own and not request.path:
+        raise SpecError("request.path: this API has no path of its own.", 'Write path = "/...".')
+    if own and request.tokenizer:
+        raise SpecError(
+            "request.tokenizer: where the text is in an answer of this API is not known.",
+            'Leave it out, or write api = "completions" or "chat".',
+        )
     for field in ("prompt_words", "output_tokens"):
-        least, most = getattr(spec.request, field)
+        least, most = getattr(request, field)
         if least > most:
             raise SpecError(f"request.{field}: {least} is above {most}.", "Write [least, most].")
+
+
+def _check_one_port(spec: FleetSpec) -> None:
+    if not spec.server.command:
+        raise SpecError(
+            "server.behind_one_port: only what a command starts can be put behind one port.",
+            "Leave it out; endpoints that are there already are used as they are.",
+        )
+    if len(spec.replicas) > 1 and not any("{replicas}" in word for word in spec.server.command):
+        raise SpecError(
+            "server.command: it is not told how many replicas to start.",
+            'Write "{replicas}" where it takes their number.',
+        )
+    if spec.server.cores_per_replica is not None:
+        raise SpecError(
+            "server.cores_per_replica: replicas that one command starts cannot be told apart.",
+            "Leave it out, or start each replica with a command of its own.",
+        )

@@ -22,6 +22,7 @@ from nodewise.fleet.client import drive
 from nodewise.fleet.replicas import ReplicaFailed, Replicas, replicas_of
 from nodewise.fleet.requests import load_of, read_trace
 from nodewise.fleet.spec import FleetSpec, Server
+from nodewise.fleet.tokenizer import CountTokens, read_tokenizer
 from nodewise.load import Window
 from nodewise.measure.energy import Meter
 
@@ -52,8 +53,10 @@ def sweep(
 ) -> list[Window]:
     """Measure every window that is missing in the folder; all windows of it."""
     trace = _trace(spec, home)
-    search = _Search(spec, folder, least_requests, judge, tell, trace)
-    failures: list[tuple[int, int, ReplicaFailed]] = []
+    named = spec.request.tokenizer
+    count_tokens = read_tokenizer(home / named) if named else None
+    search = _Search(spec, folder, least_requests, judge, tell, trace, count_tokens)
+    smallest = min(spec.replicas)
     for number in range(spec.rounds):
         block = list(spec.replicas)
         random.Random(f"{spec.seed} {number}").shuffle(block)
@@ -64,11 +67,13 @@ def sweep(
                 with replicas_of(spec.server, count, home, folder / LOGS) as replicas:
                     search.highest_rate(replicas, count, number)
             except ReplicaFailed as error:
-                failures.append((count, number, error))
-    if failures and not any(window.requests for window in search.made):
-        raise failures[-1][2]  # no result, but a mistake: kept, it could not be mended
-    for count, number, failure in failures:
-        search.keep(_failed(count, number, spec.load.first_rate_per_second, failure.what))
+                if not any(window.requests for window in search.made):
+                    # A server that never starts is a mistake: kept, it could not be mended.
+                    if count == smallest:
+                        raise
+                    with replicas_of(spec.server, smallest, home, folder / LOGS):
+                        pass  # so it is their number
+                search.keep_failure(count, number, error.what)
     return search.made
 
 
@@ -122,8 +127,10 @@ class _Search:
         judge: Judge,
         tell: Tell,
         trace: Sequence[float],
+        count_tokens: CountTokens | None,
     ) -> None:
         self._spec, self._folder, self._trace = spec, folder, trace
+        self._count_tokens = count_tokens
         self._least_requests, self._judge, self._tell = least_requests, judge, tell
         self.made: list[Window] = windows.load(folder)
         self._known: dict[int, list[float]] = defaultdict(list)  # highest rates by replicas
@@ -145,6 +152,19 @@ class _Search:
         self.made.append(window)
         self._kept[_key(window)].append(window)
 
+    def keep_failure(self, count: int, number: int, why: str) -> None:
+        """Write down replicas that did not become ready: a window without requests."""
+        window = Window(
+            replicas=count,
+            round=number,
+            offered_per_second=self._spec.load.first_rate_per_second,
+            seconds=0.0,
+            requests=(),
+            notes=(why,),
+        )
+        self.keep(window)
+        self._tell(window, Judgement(met=False, again=False, why=why))
+
     def highest_rate(self, replicas: Replicas | None, count: int, number: int) -> None:
         """Search in one round; without replicas, only among the windows that are kept."""
         load = self._spec.load
@@ -162,8 +182,10 @@ class _Search:
             self._known[count].append(rate)
 
     def _failed_before(self, count: int, number: int) -> bool:
-        key = (count, number, self._spec.load.first_rate_per_second)
-        return any(not window.requests for window in self._kept.get(key, ()))
+        """Whether it was not ready in this round, or never yet: start-up time is paid once."""
+        own = [window for window in self.made if window.replicas == count]
+        never = not any(window.requests for window in own)
+        return any(not window.requests for window in own if never or window.round == number)
 
     def _begin(self, count: int, number: int) -> tuple[float, float]:
         """The first rate and the first step, from what earlier searches have found.
@@ -191,14 +213,14 @@ class _Search:
         for attempt in range(_ATTEMPTS):
             if attempt < len(kept):
                 window = kept[attempt]
-                judgement, died = self._judge(window), _died(window)
+                judgement = self._judge(window)
             elif replicas is None:
                 raise _Missing
             else:
-                window, died = self._measure(replicas, count, number, rate, seconds, attempt)
+                window = self._measure(replicas, count, number, rate, seconds, attempt)
                 judgement = self._judge(window)
                 self._tell(window, judgement)
-            if not (judgement.again or died):
+            if not (judgement.again or window.died):
                 break
             seconds = min(2 * seconds, self._spec.load.most_window_seconds)
         return judgement.met
@@ -211,22 +233,23 @@ class _Search:
         rate: float,
         seconds: float,
         attempt: int,
-    ) -> tuple[Window, bool]:
+    ) -> Window:
         seed = f"{self._spec.seed} {number} {attempt}"
-        load = load_of(self._spec, replicas.endpoints, rate, seconds, seed, self._trace)
+        load = load_of(
+            self._spec, replicas.endpoints, rate, seconds, seed, self._trace, self._count_tokens
+        )
         with Meter() as meter:
             window = drive(load, count, number)
         window = _with_energy(window, meter, self._spec.server)
-        dead = tuple(replicas.dead())
-        if dead:
-            window = msgspec.structs.replace(window, notes=(*window.notes, *dead))
+        dead = replicas.dead()
+        window = msgspec.structs.replace(window, died=len(dead), notes=(*window.notes, *dead))
         self.keep(window)
         if dead:
             replicas.revive()
-        elif any("unfinished" in note for note in window.notes):
+        elif window.unfinished:
             # Many servers go on with what nobody waits for; the next window must not pay for it.
             time.sleep(self._spec.load.drain_seconds)
-        return window, bool(dead)
+        return window
 
     def _seconds(self, rate: float) -> float:
         load = self._spec.load
@@ -251,22 +274,6 @@ def _with_energy(window: Window, meter: Meter, server: Server) -> Window:
 
 def _key(window: Window) -> tuple[int, int, float]:
     return window.replicas, window.round, window.offered_per_second
-
-
-def _died(window: Window) -> bool:
-    return any(note.startswith("Replica ") for note in window.notes)
-
-
-def _failed(count: int, number: int, rate: float, why: str) -> Window:
-    """The record of replicas that did not become ready: a window without requests."""
-    return Window(
-        replicas=count,
-        round=number,
-        offered_per_second=rate,
-        seconds=0.0,
-        requests=(),
-        notes=(why,),
-    )
 
 
 def _rounded(rate: float) -> float:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from nodewise.errors import DataError
 from nodewise.load import Window
 
 WINDOWS = "windows.jsonl"
@@ -28,4 +29,18 @@ def load(folder: Path) -> list[Window]:
     if whole < len(raw):
         with path.open("r+b") as file:
             file.truncate(whole)
-    return msgspec.json.Decoder(Window).decode_lines(raw[:whole])
+    try:
+        windows = msgspec.json.Decoder(Window).decode_lines(raw[:whole])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DataError(
+            f"{path} is damaged: {error}.", "Delete that line; the window will be measured again."
+        ) from None
+    return [_typed(window) for window in windows]
+
+
+def _typed(window: Window) -> Window:
+    """Windows from before `died` was a field say it in their notes alone."""
+    if window.died or not window.requests:
+        return window
+    died = sum(note.startswith("Replica ") for note in window.notes)
+    return msgspec.structs.replace(window, died=died) if died else window

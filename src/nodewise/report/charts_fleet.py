@@ -1,14 +1,14 @@
 """A fleet in two charts: latency against the rate, and what a token costs at each size."""
 
 from statistics import fmean
+from typing import Literal
 
 import altair as alt
 
 from nodewise.errors import DataError
-from nodewise.fleet_decide import FleetDecision, FleetRow, TokenCost
-from nodewise.latency import Served
+from nodewise.fleet_decide import FleetDecision, FleetRow, TokenCost, money_in_words
+from nodewise.latency import Served, requests_to_certify
 from nodewise.objective import format_share
-from nodewise.prices import NODE_HOURS
 from nodewise.report.charts_look import (
     PALETTE,
     Axis,
@@ -38,10 +38,16 @@ _TICKS = tuple(base * 10.0**power for power in range(-1, 7) for base in (1, 2, 5
 def latency_chart(result: FleetDecision) -> Figure:
     """The percentile of the objective against the rate, a line for each number of replicas."""
     objective = result.question.objective
-    metric, limit = next(iter(objective.limits.items()))
-    rows = _latency_rows(result, metric, objective.share)
-    rates = [number(row["rate"]) for row in rows] or [1.0]
-    times = [number(row["ms"]) for row in rows] or [1000 * limit]
+    metric, limit = objective.metric, objective.limits[objective.metric]
+    share = format_share(objective.share)
+    rows = _latency_rows(result)
+    if not rows:
+        raise DataError(
+            f"No window shows the {_TITLES[metric]} of {share} of the requests.",
+            f"Measure windows of {requests_to_certify(objective.share)} requests or more.",
+        )
+    rates = [number(row["rate"]) for row in rows]
+    times = [number(row["ms"]) for row in rows]
     x = folds(
         "rate", "requests per second, offered to the fleet", min(rates) / 1.2, max(rates) * 1.5
     )
@@ -56,7 +62,6 @@ def latency_chart(result: FleetDecision) -> Figure:
     for at, replicas in enumerate(sizes):
         own = [row for row in rows if row["replicas"] == replicas]
         layers += _line(own, x, y, PALETTE[_COLORS[at % len(_COLORS)]], replicas)
-    share = format_share(objective.share)
     return figure(
         "latency",
         f"Latency against the rate: {share} of the requests are quicker than this",
@@ -70,19 +75,14 @@ def latency_chart(result: FleetDecision) -> Figure:
     )
 
 
-def _latency_rows(result: FleetDecision, metric: str, share: float) -> list[Row]:
+def _latency_rows(result: FleetDecision) -> list[Row]:
     groups: dict[tuple[int, float], list[Served]] = {}
     for one in sorted(result.windows, key=lambda one: (one.replicas, one.offered_per_second)):
         groups.setdefault((one.replicas, one.offered_per_second), []).append(one)
     rows: list[Row] = []
     for (replicas, rate), windows in groups.items():
-        found = [
-            one.seconds
-            for window in windows
-            for one in getattr(window, metric)
-            if one.share == min((p.share for p in window.ttft), key=lambda s: abs(s - share))
-            and one.seconds is not None
-        ]
+        told = [window.percentile_of(result.question.objective).seconds for window in windows]
+        found = [seconds for seconds in told if seconds is not None]
         if not found or all(window.is_client_fault for window in windows):
             continue
         kept = all(window.verdict == "met" for window in windows)
@@ -100,18 +100,21 @@ def _latency_rows(result: FleetDecision, metric: str, share: float) -> list[Row]
 
 def _line(rows: list[Row], x: Axis, y: Axis, color: str, replicas: int) -> list[alt.Chart]:
     simulated = rows[0]["simulated"] == "simulated"
-    base = alt.Chart(data(rows)).encode(x=x.x(), y=y.y())
-    marks = alt.Chart(data([row for row in rows if row["kept"] == "kept"])).encode(x=x.x(), y=y.y())
-    open_marks = alt.Chart(data([row for row in rows if row["kept"] != "kept"])).encode(
-        x=x.x(), y=y.y()
-    )
     told = tooltip("replicas", "rate", "ms", "kept", "simulated")
+
+    def drawn(some: list[Row]) -> alt.Chart:
+        return alt.Chart(data(some)).encode(x=x.x(), y=y.y())
+
+    kept = drawn([row for row in rows if row["kept"] == "kept"])
+    broken = drawn([row for row in rows if row["kept"] != "kept"])
     last = rows[-1]
     name = f"r = {replicas}" + (" (simulated)" if simulated else "")
     return [
-        base.mark_line(style="join", color=color, strokeDash=[6, 3] if simulated else [1, 0]),
-        marks.mark_point(style="measured", color=color).encode(tooltip=told),
-        open_marks.mark_point(style="predicted", stroke=color).encode(tooltip=told),
+        drawn(rows).mark_line(
+            style="join", color=color, strokeDash=[6, 3] if simulated else [1, 0]
+        ),
+        kept.mark_point(style="measured", color=color).encode(tooltip=told),
+        broken.mark_point(style="predicted", stroke=color).encode(tooltip=told),
         label(name, x, y, (number(last["rate"]), number(last["ms"])), style="label"),
     ]
 
@@ -124,8 +127,7 @@ def _milliseconds(title: str, low: float, high: float) -> Axis:
 
 def _latency_caption(result: FleetDecision) -> str:
     told = [
-        f"{row.replicas} replica{'s' if row.replicas > 1 else ''} keep the limit up to "
-        f"{row.rate_per_second:.4g} requests/s"
+        f"r={row.replicas} keeps the limit up to {row.rate_per_second:.4g} requests/s"
         for row in result.rows
         if row.rate_per_second
     ]
@@ -150,8 +152,8 @@ def token_cost_chart(result: FleetDecision) -> Figure:
     tops = [number(row["cost"]) for row in rows] + [
         number(row["high"]) for row in rows if row["high"] is not None
     ]
-    money = "replica-hours" if result.price.currency == NODE_HOURS else result.price.currency
-    y = linear("cost", f"{money} for a million good {result.unit}", 0.0, max(tops) * 1.12)
+    title = f"{money_in_words(result.price)} for a million good {result.unit}"
+    y = linear("cost", title, 0.0, max(tops) * 1.12)
     layers = series(
         list(kinds.values()), "account", rows, x, y, tooltip("K", "account", "cost", "meets")
     )
@@ -160,29 +162,20 @@ def token_cost_chart(result: FleetDecision) -> Figure:
     if short:
         crosses = alt.Chart(data(short)).mark_point(style="refused")
         layers.append(crosses.encode(x=x.x(), y=y.y(), tooltip=tooltip("K", "meets")))
-    if result.chosen is not None:
-        chosen: TokenCost | None = getattr(result.row(result.chosen), shown)
-        assert chosen is not None
-        at = {"K": result.chosen, "cost": chosen.amount}
+    chosen = [row for row in rows if row["K"] == result.chosen and row["account"] == kinds[shown]]
+    for row in chosen:
+        at = (number(row["K"]), number(row["cost"]))
+        last = 1 < at[0] == priced[-1].replicas
+        align: Literal["left", "right"] = "right" if last else "left"
         layers += [
-            alt.Chart(data([at])).mark_point(style="ring").encode(x=x.x(), y=y.y()),
-            label(
-                "chosen",
-                x,
-                y,
-                (result.chosen, chosen.amount),
-                style="verdict",
-                away=11,
-                align="right" if 1 < result.chosen == priced[-1].replicas else "left",
-            ),
+            alt.Chart(data([row])).mark_point(style="ring").encode(x=x.x(), y=y.y()),
+            label("chosen", x, y, at, style="verdict", away=11, align=align),
         ]
     crossed = "; crossed out: does not meet it" if short else ""
     source = f"; price: {result.price.source}" if result.price.source else ""
     return figure(
         "tokens",
-        "What a million good tokens cost at each size of the fleet"
-        if result.unit == "tokens"
-        else "What a million good requests cost at each size of the fleet",
+        f"What a million good {result.unit} cost at each size of the fleet",
         [f"{shortened(result.name)}{source}", f"within {result.constraint}{crossed}"],
         _cost_caption(result),
         rows,
@@ -205,15 +198,15 @@ def _cost_caption(result: FleetDecision) -> str:
     currency = result.price.currency
     if result.chosen is None:
         return "No fleet that was measured meets the constraint."
-    row = result.row(result.chosen)
-    assert row.allocation is not None
-    told = (
-        f"{row.replicas} replica{'s' if row.replicas > 1 else ''} serve a million good "
-        f"{result.unit} for {format_money(row.allocation.amount, currency)}."
-    )
-    if result.most_throughput not in (None, result.chosen) and result.gap_per_million:
+    cost = result.row(result.chosen).allocation
+    if cost is None:
+        return f"r={result.chosen} is chosen, and keeps the limit at no rate: it has no price."
+    amount = format_money(cost.amount, currency)
+    told = f"r={result.chosen} serves a million good {result.unit} for {amount}."
+    gap = result.gap_per_million
+    if gap:
         told += (
             f" The fleet of the largest throughput, r={result.most_throughput}, pays "
-            f"{format_money(result.gap_per_million, currency)} more for them."
+            f"{format_money(abs(gap), currency)} {'more' if gap > 0 else 'less'} for them."
         )
     return told

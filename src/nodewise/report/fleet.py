@@ -7,7 +7,6 @@ from nodewise.batching import Engine
 from nodewise.fleet_decide import FleetDecision, FleetRow, TokenCost
 from nodewise.fleet_simulator import Prediction, Residual
 from nodewise.latency import Percentile, Served
-from nodewise.prices import NODE_HOURS
 from nodewise.report.tables import Table
 from nodewise.report.text import Report, checks_report
 from nodewise.units import (
@@ -17,7 +16,8 @@ from nodewise.units import (
     format_quantity,
 )
 
-_P99 = 0.99
+_MEDIAN, _P99 = 0.5, 0.99
+_PAUSE = 5.0  # times the median TPOT: shorter ones are the ordinary unevenness of a batch
 
 
 def fleet_report(result: FleetDecision) -> Report:
@@ -29,8 +29,9 @@ def fleet_report(result: FleetDecision) -> Report:
         f"  Because {result.because}.",
         "",
         fleets_table(result),
-        f"Rates in requests/s, within the constraint; {_unit(result)} as allocation (the bill over "
-        "the demand) and as usage (over the highest rate); between: 95 % of the answers' spread.",
+        f"Rates in requests/s, within the constraint; the cost of a million good {result.unit} as "
+        "allocation (the bill over the demand) and as usage (over the highest rate); between: 95 % "
+        "of the answers' spread.",
         *_landmarks(result),
     ]
     if result.day:
@@ -52,13 +53,8 @@ def _headline(result: FleetDecision) -> str:
     return f"{said}, {_cost(row.allocation, result)} for a million good {result.unit}"
 
 
-def _unit(result: FleetDecision) -> str:
-    return f"the cost of a million good {result.unit}"
-
-
 def _money(amount: float, result: FleetDecision) -> str:
-    currency = result.price.currency
-    return format_money(amount, "replica-h" if currency == NODE_HOURS else currency)
+    return format_money(amount, result.price.currency)
 
 
 def fleets_table(result: FleetDecision) -> Table:
@@ -92,7 +88,7 @@ def fleets_table(result: FleetDecision) -> Table:
             cells.append("" if joules is None else format_quantity(joules / 1000))
         cells += [
             "" if row.rate_one_lost is None else _rate(row.rate_one_lost),
-            _verdict(row, result),
+            "chosen" if row.replicas == result.chosen else row.why,
         ]
         rows.append(tuple(cells))
     return Table(
@@ -119,12 +115,6 @@ def _between(cost: TokenCost | None, result: FleetDecision) -> str:
         return ""
     high = _money(cost.high, result) if cost.high != float("inf") else "any"
     return f"{_money(cost.low, result)}..{high}"
-
-
-def _verdict(row: FleetRow, result: FleetDecision) -> str:
-    if row.replicas == result.chosen:
-        return "chosen"
-    return row.why
 
 
 def _landmarks(result: FleetDecision) -> list[str]:
@@ -187,7 +177,25 @@ def windows_report(windows: Sequence[Served]) -> Report:
     }
     if reasons:
         lines += ["Void windows prove nothing about the limit:", *reasons]
+    pauses = _pauses(windows)
+    if pauses:
+        lines += ["TPOT is a mean and hides a pause inside an answer. The longest:", *pauses]
     return lines
+
+
+def _pauses(windows: Sequence[Served]) -> list[str]:
+    """The longest pause of each fleet at rates that are kept, where a reader would notice it."""
+    longest: dict[int, tuple[float, str]] = {}
+    for one in _in_order(windows):
+        gap = one.longest_gap
+        usual = next(told.seconds for told in one.tpot if told.share == _MEDIAN)
+        if one.verdict == "met" and gap and usual and gap > _PAUSE * usual:
+            line = (
+                f"  r={one.replicas} at {_rate(one.offered_per_second)}/s: a pause of "
+                f"{1000 * gap:.4g} ms between tokens, {gap / usual:.0f} times the median TPOT."
+            )
+            longest[one.replicas] = max(longest.get(one.replicas, (0.0, "")), (gap, line))
+    return [line for _, line in longest.values()]
 
 
 def _in_order(windows: Sequence[Served]) -> list[Served]:
@@ -220,7 +228,7 @@ def _window_cells(rounds: Sequence[Served]) -> tuple[str, ...]:
         str(sum(window.requests for window in rounds)),
         f"{fmean(flights) / one.replicas:.2f}" if flights else "",
         *(_milliseconds([getattr(window, name) for window in rounds], share)
-          for name in ("ttft", "tpot", "latency") for share in (0.5, _P99)),
+          for name in ("ttft", "tpot", "latency") for share in (_MEDIAN, _P99)),
         f"{100 * fmean(window.attainment for window in rounds):.4g} %",
         format_quantity(fmean(window.output_tokens_per_second for window in rounds)),
         ", ".join([*dict.fromkeys(verdicts), *marks]),
@@ -233,7 +241,7 @@ def _milliseconds(blocks: Sequence[Sequence[Percentile]], share: float) -> str:
     known = [one.seconds for one in found if one.seconds is not None]
     if known:
         return f"{1000 * fmean(known):.4g} ms"
-    return "too few" if any(one.why.startswith("needs") for one in found) else ""
+    return "too few" if any(one.too_few for one in found) else ""
 
 
 def prediction_report(result: Prediction) -> Report:
@@ -298,7 +306,7 @@ def predictions_table(result: Prediction) -> Table:
                 _rate(one.offered_per_second / one.replicas),
                 "" if one.in_flight is None else f"{one.in_flight / one.replicas:.2f}",
                 _milliseconds([one.ttft], _P99),
-                _milliseconds([one.latency], 0.5),
+                _milliseconds([one.latency], _MEDIAN),
                 _milliseconds([one.latency], _P99),
                 format_quantity(one.output_tokens_per_second),
             )
@@ -322,7 +330,7 @@ def residuals_table(result: Prediction) -> Table:
                 str(replicas),
                 _rate(rate),
                 metric,
-                *_compared(rows, 0.5),
+                *_compared(rows, _MEDIAN),
                 *_compared(rows, _P99),
                 "calibrated on it" if rows[0].is_calibration else "",
             )
@@ -346,7 +354,7 @@ def _compared(rows: Sequence[Residual], share: float) -> tuple[str, str, str]:
 def _worst(result: Prediction) -> list[str]:
     held_out = [row for row in result.residuals if not row.is_calibration]
     which = "fleets it was not calibrated on" if held_out else "the windows it was calibrated on"
-    median = result.worst(0.5, calibration=not held_out)
+    median = result.worst(_MEDIAN, calibration=not held_out)
     tail = result.worst(_P99, calibration=not held_out)
     said = [
         f"{name} by {format_percent(error)}"
