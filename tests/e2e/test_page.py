@@ -12,11 +12,11 @@ from playwright.sync_api import Page
 
 from nodewise.candidates import Needs
 from nodewise.energy import NodePower, Site, find_grid
-from nodewise.findings import Question, find
+from nodewise.findings import find
 from nodewise.laws import Law
 from nodewise.price_files import shipped_grids
 from nodewise.prices import Price
-from nodewise.question import with_range
+from nodewise.question import Question, with_range
 from nodewise.ranges import Range
 from nodewise.report.html import page, study_of_page
 from nodewise.rule_book import read_rules
@@ -125,19 +125,30 @@ def test_the_page_draws_every_chart_says_nothing_and_asks_for_nothing(tmp_path, 
     )
     assert len(drawn) >= 4
     assert min(drawn) > 5
-    for width in (1400, 400):
+    tab.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    for width in (1400, 800, 400):
         tab.set_viewport_size({"width": width, "height": 900})
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        assert charts_beyond_their_place(tab) == []
 
 
-@pytest.mark.parametrize("name", STUDIES)
-def test_no_chart_is_wider_than_its_place_on_a_screen(tmp_path, opened, name):
-    tab = opened(write(tmp_path, STUDIES[name]()))
-    cut = tab.eval_on_selector_all(
-        "figure > .scroll",
-        "all => all.filter(one => one.scrollWidth > one.clientWidth).map(one => one.ariaLabel)",
+def charts_beyond_their_place(tab: Page) -> list[str]:
+    return tab.eval_on_selector_all(
+        "figure svg, #live svg",
+        "all => all.filter(one => one.getBoundingClientRect().right > "
+        "one.closest('figure, form').getBoundingClientRect().right)"
+        ".map(one => one.closest('[data-chart]').dataset.chart)",
     )
-    assert cut == []
+
+
+def test_charts_are_small_on_a_small_screen_and_their_words_keep_apart(tmp_path, opened):
+    tab = opened(write(tmp_path, with_ranks()), width=400)
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 400
+    assert charts_beyond_their_place(tab) == []
+    shown_smaller = tab.eval_on_selector_all(
+        "figure svg", "all => all.map(one => one.viewBox.baseVal.width > one.clientWidth + 40)"
+    )
+    assert len(shown_smaller) > 4 and all(shown_smaller)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -209,6 +220,36 @@ def test_a_slider_moves_the_curve(tmp_path, opened):
     )
     tab.wait_for_function(f"{read} !== {json.dumps(before)}", timeout=10_000)
     assert choose(tab)["cheapest"] != "8"
+
+
+WORDS_ON_THE_LINE = """() => {
+  const line = document.querySelector("#live-chart .mark-line path");
+  const place = line.getScreenCTM();
+  const points = [...Array(Math.ceil(line.getTotalLength())).keys()].map(
+    (at) => line.getPointAtLength(at).matrixTransform(place));
+  const words = [...document.querySelectorAll("#live-chart .mark-text.role-mark text")];
+  const boxes = words.map((one) => one.getBoundingClientRect()).filter((box) => box.width);
+  const on = boxes.map((box) => points.some((p) =>
+    box.left < p.x && p.x < box.right && box.top < p.y && p.y < box.bottom));
+  const met = boxes.map((box, at) => boxes.some((other, where) => where < at &&
+    box.left < other.right && other.left < box.right &&
+    box.top < other.bottom && other.top < box.bottom));
+  return { words: boxes.length, on: on.filter(Boolean).length, met: met.filter(Boolean).length };
+}"""
+
+
+@pytest.mark.parametrize("name", ["textbook", "rubric", "step-times"])
+def test_the_words_in_the_chart_of_prices_lie_neither_on_its_line_nor_on_each_other(
+    tmp_path, opened, name
+):
+    study = textbook() if name == "textbook" else STUDIES[name]()
+    tab = opened(write(tmp_path, study))
+    for price, fixed in ((2.1, 9.0), (2.1, 0.0), (2.1, 100.0), (0.1, 9.0)):
+        choose(tab, price=price, fixed=fixed)
+        tab.wait_for_function("new Promise(done => requestAnimationFrame(() => done(true)))")
+        found = tab.evaluate(WORDS_ON_THE_LINE)
+        assert found["words"] > 0
+        assert (found["on"], found["met"]) == (0, 0), (price, fixed, found)
 
 
 @pytest.mark.parametrize("name", ["rubric", "weak", "evil ranks", "step-times"])

@@ -69,8 +69,6 @@ def serve(folder: Path, *more: str) -> Served:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # a test run in the background ignores SIGINT, and its children would too
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     line = process.stdout.readline()
     found = re.search(r"http://127\.0\.0\.1:\d+/\S+/", line)
@@ -317,7 +315,7 @@ def test_a_study_is_watched_while_it_is_measured(tmp_path, page):
         assert measuring.wait(timeout=20) == 0
         expect(status).to_contain_text("10 of 10 runs")  # four rounds; K=4 is given up after two
         expect(page.locator("main")).to_contain_text("no luck with four")
-        _, study = store.load(tmp_path / "live.study")
+        study = store.load(tmp_path / "live.study")
         assert len(study.runs) == 10
         page.get_by_role("link", name="Full report").click()
         page.wait_for_selector("html[data-charts=drawn]")

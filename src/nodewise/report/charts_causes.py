@@ -7,7 +7,6 @@ import altair as alt
 import numpy as np
 
 from nodewise.attribute import Attribution, LedgerRow, Loss
-from nodewise.causes import CauseName
 from nodewise.errors import DataError
 from nodewise.report.charts_look import (
     CAUSE_COLORS,
@@ -185,7 +184,7 @@ def ledger(attribution: Attribution, nodes: int | None = None) -> Figure | None:
     reach = max(ends)
     folds = "folds of speedup" if attribution.regime == "strong" else "folds of scaled speedup"
     # The words behind a bar need room: those of the measured one are the longest.
-    x = linear("from", folds, min(0.0, *ends), max(reach * 1.16, row.speedup * 1.34))
+    x = linear("from", folds, min(0.0, *ends), max(reach * 1.16, row.speedup * 1.5))
     y = alt.Y(
         "bar:N",
         title=None,
@@ -335,7 +334,7 @@ def _stage_color(bars: Sequence[Row]) -> alt.Color:
             domain=[_STAGE_WORDS[stage] for stage in kept],
             range=[STAGE_COLORS[stage] for stage in kept],
         ),
-        legend=alt.Legend(symbolType="square", columns=len(kept) if len(kept) <= 4 else 3),
+        legend=alt.Legend(symbolType="square", columns=3),
     )
 
 
@@ -388,17 +387,12 @@ def _waterfall(row: LedgerRow) -> list[Row]:
     level = row.ideal
     bars = [_total_bar("ideal", f"ideal, K={row.nodes}", level, "")]
     for loss in large:
-        bars.append(_loss_bar(loss, level, _cause_words(loss.cause, row)))
+        bars.append(_loss_bar(loss, level, row.named(loss.cause)))
         level -= loss.folds
     if small:
         rest = sum(loss.folds for loss in small)
         bars.append(_plain_bar("smaller causes", "smaller causes", level, rest))
     return [*bars, _total_bar("measured", "measured", row.speedup, format_duration(row.seconds))]
-
-
-def _cause_words(cause: CauseName, row: LedgerRow) -> str:
-    late = row.late_rank is not None and cause in ("slow node", "load imbalance")
-    return f"{cause}, rank {row.late_rank}" if late else cause
 
 
 def _plain_bar(words: str, kind: str, level: float, folds: float) -> Row:
@@ -483,7 +477,7 @@ def _ledger_caption(attribution: Attribution, row: LedgerRow) -> str:
     top = row.causes[0]
     text = (
         f"At K={row.nodes} the job reaches {format_speedup(row.speedup)} of {row.ideal:g} folds "
-        f"({format_duration(row.seconds)}); most is lost to {_cause_words(top.cause, row)}: "
+        f"({format_duration(row.seconds)}); most is lost to {row.named(top.cause)}: "
         f"{format_speedup(top.folds)} folds, {format_duration(top.seconds)}"
     )
     if attribution.confidence is not None and row.nodes == attribution.nodes:

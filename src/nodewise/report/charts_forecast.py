@@ -2,9 +2,9 @@
 
 import altair as alt
 
-from nodewise.findings import Question
 from nodewise.forecast import Forecast, ForecastRow, forecast
 from nodewise.predict import FEWEST_SCALES, REACH
+from nodewise.question import Question
 from nodewise.report.charts_look import (
     Axis,
     Figure,

@@ -316,6 +316,7 @@ def _styles(look: _Look) -> dict[str, Any]:
         "wall": line("ink", thin),
         "gap": line("chosen"),
         "label": text("ink"),
+        "head": text("ink", fontSize=0.83 * look.font),  # seven of them stand beside each other
         "inside": text("paper"),
         "remark": text("muted"),
         "warning": text("refused"),
@@ -481,7 +482,7 @@ def columns(
     rows = [{"K": nodes, y.field: top, "text": text if few else ""} for nodes, text in heads]
     named = (
         alt.Chart(data(rows))
-        .mark_text(style="label", baseline="top")
+        .mark_text(style="head", baseline="top")
         .encode(
             x=alt.X(
                 "K:O",

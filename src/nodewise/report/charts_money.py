@@ -763,8 +763,9 @@ def _marginal_caption(decision: Decision, steps: Sequence[Marginal]) -> str:
         text += (
             f", from K={last.from_nodes} to K={last.to_nodes} {format_speedup(per_node[1])} "
             f"({format_duration(abs(last.seconds_saved))} "
-            f"{'saved' if last.seconds_saved >= 0 else 'lost'} for "
-            f"{format_money(last.cost, decision.price.currency)})"
+            f"{'saved' if last.seconds_saved >= 0 else 'lost'}, "
+            f"{format_money(abs(last.cost), decision.price.currency)} "
+            f"{'more' if last.cost >= 0 else 'less'})"
         )
     if decision.first_unfavourable_doubling:
         low, high = decision.first_unfavourable_doubling

@@ -271,7 +271,11 @@ def _ceiling(
         return []
     text = f"ceiling {format_speedup(ceiling)}{place_of_ceiling(curve.fit, scaling)}"
     rule = alt.Chart(data([{"speedup": ceiling}])).mark_rule(style="limit").encode(y=y.y())
-    return [rule, label(text, x, y, (scaling.base_nodes, ceiling), away=2)]
+    # on the side of the chart where the ideal line does not cross the ceiling
+    base, reach = scaling.base_nodes, scaling.rows[-1].nodes * _BEYOND
+    if ceiling**2 * base < reach:
+        return [rule, label(text, x, y, (reach, ceiling), align="right", away=7)]
+    return [rule, label(text, x, y, (base, ceiling), away=2)]
 
 
 def _bend(scaling: Scaling, x: Axis, y: Axis, low: float) -> list[alt.Chart]:

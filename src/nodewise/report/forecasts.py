@@ -112,8 +112,7 @@ def advice_report(result: Advice) -> Report:
     regret = format_money(result.expected_regret, result.currency)
     todo = "stop measuring" if result.measure is None else f"measure K={result.measure} next"
     lines: Report = [
-        f"**{result.name}: {todo}**",
-        f"  {result.because}.",
+        f"**{result.name}: {todo}**, because {result.because}.",
         f"  As things are known, K={result.best} is the best choice: {money} a run, expected to be "
         f"{regret} above the best there is.",
     ]

@@ -10,38 +10,31 @@ from typing import Any
 
 import jinja2
 import msgspec
-import numpy as np
 from markupsafe import Markup, escape
 
 from nodewise import __version__
-from nodewise.candidates import Needs
 from nodewise.compare import Comparison
-from nodewise.decide import DecisionRow
 from nodewise.errors import DataError
-from nodewise.findings import Findings, Question
+from nodewise.findings import Findings
 from nodewise.forecast import forecast
-from nodewise.prices import NODE_HOURS
-from nodewise.question import INPUTS
+from nodewise.question import Question
 from nodewise.report import text
 from nodewise.report.charts import PALETTE, Definition, Figure, compare, figures, sized
-from nodewise.report.charts_live import what_if
+from nodewise.report.charts_live import also, live_numbers, sliders, what_if
 from nodewise.report.forecasts import beyond_lines
 from nodewise.report.tables import (
     BAR,
     Table,
     failures_table,
-    figure_table,
     provenance_table,
     rubric_table,
 )
-from nodewise.scaling import Timings, timings
 from nodewise.study import Study
 from nodewise.units import (
     capitalised,
     format_duration,
     format_efficiency,
     format_money,
-    format_quantity,
     format_speedup,
 )
 
@@ -71,9 +64,8 @@ DARK: dict[str, str] = {
     "unexplained": "#9aa2aa",
 }
 
-_EMBEDDED = re.compile(
-    rb'<script type="application/json" id="nodewise-study">(.*?)</script>', re.DOTALL
-)
+_EMBEDDED = b'<script type="application/json" id="nodewise-study">'
+FOLDER = ("nodewise.report", "page")  # of the templates
 _MEASURE = ("speedup", "efficiency", "repeats")
 _ATTRIBUTE = ("ledger", "stages", "timeline", "flow", "roofline")
 _BEYOND = ("forecast",)
@@ -84,20 +76,10 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     title: str
-    lead: text.Report
-    figures: Sequence["_Drawing"]
-    rest: text.Report
+    lead: text.Report = []
+    figures: Sequence[Figure] = ()
+    rest: text.Report = []
     live: bool = False  # whether prices can be tried here
-
-
-class _Drawing(msgspec.Struct, frozen=True, kw_only=True):
-    """A figure as the template shows it."""
-
-    name: str
-    title: str
-    caption: str
-    description: str
-    table: Table
 
 
 class _Embedded(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +93,7 @@ def page(study: Study, findings: Findings, reproduce: str, vega: str, spec_text:
     """The page of a study; `reproduce` are the commands that make it again, `vega` draws it."""
     decision = findings.decision
     drawn = {figure.name: figure for figure in figures(study, findings)}
-    live = _live(study, findings)
+    live = live_numbers(study, findings)
     embedded = _Embedded(study=study, question=findings.question)
     return _render(
         charts={**_charts(drawn.values()), "what-if": what_if(decision)},
@@ -135,8 +117,8 @@ def page(study: Study, findings: Findings, reproduce: str, vega: str, spec_text:
         reproduce=reproduce,
         spec=spec_text,
         made=max((run.started for run in study.runs), default=""),
-        sliders=_sliders(live),
-        also=_also(findings),
+        sliders=sliders(live),
+        also=also(findings),
         live=_inert(json.dumps(live)),
         study_json=_inert(msgspec.json.encode(embedded).decode()),
     )
@@ -146,13 +128,7 @@ def comparison_page(result: Comparison, reproduce: str, vega: str) -> str:
     """The page of two studies side by side."""
     figure = compare(result)
     lines = text.comparison_report(result)
-    section = Section(
-        name="difference",
-        title="The difference",
-        lead=[],
-        figures=[_drawing(figure)],
-        rest=lines[2:],
-    )
+    section = Section(name="difference", title="The difference", figures=[figure], rest=lines[2:])
     return _render(
         charts=_charts([figure]),
         vega=vega,
@@ -171,38 +147,49 @@ def _charts(drawn: Iterable[Figure]) -> dict[str, Definition]:
 
 def _render(charts: Mapping[str, Definition], vega: str, **content: Any) -> str:
     """The page around its content; what is not given stays empty."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("nodewise.report", "page"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= FILTERS
-    source = environment.loader
-    assert source is not None
-    css, script = (source.get_source(environment, f"page.{kind}")[0] for kind in ("css", "js"))
+    pages = templates(FOLDER)
+    css, *scripts = (source(pages, name) for name in ("page.css", "draw.js", "page.js"))
     specs = {name: colored(sized(chart, "page", titled=False)) for name, chart in charts.items()}
     optional = ("labels", "because", "claim", "cards", "checks", "provenance", "spec", "made")
     empty = dict.fromkeys([*optional, "sliders", "also", "live", "study_json"], "")
-    return environment.get_template("page.html.jinja").render(
+    return pages.get_template("page.html.jinja").render(
         {**empty, **content},
         version=__version__,
         css=Markup(with_colors(css)),
         charts_json=_inert(json.dumps(specs)),
         vega=Markup(vega),
-        script=Markup(script),
+        script=Markup("".join(scripts)),
     )
+
+
+def templates(*folders: tuple[str, str]) -> jinja2.Environment:
+    """Those in these folders of packages; what is not given to one is an error."""
+    made = jinja2.Environment(
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(*folder) for folder in folders]),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= _FILTERS
+    return made
+
+
+def source(pages: jinja2.Environment, name: str) -> str:
+    """A file beside the templates, as it is."""
+    assert pages.loader is not None
+    return pages.loader.get_source(pages, name)[0]
 
 
 def study_of_page(content: bytes) -> tuple[Study, Question]:
     """The study inside a page, and the question that the page answers."""
-    found = _EMBEDDED.search(content)
-    if found is None:
+    _, begun, rest = content.partition(_EMBEDDED)
+    inside, ended, _ = rest.partition(b"</script>")
+    if not begun or not ended:
         raise DataError("The page holds no study.", "Name a page that nodewise report made.")
     try:
-        embedded = msgspec.json.decode(found[1], type=_Embedded)
-    except msgspec.DecodeError as error:
+        embedded = msgspec.json.decode(inside, type=_Embedded)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(
             f"The study inside the page is damaged: {error}.", "Make the page anew from its study."
         ) from None
@@ -230,7 +217,26 @@ def _bar(cell: str) -> Markup | str:
     return Markup('<span class="bar" style="width:{}em"></span>').format(0.5 * len(cell))
 
 
-FILTERS = {"strong": _strong, "bar": _bar, "said_verdict": text.said_verdict}
+def _numbers(figure: Figure) -> Table:
+    """The numbers behind a chart, to six digits."""
+    titles = tuple(dict.fromkeys(name for row in figure.rows for name in row))
+    words = {name for row in figure.rows for name, value in row.items() if isinstance(value, str)}
+    cells = tuple(tuple(_cell(row.get(name)) for name in titles) for row in figure.rows)
+    return Table(name=figure.title, titles=titles, rows=cells, left=frozenset(words))
+
+
+def _cell(value: str | int | float | None) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "" if value is None else str(value)
+
+
+_FILTERS = {
+    "strong": _strong,
+    "bar": _bar,
+    "said_verdict": text.said_verdict,
+    "numbers": _numbers,
+}
 
 
 def _variable(name: str) -> str:
@@ -313,17 +319,14 @@ def _rubric(study: Study, findings: Findings) -> Section:
             *broke,
             *(f"note: {note}" for note in text.notes_of(findings)),
         ],
-        figures=[],
-        rest=[],
     )
 
 
 def _two_scalings(result: Comparison) -> list[Section]:
     return [
-        Section(name=name, title=scaling.name, lead=[], figures=[],
-                rest=text.scaling_lines(scaling))
+        Section(name=name, title=scaling.name, rest=text.scaling_lines(scaling))
         for name, scaling in (("first", result.first_scaling), ("second", result.second_scaling))
-    ]  # fmt: skip
+    ]
 
 
 def _sections(findings: Findings, figures: dict[str, Figure]) -> list[Section]:
@@ -339,7 +342,7 @@ def _sections(findings: Findings, figures: dict[str, Figure]) -> list[Section]:
             name=name,
             title=title,
             lead=[] if name == "decide" else lines[:1],
-            figures=[_drawing(figures[one]) for one in wanted if one in figures],
+            figures=[figures[one] for one in wanted if one in figures],
             rest=lines if name == "decide" else lines[1:],
             live=name == "decide",
         )
@@ -357,126 +360,7 @@ def _beyond(study: Study, findings: Findings, figures: dict[str, Figure]) -> lis
         Section(
             name="beyond",
             title="Beyond what was measured",
-            lead=[],
-            figures=[_drawing(figures["forecast"])],
+            figures=[figures["forecast"]],
             rest=beyond_lines(forecast(study, question), priced),
         )
-    ]
-
-
-def _drawing(figure: Figure) -> _Drawing:
-    return _Drawing(
-        name=figure.name,
-        title=figure.title,
-        caption=figure.caption,
-        description=figure.description,
-        table=figure_table(figure.title, figure.rows),
-    )
-
-
-def _live(study: Study, findings: Findings) -> dict[str, Any]:
-    """What the page needs to decide anew when the reader moves a price."""
-    decision, question = findings.decision, findings.question
-    rows, price, needs = decision.rows, decision.price, question.needs
-    hours = [(row.seconds + price.startup_seconds) / 3600 for row in rows]
-    times = timings(study, question.center)
-    work = [run.cost_per_work for run in rows]
-    grown = [row.nodes / rows[0].nodes if study.regime == "weak" else 1.0 for row in rows]
-    if all(one is not None for one in work):
-        done = [row.cost / one for row, one in zip(rows, work, strict=True) if one]
-        grown = [one / done[0] for one in done]
-    longest = question.ranges.get("startup")
-    return {
-        "nodes": [row.nodes for row in rows],
-        "seconds": [row.seconds for row in rows],
-        "sure_seconds": _sure_seconds(times, needs.deadline_confidence),
-        "speedup": [row.speedup for row in rows],
-        "efficiency": [row.efficiency for row in rows],
-        "relative_work": grown,
-        "refused": [_is_refused(row, needs) for row in rows],
-        "rate_per_hour": [
-            (row.bill.compute + row.bill.startup) / spent if spent else 0.0
-            for row, spent in zip(rows, hours, strict=True)
-        ],
-        "startup_seconds": price.startup_seconds,
-        "longest_startup_seconds": price.startup_seconds
-        if longest is None or times.draws is None
-        else longest.high,
-        "storage_per_hour": price.storage_per_hour or 0.0,
-        "egress": price.egress or 0.0,
-        "billing_unit_seconds": price.billing_unit_seconds,
-        "billing_minimum_seconds": price.billing_minimum_seconds,
-        "value_per_hour": needs.value_per_hour,
-        "budget": needs.budget,
-        "currency": price.currency,
-        "asked": {
-            "price": 1.0 if price.currency == NODE_HOURS else price.per_node_hour,
-            "fixed": price.fixed_per_hour,
-            "deadline": needs.deadline_seconds or 0.0,
-            "threshold": needs.threshold,
-        },
-    }  # fmt: skip
-
-
-def _is_refused(row: DecisionRow, needs: Needs) -> bool:
-    """Whether a scale fails a gate that no price moves: of quality, energy or carbon."""
-    drifts = bool(row.excluded_because and "quality" in row.excluded_because)
-    budgets = (
-        (row.energy_joules, needs.energy_budget_joules),
-        (row.grams, needs.carbon_budget_grams),
-    )
-    return drifts or any(
-        spent is not None and most is not None and spent > most for spent, most in budgets
-    )
-
-
-def _also(findings: Findings) -> str:
-    """What the sliders leave as it is, and still holds."""
-    question, price = findings.question, findings.decision.price
-    needs, currency = question.needs, price.currency
-    amounts = {
-        "start-up": price.startup_seconds and format_duration(price.startup_seconds),
-        "storage": price.storage_per_hour and f"{format_money(price.storage_per_hour, currency)}/h",
-        "egress": price.egress and f"{format_money(price.egress, currency)} a run",
-        "an hour of waiting": needs.value_per_hour and format_money(needs.value_per_hour, currency),
-        "at most": needs.budget is not None and format_money(needs.budget, currency),
-        "energy at most": needs.energy_budget_joules
-        and f"{format_quantity(needs.energy_budget_joules)} J ({findings.decision.energy.basis})",
-        "carbon at most": needs.carbon_budget_grams
-        and f"{format_quantity(needs.carbon_budget_grams)} g CO2e",
-    }
-    said = [f"{name} {amount}" for name, amount in amounts.items() if amount]
-    ranges = [
-        f"{INPUTS[name].title} {INPUTS[name].form(given.low, currency)} to "
-        f"{INPUTS[name].form(given.high, currency)}"
-        for name, given in question.ranges.items()
-        if not INPUTS[name].on_spot
-    ]
-    lines = [f"Also counted: {', '.join(said)}."] if said else []
-    lines += [f"Known as ranges, taken at their centres: {', '.join(ranges)}."] if ranges else []
-    return " ".join(lines)
-
-
-def _sure_seconds(times: Timings, confidence: float) -> list[float]:
-    """The time that a run of each scale holds with the confidence asked for."""
-    if times.draws is None:
-        return [float(seconds) for seconds in times.seconds]
-    sure = []
-    for at, samples in enumerate(times.samples):
-        runs = np.sort((times.draws[:, at, None] * samples[None, :] / times.seconds[at]).ravel())
-        sure.append(float(runs[max(int(np.ceil(confidence * len(runs))) - 1, 0)]))
-    return sure
-
-
-def _sliders(live: dict[str, Any]) -> list[tuple[str, str, str, float, float]]:
-    """Name, title, unit, largest value and step of each."""
-    price = live["asked"]["price"] or max(live["rate_per_hour"]) / max(live["nodes"]) or 1.0
-    fixed = max(live["asked"]["fixed"], 10 * price)
-    longest = 2 * max(*live["sure_seconds"], live["asked"]["deadline"])
-    money = live["currency"]
-    return [
-        ("price", "Price of a node", f"{money}/h", 4 * price, 4 * price / 400),
-        ("fixed", "Overhead beside the nodes", f"{money}/h", 2 * fixed, 2 * fixed / 400),
-        ("deadline", "Deadline (0: none)", "s", longest, longest / 400),
-        ("threshold", "Least efficiency", "", 1.0, 0.01),
     ]

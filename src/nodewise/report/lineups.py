@@ -27,7 +27,7 @@ def lineup_table(result: Lineup) -> Table:
     for entry in result.entries:
         overhead, folds = entry.overhead_seconds, entry.overhead_folds
         then = ""
-        if entry.next_cause is not None and entry.next_folds is not None:
+        if entry.next_cause is not None and entry.next_folds and entry.next_folds >= 0.005:
             then = f"{entry.next_cause} ({format_speedup(entry.next_folds)})"
         rows.append(
             (

@@ -3,7 +3,7 @@
 A terminal, a page, a paper and a README show the same cells.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -158,7 +158,7 @@ def causes_table(row: LedgerRow) -> Table:
     most = max((loss.folds for loss in losses), default=1.0)
     rows = tuple(
         (
-            named(loss.cause, row),
+            row.named(loss.cause),
             format_speedup(loss.folds),
             *([between(loss.folds_low, loss.folds_high, format_speedup)] if spread else []),
             format_duration(loss.seconds),
@@ -174,12 +174,6 @@ def causes_table(row: LedgerRow) -> Table:
     return Table(
         name="The largest losses", titles=titles, rows=rows, left=frozenset({first, ""}), indent=2
     )
-
-
-def named(cause: str, row: LedgerRow) -> str:
-    """A cause, with the rank it lies with."""
-    late = row.late_rank is not None and cause in ("slow node", "load imbalance")
-    return f"{cause}, rank {row.late_rank}" if late else cause
 
 
 def rubric_table(result: Decision) -> Table:
@@ -522,20 +516,6 @@ def comparison_table(result: Comparison) -> Table:
     return Table(
         name="Two studies at each common scale", titles=titles, rows=rows, left=frozenset({""})
     )
-
-
-def figure_table(name: str, rows: Sequence[Mapping[str, str | int | float | None]]) -> Table:
-    """The numbers behind a chart, to six digits."""
-    titles = tuple(dict.fromkeys(name for row in rows for name in row))
-    words = {name for row in rows for name, value in row.items() if isinstance(value, str)}
-    cells = tuple(tuple(_cell(row.get(name)) for name in titles) for row in rows)
-    return Table(name=name, titles=titles, rows=cells, left=frozenset(words))
-
-
-def _cell(value: str | int | float | None) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return "" if value is None else str(value)
 
 
 def _few(values: Sequence[str]) -> str:

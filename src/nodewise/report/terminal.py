@@ -51,5 +51,10 @@ def _print_line(line: str, width: int, console: object) -> None:
     for at, words in enumerate(re.split(r"\*\*", line.lstrip())):
         style = "bold" if at % 2 else "dim" if words.startswith("note: ") else ""
         text.append(words, style=style)
-    for row in text.wrap(console, width - len(indent)) or [Text()]:
-        console.print(indent, row, sep="")
+    # a word that stands in a column of its own keeps it free below
+    column = re.match(r"(\S+ {2,})?", text.plain)
+    at = column.end() if column else 0
+    head, body = text[:at], text[at:]
+    for row in body.wrap(console, width - len(indent) - at) or [Text()]:
+        console.print(indent, head, row, sep="")
+        head = Text(" " * at)

@@ -24,7 +24,6 @@ from nodewise.report.tables import (
     ledger_table,
     marginal_table,
     moves_table,
-    named,
     regime_table,
     rows_to_show,
     rubric_table,
@@ -277,7 +276,7 @@ def comparison_verdict(result: Comparison) -> str:
             ratios = [row.ratio for row in rows]
             least, most = f"{min(ratios):.2f}", f"{max(ratios):.2f}"
             times = least if least == most else f"{least} to {most}"
-            by = "" if word == "not told apart" else f" ({times} of the time)"
+            by = "" if word == "not told apart" else f" ({times} times the seconds)"
             parts.append(f"{word} at K={listed([row.nodes for row in rows])}{by}")
     return "; ".join(parts) or "too few rounds to tell; six at each scale would"
 
@@ -375,7 +374,7 @@ def _attribution_headline(result: Attribution, row: LedgerRow) -> str:
     top = row.causes[0]
     return (
         f"at K={row.nodes} {format_speedup(row.lost_folds)} of {row.ideal:g} folds are lost, most "
-        f"to **{named(top.cause, row)}** ({format_speedup(top.folds)}{sure})."
+        f"to **{row.named(top.cause)}** ({format_speedup(top.folds)}{sure})."
     )
 
 
@@ -413,7 +412,7 @@ def verdict(result: Decision) -> str:
     """The scale to run at, in words."""
     chosen = result.recommended.nodes
     if chosen is None:
-        return "no scale passes"
+        return "no scale passes every gate"
     row = result.row(chosen)
     cost = format_money(row.cost, result.price.currency)
     nodes = f"{chosen} node{'s' if chosen > 1 else ''}"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from nodewise.axes import MENU, Answer, Remedy, axis_words
 from nodewise.ceilings import Ceiling, Machine
-from nodewise.flow import Diagnosis, headline
+from nodewise.flow import Diagnosis, from_workers, headline
 from nodewise.next_ceiling import NextCeiling
 from nodewise.report.tables import Table
 from nodewise.report.text import Report
@@ -69,13 +69,9 @@ def _workers_table(step: Roofline) -> Table:
 def _binding_lines(step: Roofline) -> Report:
     return [
         "Ring all-reduce after the work, without overlap; efficiency against one worker.",
-        f"The exchange takes longer than the work {_from(step.binds_at_strong)} that share one "
-        f"step (strong), and {_from(step.binds_at_weak)} with a whole step each (weak).",
+        f"The exchange takes longer than the work {from_workers(step.binds_at_strong)} that share "
+        f"one step (strong), and {from_workers(step.binds_at_weak)} with a whole step each (weak).",
     ]
-
-
-def _from(workers: int | None) -> str:
-    return "at no number of workers" if workers is None else f"from {workers} workers on"
 
 
 def diagnosis_report(result: Diagnosis) -> Report:
@@ -194,7 +190,8 @@ def machine_report(machine: Machine) -> Report:
         lines.append(f"Ridge: {ridge:.3g} FLOP per byte (float64, all cores, main memory).")
     if busy > 0.1:
         lines.append(
-            f"note: The machine was busy: somebody waited for a core in {busy:.0%} of the time."
+            f"note: The machine was busy: somebody waited for a core in {format_percent(busy)} "
+            "of the time."
         )
     return lines + [f"note: Not measured: {name}; {why}." for name, why in machine.missing.items()]
 

@@ -32,7 +32,7 @@ def job_report(job: JobBreakdown) -> Report:
     notes = [f"{rank.file}: {rank.error}." for rank in job.ranks if rank.error]
     notes += job.notes
     if job.missing_ranks:
-        notes.append(f"{len(job.missing_ranks)} ranks of the job have no trace here.")
+        notes.append(f"Ranks of the job that have no trace here: {len(job.missing_ranks)}.")
     return [*lines, *(["", *(f"note: {note}" for note in notes)] if notes else [])]
 
 

@@ -38,7 +38,6 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     key: str  # what the study is called in addresses
     folder: Path
     stamp: Stamp
-    spec: Spec | None = None
     study: Study | None = None
     left: tuple[Task, ...] = ()  # still to be made; with a precision target, at most these
     findings: Findings | None = None
@@ -48,6 +47,11 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def name(self) -> str:
         """The name in the spec; of a study that cannot be read, that of its folder."""
         return self.study.name if self.study else self.folder.name
+
+    @property
+    def spec(self) -> Spec | None:
+        """What was asked for."""
+        return self.study.spec if self.study else None
 
     @property
     def changed(self) -> float:
@@ -204,18 +208,20 @@ def _read(key: str, folder: Path, stamp: Stamp) -> Reading:
     reading = Reading(key=key, folder=folder, stamp=stamp)
     try:
         with explained():
-            spec, study = store.load(folder)
-            reading = msgspec.structs.replace(reading, spec=spec, study=study)
-            reading = msgspec.structs.replace(reading, left=_left(spec, study))
+            study = store.load(folder)
+            reading = msgspec.structs.replace(reading, study=study)
+            reading = msgspec.structs.replace(reading, left=_left(study))
             if len(study.scales) >= 2:
-                findings = find(study, question_today(spec), read_rules())
+                findings = find(study, question_today(study.spec), read_rules())
                 reading = msgspec.structs.replace(reading, findings=findings)
     except NodewiseError as problem:
         reading = msgspec.structs.replace(reading, problem=problem)
     return reading
 
 
-def _left(spec: Spec, study: Study) -> tuple[Task, ...]:
+def _left(study: Study) -> tuple[Task, ...]:
+    spec = study.spec
+    assert spec is not None  # that of its folder
     if spec.precision is not None:
         if speedup_is_known(study, spec.precision.speedup):
             return ()

@@ -120,7 +120,7 @@ def style() -> str:
 @cache
 def script() -> str:
     """What follows a study in the browser."""
-    return _source("live.js")
+    return _source("draw.js") + _source("live.js")
 
 
 def _comparable(reading: Reading) -> Study:
@@ -140,20 +140,7 @@ def _with_way_back(page: str, *links: tuple[str, str]) -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    made = jinja2.Environment(
-        loader=jinja2.ChoiceLoader(
-            [
-                jinja2.PackageLoader("nodewise.ui", "pages"),
-                jinja2.PackageLoader("nodewise.report", "page"),
-            ]
-        ),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters |= html.FILTERS
-    return made
+    return html.templates(("nodewise.ui", "pages"), html.FOLDER)
 
 
 def _template(name: str) -> jinja2.Template:
@@ -161,9 +148,7 @@ def _template(name: str) -> jinja2.Template:
 
 
 def _source(name: str) -> str:
-    loader = _environment().loader
-    assert loader is not None
-    return loader.get_source(_environment(), name)[0]
+    return html.source(_environment(), name)
 
 
 def _parts(page: str, names: Sequence[str], content: dict[str, Any]) -> dict[str, str]:

@@ -7,10 +7,7 @@ const views = {};
 
 for (const element of document.querySelectorAll("[data-chart]")) {
   const name = element.dataset.chart;
-  const { view } = await vegaEmbed(element, charts[name], { actions: false, renderer: "svg", logLevel: 1 });
-  views[name] = view;
-  // The element around it says in words what the chart shows; its parts have no names of their own.
-  element.querySelector("svg").setAttribute("aria-hidden", "true");
+  views[name] = (await drawChart(element, charts[name])).view;
 }
 document.documentElement.dataset.charts = "drawn";
 // On paper nothing can be unfolded.
@@ -78,9 +75,11 @@ function show(asked) {
   } else {
     const name = (position) => `K=${live.nodes[position]} (${money(rows[position].cost)})`;
     const gap = rows[found.fastest].cost - rows[found.cheapest].cost;
-    status.textContent =
-      `Cheapest ${name(found.cheapest)}, fastest ${name(found.fastest)}: ${money(gap)} between them. ` +
-      `Recommended: K=${live.nodes[found.chosen]}.`;
+    const both =
+      found.cheapest === found.fastest
+        ? `Cheapest and fastest: ${name(found.cheapest)}.`
+        : `Cheapest ${name(found.cheapest)}, fastest ${name(found.fastest)}: ${money(gap)} between them.`;
+    status.textContent = `${both} Recommended: K=${live.nodes[found.chosen]}.`;
   }
   redraw(rows, at);
 }
@@ -89,14 +88,21 @@ function redraw(rows, at) {
   const view = views["what-if"];
   if (!view) return;
   view.data("scales", rows);
+  const names = { cheapest: "cheapest", fastest: "fastest", chosen: "recommended" };
+  const line = rows.filter((row) => row.allowed);
+  const most = Math.max(...line.map((row) => row.cost));
   const marks = [];
   for (const position of new Set(Object.values(at))) {
     if (position === undefined) continue;
-    const names = { cheapest: "cheapest", fastest: "fastest", chosen: "recommended" };
+    const { K, cost } = rows[position];
     const label = Object.keys(names).filter((name) => at[name] === position).map((name) => names[name]).join(", ");
     const room = view.width() > 400; // the sentence above says the rest
-    const half = position < rows.length / 2 ? "left" : "right";
-    marks.push({ half, label: room ? `K=${rows[position].K} ${label}` : `K=${rows[position].K}`, K: rows[position].K, cost: rows[position].cost });
+    // Words lean towards the middle, so that the edge cuts none, and keep off the line: where it rises
+    // they stand below it, unless that is on the axis, where it is flat.
+    const align = K * K < rows[0].K * rows.at(-1).K ? "left" : "right";
+    const beside = line[line.indexOf(rows[position]) + (align === "left" ? 1 : -1)];
+    const side = beside?.cost > cost && cost > 0.12 * most ? "below" : "above";
+    marks.push({ align, side, label: room ? `K=${K} ${label}` : `K=${K}`, K, cost });
   }
   view.data("marks", marks);
   view.runAsync();

@@ -20,14 +20,12 @@ async function draw(figure) {
   place.hidden = false;
   place.querySelector("h2").textContent = figure.title;
   place.querySelector("p").textContent = figure.caption;
-  place.querySelector(".scroll").setAttribute("aria-label", figure.title);
   chart.setAttribute("aria-label", figure.description);
   // the page below does not jump while the chart is drawn anew
   chart.style.minHeight = `${chart.offsetHeight}px`;
   views[figure.name]?.finalize();
-  views[figure.name] = await vegaEmbed(chart, figure.chart, { actions: false, renderer: "svg", ast: true, logLevel: 1 });
-  // its description speaks for the whole chart; its lines and points alone say nothing
-  chart.querySelector("svg").setAttribute("aria-hidden", "true");
+  views[figure.name] = await drawChart(chart, figure.chart, { ast: true });
+  chart.style.minHeight = "";
 }
 
 async function show(state) {
