@@ -13,9 +13,10 @@ from playwright.sync_api import Browser, sync_playwright
 
 from nodewise import store
 from nodewise.browser import find_browser, print_page
-from nodewise.findings import Question, find, question_of
+from nodewise.findings import find
 from nodewise.laws import Law
 from nodewise.prices import Price
+from nodewise.question import Question, question_of
 from nodewise.report.html import page
 from nodewise.rule_book import read_rules
 from nodewise.simulate import Plan, simulate
@@ -48,7 +49,7 @@ def studies() -> dict[str, Study]:
     found["crash"] = crashed()
     measured = ROOT / "out" / "digits.study"
     if store.is_study(measured):
-        found["digits"] = store.load(measured)[1]
+        found["digits"] = store.load(measured)
     return found
 
 

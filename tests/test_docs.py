@@ -4,9 +4,14 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
+
+from nodewise import store
+from nodewise.cli.main import COMMANDS, nodewise
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -35,15 +40,112 @@ def pattern(lines: list[str]) -> str:
     return "".join(parts)
 
 
+def shell(command: str, folder: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-c", command], cwd=folder, env={**os.environ, "PATH": path, **variables},
+        text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(("page", "command", "lines"), examples())
 def test_commands_print_what_the_documents_say(page, command, lines):
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    outcome = subprocess.run(
-        ["bash", "-c", command], cwd=ROOT, env={**os.environ, "PATH": path}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60,
-    )  # fmt: skip
+    outcome = shell(command)
     printed = "".join(f"{line.rstrip()}\n" for line in outcome.stdout.splitlines())
     assert re.fullmatch(pattern(lines), printed, re.DOTALL), printed
+
+
+def five_minutes() -> dict[str, tuple[str, str]]:
+    """By its title, what each part of the README's section tells the reader to type, and to see."""
+    section = (ROOT / "README.md").read_text().split("## Your own job in five minutes\n")[1]
+    parts = section.split("\n## ")[0].split("\n### ")[1:]
+    typed = {
+        part.partition("\n")[0]: re.findall(r"```\w+\n(.*?)```", part, re.DOTALL) for part in parts
+    }
+    return {title: (blocks[0], blocks[1]) for title, blocks in typed.items() if len(blocks) == 2}
+
+
+def check_five_minutes(title: str, folder: Path) -> None:
+    """Type a part into an empty folder: the study is made, and looks as the README shows it.
+
+    Two rounds instead of seven, to be quick; the figures are those of this machine at this moment,
+    so the verdict is compared without its numbers, and the table by its titles.
+    """
+    commands, shown = five_minutes()[title]
+    fewer = "sed -i 's/^rounds = 7 /rounds = 2 /' *.toml\nnodewise study"
+    done = shell("set -e\n" + commands.replace("nodewise study", fewer), folder)
+    assert done.returncode == 0, done.stdout
+    (study,) = folder.glob("*.study")
+    assert [run.outcome for run in store.load(study).runs] == ["ok"] * 4
+    assert "Run on" in (study / "report.html").read_text()
+    printed, lines = without_numbers(done.stdout), without_numbers(shown)
+    assert lines[0] in printed, done.stdout
+    assert next(line for line in lines if line[:2] == ["K", "seconds"]) in printed
+
+
+def without_numbers(text: str) -> list[list[str]]:
+    """The words of each line, any number as one sign."""
+    plain = re.sub(r"\d[\d.]*", "#", text).replace("nodes", "node")
+    return [line.split() for line in plain.splitlines()]
+
+
+@pytest.mark.parametrize("title", ["An MPI program", "A plain command"])
+def test_the_five_minutes_of_the_readme(title, tmp_path):
+    check_five_minutes(title, tmp_path)
+
+
+def test_the_five_minutes_with_a_table(tmp_path):
+    commands, shown = five_minutes()["Times that you have"]
+    done = shell("set -e\n" + commands, tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert re.match(pattern(shown.splitlines()), done.stdout, re.DOTALL), done.stdout
+    assert "Run on" in (tmp_path / "times.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("bash", {"COMP_WORDS": "nodewise de", "COMP_CWORD": "1"}),
+     ("zsh", {"COMP_WORDS": "nodewise de", "COMP_CWORD": "1"}),
+     ("fish", {"COMP_WORDS": "nodewise de", "COMP_CWORD": "de"})],
+)  # fmt: skip
+def test_the_shell_completes_commands(name, words):
+    line = f"_NODEWISE_COMPLETE={name}_source nodewise"
+    assert line in (ROOT / "README.md").read_text()
+    script = shell(line)
+    assert script.returncode == 0
+    assert f"_NODEWISE_COMPLETE={name}_complete" in script.stdout
+    completed = shell("nodewise", _NODEWISE_COMPLETE=f"{name}_complete", **words)
+    assert completed.returncode == 0
+    assert "decide" in completed.stdout
+    assert "audit" not in completed.stdout
+
+
+def commands(group: click.Group) -> Iterator[click.Command]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield command
+        if isinstance(command, click.Group):
+            yield from commands(command)
+
+
+@pytest.mark.parametrize("command", [*commands(nodewise)], ids=lambda command: command.name)
+def test_every_command_has_examples_and_every_option_its_words(command):
+    assert "Examples:" in (command.help or "")
+    silent = [o.name for o in command.params if isinstance(o, click.Option) and not o.help]
+    assert not silent
+
+
+def test_bash_completes_commands_and_options():
+    def complete(line: str) -> list[str]:
+        words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+        done = shell("nodewise", _NODEWISE_COMPLETE="bash_complete", **words)
+        return [one.partition(",")[2] for one in done.stdout.splitlines()]
+
+    assert complete("nodewise ") == list(COMMANDS)
+    assert complete("nodewise decide t.csv --price-") == ["--price-source"]
+    assert complete("nodewise init --engine r") == ["rehearsal", "ray"]
 
 
 @pytest.mark.parametrize(("page", "code"), blocks("python"))
@@ -60,5 +162,21 @@ def test_python_gives_what_the_comments_say(page, code, monkeypatch):
 
 def test_links_lead_somewhere():
     for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
-        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        for target in re.findall(r"(?:\]\(|src=\")([^)#\"]+)[)\"]", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_figures_of_the_readme_are_those_of_the_benchmarks():
+    """Where a benchmark has its section, each number that the README takes from it stands there."""
+    told = (ROOT / "docs" / "benchmarks.md").read_text()
+    sections = dict(
+        re.findall(r"^`benchmarks/(\w+\.py).*?$(.*?)^```$", told, re.DOTALL | re.MULTILINE)
+    )
+    rows = re.findall(
+        r"^\|[^|]*\|([^|]*)\| `(\w+\.py)` \|$", (ROOT / "README.md").read_text(), re.MULTILINE
+    )
+    assert rows
+    for figure, name in rows:
+        assert (ROOT / "benchmarks" / name).is_file()
+        for number in re.findall(r"\d[\d.]*", figure):
+            assert name not in sections or number in sections[name], f"{name}: {number}"
