@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ SHARED = Path(__file__).parents[2] / "shared"
 
 # Prices age. The shipped ones are of 2026-08-22, and tests ask on 2026-11-16 whenever they run.
 os.environ["SOURCE_DATE_EPOCH"] = "1794787200"
+# A test run in the background ignores SIGINT, and every command that it starts would too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("steady", deadline=None, derandomize=True, max_examples=60,
                           suppress_health_check=[HealthCheck.too_slow])  # fmt: skip

@@ -13,14 +13,14 @@ import pytest
 import vl_convert
 
 from nodewise.compare import compare as compare_studies
-from nodewise.decide import answer_law, decide_law
+from nodewise.decide import decide_law
 from nodewise.energy import NodePower, Site, find_grid
 from nodewise.errors import DataError
-from nodewise.findings import Findings, Question, find
+from nodewise.findings import Findings, find
 from nodewise.laws import Law
 from nodewise.price_files import shipped_grids
 from nodewise.prices import Price
-from nodewise.question import with_range
+from nodewise.question import Question, with_range
 from nodewise.ranges import Range
 from nodewise.report.charts import (
     CHARTS,
@@ -231,7 +231,7 @@ def test_causes_and_stages_of_one_name_have_one_color():
 
 
 def test_cost_marks_the_textbook_optimum_and_the_price_of_speed():
-    decision = decide_law(TEXTBOOK, 64, PRICE)
+    decision = decide_law(TEXTBOOK, 64, Question(price=PRICE))
     figure = cost(decision)
     assert "The cheapest scale is K=8: $4.173" in figure.caption
     assert "K=25, the fastest" in figure.caption and "$2.272 more" in figure.caption
@@ -256,26 +256,26 @@ def test_rows_of_money_equal_the_decision():
 
 
 def test_a_price_that_is_off_moves_the_cheapest_scale_as_a_new_decision_would():
-    decision = decide_law(TEXTBOOK, 64, PRICE)
+    decision = decide_law(TEXTBOOK, 64, Question(price=PRICE))
     rows = sensitivity(decision).rows
     for row in rows:
         changed = {"node price": "per_node_hour", "overhead": "fixed_per_hour"}[row["what"]]
         price = msgspec.structs.replace(PRICE, **{changed: getattr(PRICE, changed) * row["factor"]})
-        again = decide_law(TEXTBOOK, 64, price)
+        again = decide_law(TEXTBOOK, 64, Question(price=price))
         assert again.cheapest.nodes == row["cheapest K"]
         assert math.isclose(again.row(8).cost, row["cost"])
 
 
 def test_given_ranges_are_drawn_instead_of_a_guess():
     question = with_range(Question(price=PRICE), "fixed", Range(2.0, 20.0))
-    decision = answer_law(TEXTBOOK, 64, question)
+    decision = decide_law(TEXTBOOK, 64, question)
     chart = sensitivity(decision)
     by_name = {row["what"]: row for row in chart.rows}
     given = by_name["overhead"]
     assert (given["given"], given["from"], given["to"]) == ("a range", "$2.000", "$20.000")
     for end, fixed in (("from", 2.0), ("to", 20.0)):
         price = msgspec.structs.replace(PRICE, fixed_per_hour=fixed)
-        again = decide_law(TEXTBOOK, 64, price).cheapest
+        again = decide_law(TEXTBOOK, 64, Question(price=price)).cheapest
         assert (again.nodes, again.cost) == (
             given[f"cheapest K {end}"], pytest.approx(given[f"least cost {end}"]),
         )  # fmt: skip

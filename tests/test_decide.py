@@ -8,6 +8,7 @@ from nodewise.decide import Needs, decide, decide_law
 from nodewise.errors import SpecError
 from nodewise.laws import Law
 from nodewise.prices import Price
+from nodewise.question import Question
 from nodewise.regimes import Alternatives
 from nodewise.simulate import Plan, simulate
 from nodewise.study import Run
@@ -62,7 +63,7 @@ def test_the_claim_stands_on_measured_numbers_and_names_the_cause():
         "unit of work; beyond that, at K=16 efficiency is 0.662, lost mostly to the serial "
         "fraction: further scaling is uneconomic here."
     )
-    assert decide_law(Law(s=0.03), 8, DOLLARS).claim is None
+    assert decide_law(Law(s=0.03), 8, Question(price=DOLLARS)).claim is None
 
 
 def test_quality_at_the_edge_of_the_tolerance_is_held():
@@ -103,9 +104,9 @@ def test_a_deadline_is_held_with_confidence_when_the_noise_is_known(minutes, poi
     law = Law(s=0.03, c=0.0015, base_seconds=3600.0)
     needs = Needs(deadline_seconds=60 * minutes)
     # Of K=8 on, cost rises with K, so the smallest K in time is the cheapest.
-    expected = decide_law(law, 64, price, needs)
+    expected = decide_law(law, 64, Question(price=price, needs=needs))
     assert expected.recommended.nodes == point
-    held = decide_law(law, 64, price, needs, noise=0.05)
+    held = decide_law(law, 64, Question(price=price, needs=needs), noise=0.05)
     assert held.recommended.nodes == safe
     assert held.row(point).deadline_probability < 0.70
     if safe is None:
@@ -140,7 +141,7 @@ def test_the_cheapest_measured_scale_under_noise():
     """No regret while noise is small; at 10 % some studies take a neighbour, 15.5 % dearer."""
     law = Law(s=0.03, c=0.0015, base_seconds=3600.0)
     price = Price(per_node_hour=2.10, fixed_per_hour=9.0)
-    truth = decide_law(law, 16, price)
+    truth = decide_law(law, 16, Question(price=price))
     for noise, most in ((0.05, 0.0), (0.10, 0.025)):
         regrets, covered = [], 0
         for seed in range(100):
@@ -175,7 +176,7 @@ def test_without_a_price_costs_are_node_hours_and_money_is_refused():
     with pytest.raises(SpecError, match="needs the price"):
         decide(golden_study("breakdown"), Price(fixed_per_hour=9))
     with pytest.raises(SpecError, match="needs the price"):
-        decide_law(Law(s=0.1), 8, Price(), Needs(budget=3))
+        decide_law(Law(s=0.1), 8, Question(price=Price(), needs=Needs(budget=3)))
 
 
 def test_a_price_overrides_the_column_and_says_so():
@@ -249,7 +250,7 @@ def test_free_nodes_are_no_error():
 
 
 def test_ties_go_to_the_faster_scale_and_rounding_is_no_difference():
-    decision = decide_law(Law(s=0.0), 64, Price(per_node_hour=2.0))
+    decision = decide_law(Law(s=0.0), 64, Question(price=Price(per_node_hour=2.0)))
     assert decision.cheapest.nodes == decision.fastest.nodes == 64
     assert {one.cheapest.nodes for one in decision.regimes} == {64}
     assert decision.frontier == (64,)

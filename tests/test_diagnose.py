@@ -238,7 +238,7 @@ def test_charts_hold_to_the_schema(kind):
 
 def test_where_python_was_is_told():
     found = classify(seen(BUSY, hot_spots={"work (job.py:3)": 0.8}), ROOFS)
-    assert any("work (job.py:3) 80%" in note for note in found.notes)
+    assert any("work (job.py:3) 80 %" in note for note in found.notes)
     assert shares_of("a (x.py:1);b (x.py:2) 3\na (x.py:1) 1\n") == {
         "b (x.py:2)": 0.75, "a (x.py:1)": 0.25,
     }  # fmt: skip

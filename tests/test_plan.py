@@ -12,7 +12,8 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodewise.cli.plan import command, parse_scales
+from nodewise.cli.options import parse_scales
+from nodewise.cli.plan import command
 from nodewise.cluster_files import read_cluster, read_job, shipped_accelerators, shipped_links
 from nodewise.errors import SpecError
 from nodewise.plan import (
@@ -373,10 +374,10 @@ def run(*arguments: str):
 
 def test_examples_give_a_plan_with_the_same_numbers_in_both_forms():
     files = (str(EXAMPLES / "gpt-22b.toml"), str(EXAMPLES / "a100-cluster.toml"))
-    text, machine = run(*files, "--nodes", "4,8"), run(*files, "--nodes", "4,8", "--json")
+    text, machine = run(*files, "--scales", "4,8"), run(*files, "--scales", "4,8", "--json")
     assert (text.exit_code, machine.exit_code) == (0, 0)
     found = json.loads(machine.stdout)
-    assert [row["nodes"] for row in found["rows"]] == [4, 8]
+    assert [row["K"] for row in found["rows"]] == [4, 8]
     for row in found["rows"]:
         assert f"{row['efficiency']:.3f}" in text.stdout
         assert row["best"]["seconds"] == pytest.approx(sum(row["best"]["step"].values()))
@@ -394,7 +395,7 @@ def written(tmp_path: Path, name: str, text: str) -> Path:
 def test_a_model_that_fits_nowhere_is_told_so(tmp_path):
     job = (EXAMPLES / "gpt-22b.toml").read_text().replace("layers = 48", "layers = 480")
     model = written(tmp_path, "huge.toml", job)
-    outcome = run(str(model), str(EXAMPLES / "a100-cluster.toml"), "--nodes", "1")
+    outcome = run(str(model), str(EXAMPLES / "a100-cluster.toml"), "--scales", "1")
     assert outcome.exit_code == 1
     assert "nothing fits" in outcome.stdout
     assert "does not fit: K=1: the smallest of" in outcome.stdout
@@ -471,13 +472,13 @@ def test_the_files_of_the_documentation_are_read(tmp_path):
 
 @pytest.mark.parametrize("text", ["0..4", "8..4", "x", "1,,2", "0", "1..1000000", ""])
 def test_bad_scales_are_refused(text):
-    with pytest.raises(SpecError, match="--nodes"):
+    with pytest.raises(SpecError, match="no list of scales"):
         parse_scales(text)
 
 
 def test_scales_no_plan_divides_are_refused(tmp_path):
     job = (EXAMPLES / "gpt-22b.toml").read_text()
     model = written(tmp_path, "prime.toml", job.replace("batch = 512", "batch = 7"))
-    outcome = run(str(model), str(EXAMPLES / "a100-cluster.toml"), "--nodes", "11")
+    outcome = run(str(model), str(EXAMPLES / "a100-cluster.toml"), "--scales", "11")
     assert isinstance(outcome.exception, SpecError)
     assert "No plan divides" in str(outcome.exception)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from nodewise.decide import Needs, decide_law
 from nodewise.laws import Law
 from nodewise.prices import Price, bill
+from nodewise.question import Question
 
 HOUR = Law(s=0.03, c=0.0015, base_seconds=3600.0)
 NODES = np.arange(1, 65, dtype=float)
@@ -22,7 +23,8 @@ def costs(price: Price, curve: Law = HOUR, value: float = 0.0) -> np.ndarray:
 
 
 def cheapest(price: Price, curve: Law = HOUR, value: float = 0.0) -> int:
-    return decide_law(curve, 64, price, Needs(value_per_hour=value)).cheapest.nodes
+    question = Question(price=price, needs=Needs(value_per_hour=value))
+    return decide_law(curve, 64, question).cheapest.nodes
 
 
 def textbook(**changes) -> Price:
@@ -55,7 +57,7 @@ def test_overhead_by_the_hour_moves_it_outward(fixed, nodes):
      (0.9, 17, 1.396)],
 )  # fmt: skip
 def test_cheaper_nodes_move_it_outward_beside_an_overhead(discount, nodes, cost):
-    decision = decide_law(HOUR, 64, textbook(per_node_hour=2.10 * (1 - discount)))
+    decision = decide_law(HOUR, 64, Question(price=textbook(per_node_hour=2.10 * (1 - discount))))
     assert decision.cheapest.nodes == nodes
     assert decision.cheapest.cost == pytest.approx(cost, abs=0.0005)
 
@@ -72,14 +74,14 @@ def test_the_optimum_is_flat():
     for share, low, high in ((0.01, 7, 9), (0.02, 7, 10), (0.05, 6, 12)):
         within = NODES[total <= total.min() * (1 + share)]
         assert (within.min(), within.max()) == (low, high)
-    assert decide_law(HOUR, 64, textbook()).within_1_percent == (7, 8, 9)
+    assert decide_law(HOUR, 64, Question(price=textbook())).within_1_percent == (7, 8, 9)
 
 
 @pytest.mark.parametrize(
     ("nodes", "dollars_per_hour"), [(1, -8.9), (8, 0.5), (12, 20), (16, 70), (20, 225), (24, 1827)]
 )
 def test_the_price_of_an_hour_saved_by_one_more_node(nodes, dollars_per_hour):
-    step = decide_law(HOUR, 64, textbook()).marginal[nodes - 1]
+    step = decide_law(HOUR, 64, Question(price=textbook())).marginal[nodes - 1]
     assert (step.from_nodes, step.to_nodes) == (nodes, nodes + 1)
     assert step.cost_per_hour_saved == pytest.approx(dollars_per_hour, rel=0.06)
 
@@ -109,7 +111,9 @@ def test_the_closed_form_finds_the_same_scale(price, fixed, startup, s, c):
     decision = decide_law(
         curve,
         2000,
-        Price(per_node_hour=price, fixed_per_hour=fixed, startup_seconds=3600 * startup),
+        Question(
+            price=Price(per_node_hour=price, fixed_per_hour=fixed, startup_seconds=3600 * startup)
+        ),
     )
     assert decision.cheapest.nodes in {max(int(np.floor(root)), 1), max(int(np.ceil(root)), 1)}
 

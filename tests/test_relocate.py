@@ -9,9 +9,9 @@ import pytest
 
 from nodewise.cluster_files import read_move, shipped_accelerators, shipped_links
 from nodewise.errors import DataError, SpecError
-from nodewise.findings import Question
 from nodewise.plan import Link
 from nodewise.prices import Price
+from nodewise.question import Question
 from nodewise.relocate import Move, Place, all_reduce_cost, rehearsed_place, relocate
 from nodewise.report.forecasts import relocated_report
 from nodewise.report.terminal import render

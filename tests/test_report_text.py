@@ -2,6 +2,7 @@ from nodewise.attribute import attribute
 from nodewise.decide import decide, decide_law
 from nodewise.laws import Law
 from nodewise.prices import Price
+from nodewise.question import Question
 from nodewise.report.tables import Table
 from nodewise.report.terminal import render
 from nodewise.report.text import attribution_report, decision_report, scaling_report
@@ -31,7 +32,7 @@ def test_every_row_of_a_report_has_a_value_in_every_measured_column():
 
 def test_a_long_ladder_shows_doublings_and_the_chosen_scales():
     price = Price(per_node_hour=2.1, fixed_per_hour=9.0)
-    decision = decide_law(Law(s=0.03, c=0.0015, base_seconds=3600.0), 64, price)
+    decision = decide_law(Law(s=0.03, c=0.0015, base_seconds=3600.0), 64, Question(price=price))
     table = next(p for p in decision_report(decision) if isinstance(p, Table))
     shown = [row[0] for row in table.rows]
     assert shown == ["1", "2", "4", "8", "16", "24", "25", "32", "48", "64"]
@@ -54,7 +55,7 @@ def test_regime_and_evidence_are_always_said():
     assert "evidence: stage totals" in lines_of(
         attribution_report(attribute(golden_study("breakdown")))
     )
-    model = decision_report(decide_law(Law(s=0.1), 8, Price(per_node_hour=1.0)))
+    model = decision_report(decide_law(Law(s=0.1), 8, Question(price=Price(per_node_hour=1.0))))
     assert "from a model" in lines_of(model)
 
 
@@ -72,6 +73,12 @@ def test_lines_are_wrapped_and_tables_never_cut():
     assert max(len(line) for line in narrow.splitlines() if line.startswith("note:")) <= 40
     table = [line for line in wide.splitlines() if "recommended" in line]
     assert table[0] in narrow
+
+
+def test_a_word_in_a_column_of_its_own_keeps_the_column_free():
+    first, *rest = render(["  fail     " + "evidence " * 30], 60, colour=False).splitlines()
+    assert first.startswith("  fail     evidence")
+    assert rest and all(line.startswith(" " * 11 + "evidence") for line in rest)
 
 
 def test_the_longest_bar_belongs_to_the_largest_loss():

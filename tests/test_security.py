@@ -11,8 +11,9 @@ import pytest
 
 from nodewise import bundle
 from nodewise.errors import DataError
-from nodewise.findings import Question, find
+from nodewise.findings import find
 from nodewise.laws import Law
+from nodewise.question import Question
 from nodewise.report.export import export
 from nodewise.report.html import page
 from nodewise.report.tables import failures_table, provenance_table

@@ -19,7 +19,7 @@ def test_what_was_appended_is_loaded(tmp_path_factory, study):
     store.create(folder, MINIMAL)
     for run in study.runs:
         store.append(folder, run)
-    assert store.load(folder)[1].runs == study.runs
+    assert store.load(folder).runs == study.runs
 
 
 def test_a_line_that_was_cut_off_is_dropped_and_said(tmp_path):
@@ -27,12 +27,12 @@ def test_a_line_that_was_cut_off_is_dropped_and_said(tmp_path):
     store.append(tmp_path, Run(nodes=1, round=0, seconds=1.0))
     with (tmp_path / "runs.jsonl").open("ab") as file:
         file.write(b'{"K":2,"round":0,"sec')
-    _, study = store.load(tmp_path)
+    study = store.load(tmp_path)
     assert [run.nodes for run in study.runs] == [1]
     assert "cut off" in study.notes[0]
     with store.locked(tmp_path):
         store.append(tmp_path, Run(nodes=4, round=0, seconds=1.0))
-    assert [run.nodes for run in store.load(tmp_path)[1].runs] == [1, 4]
+    assert [run.nodes for run in store.load(tmp_path).runs] == [1, 4]
 
 
 def test_a_damaged_line_is_named(tmp_path):
@@ -53,9 +53,9 @@ def test_scales_and_rounds_may_be_added(tmp_path):
     store.create(tmp_path, MINIMAL)
     more = MINIMAL.replace("[1, 2]", "[1, 2, 8]")
     store.create(tmp_path, more)
-    assert store.load(tmp_path)[0].scales == (1, 2, 8)
+    assert store.load(tmp_path).spec.scales == (1, 2, 8)
     store.create(tmp_path, "rounds = 9\n" + more)
-    assert store.load(tmp_path)[0].rounds == 9
+    assert store.load(tmp_path).spec.rounds == 9
     with pytest.raises(RunError, match="another spec"):
         store.create(tmp_path, more)  # fewer rounds than were asked for
     with pytest.raises(RunError, match="another spec"):

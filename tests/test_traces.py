@@ -2,7 +2,6 @@
 
 import contextlib
 import gzip
-import importlib.util
 import json
 import tempfile
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from benchmarks import fuzz_readers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,11 +35,6 @@ from nodewise.importers import (
 )  # fmt: skip
 from nodewise.intervals import common, joined, union, without
 from nodewise.trace_model import COMMUNICATION, COPY, Call, RankTrace, Step, Unreadable
-
-_SCRIPT = Path(__file__).parents[1] / "benchmarks" / "fuzz_importers.py"
-_SPEC = importlib.util.spec_from_file_location("fuzz_importers", _SCRIPT)
-fuzz_importers = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(fuzz_importers)
 
 BASE = 1_690_000_000_000_000  # microseconds, as profilers count them
 
@@ -835,14 +830,7 @@ def test_a_file_that_cannot_be_read(tmp_path):
             read(tmp_path / "nowhere.json")
 
 
-# What fuzzing found (benchmarks/fuzz_importers.py)
-
-
-@pytest.mark.parametrize("form", fuzz_importers.FORMATS)
-def test_corrupted_inputs_are_read_or_refused(form):
-    told, faults = fuzz_importers.fuzz(form, 80, seed=1)
-    assert not faults, faults[0]
-    assert told["read"] + told["refused"] == 80
+# What fuzzing found (benchmarks/fuzz.py)
 
 
 def test_a_time_beyond_all_decimals(tmp_path):
@@ -876,7 +864,7 @@ def test_a_task_beyond_all_clocks(tmp_path):
 
 
 def test_an_export_of_nsight_with_damaged_text(tmp_path):
-    good = fuzz_importers._nsys()[0]
+    good = fuzz_readers._nsys()[0]
     path = tmp_path / "x.sqlite"
     path.write_bytes(good.replace(b"CREATE TABLE NVTX_EVENTS", b"CREATE TABLE \xc3\xc1TX_EVENTS"))
     with contextlib.suppress(DataError):
@@ -960,6 +948,8 @@ def test_parts_merge_to_the_account_of_the_whole(tmp_path):
     assert break_down(merged) == break_down(digests)
     with pytest.raises(NodewiseError, match="--window all"):
         unpack(parts[0], "hta")
+    with pytest.raises(NodewiseError, match="--collective-kernels '', not 'multimem'"):
+        unpack(parts[0], "all", "multimem")
 
 
 @given(st.data())

@@ -6,16 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodewise.decide import Needs, answer, answer_law, decide_law
+from nodewise.decide import Needs, answer, decide_law
 from nodewise.energy import NodePower, Site
 from nodewise.errors import SpecError
-from nodewise.findings import find, question_of
+from nodewise.findings import find
 from nodewise.laws import Law
 from nodewise.prices import Price
 from nodewise.question import (
     INPUTS,
     Question,
     parse_scenario,
+    question_of,
     scenario_of,
     value_of,
     with_range,
@@ -78,7 +79,7 @@ def ranged(**ranges: tuple[float, float]) -> Question:
 
 
 def test_a_range_of_prices_gives_chances_and_regret():
-    decision = answer_law(LAW, 64, ranged(price=(2.1, 3.5)))
+    decision = decide_law(LAW, 64, ranged(price=(2.1, 3.5)))
     shares = {row.nodes: row.probability_cheapest for row in decision.rows}
     assert sum(shares.values()) == pytest.approx(1)
     # K=7 is the cheapest above $2.792, which is half of the way from 2.1 to 3.5
@@ -109,7 +110,7 @@ def test_a_deadline_is_held_against_the_longest_start_up():
     needs = Needs(deadline_seconds=600)
     known = msgspec.structs.replace(ranged(startup=(60.0, 60.0)), needs=needs)
     spread = msgspec.structs.replace(ranged(startup=(0.0, 120.0)), needs=needs)
-    sure, unsure = (answer_law(LAW, 64, one, 0.05) for one in (known, spread))
+    sure, unsure = (decide_law(LAW, 64, one, 0.05) for one in (known, spread))
     assert unsure.recommended.nodes > sure.recommended.nodes
     allowed = unsure.row(unsure.recommended.nodes)
     assert allowed.deadline_probability >= 0.95
@@ -118,13 +119,13 @@ def test_a_deadline_is_held_against_the_longest_start_up():
 @given(st.floats(0.5, 20), st.floats(1, 50), st.floats(0.005, 0.1), st.floats(1e-4, 0.01))
 def test_beyond_a_flip_another_scale_is_the_cheapest_and_before_it_is_not(price, fixed, s, c):
     law = Law(s=s, c=c, base_seconds=3600.0)
-    decision = decide_law(law, 64, Price(per_node_hour=price, fixed_per_hour=fixed))
+    decision = decide_law(law, 64, Question(price=Price(per_node_hour=price, fixed_per_hour=fixed)))
     for flip in decision.flips:
         field = {"price": "per_node_hour", "fixed": "fixed_per_hour"}[flip.input]
         hair = 1e-4 if flip.side == "above" else -1e-4
         for factor, nodes in ((1 - 2 * hair, decision.cheapest.nodes), (1 + hair, flip.nodes)):
             given = msgspec.structs.replace(decision.price, **{field: flip.value * factor})
-            assert decide_law(law, 64, given).cheapest.nodes == nodes
+            assert decide_law(law, 64, Question(price=given)).cheapest.nodes == nodes
 
 
 def test_where_no_hour_has_a_price_the_threshold_flips_the_answer():
@@ -137,7 +138,7 @@ def test_where_no_hour_has_a_price_the_threshold_flips_the_answer():
 
 
 def test_the_tornado_names_the_input_that_moves_the_cheapest_scale_most():
-    decision = answer_law(LAW, 64, ranged(fixed=(1.0, 50.0)))
+    decision = decide_law(LAW, 64, ranged(fixed=(1.0, 50.0)))
     first = decision.tornado[0]
     assert (first.input, first.is_range) == ("fixed", True)
     assert (first.low_nodes, first.high_nodes) == (3, 15)  # as for the overhead alone
@@ -146,14 +147,14 @@ def test_the_tornado_names_the_input_that_moves_the_cheapest_scale_most():
 
 def test_minimax_over_scenarios():
     scenarios = {"cheap": {"price": 0.21}, "dear": {"price": 10.0}}
-    decision = answer_law(LAW, 64, msgspec.structs.replace(TEXTBOOK, scenarios=scenarios))
+    decision = decide_law(LAW, 64, msgspec.structs.replace(TEXTBOOK, scenarios=scenarios))
     found = decision.minimax
     by_name = {one.scenario: one for one in found.scenarios}
     assert list(by_name) == ["as asked", "cheap", "dear"]
     assert by_name["cheap"].nodes == 17
     assert by_name["dear"].nodes < found.nodes < by_name["cheap"].nodes
     costs = {
-        name: np.array([row.cost for row in decide_law(LAW, 64, price).rows])
+        name: np.array([row.cost for row in decide_law(LAW, 64, Question(price=price)).rows])
         for name, price in (
             ("as asked", TEXTBOOK.price),
             ("cheap", Price(per_node_hour=0.21, fixed_per_hour=9.0)),
@@ -169,7 +170,7 @@ def test_a_scenario_of_spot_is_paid_on_spot():
     name, changes = parse_scenario("storm: preempt=0.2/h, spot=0.3")
     law = Law(s=0.03, c=0.0015, base_seconds=360_000.0)
     asked = msgspec.structs.replace(TEXTBOOK, scenarios={name: changes})
-    [_, storm] = answer_law(law, 64, asked).minimax.scenarios
+    [_, storm] = decide_law(law, 64, asked).minimax.scenarios
     assert (storm.scenario, storm.nodes) == ("storm", 8)
     assert storm.cost == pytest.approx(344.8, abs=0.05)
 
@@ -185,7 +186,7 @@ def test_what_is_no_scenario(text):
 def test_energy_is_a_gate_and_is_labelled():
     site = Site(power=NodePower(idle_watts=100, busy_watts=350), shared_watts=500.0)
     question = msgspec.structs.replace(TEXTBOOK, site=site)
-    decision = answer_law(LAW, 64, question)
+    decision = decide_law(LAW, 64, question)
     assert (decision.cheapest.nodes, decision.fastest.nodes) == (8, 25)
     assert decision.greenest.nodes == 5
     assert decision.energy.basis == "modelled"
@@ -193,11 +194,11 @@ def test_energy_is_a_gate_and_is_labelled():
     assert row.energy_low < row.energy_joules == row.energy_high
     least = decision.row(5).energy_joules
     gated = msgspec.structs.replace(question, needs=Needs(energy_budget_joules=1.02 * least))
-    held = answer_law(LAW, 64, gated)
+    held = decide_law(LAW, 64, gated)
     assert held.recommended.nodes < 8
     assert "J (modelled)" in held.row(8).excluded_because
     with pytest.raises(SpecError, match="carbon"):
-        answer_law(LAW, 64, msgspec.structs.replace(question, needs=Needs(carbon_budget_grams=1)))
+        decide_law(LAW, 64, msgspec.structs.replace(question, needs=Needs(carbon_budget_grams=1)))
 
 
 def test_energy_and_quality_make_the_frontier_wider():

@@ -83,6 +83,11 @@ class LedgerRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}
     dominant_cause: CauseName | None
     late_rank: int | None  # the rank that the others wait for, where ranks are recorded
 
+    def named(self, cause: CauseName) -> str:
+        """A cause, with the rank it lies with."""
+        late = self.late_rank is not None and cause in ("slow node", "load imbalance")
+        return f"{cause}, rank {self.late_rank}" if late else cause
+
 
 class Remedy(msgspec.Struct, frozen=True, kw_only=True):
     """A change that acts on another cause, and what it would return here."""
@@ -125,7 +130,8 @@ def attribute_timings(study: Study, times: Timings, scaling: Scaling) -> Attribu
     shape = shape_of(times, study.paired)
     notes: list[str] = []
     late: dict[int, int] = {}
-    if all(any(rank.stages for rank in run.ranks) for run in study.good_runs):
+    ranked = all(any(rank.stages for rank in run.ranks) for run in study.good_runs)
+    if ranked and all(len({len(run.ranks) for run in study.at(k)}) == 1 for k in study.scales):
         evidence: Evidence = "stages of each rank"
         ledger = _ledger_of_stages(study, times, _rank_losses)
         late = _late_ranks(study)

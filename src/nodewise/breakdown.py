@@ -453,14 +453,12 @@ class _Matched:
     step_wait_shares: dict[tuple[int, int], float]  # by place and step
 
 
-def _match(digests: Sequence[Digest]) -> _Matched:
-    """Match calls by operation, group and step, in the order in which each rank made them."""
+def _same_calls(
+    digests: Sequence[Digest],
+) -> dict[tuple[Key, int], dict[int, NDArray[np.int64]]]:
+    """Calls by operation, group and step, of each rank in the order in which it made them."""
     found: dict[tuple[Key, int], dict[int, NDArray[np.int64]]] = {}
-    step_exposed: Counter[tuple[int, int]] = Counter()
     for place, one in enumerate(digests):
-        for step in np.unique(one.call_steps).tolist():
-            mine = one.call_steps == step
-            step_exposed[place, step] += int(one.call_exposed[mine].sum())
         for kind, call in enumerate(one.call_table):
             if call.pairwise:
                 continue
@@ -470,14 +468,18 @@ def _match(digests: Sequence[Digest]) -> _Matched:
                 places = found.setdefault((_key(call), step), {})
                 before = places.get(place)
                 places[place] = calls if before is None else np.union1d(before, calls)
-    total_calls = sum(len(one.call_starts) for one in digests)
-    matched_calls = count = transfer = wait = 0
+    return found
+
+
+def _match(digests: Sequence[Digest]) -> _Matched:
+    """What ranks spent on transfer and on waiting in the calls that can be matched."""
+    matched_calls = count = 0
     by_kind: dict[Key, tuple[int, int]] = {}
     times_last: Counter[int] = Counter()
     waited_for: Counter[int] = Counter()
     waits: Counter[int] = Counter()
     step_waits: Counter[tuple[int, int]] = Counter()
-    for (key, step), places in found.items():
+    for (key, step), places in _same_calls(digests).items():
         if len(places) < 2 or len({len(calls) for calls in places.values()}) > 1:
             continue
         order = sorted(places)
@@ -488,13 +490,8 @@ def _match(digests: Sequence[Digest]) -> _Matched:
         waiting = lengths - shortest
         count += len(lengths)
         matched_calls += lengths.size
-        transfer += int(shortest.sum()) * len(order)
-        wait += int(waiting.sum())
-        one_transfer, one_wait = by_kind.get(key, (0, 0))
-        by_kind[key] = (
-            one_transfer + int(shortest.sum()) * len(order),
-            one_wait + int(waiting.sum()),
-        )
+        transfer, wait = by_kind.get(key, (0, 0))
+        by_kind[key] = transfer + int(shortest.sum()) * len(order), wait + int(waiting.sum())
         exposed_wait = exposed - np.minimum(exposed, shortest)
         for column, at in enumerate(order):
             times_last[at] += int((last == column).sum())
@@ -502,28 +499,28 @@ def _match(digests: Sequence[Digest]) -> _Matched:
             waits[at] += int(waiting[:, column].sum())
             step_waits[at, step] += int(exposed_wait[:, column].sum())
     # Calls may overlap each other and reach over a step's end, so only shares are kept.
-    exposed_by_place: Counter[int] = Counter()
-    waits_by_place: Counter[int] = Counter()
-    for (place, step), length in step_exposed.items():
-        exposed_by_place[place] += length
-        waits_by_place[place] += step_waits[place, step]
+    wait_shares: dict[int, float] = {}
+    step_wait_shares: dict[tuple[int, int], float] = {}
+    for place, one in enumerate(digests):
+        in_calls = int(one.call_exposed.sum())
+        steps = np.unique(one.call_steps).tolist()
+        if in_calls:
+            wait_shares[place] = sum(step_waits[place, step] for step in steps) / in_calls
+        for step in steps:
+            in_step = int(one.call_exposed[one.call_steps == step].sum())
+            if in_step:
+                step_wait_shares[place, step] = step_waits[place, step] / in_step
     return _Matched(
         count=count,
-        unmatched_calls=total_calls - matched_calls,
-        transfer=transfer,
-        wait=wait,
+        unmatched_calls=sum(len(one.call_starts) for one in digests) - matched_calls,
+        transfer=sum(transfer for transfer, _ in by_kind.values()),
+        wait=sum(wait for _, wait in by_kind.values()),
         by_kind=by_kind,
         waits=waits,
-        wait_shares={
-            place: waits_by_place[place] / length
-            for place, length in exposed_by_place.items()
-            if length
-        },
+        wait_shares=wait_shares,
         times_last=times_last,
         waited_for=waited_for,
-        step_wait_shares={
-            at: step_waits[at] / length for at, length in step_exposed.items() if length
-        },
+        step_wait_shares=step_wait_shares,
     )
 
 

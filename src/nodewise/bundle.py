@@ -2,7 +2,10 @@
 
 import hashlib
 import io
+import lzma
+import struct
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,6 +14,7 @@ from nodewise.errors import DataError, SpecError
 SUMS = "SHA256SUMS"
 _EPOCH = (2020, 1, 1, 0, 0, 0)  # the same study gives the same bytes
 _MOST_BYTES = 2 * 2**30
+_DAMAGED = (zlib.error, lzma.LZMAError, EOFError, ValueError, OverflowError, struct.error)
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
@@ -38,9 +42,10 @@ def unpack(path: Path) -> dict[str, bytes]:
             files = {entry.filename: archive.read(entry) for entry in archive.infolist()}
     except OSError as error:
         raise DataError(
-            f"Cannot read {path}: {(error.strerror or str(error)).lower()}.", "Name a bundle."
+            f"Cannot read {path}: {(error.strerror or str(error)).lower()}.",
+            "Name a .zip that nodewise export made.",
         ) from None
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError):
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, RuntimeError, *_DAMAGED):
         raise DataError(
             f"{path} is not a bundle.", "Make one with: nodewise export STUDY"
         ) from None

@@ -23,6 +23,7 @@ Option = Literal["on-demand", "spot", "reserved-1y", "reserved-3y", "owned"]
 Unit = Literal["node-h", "accelerator-h"]
 
 STALE_DAYS = 90
+_MOST = 1e9  # dollars an hour, and of anything in a node; more is a typing error
 # dollars for one accelerator and hour: a T4 on spot is near 0.1, a B200 on demand near 15
 PLAUSIBLE_PER_ACCELERATOR_HOUR = (0.05, 25.0)
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -50,10 +51,16 @@ class PriceRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def __post_init__(self) -> None:
         """Refuse a price that nobody could have asked or nobody said."""
-        if not (math.isfinite(self.value) and self.value > 0):
+        if not 1 / _MOST <= self.value <= _MOST:
             raise DataError(
                 f"The price of {self.name} is {self.value:g}.", "Write what a node-hour costs."
             )
+        for field in ("accelerator_count", "vcpus", "memory_gib"):
+            if not 0 <= (getattr(self, field) or 0) <= _MOST:
+                raise DataError(
+                    f"The {field} of {self.name} is {getattr(self, field):g}.",
+                    "Write how many a node has.",
+                )
         if not self.source.strip():
             raise DataError(f"The price of {self.name} has no source.", "Say where it was read.")
         if self.unit == "accelerator-h" and not self.accelerator_count > 0:

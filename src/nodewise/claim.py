@@ -45,7 +45,7 @@ def why_none(scales: Candidates, reasons: Reasons, bills: Bills) -> str:
         f"the {what}, K={scales.nodes[at]}, {_is_or(reasons[at])}"
         for what, at in (("fastest", quickest), ("cheapest", cheapest))
     ]
-    return f"no scale passes every gate; {'; '.join(dict.fromkeys(named))}"
+    return "; ".join(dict.fromkeys(named))
 
 
 def claim(scales: Candidates, price: Price, costs: Floats, reasons: Reasons, chosen: int) -> str:

@@ -13,7 +13,7 @@ from nodewise.errors import SpecError
 from nodewise.plan import Accelerator, Cluster, Efficiency, Job, Link, Precision
 from nodewise.prices import Price
 from nodewise.relocate import Bound, Collective, Move, Place
-from nodewise.transformer import Count
+from nodewise.spec import Amount, Count, Positive
 
 Decoded = TypeVar("Decoded")
 Device = TypeVar("Device", Accelerator, Link)
@@ -23,10 +23,10 @@ _SEE_MOVE = "See docs/predict.md for what it may be."
 
 
 class _PriceTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    per_node_hour: Annotated[float, msgspec.Meta(ge=0)]
+    per_node_hour: Amount
     date: date
     source: Annotated[str, msgspec.Meta(min_length=1)]
-    fixed_per_hour: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    fixed_per_hour: Amount = 0.0
 
 
 class _ClusterFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,7 +37,7 @@ class _ClusterFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     devices_per_node: Count = 1
     node_link: str | Link | None = None  # None: the network; a node of one device needs none
     network: str | Link
-    adapters_per_node: Annotated[float, msgspec.Meta(gt=0)] | None = None  # None: one a device
+    adapters_per_node: Positive | None = None  # None: one a device
     efficiency: Efficiency = Efficiency()
     price: _PriceTable | None = None
 
@@ -50,7 +50,7 @@ class _PlaceFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     devices_per_node: Count = 1
     node_link: str | Link | None = None
     network: str | Link | None = None
-    adapters_per_node: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    adapters_per_node: Positive | None = None
     collective: Collective = "ring"
     efficiency: Efficiency = Efficiency()
 
@@ -61,8 +61,8 @@ class _MoveFile(_PlaceFile, frozen=True, kw_only=True, rename={"source": "from"}
     source: _PlaceFile | None = None
     precision: Precision | None = None
     bound: Bound | None = None
-    bytes_per_run: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    messages_per_run: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    bytes_per_run: Positive | None = None
+    messages_per_run: Positive | None = None
     price: _PriceTable | None = None
 
 
@@ -183,7 +183,7 @@ def _read(path: Path, kind: type[Decoded], see: str = _SEE) -> Decoded:
             f"Cannot read {path}: {(error.strerror or 'it fails').lower()}.",
             "Name a file that is there, for example examples/a100-cluster.toml.",
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no text, too many digits, too deep
         raise SpecError(f"{path.name} is not TOML: {error}.", see) from None
     try:
         return msgspec.convert(raw, kind)

@@ -70,7 +70,7 @@ from nodewise.uncertainty import (
 )
 from nodewise.units import SECONDS_PER_HOUR, format_duration, format_money
 
-__all__ = ["Decision", "Needs", "answer", "answer_law", "decide", "decide_law", "decide_timings"]
+__all__ = ["Decision", "Needs", "answer", "decide", "decide_law", "decide_timings"]
 
 _INDIFFERENT = 0.01  # scales whose cost is within 1 % of the least are equally good
 
@@ -258,26 +258,11 @@ def decide_timings(study: Study, times: Timings, scaling: Scaling, question: Que
     return _decide(scales, question, attribution, swings, [*attribution.notes, *notes])
 
 
-def decide_law(
-    law: Law,
-    max_nodes: int,
-    price: Price,
-    needs: Needs | None = None,
-    alternatives: Alternatives | None = None,
-    noise: float = 0.0,
-) -> Decision:
+def decide_law(law: Law, max_nodes: int, question: Question, noise: float = 0.0) -> Decision:
     """The same decision for a law without data, at every K up to `max_nodes`.
 
     `noise` is the relative spread of a run; with it a deadline is kept with the confidence asked.
     """
-    question = Question(
-        price=price, needs=needs or Needs(), alternatives=alternatives or Alternatives()
-    )
-    return answer_law(law, max_nodes, question, noise)
-
-
-def answer_law(law: Law, max_nodes: int, question: Question, noise: float = 0.0) -> Decision:
-    """The same for a whole question."""
 
     def candidates(law: Law) -> tuple[Candidates, Price, list[str]]:
         return candidates_of_law(

@@ -25,20 +25,24 @@ class _Part(msgspec.Struct, frozen=True):
     window: Window
     digests: tuple[Digest, ...]
     unreadable: tuple[Unreadable, ...]
+    collective_kernels: str | None = None  # None: of an older version, which did not say
 
 
-def pack(digests: Sequence[Digest | Unreadable], window: Window) -> bytes:
-    """The digests of some ranks, and the window that their rows were kept by."""
+def pack(
+    digests: Sequence[Digest | Unreadable], window: Window, collective_kernels: str = ""
+) -> bytes:
+    """The digests of some ranks, and what they were read with."""
     part = _Part(
         window=window,
         digests=tuple(one for one in digests if isinstance(one, Digest)),
         unreadable=tuple(one for one in digests if isinstance(one, Unreadable)),
+        collective_kernels=collective_kernels,
     )
     return MAGIC + msgspec.msgpack.encode(part, enc_hook=_array_to_plain)
 
 
-def unpack(text: bytes, window: Window) -> list[Digest | Unreadable]:
-    """The digests in a part; rows kept by another window cannot be merged with these."""
+def unpack(text: bytes, window: Window, collective_kernels: str = "") -> list[Digest | Unreadable]:
+    """The digests in a part; rows that were read in another way cannot be merged with these."""
     try:
         part = msgspec.msgpack.decode(
             text.removeprefix(MAGIC), type=_Part, dec_hook=_array_from_plain
@@ -48,6 +52,12 @@ def unpack(text: bytes, window: Window) -> list[Digest | Unreadable]:
     if {part.window, window} & {"hta"} and part.window != window:
         raise SpecError(
             f"A part was made with --window {part.window}.", f"Say --window {part.window}."
+        )
+    if part.collective_kernels not in (None, collective_kernels):
+        raise SpecError(
+            f"A part was made with --collective-kernels {part.collective_kernels!r}, not "
+            f"{collective_kernels!r}.",
+            "Say the pattern of the parts; if they differ, make them anew with one.",
         )
     for one in part.digests:
         _check(one)

@@ -19,12 +19,11 @@ from nodewise.audit import Check, Verdict
 from nodewise.errors import SpecError
 from nodewise.stats import Floats
 from nodewise.study import Study
-from nodewise.units import SECONDS_PER_HOUR, format_quantity
+from nodewise.units import HOURS_PER_YEAR, SECONDS_PER_HOUR, format_quantity
 
 Basis = Literal["measured", "imported", "modelled", "unknown"]
 
 JOULES_PER_KWH = 3.6e6
-HOURS_PER_YEAR = 8760.0
 # MLPerf Training's power rules, the bar for the word "measured"
 LEAST_SAMPLES = 60
 LEAST_SAMPLES_PER_SECOND = 1.0
@@ -384,23 +383,3 @@ def least_scales(
             )
         )
     return tuple(found)
-
-
-def best_scale(
-    serial: float, communication: float, shared_over_node: float, startup: float = 0.0
-) -> float:
-    """The K where (T + L)(K + phi) is least for T = s + (1-s)/K + c(K-1), all as shares of T1.
-
-    The positive root of 2c K^3 + (s - c + L + c phi) K^2 - (1-s) phi = 0, phi = shared / node: the
-    hourly overhead over the price of a node, or the shared watts over those of a node.
-
-    >>> round(best_scale(0.03, 0.0015, 9 / 2.10), 2)
-    8.33
-    """
-    s, c, phi = serial, communication, shared_over_node
-    square = s - c + startup + c * phi
-    if c == 0 and square == 0 and phi > 0:
-        return math.inf  # perfect scaling beside an overhead
-    roots = np.roots([2 * c, square, 0.0, -(1 - s) * phi])
-    real = [float(root.real) for root in roots if abs(root.imag) < 1e-9]
-    return max([1.0, *real])

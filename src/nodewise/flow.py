@@ -366,14 +366,15 @@ def _limited(answer: Answer, facts: Facts) -> Answer:
     if facts.step is not None and facts.step.comm_s is not None:
         strong, weak = facts.step.binds_at_strong, facts.step.binds_at_weak
         words = (
-            f"the exchange takes longer than the work {_from(strong)} that share one step, and "
-            f"{_from(weak)} with a whole step each"
+            f"the exchange takes longer than the work {from_workers(strong)} that share one step, "
+            f"and {from_workers(weak)} with a whole step each"
         )
         return msgspec.structs.replace(answer, reason=f"{answer.reason}; {words}")
     return answer
 
 
-def _from(workers: int | None) -> str:
+def from_workers(workers: int | None) -> str:
+    """From where on something holds, in a sentence."""
     return "at no number of workers" if workers is None else f"from {workers} workers on"
 
 

@@ -7,9 +7,9 @@ import msgspec
 import numpy as np
 
 from nodewise.errors import DataError
-from nodewise.findings import Question
 from nodewise.predict import Curve, LawRow, fit_curve
 from nodewise.prices import NODE_HOURS, Price, bill
+from nodewise.question import Question
 from nodewise.spec import Regime
 from nodewise.stats import Floats
 from nodewise.study import Study
@@ -158,7 +158,8 @@ def advise(
             continue
         left, moved = _regret_after(regret, seconds, best)
         # A repeat halves the variance of what is known there; a first run tells nearly all.
-        saving = max(now - left, 0.0) * (0.5 if at in curve.nodes else 1.0)
+        saved = now - left if now - left > 1e-9 * now else 0.0  # less is rounding
+        saving = saved * (0.5 if at in curve.nodes else 1.0)
         runs.append(
             RunWorth(
                 nodes=at,
@@ -199,15 +200,16 @@ def _verdict(
     runs: Sequence[RunWorth], regret: float, cost: float, budget: float
 ) -> tuple[int | None, str]:
     if regret <= _WORTH_NOTHING * cost:
+        more = format_percent(regret / cost if cost else 0.0)
         return None, (
-            f"stop: the choice is expected to cost {format_percent(regret / cost)} more than the "
+            f"the choice is expected to cost {more} more than the "
             "best one, and no run can change that by much"
         )
     if not runs:
-        return None, f"stop: no run costs at most {budget:g}"
+        return None, f"no run costs at most {budget:g}"
     top = runs[0]
     if top.saving <= 0.05 * regret:
-        return None, "stop: no single run would tell the candidates apart"
+        return None, "no single run would tell the candidates apart"
     return top.nodes, (
         f"it takes away {format_percent(top.saving / regret)} of the expected regret for the least "
         f"money, and moves the choice with a chance of {format_percent(top.could_change)}"

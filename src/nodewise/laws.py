@@ -110,7 +110,7 @@ def parse_law(text: str, base_seconds: float = 1.0, regime: Regime = "strong") -
         given[key.strip()] = value.strip()
     growth = given.pop("growth", "linear")
     if growth not in _GROWTH:
-        raise SpecError(f"'{growth}' is no growth.", f"Take one of {', '.join(_GROWTH)}.")
+        raise SpecError(f"growth={growth} is unknown.", f"Write one of {', '.join(_GROWTH)}.")
     numbers: dict[str, float] = {}
     for key, value in given.items():
         try:

@@ -33,7 +33,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
     next_folds: float | None
 
 
-class Lineup(msgspec.Struct, frozen=True, kw_only=True):
+class Lineup(msgspec.Struct, frozen=True, kw_only=True, rename={"base_nodes": "base_K"}):
     """Studies of one job at the scales that all of them have, quickest first at each."""
 
     regime: Regime

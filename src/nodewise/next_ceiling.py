@@ -8,6 +8,7 @@ justified, by this measurement.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 
 import msgspec
 
@@ -88,7 +89,7 @@ def next_ceiling(
     shares = _stage_shares([run for run in study.good_runs if run.nodes == base.nodes])
     first = max(shares, key=lambda name: shares[name])
     parts = _parts(row, shares)
-    largest = _binding(parts, MENU[first].axis)
+    largest = _binding(parts)
     moved = largest.axis != MENU[first].axis
     change = MENU[first].first
     if moved:
@@ -105,9 +106,10 @@ def next_ceiling(
         axis=largest.axis,
         next=next((part.name for part in parts if part is not largest), None),
         second_axis_justified=moved and largest.axis is not None,
-        confidence=_CONFIDENCE[attribution.evidence],
+        confidence="low" if _is_close(parts) else _CONFIDENCE[attribution.evidence],
         parts=parts,
-        verdict=_verdict(row, first, largest, parts),
+        verdict=_verdict(row, first, largest, parts)
+        + ("; it is close, so measure again before you act" if _is_close(parts) else ""),
         change=change,
         evidence=attribution.evidence,
         answer=judge(proposal, named) if proposal else None,
@@ -160,18 +162,24 @@ def _change(part: Part) -> str:
     return CAUSES[part.name].change  # type: ignore[index]
 
 
-def _binding(parts: tuple[Part, ...], first: AxisName | None) -> Part:
-    """The largest part of the axis that would lift most of the time; where it is close, the first.
-
-    A second axis has to earn its place: measured again, two that are close may change places.
-    """
-    by_axis: Counter[AxisName | str] = Counter()
+def _by_axis(parts: tuple[Part, ...]) -> Sequence[tuple[str, float]]:
+    """The share of the time that each axis would lift, or that none does; the largest first."""
+    shares: Counter[str] = Counter()
     for part in parts:
-        by_axis[part.axis or part.name] += part.share  # type: ignore[assignment]
-    axis, share = by_axis.most_common(1)[0]
-    if first is not None and 0 < share - by_axis[first] < _CLOSE:
-        axis = first
+        shares[part.axis or part.name] += part.share  # type: ignore[assignment]
+    return shares.most_common()
+
+
+def _binding(parts: tuple[Part, ...]) -> Part:
+    """The largest part of the axis that would lift most of the time."""
+    axis, _ = _by_axis(parts)[0]
     return next(part for part in parts if axis in (part.axis, part.name))
+
+
+def _is_close(parts: tuple[Part, ...]) -> bool:
+    """Whether the two axes that would lift most may change places when it is measured again."""
+    shares = [share for _, share in _by_axis(parts)]
+    return len(shares) > 1 and shares[0] - shares[1] < _CLOSE
 
 
 def _verdict(row: LedgerRow, first: CeilingName, now: Part, parts: tuple[Part, ...]) -> str:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from nodewise.errors import DataError
-from nodewise.findings import Findings, Question, find
+from nodewise.findings import Findings, find
 from nodewise.price_book import question_today
+from nodewise.question import Question
 from nodewise.rule_book import read_rules
 from nodewise.study import Study
 
@@ -87,7 +88,7 @@ def open_study(
 
     place = Path(path)
     if place.is_dir():
-        _, study = store.load(place)
+        study = store.load(place)
     else:
         study = parse_table(place.read_text(encoding="utf-8-sig"), place.stem)
     asked = question or question_today(study.spec)

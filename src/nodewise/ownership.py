@@ -17,11 +17,12 @@ from numpy.typing import ArrayLike
 
 from nodewise.errors import SpecError
 from nodewise.stats import Floats
+from nodewise.units import HOURS_PER_YEAR
 
-HOURS_PER_YEAR = 8760.0
 _SWING = 0.2
 
 Accounting = Literal["marginal", "full"]
+_MOST = 1e12  # of anything that one node has; more is a typing error
 
 
 class Owned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,10 +44,12 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Refuse what no node can have."""
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise SpecError(f"{_words(name)} is {value:g}.", "Write 0 or more.")
-        if self.life_years == 0:
-            raise SpecError("life years is 0.", "Write how many years the node will serve.")
+            if not 0 <= value <= _MOST:
+                raise SpecError(f"{_words(name)} is {value:g}.", f"Write 0 to {_MOST:g}.")
+        if self.life_years < 1e-3:
+            raise SpecError(
+                f"life years is {self.life_years:g}.", "Write how many years the node will serve."
+            )
         if self.residual_share > 1:
             raise SpecError(
                 "residual share is above 1.", "Write the part of the capital that comes back."

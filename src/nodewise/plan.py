@@ -13,6 +13,7 @@ Sources: Narayanan et al. 2021 (arXiv 2104.04473) for tensor and pipeline parall
 et al. 2020 (arXiv 1910.02054) for sharding, Korthikanti et al. 2022 (arXiv 2205.05198) for memory.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Literal, TypeVar
 
@@ -21,9 +22,9 @@ import numpy as np
 
 from nodewise.errors import SpecError
 from nodewise.prices import Price, bill
+from nodewise.spec import Amount, Count, Positive
 from nodewise.transformer import (
     RECOMPUTES,
-    Count,
     Recompute,
     Transformer,
     Work,
@@ -38,8 +39,7 @@ from nodewise.units import format_percent
 Precision = Literal["float16", "bfloat16", "tfloat32", "float32"]
 Sharding = Literal["none", "optimizer", "full"]
 SHARDINGS: tuple[Sharding, ...] = ("none", "optimizer", "full")
-Positive = Annotated[float, msgspec.Meta(gt=0)]
-Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
+Share = Annotated[float, msgspec.Meta(ge=1e-6, le=1)]
 Choice = TypeVar("Choice")
 
 _OPTIMIZER_STATES = {"adam": 2, "momentum": 1, "sgd": 0}  # each of 4 bytes a parameter
@@ -79,7 +79,7 @@ class Link(_Part, frozen=True, kw_only=True):
     """
 
     name: str = "own"
-    latency_seconds: Annotated[float, msgspec.Meta(ge=0)]
+    latency_seconds: Amount
     bytes_per_second: Positive
     efficiency: Share = 0.8
     device_share: Annotated[float, msgspec.Meta(ge=0, lt=1)] = (
@@ -255,7 +255,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: float
 
 
-class PlanRow(msgspec.Struct, frozen=True, kw_only=True):
+class PlanRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
     """The fastest plan that fits at one scale, or none."""
 
     nodes: int
@@ -274,7 +274,7 @@ class PlanRow(msgspec.Struct, frozen=True, kw_only=True):
     cost_per_billion_tokens: float | None = None
 
 
-class Planned(msgspec.Struct, frozen=True, kw_only=True):
+class Planned(msgspec.Struct, frozen=True, kw_only=True, rename={"base_nodes": "base_K"}):
     """The knee on paper."""
 
     name: str
@@ -658,7 +658,9 @@ def _divisors(number: int) -> list[int]:
     >>> _divisors(12)
     [1, 2, 3, 4, 6, 12]
     """
-    return [one for one in range(1, number + 1) if number % one == 0]
+    small = [one for one in range(1, math.isqrt(number) + 1) if number % one == 0]
+    large = [number // one for one in reversed(small) if one * one != number]
+    return [*small, *large]
 
 
 def _allowed(choices: Iterable[Choice], fixed: Choice | None) -> list[Choice]:

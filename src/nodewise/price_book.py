@@ -10,9 +10,8 @@ import msgspec
 from nodewise.catalogue import PriceRecord, find, find_tariff
 from nodewise.energy import find_grid, power_of_parts
 from nodewise.errors import SpecError
-from nodewise.findings import question_of
 from nodewise.price_files import read_prices, shipped_grids, shipped_prices, shipped_tariffs
-from nodewise.question import Question
+from nodewise.question import Question, question_of
 from nodewise.spec import Spec
 from nodewise.units import parse_amount
 

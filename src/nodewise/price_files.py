@@ -17,6 +17,7 @@ from nodewise.catalogue import Option, PriceRecord, Tariff, Tier
 from nodewise.energy import Grid
 from nodewise.errors import DataError, SpecError
 from nodewise.ownership import Owned
+from nodewise.units import HOURS_PER_YEAR
 
 Format = Literal["toml", "skypilot", "aws", "azure"]
 Decoded = TypeVar("Decoded")
@@ -128,7 +129,7 @@ def read_owned(path: Path) -> Owned:
         raise SpecError(f"Cannot read {path}: {reason}.", "Name a file of an owned node.") from None
     except SpecError:
         raise
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise SpecError(f"{path.name}: {error}.", fix) from None
 
 
@@ -160,10 +161,10 @@ def _own(path: Path, content: bytes) -> tuple[PriceRecord, ...]:
         return msgspec.toml.decode(content, type=_OwnFile).price
     except DataError:
         raise
-    except msgspec.MsgspecError as error:
-        raise DataError(f"{path.name}: {error}.", fix) from None
     except UnicodeDecodeError:
         raise DataError(f"{path.name} is no text.", fix) from None
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise DataError(f"{path.name}: {error}.", fix) from None
 
 
 def _skypilot(path: Path, content: bytes, dated: date, cloud: str) -> tuple[PriceRecord, ...]:
@@ -171,7 +172,10 @@ def _skypilot(path: Path, content: bytes, dated: date, cloud: str) -> tuple[Pric
 
     Rows without an instance are accelerators that are priced apart: they are added to no node here.
     """
-    rows = list(csv.DictReader(content.decode("utf-8", "replace").splitlines()))
+    try:
+        rows = list(csv.DictReader(content.decode("utf-8", "replace").splitlines(), restval=""))
+    except csv.Error as error:
+        raise DataError(f"{path.name} is not CSV: {error}.", "Fetch the file again.") from None
     missing = {"InstanceType", "Region", "Price"} - set(rows[0] if rows else {})
     if missing:
         raise DataError(
@@ -318,7 +322,10 @@ class _AzureAnswer(msgspec.Struct, rename="pascal"):
     next_page_link: str | None = None
 
 
-_TERM_HOURS: dict[Option, float] = {"reserved-1y": 8760.0, "reserved-3y": 3 * 8760.0}
+_TERM_HOURS: dict[Option, float] = {
+    "reserved-1y": HOURS_PER_YEAR,
+    "reserved-3y": 3 * HOURS_PER_YEAR,
+}
 
 
 def _azure(path: Path, content: bytes, dated: date) -> tuple[PriceRecord, ...]:
@@ -344,7 +351,7 @@ def _azure(path: Path, content: bytes, dated: date) -> tuple[PriceRecord, ...]:
 def _json(path: Path, content: bytes, kind: type[Decoded]) -> Decoded:
     try:
         return msgspec.json.decode(content, type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{path.name}: {error}.", "Fetch the file again.") from None
 
 

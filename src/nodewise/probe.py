@@ -27,6 +27,7 @@ import socket
 import sys
 from array import array
 from collections.abc import Iterable, Iterator
+from math import isfinite
 from pathlib import Path
 from time import monotonic, perf_counter_ns, sleep, time
 from types import TracebackType
@@ -210,8 +211,8 @@ class _Report:
             "steps": max(self.steps - self.warmup, 0),
             "stages": {name: total / 1e9 for name, total in self.totals.items() if total},
             "items": self.items,
-            "quality": self.quality,
-            "facts": self.facts,
+            "quality": self.quality if isfinite(self.quality or 0.0) else None,
+            "facts": {name: _as_json(fact) for name, fact in self.facts.items()},
             "usage": usage,
             "comm_calls": self.calls,
             "step_ends": len(self.step_ends),
@@ -227,6 +228,11 @@ class _Report:
             array("q", [end - self.begin_ns for end in self.step_ends]).tofile(file)
         path.with_suffix(".part").write_text(json.dumps(told))
         path.with_suffix(".part").rename(path.with_suffix(".json"))
+
+
+def _as_json(fact: object) -> object:
+    """A fact that JSON can say; it knows neither infinity nor what is no number."""
+    return str(fact) if isinstance(fact, float) and not isfinite(fact) else fact
 
 
 def _usage() -> dict[str, float]:
@@ -328,6 +334,8 @@ def quality(split: str = "", seed: int | None = None, **metric: float) -> None:
         _report.quality = float(value)
         _report.facts["quality_name"] = name
         _report.facts["quality_split"] = split
+        if not isfinite(_report.quality):  # a training that diverged
+            _report.facts["quality_value"] = str(_report.quality)
         if seed is not None:
             _report.facts["quality_seed"] = seed
 

@@ -13,12 +13,14 @@ import msgspec
 
 from nodewise.candidates import Needs
 from nodewise.catalogue import PriceRecord
-from nodewise.energy import Site
+from nodewise.energy import Embodied, NodePower, Site
 from nodewise.errors import SpecError
+from nodewise.ownership import Commitment
 from nodewise.prices import Price
 from nodewise.ranges import Range
 from nodewise.regimes import Alternatives
-from nodewise.spot import Preemptions, parse_preemptions
+from nodewise.spec import Spec
+from nodewise.spot import Checkpointing, Preemptions, parse_preemptions
 from nodewise.stats import Center
 from nodewise.units import (
     SECONDS_PER_HOUR,
@@ -44,6 +46,56 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     scenarios: dict[str, dict[str, float]] = {}  # inputs that differ, by scenario
     work_unit: str = "items"
     asked_on: date | None = None  # prices age
+
+
+def question_of(spec: Spec | None) -> Question:
+    """The question that a spec asks; without one, the defaults."""
+    if spec is None:
+        return Question()
+    asked, watts = spec.price, spec.energy
+    rate = None
+    if asked.preempt:
+        rate = msgspec.structs.replace(
+            parse_preemptions(asked.preempt), correlation_exponent=asked.correlation
+        )
+    power = None
+    if watts.busy_watts is not None:
+        power = NodePower(idle_watts=watts.idle_watts, busy_watts=watts.busy_watts)
+    question = Question(
+        price=msgspec.convert(asked, Price, from_attributes=True),
+        needs=msgspec.structs.replace(
+            msgspec.convert(spec.gates, Needs, from_attributes=True),
+            value_per_hour=asked.value_per_hour,
+            quality_tolerance=spec.quality.tolerance,
+            quality_better=spec.quality.better,
+            threshold=spec.threshold,
+        ),
+        alternatives=Alternatives(
+            spot_fraction=0.30 if asked.spot is None else asked.spot,
+            preemptions=rate,
+            while_down=asked.while_down,
+            checkpointing=Checkpointing(
+                save_seconds=asked.checkpoint_seconds,
+                downtime_seconds=asked.downtime_seconds,
+                restart_seconds=asked.restart_seconds,
+            ),
+            utilisation=asked.utilisation,
+            commitment=None if asked.commit is None else Commitment(discount=asked.commit),
+        ),
+        site=Site(
+            power=power,
+            shared_watts=watts.shared_watts,
+            pue=watts.pue,
+            embodied=Embodied(kilograms=watts.embodied_kilograms)
+            if watts.embodied_kilograms
+            else None,
+        ),
+        scenarios={name: scenario_of(changes) for name, changes in spec.scenarios.items()},
+        work_unit=spec.work_unit,
+    )
+    for name, (low, high) in asked.ranges.items():
+        question = with_range(question, name, Range(low, high))
+    return question
 
 
 class Input(NamedTuple):

@@ -64,7 +64,10 @@ def waiting(
     """The wait before servers; `cv2` is the squared coefficient of variation of the service."""
     load = arrivals_per_second * service_seconds
     if servers < 1 or load < 0 or cv2 < 0:
-        raise SpecError("A queue needs a server, and amounts of 0 or more.", "Mend the figures.")
+        raise SpecError(
+            "A queue needs a server, and amounts of 0 or more.",
+            "Give one server or more, and rates and times of 0 or more.",
+        )
     if load >= servers:
         raise SpecError(
             f"{load:.4g} servers' worth of requests come to {servers}: the queue grows for ever.",

@@ -17,25 +17,24 @@ An all-reduce of n bytes over K nodes, per byte and per message:
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
 
 from nodewise.curves import Part, Parts
 from nodewise.errors import DataError, SpecError
-from nodewise.findings import Question
 from nodewise.forecast import Forecast, forecast_curve
 from nodewise.plan import Accelerator, Efficiency, Link, Precision
 from nodewise.predict import Curve, measured_ladder, stage_parts
 from nodewise.prices import Price
+from nodewise.question import Question
+from nodewise.spec import Count, Positive
 from nodewise.stats import Floats, nonnegative_least_squares
 from nodewise.study import Study
-from nodewise.transformer import Count
 
 Collective = Literal["ring", "tree", "hierarchical", "neighbours"]
 Bound = Literal["compute", "memory"]
-Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 # How far a moved time may be off, as a share of ln(there / here): so the 80 % intervals held the
 # truth in 60 and 58 of 72 moves between rehearsed links of 30 to 1000 Mbit/s, with the bytes told
@@ -114,6 +113,10 @@ def relocate(study: Study, move: Move, question: Question, nodes: Sequence[int] 
     low, high = _node_factors(move, assumed)
     there = _move(study, here, ladder.nodes, move, (low * high) ** 0.5, assumed)
     wall, moved = _total(here), _total(there)
+    if not np.isfinite(moved).all():
+        raise SpecError(
+            f"On {move.name} a run would never end.", "Mend the figures of its devices and links."
+        )
     either = np.log(high / low) / 2 * (there["compute"] + there["serial"]) / moved
     log_ratio = np.log(moved / wall)
     told = move.target.network is None or _traffic(study, move)[0] is not None

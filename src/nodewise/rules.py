@@ -629,7 +629,7 @@ def _workers(case: _Case) -> Answer:
     per_node = {len(run.ranks) / run.nodes for run in case.runs}
     if len(per_node) > 1:
         return Answer("fail", "the number of ranks that report is not proportional to K")
-    return Answer("pass", f"{per_node.pop():g} ranks a node report in every run")
+    return Answer("pass", f"ranks that report on each node, in every run: {per_node.pop():g}")
 
 
 def _divides(case: _Case) -> Answer:

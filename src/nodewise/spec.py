@@ -11,8 +11,15 @@ import msgspec
 from nodewise.errors import SpecError
 
 Regime = Literal["strong", "weak"]
-Positive = Annotated[float, msgspec.Meta(gt=0)]
+# Beyond these bounds a figure is a typing error or damage, and products of such figures overflow.
+Count = Annotated[int, msgspec.Meta(ge=1, le=10**12)]
+Positive = Annotated[float, msgspec.Meta(gt=0, le=1e30)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Amount = Annotated[float, msgspec.Meta(ge=0, le=1e30)]
+Signed = Annotated[float, msgspec.Meta(ge=-1e30, le=1e30)]
+Nodes = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
+Number = Annotated[int, msgspec.Meta(ge=0, le=10_000_000)]
+Rounds = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
 Table = TypeVar("Table", bound=msgspec.Struct)
 
 
@@ -65,7 +72,7 @@ class Quality(Part, frozen=True, kw_only=True):
     """The figure of merit that must not move."""
 
     name: str = "quality"
-    tolerance: Annotated[float, msgspec.Meta(ge=0)] = 0.005
+    tolerance: Amount = 0.005
     better: Literal["same", "higher", "lower"] = "same"
     split: str = ""
 
@@ -73,19 +80,19 @@ class Quality(Part, frozen=True, kw_only=True):
 class Price(Part, frozen=True, kw_only=True):
     """What a node costs; the words of the decision."""
 
-    per_node_hour: Annotated[float, msgspec.Meta(ge=0)] | None = None
-    fixed_per_hour: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    startup_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    value_per_hour: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    storage_per_hour: Annotated[float, msgspec.Meta(ge=0)] | None = None
-    egress_gb: Annotated[float, msgspec.Meta(ge=0)] | None = None  # of a run, out of the cloud
+    per_node_hour: Amount | None = None
+    fixed_per_hour: Amount = 0.0
+    startup_seconds: Amount = 0.0
+    value_per_hour: Amount = 0.0
+    storage_per_hour: Amount | None = None
+    egress_gb: Amount | None = None  # of a run, out of the cloud
     instance: str = ""  # cloud:name@region instead of per_node_hour
     cloud: str = ""  # whose egress it is, without an instance
     spot: Share | None = None  # of the price on demand
     preempt: str = ""  # a rate with its unit, 0.05/h
-    checkpoint_seconds: Annotated[float, msgspec.Meta(ge=0)] = 60.0
-    downtime_seconds: Annotated[float, msgspec.Meta(ge=0)] = 300.0
-    restart_seconds: Annotated[float, msgspec.Meta(ge=0)] = 120.0
+    checkpoint_seconds: Amount = 60.0
+    downtime_seconds: Amount = 300.0
+    restart_seconds: Amount = 120.0
     correlation: Share = 1.0  # K nodes are stopped K^this times as often as one
     while_down: Literal["all", "survivors", "none"] = "all"  # that stay on the meter
     utilisation: Share | None = None  # of owned or committed nodes
@@ -97,12 +104,12 @@ class Price(Part, frozen=True, kw_only=True):
 class Energy(Part, frozen=True, kw_only=True):
     """What a node draws and where, for joules and grams."""
 
-    idle_watts: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    idle_watts: Amount = 0.0
     busy_watts: Positive | None = None
-    shared_watts: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    shared_watts: Amount = 0.0
     pue: Annotated[float, msgspec.Meta(ge=1)] = 1.0
     grid: str = ""  # a country, FRA
-    embodied_kilograms: Annotated[float, msgspec.Meta(ge=0)] = 0.0  # to make a node, over 4 years
+    embodied_kilograms: Amount = 0.0  # to make a node, over 4 years
 
 
 class Gates(Part, frozen=True, kw_only=True):
@@ -110,7 +117,7 @@ class Gates(Part, frozen=True, kw_only=True):
 
     deadline_seconds: Positive | None = None
     deadline_confidence: Share = 0.95
-    budget: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    budget: Amount | None = None
     energy_budget_joules: Positive | None = None
     carbon_budget_grams: Positive | None = None
     least_speedup: dict[int, float] = {}  # by K
@@ -122,7 +129,7 @@ class Precision(Part, frozen=True, kw_only=True):
     """Stop early or go on until the speedup of every scale is known this well."""
 
     speedup: Share
-    most_rounds: Annotated[int, msgspec.Meta(ge=6)] = 40
+    most_rounds: Annotated[int, msgspec.Meta(ge=6, le=100_000)] = 40
 
 
 class Spec(Part, frozen=True, kw_only=True):
@@ -130,9 +137,9 @@ class Spec(Part, frozen=True, kw_only=True):
 
     format: Literal[1] = 1
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
-    scales: Annotated[tuple[Annotated[int, msgspec.Meta(ge=1)], ...], msgspec.Meta(min_length=1)]
+    scales: Annotated[tuple[Nodes, ...], msgspec.Meta(min_length=1)]
     regime: Regime = "strong"
-    rounds: Annotated[int, msgspec.Meta(ge=1)] = 7
+    rounds: Rounds = 7
     timeout_seconds: Positive = 600.0
     seed: int = 7
     threshold: Share = 0.70
@@ -153,11 +160,11 @@ def parse_spec(text: str) -> Spec:
     """The spec in a TOML text."""
     try:
         raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # too many digits, too deep
         raise SpecError(
-            f"The spec is not TOML: {error}.", "See docs/spec.md, or make one with nodewise init."
+            f"The spec is not TOML: {error}.", "Mend that line, or make a spec with nodewise init."
         ) from None
-    spec = convert(_with_engine_tables(raw), Spec, "", "docs/spec.md")
+    spec = convert(_with_engine_tables(raw), Spec, "", "nodewise init --schema or docs/spec.md")
     if len(set(spec.scales)) != len(spec.scales):
         raise SpecError("scales: a scale stands there twice.", "Name each scale once.")
     for field in ("least_speedup", "least_efficiency", "most_seconds"):

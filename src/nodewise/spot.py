@@ -29,6 +29,7 @@ from nodewise.audit import Check
 from nodewise.errors import DataError, SpecError
 from nodewise.prices import Bill, Bills, Price
 from nodewise.prices import bill as plain_bill
+from nodewise.spec import Positive
 from nodewise.stats import Floats, normal_share_below
 from nodewise.units import SECONDS_PER_HOUR, format_duration, format_percent
 
@@ -599,7 +600,11 @@ def parse_trace(text: str, nodes: int = 1) -> Trace:
             # never seen to end: at most one event in all this time, and no gap
             return Trace(np.array([len(there) * samples.metadata.gap_seconds]), np.zeros(1))
         return trace_of_samples(there, samples.metadata.gap_seconds)
-    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+    lines = (line for line in text.splitlines() if not line.startswith("#"))
+    try:
+        rows = list(csv.DictReader(lines))
+    except csv.Error as error:
+        raise DataError(f"The trace is not CSV: {error}.", "Write rows of seconds,state.") from None
     states = {"up": True, "1": True, "true": True, "down": False, "0": False, "false": False}
     stamps: list[float] = []
     up: list[bool] = []
@@ -631,7 +636,7 @@ def _is_samples(text: str) -> bool:
 def _samples(text: str) -> "_Samples":
     try:
         return msgspec.json.decode(text, type=_Samples)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise DataError(
             f"The trace cannot be read: {error}.",
             'Write {"metadata": {"gap_seconds": 300}, "data": [nodes that were up, ...]}.',
@@ -639,7 +644,7 @@ def _samples(text: str) -> "_Samples":
 
 
 class _SampleTimes(msgspec.Struct):
-    gap_seconds: float
+    gap_seconds: Positive
 
 
 class _Samples(msgspec.Struct):

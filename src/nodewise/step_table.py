@@ -131,6 +131,6 @@ def _binding(
     return (
         "undecided",
         share,
-        f"the core is busy, but {name} explains only {share:.0%}: calls, conversions or work that "
-        "is not counted",
+        f"the core is busy, but {name} explains only {100 * share:.0f} %: calls, conversions or "
+        "work that is not counted",
     )

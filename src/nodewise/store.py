@@ -94,8 +94,8 @@ def append(folder: Path, run: Run) -> None:
         os.fsync(file.fileno())
 
 
-def load(folder: Path) -> tuple[Spec, Study]:
-    """The spec and the study of a folder."""
+def load(folder: Path) -> Study:
+    """The study of a folder, with its spec."""
     try:
         spec = parse_spec((folder / SPEC).read_text())
         raw = (folder / RUNS).read_bytes() if (folder / RUNS).exists() else b""
@@ -112,12 +112,12 @@ def load(folder: Path) -> tuple[Spec, Study]:
     for number, line in enumerate(whole, start=1):
         try:
             runs.append(decoder.decode(line))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise DataError(
                 f"Line {number} of {folder / RUNS} is damaged: {error}.",
                 "Delete that line; the run will be made again.",
             ) from None
-    return spec, Study(
+    return Study(
         name=spec.name, regime=spec.regime, runs=tuple(runs), notes=tuple(notes), spec=spec
     )
 

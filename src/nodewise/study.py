@@ -5,7 +5,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from nodewise.spec import Regime, Spec
+from nodewise.spec import Amount, Nodes, Number, Regime, Signed, Spec
 
 # Where the seconds of a rank can go. `idle` is waiting for others; what waiting was for is the
 # ledger's business, not the measurement's. `overhead` is what the engine itself takes: starting,
@@ -21,8 +21,8 @@ Fact = str | int | float | bool
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a rank took from its machine, whether its program knows of us or not."""
 
-    cpu_seconds: float = 0.0
-    run_delay_seconds: float = 0.0  # ready to run, but another process had the core
+    cpu_seconds: Signed = 0.0
+    run_delay_seconds: Signed = 0.0  # ready to run, but another process had the core
     memory_bytes: int = 0
     read_bytes: int = 0
     written_bytes: int = 0
@@ -31,11 +31,11 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Rank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one rank of a run did: seconds in each recorded stage, and its share of the items."""
 
-    rank: int
-    stages: dict[Stage, float]
-    items: float | None = None
-    seconds: float | None = None  # of the timed region
-    setup_seconds: float | None = None
+    rank: Number
+    stages: dict[Stage, Signed]
+    items: Amount | None = None
+    seconds: Amount | None = None  # of the timed region
+    setup_seconds: Amount | None = None
     host: str = ""
     usage: Usage | None = None
 
@@ -43,28 +43,28 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Contention(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What other load on the machine took from a run, as shares of its time."""
 
-    run_delay: float = 0.0  # of the rank that waited most for a core
-    foreign_cpu: float = 0.0  # cores that other processes kept busy, over all cores
-    steal: float = 0.0
-    throttled: float = 0.0
+    run_delay: Signed = 0.0  # of the rank that waited most for a core
+    foreign_cpu: Signed = 0.0  # cores that other processes kept busy, over all cores
+    steal: Signed = 0.0
+    throttled: Signed = 0.0
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"nodes": "K"}):
     """One measured fact: one scale, one round; or how it failed."""
 
-    nodes: int
-    round: int
-    seconds: float
+    nodes: Nodes
+    round: Number
+    seconds: Amount
     outcome: Outcome = "ok"
     detail: str = ""  # of a failure: the code in words and the tail of the log
     baseline: bool = False  # the best single-worker program, not the distributed one
-    stages: dict[Stage, float] = {}
+    stages: dict[Stage, Signed] = {}
     ranks: tuple[Rank, ...] = ()
-    quality: float | None = None
-    work: float | None = None
-    rate_per_hour: float | None = None
-    energy_joules: float | None = None
-    setup_seconds: float | None = None
+    quality: Signed | None = None
+    work: Amount | None = None
+    rate_per_hour: Amount | None = None
+    energy_joules: Amount | None = None
+    setup_seconds: Amount | None = None
     steps: int | None = None
     facts: dict[str, Fact] = {}  # what the workload says it did: batch, dtype, data hash
     contention: Contention | None = None

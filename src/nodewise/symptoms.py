@@ -16,6 +16,7 @@ from nodewise.axes import MENU, Answer, AxisName, CeilingName, judge
 from nodewise.flow import Confidence
 from nodewise.observed import Observation, Sample
 from nodewise.sizes import format_bandwidth, format_bytes
+from nodewise.units import format_percent
 
 ENOUGH = 0.7  # of the windows must agree
 _SURE = 0.9
@@ -288,8 +289,8 @@ def _weigh(
         return None, "low", [f"it ran for {seen.seconds:.2g} s only; three would be enough"]
     name, share = next(iter(shares.items()))
     if name == "undecided" or share < ENOUGH:
-        told = ", ".join(f"{one} in {part:.0%}" for one, part in shares.items())
-        return None, "low", [f"no class holds in {ENOUGH:.0%} of the windows: {told}"]
+        told = ", ".join(f"{one} in {format_percent(part)}" for one, part in shares.items())
+        return None, "low", [f"no class holds in {format_percent(ENOUGH)} of the windows: {told}"]
     ceiling: CeilingName = name  # type: ignore[assignment]
     if ceiling == "compute" and _may_spin(seen):
         return None, "low", ["it keeps its cores busy, but has loaded a library that waits by "
@@ -302,7 +303,11 @@ def _weigh(
     several = figures["active_threads"] > 1.5
     if ceiling == "compute" and several:
         sure = False  # one of them may spin while it waits for another
-    return ceiling, "high" if sure else "medium", [f"{share:.0%} of the windows show it"]
+    return (
+        ceiling,
+        "high" if sure else "medium",
+        [f"{format_percent(share)} of the windows show it"],
+    )
 
 
 def _ended_by_memory(seen: Observation) -> tuple[CeilingName, Confidence, list[str]] | None:
@@ -356,9 +361,12 @@ def _figures(samples: tuple[Sample, ...]) -> dict[str, float]:
 
 def _account(figures: dict[str, float]) -> list[str]:
     """The figures in sentences."""
+    user, system, blocked, disk = (
+        format_percent(figures[name]) for name in ("user", "system", "blocked", "disk")
+    )
     lines = [
-        f"of its time {figures['user']:.0%} is its own code, {figures['system']:.0%} the kernel, "
-        f"{figures['blocked']:.0%} waiting ({figures['disk']:.0%} for the disk)",
+        f"of its time {user} is its own code, {system} the kernel, {blocked} waiting ({disk} for "
+        "the disk)",
         f"{figures['cores']:.2f} cores busy, {figures['active_threads']:.1f} threads active, "
         f"{figures['lock_threads']:.1f} waiting for a lock, {figures['socket_threads']:.1f} for a "
         "message",
@@ -369,7 +377,8 @@ def _account(figures: dict[str, float]) -> list[str]:
     ]
     if "touched_share" in figures:
         lines.append(
-            f"memory used per CPU second: {figures['touched_share']:.0%} of what a core can stream"
+            f"memory used per CPU second: {format_percent(figures['touched_share'])} of what a "
+            "core can stream"
         )
     return lines
 
@@ -383,7 +392,9 @@ def _notes(
     elif seen.exit_code:
         notes.append(f"It ended with code {seen.exit_code}.")
     if seen.hot_spots:
-        spots = ", ".join(f"{name} {share:.0%}" for name, share in seen.hot_spots.items())
+        spots = ", ".join(
+            f"{name} {format_percent(share)}" for name, share in seen.hot_spots.items()
+        )
         notes.append(f"Where Python was, by py-spy: {spots}.")
     if figures["run_delay"] > 0.1 * max(figures["cores"], 0.1):
         notes.append(

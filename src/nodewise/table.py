@@ -107,7 +107,7 @@ def format_table(study: Study, comments: Sequence[str] = ()) -> str:
     columns += ["rank"] if ranked else []
     columns += stages
     for extra in ("work", "quality", "rate_per_hour", "energy_joules"):
-        if any(_has(run, extra) for run in study.runs):
+        if any(getattr(run, extra) is not None for run in study.runs):
             columns.append(extra)
     if study.regime == "weak":
         columns.append("regime")
@@ -379,10 +379,6 @@ def _check_ranks(grouped: dict[tuple[float, float], list[Row]]) -> None:
 
 def _stages_of(run: Run) -> dict[Stage, float]:
     return run.ranks[0].stages if run.ranks else run.stages
-
-
-def _has(run: Run, field: str) -> bool:
-    return getattr(run, field) is not None
 
 
 def _cells(run: Run, regime: Regime) -> Iterator[dict[str, object]]:

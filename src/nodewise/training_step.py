@@ -149,10 +149,10 @@ def _weigh(
 ) -> tuple[CeilingName | None, Confidence, tuple[str, ...]]:
     if not shares:
         return None, "low", ("no step was seen",)
-    told = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+    told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in shares.items())
     name, share = next(iter(shares.items()))
     if name not in MENU or share < _MOST:
-        return None, "low", (f"no ceiling holds {_MOST:.0%} of a step's time: {told}",)
+        return None, "low", (f"no ceiling holds {100 * _MOST:.0f} % of a step's time: {told}",)
     ceiling: CeilingName = name
     stages = ", ".join(row.name for row in rows if row.ceiling == ceiling)
     clear = share >= ENOUGH and run.steps >= _SURE_STEPS
@@ -161,7 +161,7 @@ def _weigh(
         and run.waited_share < 0.2
         and not (run.timed_while_counting or run.with_setup or run.exit_code)
     )
-    evidence = f"{share:.0%} of a step's time stands under it ({stages}); in all: {told}"
+    evidence = f"{100 * share:.0f} % of a step's time stands under it ({stages}); in all: {told}"
     return ceiling, "high" if clear else "medium", (evidence,)
 
 
@@ -181,8 +181,8 @@ def _notes(
         )
     if counted < 0.5:
         notes.append(
-            f"Operations with a formula take {counted:.0%} of the time: the FLOP count is a lower "
-            "bound of the work."
+            f"Operations with a formula take {100 * counted:.0f} % of the time: the FLOP count is "
+            "a lower bound of the work."
         )
     if run.with_setup:
         notes.append("One step only was seen: what comes before the loop is part of it.")
@@ -190,7 +190,7 @@ def _notes(
         notes.append("Too few steps to time them without the counter, which makes them slower.")
     if _is_disturbed(run):
         notes.append(
-            f"Its threads waited for cores in {run.waited_share:.0%} of their time: other "
+            f"Its threads waited for cores in {100 * run.waited_share:.0f} % of their time: other "
             "processes had them, so the shares of the ceilings are too low. OMP_NUM_THREADS=1 is "
             "disturbed less."
         )

@@ -11,11 +11,12 @@ The functions here also hold for grouped heads, gated feed-forward and other wid
 """
 
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 
-Count = Annotated[int, msgspec.Meta(ge=1)]
+from nodewise.spec import Count
+
 Recompute = Literal["none", "selective", "full"]
 RECOMPUTES: tuple[Recompute, ...] = ("none", "selective", "full")
 

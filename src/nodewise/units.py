@@ -7,6 +7,7 @@ import math
 import re
 
 SECONDS_PER_HOUR = 3600.0
+HOURS_PER_YEAR = 8760.0
 
 _SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)\s*(ms|min|s|m|h|d)\s*")
@@ -77,13 +78,15 @@ def format_seconds(seconds: float) -> str:
 def format_duration(seconds: float) -> str:
     """A time in words, for sentences: three digits, or four below a hundred seconds.
 
-    >>> [format_duration(value) for value in (0.0031, 42.0, 582.3, 5400.0)]
-    ['0.0031 s', '42 s', '9.71 min', '1.5 h']
+    >>> [format_duration(value) for value in (0.0031, 42.0, 582.3, 5400.0, 1.2e7)]
+    ['0.0031 s', '42 s', '9.71 min', '1.5 h', '3,333 h']
     """
     size = abs(seconds)
     if size < 100:
         return f"{seconds:.4g} s"
-    return f"{seconds / 60:.3g} min" if size < 3600 else f"{seconds / 3600:.3g} h"
+    if size < 3600:
+        return f"{seconds / 60:.3g} min"
+    return f"{seconds / 3600:.3g} h" if size < 1000 * 3600 else f"{seconds / 3600:,.0f} h"
 
 
 def format_speedup(folds: float) -> str:

@@ -91,7 +91,7 @@ def test_a_reader_that_leaves_early_sees_no_traceback_and_no_failure(command):
 def test_without_a_command_it_shows_its_help():
     outcome = run()
     assert outcome.returncode == 0
-    assert "Commands:" in outcome.stdout
+    assert "Begin with one of:" in outcome.stdout
 
 
 def test_a_file_that_is_not_text(tmp_path: Path):

@@ -118,7 +118,7 @@ def measured(name: str, words: str, folder: Path):
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return store.load(folder / "study")[1]
+    return store.load(folder / "study")
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

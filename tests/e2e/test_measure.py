@@ -11,26 +11,14 @@ import time
 from pathlib import Path
 
 import msgspec
-import psutil
 import pytest
 
 from nodewise import store
 from nodewise.audit import answers
 from nodewise.scaling import scale
 from nodewise.spec import parse_spec
+from tests.jobs import left_behind, measure, write_job
 
-SPEC = """
-name = "job"
-scales = [{scales}]
-rounds = {rounds}
-timeout_seconds = {timeout}
-[workload]
-command = ["{{python}}", "job.py"]
-warmup_steps = 1
-[workload.environment]
-MARK = "{mark}"
-{more}
-"""
 JOB = """
 import os, time
 from nodewise import probe
@@ -47,34 +35,11 @@ probe.fact(batch=12)
 
 
 def write(folder: Path, job: str = JOB, scales="1, 2", rounds=3, timeout=30, more="") -> Path:
-    (folder / "job.py").write_text(job)
-    spec = folder / "study.toml"
-    spec.write_text(
-        SPEC.format(scales=scales, rounds=rounds, timeout=timeout, more=more, mark=folder.name)
-    )
-    return spec
-
-
-def measure(spec: Path, command="measure", *more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "nodewise", command, str(spec), *more],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-
-
-def left_behind(mark: str) -> list[int]:
-    found = []
-    for process in psutil.process_iter(["pid"]):
-        try:
-            if process.environ().get("MARK") == mark:
-                found.append(process.pid)
-        except (psutil.Error, OSError):
-            continue
-    return found
+    return write_job(folder, job, scales, rounds, timeout, more, workload="warmup_steps = 1")
 
 
 def test_a_study_is_measured_in_randomised_blocks_and_analysed(tmp_path):
-    outcome = measure(write(tmp_path), "study", "--json")
+    outcome = measure(write(tmp_path), "--json", name="study")
     assert outcome.returncode == 0, outcome.stderr
     result = json.loads(outcome.stdout)
     assert json.loads((tmp_path / "job.study" / "result.json").read_text()) == result
@@ -86,7 +51,7 @@ def test_a_study_is_measured_in_randomised_blocks_and_analysed(tmp_path):
     assert verdicts["strong or weak"] == "pass"
     assert verdicts["the exact baseline T(1)"] == "unknown"
     assert verdicts["repeats and variance"] == "fail"  # three rounds
-    _, study = store.load(tmp_path / "job.study")
+    study = store.load(tmp_path / "job.study")
     assert {(run.nodes, run.round) for run in study.runs} == {
         (k, r) for k in (1, 2) for r in range(3)
     }
@@ -112,7 +77,7 @@ most_seconds = { 1 = 1e-6 }
 
 
 def test_a_gate_that_is_not_met_is_the_exit_code(tmp_path):
-    outcome = measure(write(tmp_path, more=GATES, rounds=2), "study", "--json")
+    outcome = measure(write(tmp_path, more=GATES, rounds=2), "--json", name="study")
     assert outcome.returncode == 1, outcome.stderr
     gates = {c["rule"]: c["verdict"] for c in json.loads(outcome.stdout)["checks"] if c["is_gate"]}
     assert gates == {
@@ -125,15 +90,15 @@ def test_decide_takes_prices_from_the_spec_and_options_before_it(tmp_path):
     spec = write(tmp_path, more="[price]\nper_node_hour = 7.0\nsource = 'a list'", rounds=2)
     assert measure(spec).returncode == 0
     study = tmp_path / "job.study"
-    asked = json.loads(measure(study, "decide", "--json").stdout)["price"]
+    asked = json.loads(measure(study, "--json", name="decide").stdout)["price"]
     assert (asked["per_node_hour"], asked["source"]) == (7.0, "a list")
-    asked = json.loads(measure(study, "decide", "--price", "2", "--json").stdout)["price"]
+    asked = json.loads(measure(study, "--price", "2", "--json", name="decide").stdout)["price"]
     assert (asked["per_node_hour"], asked["source"]) == (2.0, "a list")
 
 
 def test_what_differs_between_scales_is_a_threat(tmp_path):
     measure(write(tmp_path, rounds=2))
-    _, study = store.load(tmp_path / "job.study")
+    study = store.load(tmp_path / "job.study")
     check = answers(study, study.spec, scale(study))["same-place"]
     assert check.verdict == "pass"
     elsewhere = [
@@ -166,7 +131,15 @@ def test_init_asks_on_a_terminal(tmp_path):
 def test_a_finished_study_is_not_measured_again(tmp_path):
     spec = write(tmp_path, rounds=1)
     assert measure(spec).stderr.count("round 1") == 2
-    assert measure(spec).stderr == ""
+    again = measure(spec, "--json")
+    assert again.stderr == ""
+    made = json.loads(again.stdout)
+    assert (made["name"], made["folder"]) == ("job", str(tmp_path / "job.study"))
+    runs = {run.nodes: run.seconds for run in store.load(tmp_path / "job.study").runs}
+    assert made["scales"] == [
+        {"K": nodes, "baseline": False, "runs": 1, "failed": 0, "seconds": runs[nodes]}
+        for nodes in (1, 2)
+    ]
 
 
 ONLY_AT_TWO = "import os, signal, sys, time\nif os.environ['NODEWISE_NODES'] == '1': sys.exit(0)\n"
@@ -183,10 +156,15 @@ def test_a_run_that_fails_is_a_result_and_the_study_goes_on(tmp_path, outcome):
     job = ONLY_AT_TWO + FAILURES[outcome]
     done = measure(write(tmp_path, job, rounds=3, timeout=2))
     assert done.returncode == 0, done.stderr
-    _, study = store.load(tmp_path / "job.study")
+    study = store.load(tmp_path / "job.study")
     outcomes = {nodes: [r.outcome for r in study.runs if r.nodes == nodes] for nodes in (1, 2)}
     assert outcomes[1] == ["ok"] * 3
     assert outcomes[2] == [outcome] * 2  # and then it is given up
+    told = [line for line in done.stderr.splitlines() if line.startswith("round")]
+    given_up = [at for at, line in enumerate(told) if " K=2 " in line][1]
+    left = len(told) - given_up - 1
+    assert (f"({left} to go" if left else outcome) in told[given_up]
+    assert "to go" not in told[-1]
     if outcome == "crashed":
         assert "no luck" in next(run for run in study.runs if run.nodes == 2).detail
     assert left_behind(tmp_path.name) == []
@@ -195,7 +173,7 @@ def test_a_run_that_fails_is_a_result_and_the_study_goes_on(tmp_path, outcome):
 def test_a_program_that_knows_nothing_of_us_is_still_measured(tmp_path):
     job = "x = bytearray(60_000_000)\nsum(i * i for i in range(3_000_000))"
     measure(write(tmp_path, job, rounds=1))
-    _, study = store.load(tmp_path / "job.study")
+    study = store.load(tmp_path / "job.study")
     run = next(run for run in study.runs if run.nodes == 2)
     assert run.seconds > 0
     assert len(run.ranks) == 2
@@ -211,18 +189,18 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
 time.sleep(60)
 """
-    measure(write(tmp_path, job, scales="1", rounds=1, timeout=1))
+    done = measure(write(tmp_path, job, scales="1", rounds=1, timeout=1), "--json")
+    assert json.loads(done.stdout)["scales"][0]["failed"] == 1
+    assert done.returncode == 4 and "No run of" in done.stderr
     assert left_behind(tmp_path.name) == []
 
 
 def test_ctrl_c_keeps_every_finished_run_and_leaves_no_process(tmp_path):
     spec = write(tmp_path, JOB.replace("0.04", "2.0"), rounds=5)
     process = subprocess.Popen(
-        [sys.executable, "-m", "nodewise", "measure", str(spec)],
+        [sys.executable, "-m", "nodewise", "study", str(spec)],
         stderr=subprocess.PIPE,
         text=True,
-        # a test run in the background ignores SIGINT, and its children would too
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         time.sleep(2.0)
@@ -232,7 +210,7 @@ def test_ctrl_c_keeps_every_finished_run_and_leaves_no_process(tmp_path):
         process.kill()
         process.wait()
     assert process.returncode == 3
-    assert err.splitlines()[-1].startswith("  fix: Go on with: nodewise measure")
+    assert err.splitlines()[-1].startswith("  fix: Go on with: nodewise study")
     assert left_behind(tmp_path.name) == []
 
 
@@ -252,7 +230,7 @@ def test_kill_9_at_random_moments_loses_at_most_the_run_under_way(tmp_path):
         process.wait()
         assert (runs.read_bytes() if runs.exists() else b"").startswith(before)
     assert measure(spec).returncode == 0
-    _, study = store.load(tmp_path / "job.study")
+    study = store.load(tmp_path / "job.study")
     keys = [(run.nodes, run.round) for run in study.runs]
     assert sorted(keys) == sorted({(k, r) for k in (1, 2) for r in range(6)})
     deadline = time.monotonic() + 5
@@ -267,7 +245,7 @@ def test_the_faster_of_two_baselines_is_the_base_and_both_are_told(tmp_path):
     more = '[baseline]\ncommand = ["{python}", "single.py"]\n'
     spec.write_text(spec.read_text() + more)
     assert measure(spec).returncode == 0
-    _, study = store.load(tmp_path / "job.study")
+    study = store.load(tmp_path / "job.study")
     assert [run.round for run in study.runs if run.baseline] == [0, 1]
     assert study.base_is_baseline
     result = scale(study)
@@ -279,7 +257,7 @@ def test_a_problem_that_changes_with_k_is_found(tmp_path):
     job = JOB.replace("batch=12", "batch=12 * nodes").replace("12 / nodes", "12")
     spec = write(tmp_path, job, rounds=1)
     spec.write_text('fixed = ["batch"]\n' + spec.read_text())
-    outcome = measure(spec, "study", "--json")
+    outcome = measure(spec, "--json", name="study")
     verdicts = {c["rule"]: c for c in json.loads(outcome.stdout)["checks"]}
     assert verdicts["one workload at all K"]["verdict"] == "fail"
     assert "batch changes" in verdicts["one workload at all K"]["evidence"]
@@ -296,7 +274,7 @@ def test_a_function_can_be_the_workload(tmp_path):
         spec.read_text().replace('command = ["{python}", "job.py"]', 'function = "job:go"')
     )
     assert measure(spec).returncode == 0
-    assert store.load(tmp_path / "job.study")[1].rounds == 1
+    assert store.load(tmp_path / "job.study").rounds == 1
 
 
 def test_a_stored_study_is_replayed(tmp_path):
@@ -307,7 +285,7 @@ def test_a_stored_study_is_replayed(tmp_path):
         + '\n[engine]\nname = "replay"\nstudy = "job.study"\n'
     )
     assert measure(spec).returncode == 0
-    first, again = (store.load(tmp_path / f"{name}.study")[1] for name in ("job", "again"))
+    first, again = (store.load(tmp_path / f"{name}.study") for name in ("job", "again"))
     assert {(r.nodes, r.round, r.seconds) for r in first.runs} == {
         (r.nodes, r.round, r.seconds) for r in again.runs
     }
@@ -317,7 +295,7 @@ def test_a_precision_target_goes_on_until_the_speedup_is_known(tmp_path):
     spec = write(tmp_path, rounds=1, more="")
     spec.write_text(spec.read_text() + "[precision]\nspeedup = 0.5\nmost_rounds = 9\n")
     measure(spec)
-    assert 6 <= store.load(tmp_path / "job.study")[1].rounds <= 9
+    assert 6 <= store.load(tmp_path / "job.study").rounds <= 9
 
 
 @pytest.mark.parametrize(

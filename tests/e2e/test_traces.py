@@ -66,6 +66,13 @@ def test_parts_of_a_job_are_merged(nodewise, traces, tmp_path):
     assert merged.json == nodewise("trace", *files, "--json").json
     other = nodewise("trace", tmp_path / "a.digests", "--window", "hta")
     assert other.code == 2 and "--window all" in other.err
+    pattern = ("--collective-kernels", "multimem")
+    assert nodewise("trace", *files[1:], *pattern, "--part", tmp_path / "c.digests").code == 0
+    for said in ((), pattern):
+        mixed = nodewise("trace", tmp_path / "a.digests", tmp_path / "c.digests", *said)
+        assert mixed.code == 2 and "make them anew with one" in mixed.err
+    assert "a.digests" in mixed.err
+    assert nodewise("trace", tmp_path / "c.digests", *pattern).code == 0
     (tmp_path / "a.digests").write_bytes((tmp_path / "a.digests").read_bytes()[:200])
     damaged = nodewise("trace", tmp_path / "a.digests", tmp_path / "b.digests", "--json").json
     assert [rank["used"] for rank in damaged["ranks"]] == [False, True, True, True]
@@ -130,7 +137,7 @@ def test_a_study_from_traces(nodewise, traces):
     assert made.code == 0, made.err
     scales = [(scale["K"], scale["runs"], scale["ranks"]) for scale in made.json["scales"]]
     assert scales == [(2, 4, 2), (4, 4, 4)]
-    _, study = store.load(target)
+    study = store.load(target)
     assert study.at(4)[0].ranks[0].stages["idle"] == pytest.approx(150e-6)
     ledger = nodewise("attribute", target, "--json")
     assert ledger.code == 0, ledger.err

@@ -130,7 +130,7 @@ class Cluster:
     @property
     def study(self) -> Study:
         """What was measured so far."""
-        return store.load(self.folder / "job.study")[1]
+        return store.load(self.folder / "job.study")
 
 
 def check_study(study: Study) -> None:
@@ -162,3 +162,22 @@ def check_study(study: Study) -> None:
     row = attribute(study).row(3)
     lost = {loss.cause: loss.seconds for loss in row.causes}
     assert lost["serial fraction"] > 0.6 * ALONE * (1 - 1 / 3)
+
+
+def check_survival(cluster: Cluster) -> None:
+    """A study goes on after Ctrl-C, one worker is killed, and no process is left."""
+    assert "Stopped" in cluster.stop_after_the_first_run()
+    assert cluster.wait_until_gone() == []
+    assert len(cluster.study.runs) == 1
+    cluster.go_on()
+    assert len(cluster.study.runs) == 6
+    check_study(cluster.study)
+    assert cluster.wait_until_gone() == []
+
+
+def check_nothing_outlives_us(other: Cluster, word: str = "job.py") -> None:
+    """Killed as soon as a process with this word in its command runs, we leave none behind."""
+    with other.start() as measuring:
+        other.wait_for(word)
+        measuring.send_signal(signal.SIGKILL)
+    assert other.wait_until_gone() == []

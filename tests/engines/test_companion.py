@@ -5,6 +5,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
@@ -13,23 +14,32 @@ from nodewise.engines.companion import Companion, cluster_environment, driver_en
 from nodewise.errors import RunError
 
 SESSION = """
-    import json, subprocess, sys, time
-    from nodewise.engines.companion import own_output, serve
+    import contextlib, subprocess, sys, time
+    from nodewise.engines.companion import serve
     from nodewise.errors import RunError
 
-    def refuse():
-        raise RunError("It will not.", "Ask again.")
+    class Session:
+        def __init__(self, library, wanted):
+            print("a library that talks")
+            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"])
+            self.first = {"told": wanted, "child": child.pid}
 
-    def crash():
-        raise KeyError("of the library")
+        def about(self):
+            return self.first
 
-    answers = own_output()
-    print("a library that talks")
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"])
-    first = {"told": json.loads(sys.argv[1]), "child": child.pid}
-    requests = {"add": lambda a, b: {"sum": a + b}, "refuse": refuse, "crash": crash,
-                "sleep": lambda: time.sleep(100)}
-    serve(first, requests, answers)
+        def add(self, a, b):
+            return {"sum": a + b}
+
+        def refuse(self):
+            raise RunError("It will not.", "Ask again.")
+
+        def crash(self):
+            raise KeyError("of the library")
+
+        def sleep(self):
+            time.sleep(100)
+
+    serve("msgspec", lambda *told: contextlib.nullcontext(Session(*told)))
 """
 
 
@@ -46,6 +56,8 @@ def companion(tmp_path):
 def test_requests_are_answered_and_all_ends_with_it(companion):
     first = companion.answer(30)
     assert first["told"] == {"workers": 3}
+    assert first["version"] == msgspec.__version__
+    assert first["startup_seconds"] > 0
     assert companion.ask("add", 30, a=1, b=2) == {"sum": 3}
     with pytest.raises(RunError, match="It will not") as caught:
         companion.ask("refuse", 30)

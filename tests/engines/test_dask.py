@@ -7,7 +7,7 @@ import pytest
 from nodewise.engines.dask import Dask, DaskOptions
 from nodewise.engines.dask_session import tasks_of
 from nodewise.errors import RunError, SpecError
-from tests.engines.clusters import Cluster, check_study
+from tests.engines.clusters import Cluster, check_nothing_outlives_us, check_survival
 
 JOB = """
     from distributed import Client
@@ -54,13 +54,7 @@ def cluster(tmp_path_factory):
 
 
 def test_a_study_survives_ctrl_c_and_a_killed_worker(cluster):
-    assert "Stopped" in cluster.stop_after_the_first_run()
-    assert cluster.wait_until_gone() == []
-    assert len(cluster.study.runs) == 1
-    cluster.go_on()
-    assert len(cluster.study.runs) == 6
-    check_study(cluster.study)
-    assert cluster.wait_until_gone() == []
+    check_survival(cluster)
 
 
 def test_workers_of_others_are_used_and_left_as_they_were(cluster, tmp_path):
@@ -120,8 +114,4 @@ def test_what_is_missing_is_said_before_the_first_run(monkeypatch):
 
 
 def test_nothing_outlives_a_killed_harness(cluster, tmp_path):
-    other = Cluster(tmp_path, "dask", JOB)
-    with other.start() as measuring:
-        other.wait_for("job.py")
-        measuring.send_signal(signal.SIGKILL)
-    assert other.wait_until_gone() == []
+    check_nothing_outlives_us(Cluster(tmp_path, "dask", JOB))

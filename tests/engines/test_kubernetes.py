@@ -6,16 +6,14 @@ kubectl gives.
 
 import json
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from nodewise import store
 from nodewise.engines.kubernetes import Kubernetes, KubernetesOptions
 from nodewise.errors import RunError, SpecError
-from nodewise.study import Run
+from tests.jobs import measure, runs_of, write_job
 
 # Makes "pods" of a Job as processes, one after the other, and answers as kubectl would.
 KUBECTL = '''#!{python}
@@ -99,14 +97,7 @@ for step in probe.steps(range(2)):
 probe.work(items=12 / nodes)
 print("hello from", os.environ["NODEWISE_RANK"], os.environ["COLOUR"])
 """
-SPEC = """
-name = "job"
-scales = [1, 2, 4]
-rounds = 2
-timeout_seconds = 20
-[workload]
-command = ["{{python}}", "job.py"]
-[workload.environment]
+TABLE = """
 COLOUR = "blue"
 [engine]
 name = "kubernetes"
@@ -116,7 +107,6 @@ directory = "{folder}"
 python = "{python}"
 namespace = "studies"
 poll_seconds = 0.05
-{more}
 """
 
 
@@ -131,22 +121,9 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def write(folder: Path, job: str = JOB, more: str = "", scales: str = "[1, 2, 4]") -> Path:
-    (folder / "job.py").write_text(job)
-    spec = folder / "study.toml"
-    text = SPEC.format(folder=folder, python=sys.executable, more=more)
-    spec.write_text(text.replace("[1, 2, 4]", scales))
-    return spec
-
-
-def measure(spec: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "nodewise", "measure", str(spec), *more]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
-
-
-def runs_of(folder: Path) -> dict[tuple[int, int], Run]:
-    _, study = store.load(folder / "job.study")
-    return {(run.nodes, run.round): run for run in study.runs}
+def write(folder: Path, job: str = JOB, more: str = "", scales: str = "1, 2, 4") -> Path:
+    table = TABLE.format(folder=folder, python=sys.executable)
+    return write_job(folder, job, scales, rounds=2, timeout=20, more=table + more)
 
 
 def test_a_study_of_indexed_jobs(tmp_path, cluster):
@@ -173,7 +150,7 @@ def test_a_study_of_indexed_jobs(tmp_path, cluster):
 
 
 def test_a_program_without_a_probe_has_its_ranks_too(tmp_path, cluster):
-    write(tmp_path, job="import time; time.sleep(0.2)", scales="[2]")
+    write(tmp_path, job="import time; time.sleep(0.2)", scales="2")
     assert measure(tmp_path / "study.toml").returncode == 0
     run = runs_of(tmp_path)[2, 0]
     assert len(run.ranks) == 2
@@ -192,7 +169,7 @@ def test_a_program_without_a_probe_has_its_ranks_too(tmp_path, cluster):
 def test_failures_are_told(tmp_path, cluster, job, flag, outcome, words):
     if flag is not None:
         (cluster / flag).touch()
-    write(tmp_path, job=job, scales="[2]")
+    write(tmp_path, job=job, scales="2")
     measure(tmp_path / "study.toml")
     run = runs_of(tmp_path)[2, 0]
     assert (run.outcome, run.detail.partition("\n")[0]) == (outcome, words)
@@ -200,7 +177,7 @@ def test_failures_are_told(tmp_path, cluster, job, flag, outcome, words):
 
 def test_a_program_that_does_not_listen_is_ended_and_that_is_a_timeout(tmp_path, cluster):
     deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(60)"
-    spec = write(tmp_path, job=deaf, scales="[1]")
+    spec = write(tmp_path, job=deaf, scales="1")
     spec.write_text(
         spec.read_text()
         .replace("seconds = 20", "seconds = 1.5")
@@ -220,7 +197,7 @@ def test_a_program_that_does_not_listen_is_ended_and_that_is_a_timeout(tmp_path,
 )
 def test_a_job_that_cannot_begin_is_said_taken_away_and_made_anew(tmp_path, cluster, flag, words):
     (cluster / flag).touch()
-    spec = write(tmp_path, scales="[2]")
+    spec = write(tmp_path, scales="2")
     outcome = measure(spec)
     assert (outcome.returncode, outcome.stderr.splitlines()[0]) == (3, f"nodewise: {words}")
     assert json.loads((cluster / "state.json").read_text()) == {}
@@ -233,7 +210,7 @@ def test_a_job_that_cannot_begin_is_said_taken_away_and_made_anew(tmp_path, clus
 
 def test_pods_are_told_what_the_spec_says_even_where_we_have_it_too(tmp_path, cluster, monkeypatch):
     monkeypatch.setenv("COLOUR", "blue")  # pods do not inherit ours
-    spec = write(tmp_path, scales="[1]")
+    spec = write(tmp_path, scales="1")
     spec.write_text(spec.read_text().replace('"job"', '"Größe"'))
     text = measure(spec, "--dry-run").stdout
     _, job = json.loads(text.partition("\n")[2])["items"]
@@ -246,7 +223,7 @@ def test_pods_are_told_what_the_spec_says_even_where_we_have_it_too(tmp_path, cl
 
 
 def test_who_comes_back_collects_the_job_that_was_made(tmp_path, cluster):
-    spec = write(tmp_path, scales="[2]")
+    spec = write(tmp_path, scales="2")
     assert measure(spec).returncode == 0
     # as if we had been killed after the Job was made, and before its end was written down
     folder = tmp_path / "job.study"

@@ -1,11 +1,9 @@
 """A real Ray cluster of several raylets: three scales, a killed node, Ctrl-C, kill -9."""
 
-import signal
-
 import pytest
 
 from nodewise.engines.ray_session import task_of
-from tests.engines.clusters import Cluster, check_study
+from tests.engines.clusters import Cluster, check_nothing_outlives_us, check_survival
 
 JOB = """
     import ray
@@ -59,18 +57,8 @@ def cluster(tmp_path_factory):
 
 
 def test_a_study_survives_ctrl_c_and_a_killed_node(cluster):
-    assert "Stopped" in cluster.stop_after_the_first_run()
-    assert cluster.wait_until_gone() == []
-    assert len(cluster.study.runs) == 1
-    cluster.go_on()
-    assert len(cluster.study.runs) == 6
-    check_study(cluster.study)
-    assert cluster.wait_until_gone() == []
+    check_survival(cluster)
 
 
 def test_nothing_outlives_a_killed_harness(cluster, tmp_path):
-    other = Cluster(tmp_path, "ray", JOB)
-    with other.start() as measuring:
-        other.wait_for("job.py")
-        measuring.send_signal(signal.SIGKILL)
-    assert other.wait_until_gone() == []
+    check_nothing_outlives_us(Cluster(tmp_path, "ray", JOB))

@@ -74,7 +74,7 @@ def test_the_schema_has_the_table_of_every_engine(nodewise, third):
     assert {"name", "rehearsal", "slurm", "ssh", "kubernetes", "pinned"} <= engine.keys()
     assert "tables" not in engine
     queued = schema["$defs"]["SlurmOptions"]["properties"]["queued"]
-    assert queued == {"type": "integer", "minimum": 1, "default": 20}
+    assert queued == {"type": "integer", "minimum": 1, "maximum": 10**12, "default": 20}
 
 
 def test_a_third_engine_is_found_and_measures(tmp_path, nodewise, third):
@@ -85,7 +85,7 @@ def test_a_third_engine_is_found_and_measures(tmp_path, nodewise, third):
         '[engine]\nname = "pinned"\n[engine.pinned]\nfirst_core = 0\n'
     )
     assert nodewise("measure", spec).code == 0
-    _, study = store.load(tmp_path / "job.study")
+    study = store.load(tmp_path / "job.study")
     assert [run.outcome for run in study.runs] == ["ok", "ok"]
     assert study.runs[0].provenance["engine"] == "pinned"
     assert study.runs[0].provenance["pinned_first_core"] == 0
@@ -121,7 +121,21 @@ def test_dry_run_prints_the_command_of_each_scale(tmp_path, nodewise):
     spec.write_text(MINIMAL.replace('["true"]', '["true", "{nodes}"]'))
     outcome = nodewise("measure", spec, "--dry-run")
     assert outcome.out == "# K=1\ntrue 1\n# K=2\ntrue 2\n"
+    rows = nodewise("measure", spec, "--dry-run", "--json").json
+    assert [(row["K"], row["plan"]) for row in rows] == [(1, "true 1"), (2, "true 2")]
     assert not (tmp_path / "job.study").exists()
+
+
+@pytest.mark.parametrize(
+    ("engine", "said"),
+    [("ssh", "K=2 needs as many hosts; the list has 0"), ("kubernetes", "image: there is none")],
+)
+def test_dry_run_says_what_the_spec_lacks_as_the_run_would(tmp_path, nodewise, engine, said):
+    spec = tmp_path / "study.toml"
+    spec.write_text(f'{MINIMAL}name = "{engine}"\n')
+    dry, real = nodewise("measure", spec, "--dry-run"), nodewise("measure", spec)
+    assert (dry.code, dry.out, dry.err) == (real.code, real.out, real.err)
+    assert dry.code == 2 and said in dry.err
 
 
 def test_a_program_is_looked_for_where_it_runs(tmp_path, nodewise):

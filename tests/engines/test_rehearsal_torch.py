@@ -55,7 +55,7 @@ def test_a_training_keeps_its_accuracy_and_loses_to_communication(tmp_path):
         capture_output=True, text=True, timeout=280,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    _, study = store.load(tmp_path / "study")
+    study = store.load(tmp_path / "study")
     assert [run.detail for run in study.runs if run.outcome != "ok"] == []
     assert study.scales == (1, 2, 4, 8)
     assert study.rounds == 2

@@ -3,9 +3,7 @@
 import os
 import shutil
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -17,7 +15,7 @@ from nodewise.audit import answers
 from nodewise.engines.slurm import Slurm, SlurmOptions
 from nodewise.errors import RunError
 from nodewise.scaling import scale
-from nodewise.study import Run
+from tests.jobs import command, measure, runs_of, wait_until, workers, write_job
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "slurm.sh"
@@ -32,21 +30,7 @@ if nodes == 2:
     share = work * (0.7 if rank == 0 else 0.3)
 time.sleep(share)
 """
-SPEC = """
-name = "job"
-scales = [{scales}]
-rounds = {rounds}
-timeout_seconds = {timeout}
-[workload]
-command = ["{{python}}", "job.py"]
-[workload.environment]
-MARK = "{mark}"
-[engine]
-name = "slurm"
-[engine.slurm]
-poll_seconds = 0.2
-{more}
-"""
+SLURM = '[engine]\nname = "slurm"\n[engine.slurm]\npoll_seconds = 0.2\n'
 
 pytestmark = pytest.mark.skipif(
     shutil.which("slurmctld") is None, reason="no Slurm here: scripts/slurm.sh install"
@@ -67,45 +51,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def write(folder: Path, job=JOB, scales="1, 2, 4", rounds=3, timeout=30, more="") -> Path:
-    (folder / "job.py").write_text(job)
-    spec = folder / "study.toml"
-    words = {"scales": scales, "rounds": rounds, "timeout": timeout, "more": more}
-    spec.write_text(SPEC.format(mark=folder.name, **words))
-    return spec
+    return write_job(folder, job, scales, rounds, timeout, SLURM + more)
 
 
-def command(spec: Path, *more: str) -> list[str]:
-    return [sys.executable, "-m", "nodewise", "measure", str(spec), *more]
-
-
-def measure(spec: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(spec, *more), capture_output=True, text=True, timeout=300)
-
-
-def runs_of(folder: Path) -> dict[tuple[int, int], Run]:
-    _, study = store.load(folder / "job.study")
-    return {(run.nodes, run.round): run for run in study.runs}
-
-
-def wait_until(true: Callable[[], bool], seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.05)
-
-
-def workers(mark: str, rank: int, nodes: int) -> list[psutil.Process]:
+def ranks(mark: str, rank: int, nodes: int) -> list[psutil.Process]:
     """The processes of one rank of a run at one scale."""
-    found = []
-    for process in psutil.process_iter(["pid"]):
-        try:
-            told, line = process.environ(), process.cmdline()
-        except (psutil.Error, OSError):
-            continue
-        place = (told.get("MARK"), told.get("SLURM_PROCID"), told.get("NODEWISE_NODES"))
-        if place == (mark, str(rank), str(nodes)) and line[1:] == ["job.py"]:
-            found.append(process)
-    return found
+    return workers(mark, SLURM_PROCID=str(rank), NODEWISE_NODES=str(nodes))
 
 
 def queue() -> list[str]:
@@ -129,7 +80,7 @@ def test_a_study_finds_the_uneven_shard_in_a_program_that_says_nothing(tmp_path)
         assert run.provenance["queue_seconds"] >= 0
         assert 0 < run.provenance["startup_seconds"] < run.seconds
         assert run.contention is None  # the load of this machine is not that of the nodes
-    _, study = store.load(tmp_path / "job.study")
+    study = store.load(tmp_path / "job.study")
     assert study.spec is not None
     assert answers(study, study.spec, scale(study))["same-place"].verdict == "pass"
     ledger = attribute(study)
@@ -149,8 +100,8 @@ def test_a_killed_worker_ends_its_run_and_not_the_study(tmp_path):
     job = JOB.replace("work = 4.0", "work = 1.0 if nodes < 4 else 100")
     spec = write(tmp_path, job=job, rounds=1, timeout=100)
     with subprocess.Popen(command(spec), stderr=subprocess.PIPE, text=True) as process:
-        wait_until(lambda: bool(workers(tmp_path.name, rank=2, nodes=4)))
-        for worker in workers(tmp_path.name, rank=2, nodes=4):
+        wait_until(lambda: bool(ranks(tmp_path.name, rank=2, nodes=4)))
+        for worker in ranks(tmp_path.name, rank=2, nodes=4):
             worker.kill()
         process.communicate(timeout=60)
     runs = runs_of(tmp_path)
@@ -158,7 +109,7 @@ def test_a_killed_worker_ends_its_run_and_not_the_study(tmp_path):
     assert runs[4, 0].detail.startswith("exit code 137, rank 2 on node3\n")
     assert runs[4, 0].seconds < 50  # rank 0, which had the most to do, was ended too
     assert (runs[1, 0].outcome, runs[2, 0].outcome) == ("ok", "ok")
-    assert not [p for rank in range(4) for p in workers(tmp_path.name, rank, 4)]
+    assert not [p for rank in range(4) for p in ranks(tmp_path.name, rank, 4)]
 
 
 def test_who_submits_may_be_killed_and_comes_back(tmp_path):
@@ -182,7 +133,7 @@ def test_who_submits_may_be_killed_and_comes_back(tmp_path):
 def test_a_preempted_job_comes_back_and_counts_only_its_last_start(tmp_path):
     spec = write(tmp_path, job="import time; time.sleep(3)", scales="4", rounds=1)
     with subprocess.Popen(command(spec), stderr=subprocess.PIPE, text=True) as process:
-        wait_until(lambda: bool(workers(tmp_path.name, rank=3, nodes=4)))
+        wait_until(lambda: bool(ranks(tmp_path.name, rank=3, nodes=4)))
         urgent = ["srun", "-p", "urgent", "-N", "4", "-n", "4", "--exclusive", "true"]
         subprocess.run(urgent, check=True, timeout=60)
         # A requeued job begins two minutes later, unless it is told otherwise. It needs a few
@@ -200,7 +151,7 @@ def test_a_preempted_job_comes_back_and_counts_only_its_last_start(tmp_path):
 def test_after_ctrl_c_the_jobs_go_on(tmp_path):
     spec = write(tmp_path, job="import time; time.sleep(2)", scales="2", rounds=1)
     with subprocess.Popen(command(spec), stderr=subprocess.PIPE, text=True) as process:
-        wait_until(lambda: bool(workers(tmp_path.name, rank=1, nodes=2)))
+        wait_until(lambda: bool(ranks(tmp_path.name, rank=1, nodes=2)))
         process.send_signal(2)
         _, err = process.communicate(timeout=30)
     assert process.returncode == 3

@@ -1,14 +1,13 @@
 """Real executors of Spark: three scales, a killed executor, Ctrl-C, kill -9; and its event log."""
 
 import json
-import signal
 
 import pytest
 
 from nodewise.engines.spark import java_version, records_of
 from nodewise.importers.spark_log import events_of
 from nodewise.importers.task_records import one_at_a_time, ranks_of
-from tests.engines.clusters import Cluster, check_study
+from tests.engines.clusters import Cluster, check_nothing_outlives_us, check_survival
 
 JOB = """
     from pyspark.sql import SparkSession
@@ -105,20 +104,11 @@ def cluster(tmp_path_factory):
 
 
 def test_a_study_survives_ctrl_c_and_a_killed_executor(cluster):
-    assert "Stopped" in cluster.stop_after_the_first_run()
-    assert cluster.wait_until_gone() == []
-    assert len(cluster.study.runs) == 1
-    cluster.go_on()
-    assert len(cluster.study.runs) == 6
-    check_study(cluster.study)
+    check_survival(cluster)
     for run in cluster.study.good_runs:
         assert run.setup_seconds > 1  # the session and the first tasks are not in the timed region
-    assert cluster.wait_until_gone() == []
 
 
 def test_nothing_outlives_a_killed_harness(cluster, tmp_path):
     other = Cluster(tmp_path, "spark", JOB, TABLE)
-    with other.start() as measuring:
-        other.wait_for("CoarseGrainedExecutorBackend")
-        measuring.send_signal(signal.SIGKILL)
-    assert other.wait_until_gone() == []
+    check_nothing_outlives_us(other, "CoarseGrainedExecutorBackend")

@@ -4,18 +4,15 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
-from nodewise import store
 from nodewise.engines.ssh import Ssh, SshOptions
 from nodewise.errors import RunError, SpecError
-from nodewise.study import Run
+from tests.jobs import command, measure, runs_of, wait_until, workers, write_job
 
 HOSTS = ("127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5")
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
@@ -69,52 +66,11 @@ import os, time
 rank, nodes = int(os.environ["NODEWISE_RANK"]), int(os.environ["NODEWISE_NODES"])
 time.sleep(0.8 / nodes)
 """
-SPEC = """
-name = "job"
-scales = [{scales}]
-rounds = {rounds}
-timeout_seconds = {timeout}
-[workload]
-command = ["{{python}}", "job.py"]
-[workload.environment]
-MARK = "{mark}"
-[engine]
-name = "ssh"
-[engine.ssh]
-hosts = {hosts}
-ssh = {ssh}
-{more}
-"""
 
 
 def write(folder: Path, ssh, job=JOB, scales="1, 2, 4", rounds=2, timeout=40, more="") -> Path:
-    (folder / "job.py").write_text(job)
-    spec = folder / "study.toml"
-    words = {"scales": scales, "rounds": rounds, "timeout": timeout, "more": more}
-    lists = {"hosts": list(HOSTS), "ssh": list(ssh), "mark": folder.name}
-    spec.write_text(SPEC.format(**words, **lists))
-    return spec
-
-
-def measure(spec: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "nodewise", "measure", str(spec), *more]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
-
-
-def runs_of(folder: Path) -> dict[tuple[int, int], Run]:
-    _, study = store.load(folder / "job.study")
-    return {(run.nodes, run.round): run for run in study.runs}
-
-
-def workers(mark: str) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter(["pid"]):
-        try:
-            if process.environ().get("MARK") == mark and process.cmdline()[1:] == ["job.py"]:
-                found.append(process)
-        except (psutil.Error, OSError):
-            continue
-    return found
+    table = f'[engine]\nname = "ssh"\n[engine.ssh]\nhosts = {list(HOSTS)}\nssh = {list(ssh)}\n'
+    return write_job(folder, job, scales, rounds, timeout, table + more)
 
 
 def test_a_study_over_hosts(tmp_path, ssh):
@@ -136,40 +92,25 @@ def test_a_study_over_hosts(tmp_path, ssh):
 
 def test_a_killed_worker_ends_all_and_is_named(tmp_path, ssh):
     spec = write(tmp_path, ssh, job="import time; time.sleep(30)", scales="4", rounds=1)
-    command = [sys.executable, "-m", "nodewise", "measure", str(spec)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 30
-        while len(workers(tmp_path.name)) < 4:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        victim = next(w for w in workers(tmp_path.name) if w.environ()["NODEWISE_RANK"] == "3")
-        victim.kill()
+    with subprocess.Popen(command(spec), stderr=subprocess.PIPE, text=True) as process:
+        wait_until(lambda: len(workers(tmp_path.name)) == 4, 30)
+        workers(tmp_path.name, NODEWISE_RANK="3")[0].kill()
         process.communicate(timeout=60)
     run = runs_of(tmp_path)[4, 0]
     assert run.outcome == "out of memory"
     assert run.detail.startswith("exit code 137, rank 3 on 127.0.0.5")
     assert run.seconds < 25
-    deadline = time.monotonic() + 10
-    while workers(tmp_path.name) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not workers(tmp_path.name)
+    wait_until(lambda: not workers(tmp_path.name), 10)
 
 
 def test_ctrl_c_leaves_no_worker_on_any_host(tmp_path, ssh):
     spec = write(tmp_path, ssh, job="import time; time.sleep(30)", scales="2", rounds=1)
-    command = [sys.executable, "-m", "nodewise", "measure", str(spec)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 30
-        while len(workers(tmp_path.name)) < 2:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+    with subprocess.Popen(command(spec), stderr=subprocess.PIPE, text=True) as process:
+        wait_until(lambda: len(workers(tmp_path.name)) == 2, 30)
         process.send_signal(2)
         _, err = process.communicate(timeout=30)
     assert "Stopped; every finished run is kept." in err
-    deadline = time.monotonic() + 10
-    while workers(tmp_path.name) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not workers(tmp_path.name)
+    wait_until(lambda: not workers(tmp_path.name), 10)
 
 
 MPI_JOB = """
@@ -217,7 +158,7 @@ def test_torchrun_over_ssh(tmp_path, ssh):
 
 
 def test_what_is_missing_is_said_before_the_first_run(tmp_path, ssh):
-    with pytest.raises(SpecError, match=r"1 hosts are named; K=2"):
+    with pytest.raises(SpecError, match=r"K=2 needs as many hosts; the list has 1"):
         Ssh(SshOptions(hosts=HOSTS[:1], ssh=ssh), tmp_path).check([1, 2])
     with pytest.raises(SpecError, match="twice"):
         Ssh(SshOptions(hosts=HOSTS[:1] * 2, ssh=ssh), tmp_path).check([1])

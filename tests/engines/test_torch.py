@@ -45,7 +45,7 @@ def measure(folder: Path, script: Path, warmup: int = 4, more: str = "") -> dict
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    _, study = store.load(folder / "digits.study")
+    study = store.load(folder / "digits.study")
     assert [run.outcome for run in study.runs] == ["ok", "ok"], [run.detail for run in study.runs]
     return {run.nodes: run for run in study.runs}
 

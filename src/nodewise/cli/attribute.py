@@ -15,13 +15,14 @@ from nodewise.cli.options import analysis_options, emit, json_option, read_study
 def command(table: Path, regime: Any, threshold: float, center: Any, as_json: bool) -> None:
     """The cause of every lost fold of speedup at every K, and the one change that would help.
 
-    The better the records, the more the ledger can name: a row for each rank (columns rank,
-    compute_s, comm_s, idle_s, io_s, serial_s, overhead_s, and work for its items), stage totals, or
-    bare times, to which a law is fitted.
+    TABLE is a CSV file (- reads stdin) or a study folder. The better its records, the more the
+    ledger can name: a row for each rank (columns rank, compute_s, comm_s, idle_s, io_s, serial_s,
+    overhead_s, and work for its items), stage totals, or bare times, to which a law is fitted.
 
     \b
     Examples:
-      nodewise attribute breakdown.csv
+      nodewise attribute digits.study
+      nodewise attribute breakdown.csv --threshold 0.8
       nodewise attribute ranks.csv --json
     """
     from nodewise.attribute import attribute

@@ -102,7 +102,7 @@ def _claims(sources: "Sequence[Source]", regime: "Regime | None") -> "tuple[Clai
         study = Study(name=sources[0][1].stem, regime=regime or "strong", runs=tuple(runs))
         if len(study.scales) < 2:
             raise DataError(
-                "The results are of fewer than two scales.", "Hand in those of several K."
+                "The results are of fewer than two scales.", "Hand in K=FILE for two K or more."
             )
         claim = claim_of_study(study)
         claims.append(msgspec.structs.replace(claim, regime=regime))

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from nodewise.cli.options import analysis_options, emit, json_option, write
+from nodewise.cli.options import analysis_options, emit, file_option, json_option, write
 from nodewise.cli.question import read_question
 
 
@@ -15,12 +15,7 @@ from nodewise.cli.question import read_question
 @click.argument("first", type=click.Path(path_type=Path))
 @click.argument("second", type=click.Path(path_type=Path))
 @click.argument("more", type=click.Path(path_type=Path), nargs=-1)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Also a page .html or a chart .svg, .png or .pdf.",
-)
+@file_option("Also a page .html or a chart .svg, .png or .pdf.")
 @analysis_options
 @json_option
 def command(
@@ -33,8 +28,9 @@ def command(
 ) -> None:
     """Two studies side by side: which is faster at each K, and by how much.
 
-    FIRST and SECOND are tables, study folders or pages: before and after a fix, two clusters. A
-    difference is called one when chance alone would hardly give it, all scales taken together.
+    FIRST and SECOND are CSV files, study folders or pages that nodewise report made: before and
+    after a fix, two clusters. A difference is called one when chance alone would hardly give it,
+    all scales taken together.
 
     With MORE than two, one job on several engines: all on the base of the quickest, with the folds
     that each engine's own overhead costs.

@@ -43,7 +43,7 @@ class _Work(click.ParamType[Any]):
 _work_option = click.option(
     "--work",
     type=_Work(),
-    help="Of a run, where the table has no such column: 1200000, 5e9tokens; or its unit alone.",
+    help="Work of a run, where the table has no such column: 1200000, 5e9tokens; or a unit alone.",
 )
 _law_options = shared(
     click.option(
@@ -84,9 +84,9 @@ _law_options = shared(
 def command(table: Path | None, as_json: bool, **options: Any) -> None:
     """Price every scale, apply the gates and recommend one; attributes the losses first.
 
-    TABLE is a CSV file or a study folder, whose spec then gives what the options do not say.
-    Times are written 90s, 15min, 1.5h; shares 0.05 or 5%. Exits with 1 when no scale passes every
-    gate.
+    TABLE is a CSV file (- reads stdin) or a study folder, whose spec then gives what the options do
+    not say. Times are written 90s, 15min, 1.5h; shares 0.05 or 5%. Without a price, node-hours are
+    compared. Exits with 1 when no scale passes every gate: deadline, budget, quality.
 
     \b
     Examples:
@@ -104,10 +104,10 @@ def command(table: Path | None, as_json: bool, **options: Any) -> None:
 
 
 def _decide(table: Path | None, options: dict[str, Any]) -> "Decision":
-    from nodewise.decide import answer, answer_law
-    from nodewise.findings import Question
+    from nodewise.decide import answer, decide_law
     from nodewise.laws import parse_law
     from nodewise.price_book import question_today
+    from nodewise.question import Question
 
     if (table is None) == (options["law"] is None):
         raise SpecError(
@@ -124,7 +124,7 @@ def _decide(table: Path | None, options: dict[str, Any]) -> "Decision":
         return answer(study, question)
     _refuse("work", "center", because="goes with a table")
     law = parse_law(options["law"], options["t1"], options["regime"] or "strong")
-    return answer_law(law, options["max_nodes"], asked(Question(), options), options["noise"])
+    return decide_law(law, options["max_nodes"], asked(Question(), options), options["noise"])
 
 
 def _refuse(*names: str, because: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nodewise.axes import CEILINGS, PROPOSALS
-from nodewise.cli.options import POSITIVE_DURATION, Parsed, emit, json_option, shared
+from nodewise.cli.options import POSITIVE_DURATION, Parsed, emit, file_option, json_option, shared
 from nodewise.cli.roofline import BANDWIDTH, COUNT, SIZE, step_of, step_options
 from nodewise.errors import GATE_NOT_MET, SpecError
 from nodewise.sizes import parse_latency, parse_rate
@@ -22,13 +22,15 @@ _BUDGET = Parsed("time", parse_latency, above=0)
 _RATE = Parsed("rate", parse_rate, above=0)
 
 _memory_options = shared(
-    click.option("--parameters", type=COUNT, help="Of the model to be trained: 13e9, 13B."),
+    click.option(
+        "--parameters", type=COUNT, help="Parameters of the model to be trained: 13e9, 13B."
+    ),
     click.option(
         "--optimizer",
         type=click.Choice(["adam", "adam-8bit", "momentum", "sgd", "adafactor"]),
         default="adam",
         show_default=True,
-        help="Its states count.",
+        help="Optimizer, whose states take memory.",
     ),
     click.option(
         "--precision",
@@ -37,9 +39,11 @@ _memory_options = shared(
         show_default=True,
         help="mixed: 16-bit parameters and gradients with a 32-bit copy.",
     ),
-    click.option("--activations", type=SIZE, help="Bytes of one worker's batch: 10GB."),
-    click.option("--needs", "needed_memory", type=SIZE, help="Memory of the job, when known."),
-    click.option("--device-memory", type=SIZE, help="Of one device or node: 80GB."),
+    click.option("--activations", type=SIZE, help="Activations of one worker's batch: 10GB."),
+    click.option(
+        "--needs", "needed_memory", type=SIZE, help="Memory of the job, where it is known: 120GB."
+    ),
+    click.option("--device-memory", type=SIZE, help="Memory of one device or node: 80GB."),
     click.option(
         "--workers",
         type=click.IntRange(1, 1_000_000),
@@ -50,16 +54,18 @@ _memory_options = shared(
 )
 _data_options = shared(
     click.option("--dataset", "dataset_bytes", type=SIZE, help="Bytes to be read: 50TB."),
-    click.option("--disk", "disk_bytes", type=SIZE, help="Room on one node: 16TB."),
-    click.option("--read-bandwidth", type=BANDWIDTH, help="Of one node: 3GB/s."),
+    click.option("--disk", "disk_bytes", type=SIZE, help="Disk space of one node: 16TB."),
+    click.option("--read-bandwidth", type=BANDWIDTH, help="At which one node reads: 3GB/s."),
     click.option(
         "--within", "within_seconds", type=POSITIVE_DURATION, help="The data must be read by: 8h."
     ),
 )
 _service_options = shared(
-    click.option("--latency-budget", type=_BUDGET, help="For an answer of a service: 200ms."),
+    click.option("--latency-budget", type=_BUDGET, help="Time for an answer of a service: 200ms."),
     click.option("--rate", type=_RATE, help="Requests to be answered: 1000/s."),
-    click.option("--request-time", type=_BUDGET, help="One request alone on one machine: 150ms."),
+    click.option(
+        "--request-time", type=_BUDGET, help="Of one request alone on one machine: 150ms."
+    ),
 )
 
 
@@ -89,12 +95,7 @@ _service_options = shared(
 @_data_options
 @_service_options
 @step_options
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Draw the way through the flow into a file .svg, .png, .pdf or .json.",
-)
+@file_option("Draw the way through the flow into a file .svg, .png, .pdf or .json.")
 @json_option
 def command(
     program: tuple[str, ...],
@@ -111,7 +112,7 @@ def command(
     whose operations and bytes are counted. With a STUDY (a folder or a table), names the ceiling
     that binds after distribution. Without any, asks what the options tell: does it fit, are the
     data read, are requests answered in time, is it compute? The first ceiling that binds names the
-    axis. 'undecided' is an answer.
+    axis. 'undecided' is an answer. With --propose it exits with 1 unless the answer is yes.
 
     \b
     Examples:

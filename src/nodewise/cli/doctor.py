@@ -40,7 +40,8 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
 def command(as_json: bool) -> None:
     """What can be measured on this machine, and what to do about the rest.
 
-    Every engine is asked whether it could run here; nothing is started and nothing installed.
+    Every engine is asked whether it could run here; nothing is started and nothing installed. What
+    is missing comes with the command that brings it; that is no error.
 
     \b
     Examples:

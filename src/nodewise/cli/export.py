@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nodewise import __version__
-from nodewise.cli.options import read_folder, to_json, write
+from nodewise.cli.options import file_option, read_folder, to_json, write
 from nodewise.errors import SpecError
 
 if TYPE_CHECKING:
@@ -33,12 +33,7 @@ Repeat it and compare scale by scale:  nodewise rerun {file}
 
 @click.command("export")
 @click.argument("study", metavar="STUDY", type=click.Path(path_type=Path))
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The bundle; default: NAME.zip.",
-)
+@file_option("The bundle; default: NAME.zip.")
 @click.option(
     "--workload",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
@@ -47,7 +42,7 @@ Repeat it and compare scale by scale:  nodewise rerun {file}
 def command(study: Path, output: Path | None, workload: Path | None) -> None:
     """A study as one bundle: raw runs, spec, environment, plots, tables, checksums.
 
-    Whoever gets it can judge it (nodewise audit), and repeat it (nodewise rerun).
+    STUDY is a study folder. Whoever gets the bundle can judge it, and repeat it (nodewise rerun).
 
     \b
     Examples:
@@ -59,7 +54,7 @@ def command(study: Path, output: Path | None, workload: Path | None) -> None:
     measured = read_folder(study)
     target = output or Path(f"{measured.name}.zip")
     if target.suffix != ".zip":
-        raise SpecError(f"{target}: a bundle ends in .zip.", "Name it so.")
+        raise SpecError(f"{target}: a bundle ends in .zip.", f"Write -o {target.stem}.zip.")
     files = _raw(study) | _analysed(measured)
     if workload is not None:
         files |= {
@@ -83,7 +78,8 @@ def _raw(folder: Path) -> dict[str, bytes]:
 def _analysed(study: "Study") -> dict[str, bytes]:
     """What is computed from it: so that a reader needs no nodewise."""
     from nodewise.claims import claim_of_study
-    from nodewise.findings import find, question_of
+    from nodewise.findings import find
+    from nodewise.question import question_of
     from nodewise.report.charts import figures, sized
     from nodewise.report.export import export
     from nodewise.report.images import image

@@ -53,7 +53,7 @@ _REGIONS = ("talp", "extra-p", "caliper", *_METERS)
     type=click.Path(path_type=Path),
     help="A folder for the study, or a .csv file; default: imported.study.",
 )
-@click.option("--name", help="Of the study; default: the name of the output.")
+@click.option("--name", help="Name of the study; default: that of the output.")
 @click.option(
     "--regime",
     type=click.Choice(["strong", "weak"]),
@@ -61,13 +61,16 @@ _REGIONS = ("talp", "extra-p", "caliper", *_METERS)
     show_default=True,
     help="strong: the job is fixed; weak: the work per node is. Traces cannot tell.",
 )
-@click.option("--region", default="", help="talp, extra-p, caliper, codecarbon, zeus: the region.")
+@click.option(
+    "--region", default="", help="The region to take, of talp, extra-p, caliper, codecarbon, zeus."
+)
 @click.option(
     "--missing",
     type=click.Choice(["refuse", "accept"]),
     default="refuse",
     show_default=True,
-    help="A scale of which some ranks have no trace; a missing one may be the slow one.",
+    help="A scale of which ranks have no trace: refuse it, for a missing one may be the slow one, "
+    "or accept.",
 )
 @broken_option("refuse")
 @reading_options
@@ -270,8 +273,9 @@ def _summary_report(made: _Imported) -> "Report":
 
 def _next_words(made: _Imported) -> Iterator[str]:
     if len(made.scales) < 2:
-        yield "One scale is not a study yet: import another K beside it."
-    yield f"Go on with: nodewise attribute {made.output}"
+        yield "One scale is not a study yet: name the others in the same command, and another -o."
+    else:
+        yield f"Go on with: nodewise attribute {made.output}"
 
 
 def _link(path: Path) -> dict[str, Any]:

@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from nodewise.cli.options import MONEY, to_json
+from nodewise.cli.options import MONEY, file_option, parse_scales, to_json
 from nodewise.cli.question import is_given
-from nodewise.cli.simulate import parse_scales
 from nodewise.errors import SpecError
 
 _ENGINES = [
@@ -54,14 +53,7 @@ better = "same"            # higher or lower: a drift this way is no harm
 
 
 @click.command("init")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default="study.toml",
-    show_default=True,
-    help="The file to write.",
-)
+@file_option("The file to write.", default="study.toml", show_default=True)
 @click.option("--name", default="study", show_default=True, help="What the study is called.")
 @click.option(
     "--command",
@@ -76,13 +68,15 @@ better = "same"            # higher or lower: a drift this way is no harm
     type=click.Choice(_ENGINES),
     default="local",
     show_default=True,
+    help="Where the K workers run; nodewise doctor says which are ready here.",
 )
 @click.option("--price", type=MONEY, help="Dollars per node-hour.")
 @click.option("--schema", is_flag=True, help="Print the JSON schema of a spec instead.")
 def command(schema: bool, output: Path, **answers: Any) -> None:
-    """Write a commented spec; it refuses to overwrite a file.
+    """Write a commented spec of a scaling study, ready for nodewise study.
 
-    On a terminal and without options it asks for what it needs.
+    On a terminal and without options it asks for what it needs. It overwrites no file. In the
+    command, {python} stands for this Python, {nodes} for K, {round} and {seed} for those of a run.
 
     \b
     Examples:
@@ -135,7 +129,9 @@ def _split(command: str) -> list[str]:
     try:
         return shlex.split(command)
     except ValueError as error:
-        raise SpecError(f"The command is not closed: {error}.", "Close the quotation.") from None
+        raise SpecError(
+            f"The command is not closed: {error}.", "Close the quotation marks in --command."
+        ) from None
 
 
 def _schema() -> str:

@@ -17,7 +17,10 @@ from nodewise.cli.options import emit, json_option
 )
 @click.option("--peer", metavar="HOST:PORT", default="", help="Measure the network to a --serve.")
 @click.option(
-    "--serve", "port", type=click.IntRange(1, 65535), help="Answer a --peer on this port, until ^C."
+    "--serve",
+    "port",
+    type=click.IntRange(1, 65535),
+    help="Answer a --peer on this port, until Ctrl-C.",
 )
 @json_option
 def command(refresh: bool, folder: Path, peer: str, port: int | None, as_json: bool) -> None:
@@ -37,7 +40,7 @@ def command(refresh: bool, folder: Path, peer: str, port: int | None, as_json: b
     if port is not None:
         from nodewise.machine.links import serve
 
-        click.echo(f"Answering on port {port}; stop with ^C.", err=True)
+        click.echo(f"Answering on port {port}; stop with Ctrl-C.", err=True)
         serve(port)
         return
     if peer and not peer.rpartition(":")[2].isdigit():

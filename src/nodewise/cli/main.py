@@ -9,34 +9,48 @@ import click
 from nodewise import __version__
 from nodewise.errors import NodewiseError, printable
 
-# Name -> one line of help. A command's module is imported when it is called, so `--help` is quick.
-COMMANDS = {
-    "init": "Write a commented spec of a scaling study.",
-    "measure": "Run the job of a spec at several scales, in rounds, into a study folder.",
-    "study": "Measure, attribute and decide in one command.",
-    "trace": "Where the time of one job went, from its profiler's traces: compute, waits, idle.",
-    "import": "A study from traces and logs of other tools: Kineto, Nsight, TALP, Ray and more.",
-    "scale": "Speedup, efficiency, the bend, the knee and the laws of a table of timings.",
-    "attribute": "The cause of every lost fold of speedup, and the change that would help.",
-    "decide": "The price of every scale and the one to run at, with the reason.",
-    "diagnose": "Name the ceiling of a program, or of a job on paper, and the axis that lifts it.",
-    "machine": "Measure this node's ceilings: arithmetic, memory, disk, links.",
-    "roofline": "A step on paper: compute or memory bound, and would the network dominate?",
-    "predict": "T(K) at scales nobody ran, with intervals, and where the cheapest K lies.",
-    "next": "The one further run that is worth its money, or that none is.",
-    "report": "One page with verdict, charts, checks and the study inside: .html, .md, .pdf.",
-    "plot": "One chart of the report as SVG, PNG or PDF, for a paper or a slide.",
-    "table": "One table of the report as Markdown, LaTeX or CSV.",
-    "audit": "Is this scaling claim honest? The rules, over a study or somebody's table.",
-    "export": "A study as one bundle: runs, spec, environment, tables, plots, checksums.",
-    "rerun": "Repeat the study of a bundle, and say scale by scale whether it agrees.",
-    "compare": "Two studies side by side, with the difference and its interval.",
-    "ui": "A local page of all studies, live while they are measured.",
-    "plan": "The knee on paper: step time, memory and cost of a transformer before any run.",
-    "fleet": "Replicas of a server under real load, and how many make a token cheapest.",
-    "doctor": "What can be measured on this machine, and what to do about the rest.",
-    "simulate": "A table with a planted truth, to learn on and to plan rounds with.",
+# Section -> name -> one line of help. A command's module is imported when it is called, so `--help`
+# is quick.
+SECTIONS = {
+    "Measure": {
+        "doctor": "What can be measured on this machine, and how to get the rest.",
+        "init": "Write a commented spec of a scaling study.",
+        "study": "Measure, attribute and decide in one command.",
+        "measure": "Run the job of a spec at several scales into a study folder.",
+        "import": "A study from what other tools wrote: traces, logs, tables.",
+        "simulate": "A table with a planted truth, to learn on and plan rounds by.",
+    },
+    "Explain": {
+        "scale": "Speedup and efficiency, the bend, the knee, the fitted laws.",
+        "attribute": "The cause of every lost fold, and the change that would help.",
+        "trace": "Where the time of one job went, from its profiler's traces.",
+        "diagnose": "The ceiling of a program or of a job on paper; what lifts it.",
+        "machine": "This node's ceilings: arithmetic, memory, disk, links.",
+        "roofline": "A step on paper: what binds it, and would the network?",
+        "compare": "Two studies side by side, with the difference at each K.",
+        "audit": "Is this scaling claim honest? The rules, over any table or study.",
+    },
+    "Decide": {
+        "decide": "The price of every scale and the one to run at, with reasons.",
+        "predict": "T(K) at scales nobody ran, and where the cheapest K lies.",
+        "next": "The one further run that is worth its money, or that none is.",
+        "plan": "The knee on paper: a transformer before any run.",
+        "fleet": "How many replicas of a server make a token cheapest.",
+    },
+    "Show": {
+        "report": "One page with verdict, charts, checks and the study inside.",
+        "plot": "One chart of the report as SVG, PNG or PDF.",
+        "table": "One table of the report as Markdown, LaTeX or CSV.",
+        "ui": "A local page of all studies, live while they are measured.",
+        "export": "A study as one bundle with spec, runs, plots and checksums.",
+        "rerun": "Repeat the study of a bundle; say at each K if it agrees.",
+    },
 }
+COMMANDS = {name: line for section in SECTIONS.values() for name, line in section.items()}
+_WIDTH = max(map(len, COMMANDS))
+_EXIT_CODES = (
+    "Exit codes: 0 fine, 1 a gate is not met, 2 the spec or the arguments, 3 a run, 4 the data."
+)
 
 
 class _Commands(click.Group):
@@ -47,27 +61,39 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
+            from difflib import get_close_matches
+
+            near = get_close_matches(cmd_name, COMMANDS, 1)
+            if near and not ctx.resilient_parsing:
+                raise click.UsageError(f"No such command '{cmd_name}'. Is it {near[0]}?", ctx)
             return None
         module = importlib.import_module(f"nodewise.cli.{cmd_name}")
         command: click.Command = module.command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(_WIDTH), line) for name, line in commands.items()])
 
 
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Try: nodewise decide timings.csv --price 3.20   (columns K,time_s; more in the README)",
+    epilog=f"{_EXIT_CODES} Every command has its own --help, with examples.",
 )
 @click.version_option(__version__, prog_name="nodewise")
 def nodewise() -> None:
     """How many nodes is this job worth, and why not more?
 
-    Measure, attribute, decide: hand in a CSV of timings and get the scaling table, the cause of
-    every lost fold of speedup, the price of each scale and a recommendation.
+    Measure, attribute, decide: name a job or hand in a CSV of its timings, and get the scaling
+    table, the cause of every lost fold of speedup, the price of each scale and a recommendation.
+
+    \b
+    Begin with one of:
+      nodewise decide timings.csv --price 3.20   for timings you have: columns K,time_s
+      nodewise init                              for a job that is to be measured
+      nodewise doctor                            for what can be measured here
     """
 
 

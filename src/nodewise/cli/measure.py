@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
+from nodewise.cli.options import failure, json_option, read_folder, to_json
 from nodewise.errors import RunError, SpecError
 from nodewise.units import format_duration
 
@@ -26,27 +28,68 @@ output_option = click.option(
 )
 
 
+class _Scale(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    nodes: int
+    baseline: bool
+    runs: int  # that worked
+    failed: int
+    seconds: float | None  # their mean
+
+
+class _Measured(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    folder: str
+    scales: tuple[_Scale, ...]
+
+
 @click.command("measure")
 @spec_argument
 @output_option
 @click.option("--dry-run", is_flag=True, help="Print what would be run at each scale, and stop.")
-def command(spec: Path, output: Path | None, dry_run: bool) -> None:
+@json_option
+def command(spec: Path, output: Path | None, dry_run: bool, as_json: bool) -> None:
     """Run the job of SPEC at every scale, in randomised rounds, into a study folder.
 
     Runs that are there already are not made again: after Ctrl-C, a crash or a reboot the same
-    command goes on where it stopped. A run that fails is recorded, and the study goes on.
+    command goes on where it stopped. A run that fails is recorded with the end of its log, and the
+    study goes on; a scale that fails twice is given up.
 
     \b
     Examples:
       nodewise measure study.toml
       nodewise measure study.toml -o /scratch/digits.study
       nodewise measure study.toml --dry-run
+      nodewise measure study.toml --json > measured.json
     """
     if dry_run:
-        _print_plans(spec, output)
+        _print_plans(spec, output, as_json)
         return
     folder = measure_spec(spec, output)
-    click.echo(f"The study is in {folder}. Next: nodewise decide {folder}")
+    if as_json:
+        click.echo(to_json(_summary(folder)), nl=False)
+    read_folder(folder)  # an error where no run worked
+    if not as_json:
+        click.echo(f"The study is in {folder}. Next: nodewise decide {shlex.quote(str(folder))}")
+
+
+def _summary(folder: Path) -> _Measured:
+    from nodewise import store
+
+    study = store.load(folder)
+    scales = []
+    for baseline, nodes in sorted({(run.baseline, run.nodes) for run in study.runs}):
+        runs = [run for run in study.runs if (run.baseline, run.nodes) == (baseline, nodes)]
+        worked = [run.seconds for run in runs if run.outcome == "ok"]
+        scales.append(
+            _Scale(
+                nodes=nodes,
+                baseline=baseline,
+                runs=len(worked),
+                failed=len(runs) - len(worked),
+                seconds=sum(worked) / len(worked) if worked else None,
+            )
+        )
+    return _Measured(name=study.name, folder=str(folder), scales=tuple(scales))
 
 
 def measure_spec(path: Path, output: Path | None) -> Path:
@@ -71,22 +114,17 @@ def measure_spec(path: Path, output: Path | None) -> Path:
         rest = " What is submitted goes on." if engine.detached else ""
         raise RunError(
             f"Stopped; every finished run is kept.{rest}",
-            f"Go on with: {again(['nodewise', 'measure'], path, output)}",
+            f"Go on with: {typed()}",
         ) from None
     return folder
 
 
-def again(command: list[str], spec: Path, output: Path | None) -> str:
-    """The line that goes on with a study, as its user would type it.
-
-    >>> again(["nodewise", "measure"], Path("my job.toml"), Path("out"))
-    "nodewise measure 'my job.toml' -o out"
-    """
-    where = [] if output is None else ["-o", str(output)]
-    return shlex.join([*command, str(spec), *where])
+def typed() -> str:
+    """The line that its user has typed; typed again, it goes on where it was stopped."""
+    return shlex.join(["nodewise", *sys.argv[1:]])
 
 
-def _print_plans(path: Path, output: Path | None) -> None:
+def _print_plans(path: Path, output: Path | None, as_json: bool) -> None:
     """What would be run, as the engine says it."""
     from nodewise.engines.registry import engine_of
     from nodewise.measure.loop import plans
@@ -94,7 +132,14 @@ def _print_plans(path: Path, output: Path | None) -> None:
     _, spec = read_spec(path)
     folder = (output or path.parent / f"{spec.name}.study").resolve()
     engine = engine_of(spec.engine, path.parent)
-    for task, text in plans(spec, path.parent, folder, engine):
+    planned = list(plans(spec, path.parent, folder, engine))
+    if as_json:
+        rows = [
+            {"K": task.nodes, "baseline": task.baseline, "plan": text} for task, text in planned
+        ]
+        click.echo(to_json(rows), nl=False)
+        return
+    for task, text in planned:
         click.echo(f"# {'baseline' if task.baseline else f'K={task.nodes}'}")
         click.echo(text)
 
@@ -149,16 +194,17 @@ class _Teller:
         label = "baseline" if run.baseline else f"K={run.nodes}"
         ended = f"{run.seconds:.4g} s"
         if run.outcome != "ok":
-            ended = f"{run.outcome}: {run.detail.partition(chr(10))[0]}"
+            ended = failure(run)
         line = f"round {run.round + 1}  {label:<8}  {ended}"
+        to_go = f"  ({left} to go, about {format_duration(rest)})" if left else ""
         if self._bar is None:
-            click.echo(f"{line}  ({left} runs left, about {format_duration(rest)})", err=True)
+            click.echo(f"{line}{to_go}", err=True)
             return
         assert self._task is not None
         self._bar.console.print(line, markup=False, highlight=False)
         self._bar.update(
             self._task,
-            description=f"{left} runs left, about {format_duration(rest)}",
+            description=f"{left} to go, about {format_duration(rest)}",
             completed=self._made,
             total=self._made + left,
         )

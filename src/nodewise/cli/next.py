@@ -27,9 +27,10 @@ def command(
 ) -> None:
     """The one further run that is worth its money, or that none is.
 
-    For every doubling of K: what a run there costs, and how much of the expected regret of the
-    choice it takes away. --budget is what all further runs may cost. Measure the K it names, add it
-    to the table or the spec, and ask again.
+    TABLE is a CSV file (- reads stdin), a study folder or a page that nodewise report made. For
+    every doubling of K: what a run there costs, and how much of the expected regret of the choice
+    it takes away. --budget is what all further runs may cost. Measure the K it names, add it to the
+    table or the spec, and ask again.
 
     \b
     Examples:

@@ -1,5 +1,6 @@
 """Options that several commands share, and the types that read a time, a share or a law."""
 
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -8,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nodewise.errors import DataError, NodewiseError, SpecError
+from nodewise.errors import DataError, NodewiseError, SpecError, printable
 from nodewise.units import parse_amount, parse_fraction, parse_seconds
 
 if TYPE_CHECKING:
     from nodewise.report.text import Report
     from nodewise.spec import Regime
-    from nodewise.study import Study
+    from nodewise.study import Run, Study
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
@@ -89,10 +90,14 @@ def shared(*options: Decorator) -> Decorator:
     return decorate
 
 
+def file_option(words: str, **more: Any) -> Decorator:
+    """The file that a command writes."""
+    kind = click.Path(path_type=Path, dir_okay=False)
+    return click.option("-o", "--output", type=kind, help=words, **more)
+
+
 table_argument = click.argument("table", metavar="TABLE", type=click.Path(path_type=Path))
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="The same numbers for machines, on stdout."
-)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the same result as JSON.")
 analysis_options = shared(
     click.option(
         "--regime",
@@ -115,6 +120,27 @@ analysis_options = shared(
         help="Centre of repeated runs; median for noisy data.",
     ),
 )
+
+
+def parse_scales(text: str) -> tuple[int, ...]:
+    """The scales in a list, or the doublings in a range and its end.
+
+    >>> parse_scales("4,6"), parse_scales("1..12")
+    ((4, 6), (1, 2, 4, 8, 12))
+    """
+    first, dots, last = text.partition("..")
+    try:
+        scales = tuple(int(part) for part in ((first, last) if dots else text.split(",")))
+    except ValueError:
+        scales = ()
+    if not scales or min(scales) < 1 or max(scales) > 100_000 or (dots and scales[0] > scales[1]):
+        raise SpecError(
+            f"'{text}' is no list of scales.", "Write numbers of nodes: 1,2,4,8, or 1..8 for these."
+        )
+    if not dots:
+        return scales
+    low, high = scales
+    return (*(low << power for power in range(17) if low << power < high), high)
 
 
 def read_study(table: Path, regime: "Regime | None", work: float | None = None) -> "Study":
@@ -176,13 +202,31 @@ def read_folder(folder: Path) -> "Study":
 
     if not store.is_study(folder):
         raise DataError(f"{folder} holds no study.", "Name a CSV file or a study folder.")
-    _, study = store.load(folder)
-    if not study.scales:
+    study = store.load(folder)
+    if not study.scales and (folder / "fleet.toml").is_file():
         raise DataError(
-            f"No run of {folder} worked yet.",
-            f"Measure first: nodewise measure {folder}/study.toml",
+            f"The sweep in {folder} has no run that worked yet.",
+            f"See its windows: nodewise fleet decide {folder}; go on: nodewise fleet sweep SPEC -o "
+            f"{folder}",
+        )
+    if not study.runs:
+        raise DataError(f"{folder} has no runs yet.", "Measure first: nodewise measure SPEC")
+    if not study.scales:
+        last = study.runs[-1]
+        raise DataError(
+            f"No run of {folder} worked; the last one, K={last.nodes}: {failure(last)}.",
+            f"Mend the job (the ends of its logs are in {folder}/runs.jsonl), delete {folder}, and "
+            "measure again.",
         )
     return study
+
+
+def failure(run: "Run") -> str:
+    """How a run failed, on one line: the outcome and the line of its log that says most."""
+    how, *log = run.detail.splitlines() or [""]
+    lines = [line.strip() for line in log if any(sign.isalpha() for sign in line)]
+    telling = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b", line)] or lines
+    return printable(": ".join([run.outcome, how, *(line[:200] for line in telling[-1:])]))
 
 
 def to_json(result: Any) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nodewise.cli.options import FRACTION, emit, json_option
+from nodewise.cli.options import FRACTION, emit, json_option, parse_scales
 from nodewise.errors import GATE_NOT_MET, SpecError
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from nodewise.report.tables import Table
     from nodewise.report.text import Report
 
-_MOST_NODES = 65_536
 _DAY_SECONDS = 86_400.0
 
 
@@ -22,11 +21,11 @@ _DAY_SECONDS = 86_400.0
 @click.argument("model", metavar="MODEL", type=click.Path(path_type=Path))
 @click.argument("cluster", metavar="CLUSTER", type=click.Path(path_type=Path))
 @click.option(
-    "--nodes",
+    "--scales",
     default="1..64",
     show_default=True,
     metavar="1..64",
-    help="Scales: 1..64 for the doublings in it, or a list such as 4,6,8.",
+    help="The K to plan: 1..64 for the doublings in it, or a list such as 4,6,8.",
 )
 @click.option(
     "--threshold",
@@ -36,7 +35,7 @@ _DAY_SECONDS = 86_400.0
     help="Efficiency below which more nodes are not worth it.",
 )
 @json_option
-def command(model: Path, cluster: Path, nodes: str, threshold: float, as_json: bool) -> None:
+def command(model: Path, cluster: Path, scales: str, threshold: float, as_json: bool) -> None:
     """The knee on paper: step time and memory of a transformer before any run.
 
     MODEL and CLUSTER are TOML files. At each scale every product of data, fully sharded, tensor and
@@ -46,45 +45,21 @@ def command(model: Path, cluster: Path, nodes: str, threshold: float, as_json: b
     \b
     Examples:
       nodewise plan examples/gpt-22b.toml examples/a100-cluster.toml
-      nodewise plan gpt.toml cluster.toml --nodes 1..256 --threshold 0.8
-      nodewise plan gpt.toml cluster.toml --nodes 4,6,8 --json
+      nodewise plan gpt.toml cluster.toml --scales 1..256 --threshold 0.8
+      nodewise plan gpt.toml cluster.toml --scales 4,6,8 --json
     """
     from nodewise.cluster_files import read_cluster, read_job
     from nodewise.plan import plan_job
 
-    planned = plan_job(read_job(model), read_cluster(cluster), parse_scales(nodes), threshold)
+    planned = plan_job(read_job(model), read_cluster(cluster), parse_scales(scales), threshold)
     if not any(row.plans for row in planned.rows):
         raise SpecError(
             "No plan divides the job at these scales.",
-            "Use a batch and layers with more divisors, other --nodes, or drop what is fixed.",
+            "Use a batch and layers with more divisors, other --scales, or drop what is fixed.",
         )
     emit(planned, as_json, _report)
     if planned.fastest is None:
         sys.exit(GATE_NOT_MET)
-
-
-def parse_scales(text: str) -> list[int]:
-    """The scales in `1..64` (doublings, and the end) or in a list.
-
-    >>> parse_scales("1..12"), parse_scales("4,6")
-    ([1, 2, 4, 8, 12], [4, 6])
-    """
-    first, dots, last = text.partition("..")
-    try:
-        if not dots:
-            scales = [int(part) for part in text.split(",")]
-        else:
-            low, high = int(first), int(last)
-            scales = [low << power for power in range(17) if low << power < high] + [high]
-            if not 1 <= low <= high:
-                raise ValueError
-    except ValueError:
-        raise SpecError(
-            f"--nodes: '{text}' is no scale.", "Write for example 1..64 or 1,2,4."
-        ) from None
-    if min(scales) < 1 or max(scales) > _MOST_NODES:
-        raise SpecError("--nodes: a scale is out of bounds.", f"Use 1 to {_MOST_NODES} nodes.")
-    return scales
 
 
 def _report(result: "Planned") -> "Report":

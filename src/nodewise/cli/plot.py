@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from nodewise.cli.options import analysis_options, table_argument, write
+from nodewise.cli.options import analysis_options, file_option, table_argument, write
 from nodewise.cli.question import find_in, question_options
 from nodewise.errors import DataError
 
@@ -19,13 +19,7 @@ NAMES = (
 @click.command("plot")
 @table_argument
 @click.argument("name", type=click.Choice(NAMES))
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    required=True,
-    help="A file .svg, .png or .pdf; .json is the Vega-Lite definition.",
-)
+@file_option("A file .svg, .png or .pdf; .json is the Vega-Lite definition.", required=True)
 @click.option(
     "--size",
     type=click.Choice(["screen", "paper", "slide"]),
@@ -40,6 +34,9 @@ def command(
     table: Path, name: str, output: Path, size: Any, no_title: bool, **options: Any
 ) -> None:
     """One chart of the report, for a paper or a slide.
+
+    TABLE is a CSV file (- reads stdin), a study folder or a page that nodewise report made. A chart
+    for which the records are missing is an error that says what it needs.
 
     \b
     Examples:

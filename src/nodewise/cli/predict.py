@@ -6,9 +6,14 @@ from typing import Any
 import click
 import msgspec
 
-from nodewise.cli.options import analysis_options, emit, json_option, table_argument
+from nodewise.cli.options import (
+    analysis_options,
+    emit,
+    json_option,
+    parse_scales,
+    table_argument,
+)
 from nodewise.cli.question import asked, is_given, question_options, read_question
-from nodewise.cli.simulate import parse_scales
 
 
 @click.command("predict")
@@ -27,9 +32,10 @@ def command(
 ) -> None:
     """T(K) at scales nobody ran, how sure that is, and where the cheapest K then lies.
 
-    At least three measured scales are needed. Where stages were recorded each gets a law of its
-    own. Intervals are calibrated on published curves. With --cluster the stages of the study are
-    moved to other nodes and another link, and the assumptions are listed.
+    TABLE is a CSV file (- reads stdin), a study folder or a page that nodewise report made, with
+    at least three measured scales. Where stages were recorded each gets a law of its own. Intervals
+    are calibrated on published curves. With --cluster the stages of the study are moved to other
+    nodes and another link, and the assumptions are listed.
 
     \b
     Examples:

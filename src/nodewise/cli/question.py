@@ -14,6 +14,7 @@ from nodewise.cli.options import (
     POSITIVE_DURATION,
     QUANTITY,
     TOLERANCE,
+    Parsed,
     read_bytes,
     read_study,
     shared,
@@ -22,8 +23,10 @@ from nodewise.ranges import Range, parse_range
 from nodewise.units import parse_amount
 
 if TYPE_CHECKING:
-    from nodewise.findings import Findings, Question
+    from nodewise.findings import Findings
+    from nodewise.question import Question
     from nodewise.spec import Regime
+    from nodewise.spot import Preemptions
     from nodewise.study import Study
 
 
@@ -38,83 +41,49 @@ _BUDGETS = {
 }
 
 
-class _Ranged(click.ParamType[Any]):
+def _ranged(inner: Parsed, name: str) -> Parsed:
     """A number of some type, or a range of two: `2.1..3.5`."""
-
-    def __init__(self, inner: click.ParamType[Any], name: str = "") -> None:
-        self._inner = inner
-        self.name = name or f"{inner.name}[..{inner.name}]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not isinstance(value, str):
-            return value
-        try:
-            return parse_range(value, lambda text: float(self._inner.convert(text, param, ctx)))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+    return Parsed(name, lambda text: parse_range(text, lambda one: inner.convert(one, None, None)))
 
 
-class _Rate(click.ParamType[Any]):
+def _rate(text: str) -> "tuple[Preemptions, Range]":
     """Preemptions with their unit; the rate a second as a range."""
+    from nodewise.spot import parse_preemptions
 
-    name = "rate"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not isinstance(value, str):
-            return value
-        from nodewise.spot import parse_preemptions
-
-        try:
-            given = parse_range(value, lambda text: parse_preemptions(text).per_second)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        stated = parse_preemptions(value.rpartition("..")[2])
-        return msgspec.structs.replace(stated, per_second=given.center), given
+    given = parse_range(text, lambda one: parse_preemptions(one).per_second)
+    stated = parse_preemptions(text.rpartition("..")[2])
+    return msgspec.structs.replace(stated, per_second=given.center), given
 
 
-class _Saving(_Ranged):
+def _saving(text: str) -> Range | None:
     """The time to save, or `none`."""
+    given: Range | None = None
+    if text != "none":
+        given = DURATION_RANGE.convert(text, None, None)
+    return given
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return None if value == "none" else super().convert(value, param, ctx)
 
-
-class _Watts(click.ParamType[Any]):
+def _watts(text: str) -> Range:
     """A power, or the idle and the busy one; one alone is the busy one, and idle is unknown."""
-
-    name = "watts[..watts]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not isinstance(value, str):
-            return value
-        try:
-            given = parse_range(value, lambda text: parse_amount(text.strip().rstrip("wW")))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        return Range(0.0, given.high) if given.is_known else given
+    given = parse_range(text, lambda one: parse_amount(one.strip().rstrip("wW")))
+    return Range(0.0, given.high) if given.is_known else given
 
 
-class _Budget(click.ParamType[Any]):
+def _budget(text: str) -> tuple[str, float]:
     """Money, energy (2kWh, 500kJ) or carbon (300g, 2kg): a gate and its value."""
-
-    name = "amount"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not isinstance(value, str):
-            return value
-        text = value.strip().lower()
-        number = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
-        unit = text[len(number) :].strip()
-        if unit and unit not in _BUDGETS:
-            self.fail(f"'{value}' is no budget; write for example 5, 2kWh or 300g", param, ctx)
-        field, factor = _BUDGETS.get(unit, ("budget", 1.0))
-        return field, factor * MONEY.convert(number, param, ctx)
+    plain = text.strip().lower()
+    number = plain.rstrip("abcdefghijklmnopqrstuvwxyz ")
+    unit = plain[len(number) :].strip()
+    if unit and unit not in _BUDGETS:
+        raise ValueError(f"'{text}' is no budget; write for example 5, 2kWh or 300g")
+    field, factor = _BUDGETS.get(unit, ("budget", 1.0))
+    return field, factor * MONEY.convert(number, None, None)
 
 
 MONEY_RANGE, DURATION_RANGE, FRACTION_RANGE = (
-    _Ranged(MONEY, "money"),
-    _Ranged(DURATION, "time"),
-    _Ranged(FRACTION, "share"),
+    _ranged(MONEY, "money"),
+    _ranged(DURATION, "time"),
+    _ranged(FRACTION, "share"),
 )
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -143,7 +112,7 @@ _price_options = shared(
         "--egress", metavar="GB[@CLOUD]", help="Data that a run sends out of the cloud."
     ),
     click.option(
-        "--billing-unit", type=DURATION, default="0", help="Hours are rounded up to this."
+        "--billing-unit", type=DURATION, default="0", help="Billed time is rounded up to this."
     ),
     click.option("--billing-minimum", type=DURATION, default="0", help="Least time billed."),
 )  # fmt: skip
@@ -153,19 +122,20 @@ _pay_options = shared(
         help="Spot price as a fraction of that on demand.",
     ),
     click.option(
-        "--preempt", type=_Rate(),
+        "--preempt", type=Parsed("rate", _rate),
         help="Preemptions: 0.05/h of a node, 0.4/gang-h of all; 5%/month is a share.",
     ),
     click.option(
-        "--checkpoint", type=_Saving(DURATION, "time"), default="1min", show_default=True,
-        help="To save on spot; none: a run that is stopped begins anew.",
+        "--checkpoint", type=Parsed("time", _saving), default="1min", show_default=True,
+        help="Time to save once, on spot; none: a run that is stopped begins anew.",
     ),
     click.option(
         "--downtime", type=DURATION_RANGE, default="5min", show_default=True,
-        help="Until lost nodes are back.",
+        help="Time until lost nodes are back.",
     ),
     click.option(
-        "--restart", type=DURATION_RANGE, default="2min", show_default=True, help="To reload."
+        "--restart", type=DURATION_RANGE, default="2min", show_default=True,
+        help="Time to reload what was saved."
     ),
     click.option(
         "--correlation", type=FRACTION, default="1", show_default=True,
@@ -184,13 +154,17 @@ _pay_options = shared(
         "--owned-above", type=FRACTION, default="0.60", show_default=True,
         help="Utilisation above which the owned fraction holds.",
     ),
-    click.option("--utilisation", type=FRACTION, help="Share of the hours in which you use them."),
-    click.option("--commit", type=FRACTION, help="Discount for hours paid whether used or not."),
+    click.option("--utilisation", type=FRACTION, help="Share of hours that owned nodes work."),
+    click.option("--commit", type=FRACTION, help="Discount on hours paid whether used or not."),
 )  # fmt: skip
 _energy_options = shared(
-    click.option("--watts", type=_Watts(), help="Of a node, idle..busy: joules are modelled."),
     click.option(
-        "--shared-watts", type=TOLERANCE, default="0", help="Of what runs beside the nodes."
+        "--watts",
+        type=Parsed("watts[..watts]", _watts),
+        help="Power of a node, idle..busy, to model joules.",
+    ),
+    click.option(
+        "--shared-watts", type=TOLERANCE, default="0", help="Power of what runs beside the nodes."
     ),
     click.option("--pue", type=QUANTITY, default="1", help="Watts of the site per watt of nodes."),
     click.option("--grid", metavar="PLACE", help="Country of the power, for grams of CO2e: FRA."),
@@ -202,10 +176,10 @@ _needs_options = shared(
     ),
     click.option(
         "--confidence", type=FRACTION, default="0.95", show_default=True,
-        help="In at least this share of runs.",
+        help="Share of the runs that must keep the deadline.",
     ),
     click.option(
-        "--budget", type=_Budget(), multiple=True,
+        "--budget", type=Parsed("amount", _budget), multiple=True,
         help="At most this for a run: 5 (money), 2kWh, 300g; may be repeated.",
     ),
     click.option(
@@ -213,7 +187,7 @@ _needs_options = shared(
     ),
     click.option(
         "--scenario", metavar="NAME: INPUT=VALUE,...", multiple=True,
-        help="Least worst regret over these: 'crunch: price=3.5, preempt=0.2/h'.",
+        help="Choose by least worst regret over these: 'crunch: price=3.5, preempt=0.2/h'.",
     ),
     click.option(
         "--quality-tolerance", type=TOLERANCE, default="0.005", show_default=True,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nodewise.cli.options import analysis_options, table_argument, write
+from nodewise.cli.options import analysis_options, file_option, table_argument, write
 from nodewise.cli.question import find_in, question_options
 
 if TYPE_CHECKING:
@@ -17,19 +17,15 @@ if TYPE_CHECKING:
 
 @click.command("report")
 @table_argument
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="A file .html, .md or .pdf; default: report.html in the study folder, or TABLE.html.",
-)
+@file_option("A file .html, .md or .pdf; default: report.html in the study folder, or TABLE.html.")
 @question_options
 @analysis_options
 def command(table: Path, output: Path | None, **options: Any) -> None:
     """One page with the verdict, the evidence, the charts, the checks and the study itself.
 
-    TABLE is a CSV file, a study folder, or a page that this command made: its study is inside. The
-    page needs no network. A PDF is printed by the Chromium, Chrome or Edge of this machine.
+    TABLE is a CSV file (- reads stdin), a study folder, or a page that this command made: its study
+    is inside. The page needs no network. A PDF is printed by the Chromium, Chrome or Edge of this
+    machine.
 
     \b
     Examples:

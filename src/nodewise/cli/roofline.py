@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nodewise.cli.options import Parsed, emit, json_option, shared
+from nodewise.cli.options import Parsed, emit, file_option, json_option, shared, write
 from nodewise.errors import SpecError
 from nodewise.sizes import parse_bandwidth, parse_bytes, parse_count, parse_latency
 
@@ -19,27 +19,29 @@ BANDWIDTH = Parsed("bandwidth", parse_bandwidth, above=0)
 LATENCY = Parsed("time", parse_latency, least=0)
 
 step_options = shared(
-    click.option("--peak-flops", type=COUNT, help="Of the machine, FLOP per second: 20e12, 20T."),
-    click.option("--memory-bandwidth", type=BANDWIDTH, help="Of the machine: 800e9, 800GB/s."),
+    click.option("--peak-flops", type=COUNT, help="FLOP per second of the machine: 20e12, 20T."),
+    click.option("--memory-bandwidth", type=BANDWIDTH, help="Of the machine's memory: 800GB/s."),
     click.option("--flops", type=COUNT, help="Operations of one step: 6e12."),
-    click.option("--bytes", "memory_bytes", type=SIZE, help="That a step moves from memory."),
-    click.option("--net-bytes", type=SIZE, help="That workers would exchange after each step."),
-    click.option("--net-bandwidth", type=BANDWIDTH, help="Of the link: 25e9, 25GB/s."),
+    click.option(
+        "--bytes", "memory_bytes", type=SIZE, help="Bytes that a step moves from memory: 120GB."
+    ),
+    click.option(
+        "--net-bytes", type=SIZE, help="Bytes that workers exchange after each step: 4GB."
+    ),
+    click.option("--net-bandwidth", type=BANDWIDTH, help="Bandwidth of the link: 25e9, 25GB/s."),
     click.option("--alpha", type=LATENCY, default="0", help="Latency of a message: 10e-6, 10us."),
 )
 
 
 @click.command("roofline")
 @step_options
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Draw the roofline into a file .svg, .png, .pdf or .json (Vega-Lite).",
-)
+@file_option("Draw the roofline into a file .svg, .png, .pdf or .json (Vega-Lite).")
 @json_option
 def command(output: Path | None, as_json: bool, **options: Any) -> None:
     """A step on paper: compute or memory bandwidth bound, and would the network dominate?
+
+    --peak-flops, --memory-bandwidth, --flops and --bytes are needed; with --net-bytes and
+    --net-bandwidth the exchange of a step is held against its compute.
 
     \b
     Examples:
@@ -100,7 +102,6 @@ def _draw(step: "Roofline", options: dict[str, Any], output: Path) -> None:
 
 def write_figure(figure: "Figure", output: Path) -> None:
     """A chart, in a file whose name says the format."""
-    from nodewise.cli.options import write
     from nodewise.report.charts_look import sized
     from nodewise.report.images import image
 

@@ -31,9 +31,9 @@ def command(
 ) -> None:
     """Speedup and efficiency at every K, with intervals; the bend, the knee, the fitted laws.
 
-    TABLE is a CSV with a column K (also p, n, nodes, workers, gpus, ranks) and time_s or throughput
-    or stages (compute_s, comm_s, idle_s, io_s, serial_s, overhead_s); rep numbers repeated runs.
-    - reads stdin.
+    TABLE is a CSV file (- reads stdin) or a study folder. A CSV has a column K (also p, n, nodes,
+    workers, gpus, ranks) and time_s, throughput or stages (compute_s, comm_s, idle_s, io_s,
+    serial_s, overhead_s); rep numbers repeated runs.
 
     \b
     Examples:

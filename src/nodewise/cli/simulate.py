@@ -7,7 +7,16 @@ from typing import Any
 
 import click
 
-from nodewise.cli.options import FRACTION, POSITIVE_DURATION, QUANTITY, json_option, shared, to_json
+from nodewise.cli.options import (
+    FRACTION,
+    POSITIVE_DURATION,
+    QUANTITY,
+    file_option,
+    json_option,
+    parse_scales,
+    shared,
+    to_json,
+)
 from nodewise.errors import SpecError
 
 _truth = shared(
@@ -68,7 +77,13 @@ _truth = shared(
 @click.command("simulate")
 @_truth
 @click.option("--scales", default="1,2,4,8,16,32,64", show_default=True, help="The K to run.")
-@click.option("--rounds", type=click.IntRange(1, 10_000), default=7, show_default=True)
+@click.option(
+    "--rounds",
+    type=click.IntRange(1, 10_000),
+    default=7,
+    show_default=True,
+    help="Each runs every K once.",
+)
 @click.option(
     "--detail",
     type=click.Choice(["timings", "stages", "ranks"]),
@@ -76,13 +91,14 @@ _truth = shared(
     show_default=True,
     help="What is recorded.",
 )
-@click.option("--seed", type=click.IntRange(0), default=7, show_default=True)
 @click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="File to write; default stdout.",
+    "--seed",
+    type=click.IntRange(0),
+    default=7,
+    show_default=True,
+    help="Of the noise; the same seed makes the same table.",
 )
+@file_option("The file to write; default: stdout.")
 @click.option(
     "--rounds-to-see",
     type=FRACTION,
@@ -94,6 +110,9 @@ def command(
     output: Path | None, rounds_to_see: float | None, as_json: bool, **options: Any
 ) -> None:
     """A table with a planted truth: to learn on, to test detectors with, to plan rounds by.
+
+    The times follow --law; the other options plant one disease each. The command that made it
+    stands in the table's first line.
 
     \b
     Examples:
@@ -160,19 +179,6 @@ def _plan(options: dict[str, Any]) -> Any:
         detail=options["detail"],
         seed=options["seed"],
     )
-
-
-def parse_scales(text: str) -> tuple[int, ...]:
-    """The K in a list such as 1,2,4,8."""
-    try:
-        scales = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        scales = ()
-    if not scales or min(scales) < 1 or max(scales) > 100_000:
-        raise SpecError(
-            f"'{text}' is no list of scales.", "Write whole numbers of nodes, for example 1,2,4,8."
-        )
-    return scales
 
 
 def _command_line() -> str:

@@ -19,7 +19,8 @@ def command(spec: Path, output: Path | None, as_json: bool) -> None:
     """Measure the job of SPEC, name the cause of every lost fold, and recommend a scale.
 
     The study folder also gets report.html, the page for people, and result.json, for machines.
-    Exits with 1 when a gate of the spec is not met.
+    What was measured already is not measured again. Exits with 1 when a gate of the spec is not
+    met, 3 when the job cannot be started, 4 when fewer than two scales worked.
 
     \b
     Examples:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nodewise.cli.options import analysis_options, table_argument, write
+from nodewise.cli.options import analysis_options, file_option, table_argument, write
 from nodewise.cli.question import find_in, question_options
 from nodewise.errors import DataError
 
@@ -19,16 +19,13 @@ _NAMES = ("rubric", "scaling", "laws", "ledger", "causes", "marginal", "regimes"
 @click.command("table")
 @table_argument
 @click.argument("name", type=click.Choice(_NAMES))
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="A file .md, .tex or .csv; default: Markdown on stdout.",
-)
+@file_option("A file .md, .tex or .csv; default: Markdown on stdout.")
 @question_options
 @analysis_options
 def command(table: Path, name: str, output: Path | None, **options: Any) -> None:
     """One table of the report, for a paper, a README or a spreadsheet.
+
+    TABLE is a CSV file (- reads stdin), a study folder or a page that nodewise report made.
 
     \b
     Examples:
@@ -40,7 +37,10 @@ def command(table: Path, name: str, output: Path | None, **options: Any) -> None
     study, findings = find_in(table, options)
     made = _table(name, findings)
     if made is None or not made.rows:
-        raise DataError(f"{study.name} has nothing for the table {name}.", "Choose another one.")
+        raise DataError(
+            f"{study.name} has nothing for the table {name}.",
+            "Every study has rubric, scaling and ledger.",
+        )
     form: Any = "md" if output is None else output.suffix.removeprefix(".")
     if form not in ("md", "tex", "csv"):
         raise click.UsageError(f"{output}: the name must end in .md, .tex or .csv")

@@ -104,7 +104,7 @@ def command(
     if part is not None:
         from nodewise.digest_format import pack
 
-        write(pack(digests, window), part)
+        write(pack(digests, window, collective_kernels), part)
     job = break_down(digests, window, use_damaged=broken == "use")
     if export is not None:
         from nodewise.report.ledger_trace import ledger_trace
@@ -195,12 +195,14 @@ def _digest_file(task: _Task) -> "_Digests":
     try:
         beginning = _beginning(path)
         if beginning.startswith(MAGIC):
-            return unpack(path.read_bytes(), window)
+            return unpack(path.read_bytes(), window, collective_kernels)
         traces = _read_file(path, collective_kernels, beginning.startswith(_SQLITE))
         return [digest(trace, window) for trace in traces]
     except DataError as error:
         reason = error.what.removeprefix(f"{path} ").removeprefix("is ").rstrip(".")
         return [Unreadable(file=str(path), reason=reason, rank=_rank_of_name(path))]
+    except SpecError as error:
+        raise SpecError(f"{path}: {error.what}", error.fix) from None
     except MemoryError:
         return [Unreadable(file=str(path), reason="the memory ran out", rank=_rank_of_name(path))]
 

@@ -52,7 +52,8 @@ def _map_on_ray(address: str, function: Callable[[Any], Any], tasks: Sequence[An
             ray.init(where, log_to_driver=False, logging_level="error")
         except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
             raise RunError(
-                f"No cluster of Ray: {str(error).rstrip('.')}.", "Check the address."
+                f"No cluster of Ray: {str(error).rstrip('.')}.",
+                "Start it, or correct the address after --engine ray://.",
             ) from None
     try:
         remote = ray.remote(function)
@@ -70,7 +71,8 @@ def _map_on_dask(address: str, function: Callable[[Any], Any], tasks: Sequence[A
         client = distributed.Client(**where)
     except OSError as error:
         raise RunError(
-            f"No scheduler of Dask: {str(error).rstrip('.')}.", "Check the address."
+            f"No scheduler of Dask: {str(error).rstrip('.')}.",
+            "Start it, or correct the address after --engine dask://.",
         ) from None
     with client:
         return list(client.gather(client.map(function, tasks, pure=False)))

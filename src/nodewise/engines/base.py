@@ -93,6 +93,9 @@ class Engine:
         """The engine that a spec asks for; `home` is the folder of the spec."""
         return cls()
 
+    def check_spec(self, scales: Sequence[int]) -> None:
+        """Raise a `SpecError` where the spec alone shows that these scales cannot be run."""
+
     def check(self, scales: Sequence[int]) -> None:
         """Raise a `RunError` with its fix if these scales cannot be run here."""
 
@@ -125,6 +128,35 @@ class Engine:
 
     def unlimit(self) -> None:
         """All ranks are through."""
+
+
+class LauncherEngine(Engine):
+    """One command a run, which starts the ranks itself and ends with the first that fails."""
+
+    def __init__(self, options: Sequence[str] = ()) -> None:
+        """`options` go to the launcher, before the job's command."""
+        self._options = tuple(options)
+
+    @classmethod
+    def of(cls, chosen: EngineSpec, home: Path) -> Self:
+        """With the options of the spec."""
+        return cls(chosen.options)
+
+    def command(self, job: Job) -> list[str]:
+        """The line of the launcher."""
+        raise NotImplementedError
+
+    def plan(self, job: Job) -> str:
+        """The line of the launcher."""
+        return shlex.join(self.command(job))
+
+    def run(self, job: Job, started: Started) -> Finished:
+        """Start the launcher and wait for it."""
+        begin = time.monotonic()
+        environment = {**job.environment, "NODEWISE_NODES": str(job.nodes)}
+        worker = start(self.command(job), job, environment)
+        started([worker.pid])
+        return wait_for_all([worker], job, begin)
 
 
 def options_of(chosen: EngineSpec, name: str, kind: type[Options]) -> Options:

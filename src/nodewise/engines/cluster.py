@@ -10,19 +10,33 @@ import os
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import msgspec
 
-from nodewise.engines.base import Engine, Finished, Job, Started, start, wait_for_all
-from nodewise.engines.companion import Companion, cluster_environment, driver_environment
+from nodewise.engines.base import Engine, Finished, Job, Started, options_of, start, wait_for_all
+from nodewise.engines.companion import (
+    Companion,
+    check_enough,
+    cluster_environment,
+    driver_environment,
+)
 from nodewise.engines.recorded import Records, finished_with
 from nodewise.errors import RunError, SpecError
 from nodewise.importers.task_records import Task
+from nodewise.spec import EngineSpec, Part, Positive
 from nodewise.study import Fact
 
 _ANSWER_SECONDS = 60.0
 _KNOCK_SECONDS = 5.0
+
+
+class ClusterOptions(Part, frozen=True, kw_only=True):
+    """What the tables of such engines have in common."""
+
+    address: str = ""  # host:port of a cluster; empty: one on this machine
+    start_seconds: Positive = 120.0  # the cluster may take to start
 
 
 class _Told(msgspec.Struct):
@@ -37,27 +51,23 @@ class _Told(msgspec.Struct):
 class ClusterEngine(Engine):
     """One cluster for all runs of a study."""
 
+    options_type: ClassVar[type[ClusterOptions]]
     watched = False
     package: ClassVar[str]
     title: ClassVar[str]  # as people write its name
-    session: ClassVar[str]  # the module that speaks to the cluster
     address_variable: ClassVar[str]  # where the driver looks for it
 
-    def __init__(self, address: str, start_seconds: float) -> None:
-        """`address` is that of a cluster, or empty: then one is started on this machine."""
-        self._address = address
-        self._start_seconds = start_seconds
+    def __init__(self, options: ClusterOptions) -> None:
+        """As the spec says."""
+        self._options = options
         self._most = 1
         self._companion: Companion | None = None
         self._first: dict[str, Any] = {}
 
-    def request(self, workers: int) -> dict[str, Any]:
-        """What the session must know to start or to find the cluster."""
-        return {
-            "address": self._address,
-            "workers": workers,
-            "start_seconds": self._start_seconds,
-        }
+    @classmethod
+    def of(cls, chosen: EngineSpec, home: Path) -> Self:
+        """With the table of the spec."""
+        return cls(options_of(chosen, cls.title.lower(), cls.options_type))
 
     def check(self, scales: Sequence[int]) -> None:
         """The package must be there, and a cluster that was named must answer."""
@@ -67,24 +77,25 @@ class ClusterEngine(Engine):
                 f"Install it: pip install 'nodewise[{self.title.lower()}]'.",
             )
         self._most = max(scales)
-        if self._address:
+        if self._options.address:
             self._knock()
             outer = {n: v for n, v in os.environ.items() if not n.startswith("NODEWISE_")}
             self._open(outer)
 
     def _knock(self) -> None:
         """Somebody must listen at the address: libraries try for minutes before they say so."""
-        host, _, port = self._address.rpartition("://")[2].rpartition(":")
+        address = self._options.address
+        host, _, port = address.rpartition("://")[2].rpartition(":")
         if not port.isdecimal():
             raise SpecError(
-                f"engine.{self.title.lower()}.address: '{self._address}' has no port.",
+                f"engine.{self.title.lower()}.address: '{address}' has no port.",
                 "Write it as host:port.",
             )
         try:
             socket.create_connection((host.strip("[]"), int(port)), _KNOCK_SECONDS).close()
         except OSError:
             raise RunError(
-                f"No {self.title} answers at {self._address}.",
+                f"No {self.title} answers at {address}.",
                 "Correct the address, or leave it out for a cluster on this machine.",
             ) from None
 
@@ -92,11 +103,8 @@ class ClusterEngine(Engine):
         """Hold all workers but K, run the driver to its end, and read what was recorded."""
         companion = self._open(cluster_environment(job))
         started([companion.pid])
-        companion.ask("hold", self._start_seconds + _ANSWER_SECONDS, nodes=job.nodes)
-        environment = {
-            **driver_environment(job),
-            self.address_variable: self._first["address"],
-        }
+        companion.ask("hold", self._options.start_seconds + _ANSWER_SECONDS, nodes=job.nodes)
+        environment = {**driver_environment(job), self.address_variable: self._first["address"]}
         begin, began_ns = time.monotonic(), time.time_ns()
         driver = start(job.command, job, environment)
         started([driver.pid, companion.pid])
@@ -135,16 +143,12 @@ class ClusterEngine(Engine):
         if self._companion is not None and self._companion.alive:
             return self._companion
         self.close()
-        request = self.request(self._most)
-        theirs = bool(self._address)
-        self._companion = Companion(self.session, request, environment, restores=theirs)
-        self._first = self._companion.answer(self._start_seconds + _ANSWER_SECONDS)
-        if self._first["workers"] < self._most:
-            raise RunError(
-                f"The cluster at {self._first['address']} has {self._first['workers']} workers, "
-                f"K={self._most} needs more.",
-                "Start more of them, or ask for smaller scales.",
-            )
+        session = f"nodewise.engines.{self.title.lower()}_session"
+        request = {**msgspec.structs.asdict(self._options), "workers": self._most}
+        theirs = bool(self._options.address)
+        self._companion = Companion(session, request, environment, restores=theirs)
+        self._first = self._companion.answer(self._options.start_seconds + _ANSWER_SECONDS)
+        check_enough(self._first["workers"], self._most)
         return self._companion
 
     def _facts(self) -> dict[str, Fact]:

@@ -5,6 +5,7 @@ and answers are a line of JSON each; what its library prints goes to a log.
 """
 
 import contextlib
+import importlib
 import json
 import os
 import select
@@ -23,6 +24,8 @@ _MOST_LINES = 6  # of its log in an error
 _GOODBYE_SECONDS = 5.0
 _LAST_WORDS_SECONDS = 3.0  # a process that ends still writes why
 Answer = dict[str, Any]
+# The library and the first request to a session, whose methods answer the later ones.
+Connect = Callable[[Any, Answer], contextlib.AbstractContextManager[Any]]
 
 
 class Companion:
@@ -104,28 +107,38 @@ class Companion:
         return f"It said: {told}" if told else "It said nothing; look at the cluster's own logs."
 
 
-def serve(first: Answer, requests: Mapping[str, Callable[..., Answer]], answers: int) -> None:
-    """Its side: give the first answer, then answer requests until there are no more."""
-    with os.fdopen(answers, "w") as out:
+def serve(package: str, connect: Connect) -> None:
+    """Its side: start or find the cluster, tell about it, answer requests until there are no more.
+
+    A request is the name of a method of the session and its arguments.
+    """
+    answers = os.dup(1)
+    os.dup2(2, 1)  # what anybody else prints from now on goes to the log
+    library = importlib.import_module(package)
+    begin = time.monotonic()
+    with connect(library, json.loads(sys.argv[1])) as session, os.fdopen(answers, "w") as out:
 
         def say(answer: Answer) -> None:
             out.write(json.dumps(answer) + "\n")
             out.flush()
 
-        say(first)
+        took = time.monotonic() - begin
+        say({**session.about(), "version": library.__version__, "startup_seconds": took})
         for line in sys.stdin:
             request = json.loads(line)
             try:
-                say(requests[request.pop("name")](**request))
+                say(getattr(session, request.pop("name"))(**request))
             except RunError as error:
                 say({"error": error.what, "fix": error.fix})
 
 
-def own_output() -> int:
-    """A descriptor for answers; what anybody else prints from now on goes to the log."""
-    answers = os.dup(1)
-    os.dup2(2, 1)
-    return answers
+def check_enough(workers: int, nodes: int) -> None:
+    """A cluster must have a worker for each of the nodes that a run takes."""
+    if workers < nodes:
+        raise RunError(
+            f"The cluster has {workers} workers, K={nodes} needs more.",
+            "Start more of them, or ask for smaller scales.",
+        )
 
 
 def cluster_environment(job: Job) -> dict[str, str]:

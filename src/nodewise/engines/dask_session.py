@@ -4,15 +4,14 @@ What runs on the scheduler or on a worker is sent there whole, since nodewise ne
 on the cluster. Only what Dask records anyway is read: its task stream, its transitions, its events.
 """
 
+import contextlib
 import importlib
-import json
-import sys
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from nodewise.engines.companion import Answer, own_output, serve
+from nodewise.engines.companion import Answer, check_enough, serve
 from nodewise.errors import RunError
 
 _POLL_SECONDS = 0.05
@@ -78,14 +77,19 @@ class _Session:
         self._since = 0.0
         self._used: list[str] = []
 
+    def about(self) -> Answer:
+        """Where it is, and what it has."""
+        workers = self._client.scheduler_info()["workers"]
+        return {
+            "address": self._client.scheduler.address,
+            "workers": len(workers),
+            "hosts": sorted({worker["host"] for worker in workers.values()}),
+        }
+
     def hold(self, nodes: int) -> Answer:
         """Pause all workers but `nodes`, and begin to record."""
         names = sorted(self._client.scheduler_info()["workers"])
-        if len(names) < nodes:
-            raise RunError(
-                f"The cluster has {len(names)} workers, K={nodes} needs more.",
-                "Start more of them, or ask for smaller scales.",
-            )
+        check_enough(len(names), nodes)
         self._used = names[:nodes]
         for workers, status in ((names[:nodes], "running"), (names[nodes:], "paused")):
             if workers:
@@ -169,33 +173,21 @@ def _seen(since: float, ours: str, dask_scheduler: Any) -> Answer:
     }
 
 
-def main() -> None:
-    """Start or find the cluster, say where it is, and answer requests."""
-    answers = own_output()
-    wanted = json.loads(sys.argv[1])
-    distributed = importlib.import_module("distributed")
-    started = time.monotonic()
+@contextlib.contextmanager
+def _connect(distributed: Any, wanted: Answer) -> Iterator[_Session]:
     cluster = None
     if not wanted["address"]:
         cluster = distributed.LocalCluster(
             n_workers=wanted["workers"],
-            threads_per_worker=wanted["threads"],
+            threads_per_worker=wanted["threads_per_worker"],
             processes=True,
             dashboard_address=None,
             host="127.0.0.1",
         )
     client = distributed.Client(cluster or wanted["address"], timeout=wanted["start_seconds"])
     session = _Session(client)
-    workers = client.scheduler_info()["workers"]
-    first = {
-        "address": client.scheduler.address,
-        "version": distributed.__version__,
-        "workers": len(workers),
-        "hosts": sorted({worker["host"] for worker in workers.values()}),
-        "startup_seconds": time.monotonic() - started,
-    }
     try:
-        serve(first, {"hold": session.hold, "records": session.records}, answers)
+        yield session
     finally:
         if cluster is None:
             session.release()
@@ -205,4 +197,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve("distributed", _connect)

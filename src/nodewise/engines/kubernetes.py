@@ -6,7 +6,6 @@ without us; its name stands in the folder of its run, and whoever measures next 
 
 import base64
 import binascii
-import datetime
 import json
 import shutil
 import subprocess
@@ -14,21 +13,23 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import msgspec
 
 from nodewise.engines.base import Engine, Finished, Job, Started, in_words, options_of, outcome_of
 from nodewise.engines.shell_tasks import (
     Task,
+    ask,
     first_failure,
     is_timeout,
+    moment,
     ranks_of,
     read_tasks,
 )
 from nodewise.engines.torchrun import script_of
 from nodewise.errors import RunError, SpecError
-from nodewise.spec import EngineSpec, Part
+from nodewise.spec import EngineSpec, Part, Positive
 from nodewise.study import Fact
 
 _ANSWER_SECONDS = 60.0
@@ -73,7 +74,7 @@ class KubernetesOptions(Part, frozen=True, kw_only=True):
     pod: dict[str, Any] = msgspec.field(
         default_factory=dict
     )  # more fields of the pod's spec: tolerations, volumes ...
-    poll_seconds: Annotated[float, msgspec.Meta(gt=0)] = 2.0
+    poll_seconds: Positive = 2.0
 
 
 class Kubernetes(Engine):
@@ -92,12 +93,16 @@ class Kubernetes(Engine):
         """With the table of the spec."""
         return cls(options_of(chosen, "kubernetes", KubernetesOptions))
 
-    def check(self, scales: Sequence[int]) -> None:
-        """An image, kubectl, a cluster that answers, and the right to make Jobs."""
+    def check_spec(self, scales: Sequence[int]) -> None:
+        """There must be an image."""
         if not self._options.image:
             raise SpecError(
                 "engine.kubernetes.image: there is none.", 'Write image = "registry/job:tag".'
             )
+
+    def check(self, scales: Sequence[int]) -> None:
+        """An image, kubectl, a cluster that answers, and the right to make Jobs."""
+        self.check_spec(scales)
         if shutil.which("kubectl") is None:
             raise RunError("There is no kubectl.", "Install it, and give it your cluster's config.")
         answer = self._kubectl("auth", "can-i", "create", "jobs")
@@ -222,9 +227,7 @@ class Kubernetes(Engine):
             found = self._get("job", name)
             if found is None:
                 raise RunError(f"The Job {name} is gone.", "Start the measuring again.")
-            conditions = found.get("status", {}).get("conditions", [])
-            over = [c["type"] for c in conditions if c.get("status") == "True"]
-            if {"Complete", "Failed"} & set(over):
+            if {"Complete", "Failed"} & _conditions(found):
                 return found
             stuck = next((why for pod in self._pods(name) if (why := _stuck(pod))), "")
             if stuck:
@@ -257,7 +260,7 @@ class Kubernetes(Engine):
         if is_timeout(failed, end - begin, job.timeout_seconds):
             words = f"stopped after {job.timeout_seconds:g} s"
             return Finished(outcome="timeout", seconds=end - begin, detail=words, facts=facts)
-        if failed or not _is_complete(ended):
+        if failed or "Complete" not in _conditions(ended):
             outcome, words = first_failure(tasks) or (outcome_of(failed), in_words(failed))
             return Finished(outcome=outcome, seconds=end - begin, detail=words, facts=facts)
         hosts = {task.host for task in tasks}
@@ -271,13 +274,13 @@ class Kubernetes(Engine):
         self, name: str, ended: Json, pods: list[Json], tasks: list[Task]
     ) -> dict[str, Fact]:
         version = self._get_json("version", "-o", "json") or {}
-        created = _moment(ended.get("metadata", {}).get("creationTimestamp", ""))
+        created = moment(ended.get("metadata", {}).get("creationTimestamp", ""))
         placed = [
-            moment
+            at
             for pod in pods
             for condition in pod.get("status", {}).get("conditions", [])
             if condition.get("type") == "PodScheduled"
-            and (moment := _moment(condition.get("lastTransitionTime", ""))) is not None
+            and (at := moment(condition.get("lastTransitionTime", ""))) is not None
         ]
         facts: dict[str, Fact] = {
             "kubernetes_job": name,
@@ -311,14 +314,7 @@ class Kubernetes(Engine):
         options = self._options
         where = [f"--context={options.context}"] if options.context else []
         where += [f"--namespace={options.namespace}"] if options.namespace else []
-        command = ["kubectl", *where, *arguments]
-        try:
-            return subprocess.run(
-                command, input=stdin, capture_output=True, text=True, timeout=_ANSWER_SECONDS
-            )
-        except subprocess.TimeoutExpired:
-            words = f"no answer in {_ANSWER_SECONDS:g} s"
-            return subprocess.CompletedProcess(command, 1, "", words)
+        return ask(["kubectl", *where, *arguments], _ANSWER_SECONDS, stdin)
 
 
 def _name(job: Job) -> str:
@@ -371,16 +367,10 @@ def _stuck(pod: Json) -> str:
     return ""
 
 
-def _is_complete(job: Json) -> bool:
+def _conditions(job: Json) -> set[str]:
+    """What holds of a Job."""
     conditions = job.get("status", {}).get("conditions", [])
-    return any(c["type"] == "Complete" and c.get("status") == "True" for c in conditions)
-
-
-def _moment(text: str) -> float | None:
-    try:
-        return datetime.datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        return None
+    return {c["type"] for c in conditions if c.get("status") == "True"}
 
 
 def _last_line(text: str) -> str:

@@ -4,14 +4,13 @@ The task events that Ray keeps for its timeline are read from its control store,
 itself does not tell when a task was handed in and when it was ready.
 """
 
+import contextlib
 import importlib
-import json
-import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from nodewise.engines.companion import Answer, own_output, serve
+from nodewise.engines.companion import Answer, check_enough, serve
 from nodewise.errors import RunError
 
 _POLL_SECONDS = 0.2
@@ -56,8 +55,9 @@ def task_of(
 class _Session:
     """A driver of one cluster, for all runs of a study."""
 
-    def __init__(self, ray: Any, start_seconds: float) -> None:
+    def __init__(self, ray: Any, address: str, start_seconds: float) -> None:
         self._ray = ray
+        self._address = address
         self._start_seconds = start_seconds
         self._group: Any = None
         self._used: list[str] = []
@@ -68,6 +68,15 @@ class _Session:
         nodes = [n for n in self._ray.nodes() if n["Alive"] and n["Resources"].get("CPU")]
         return sorted(nodes, key=lambda node: (-node["Resources"]["CPU"], node["NodeID"]))
 
+    def about(self) -> Answer:
+        """Where it is, and what it has."""
+        workers = self.workers()
+        return {
+            "address": self._address,
+            "workers": len(workers),
+            "hosts": sorted({node["NodeManagerHostname"] for node in workers}),
+        }
+
     def hold(self, nodes: int) -> Answer:
         """Take all nodes but `nodes` with a placement group, so that a driver cannot use them."""
         groups = importlib.import_module("ray.util.placement_group")
@@ -75,11 +84,7 @@ class _Session:
             groups.remove_placement_group(self._group)
             self._group = None
         workers = self.workers()
-        if len(workers) < nodes:
-            raise RunError(
-                f"The cluster has {len(workers)} nodes with cores, K={nodes} needs more.",
-                "Start more of them, or ask for smaller scales.",
-            )
+        check_enough(len(workers), nodes)
         taken = [
             {name: node["Resources"][name] for name in ("CPU", "GPU") if name in node["Resources"]}
             for node in workers[: len(workers) - nodes]
@@ -158,26 +163,15 @@ def _start_cluster(workers: int, cpus: int) -> Any:
     return made
 
 
-def main() -> None:
-    """Start or find the cluster, say where it is, and answer requests."""
-    answers = own_output()
-    wanted = json.loads(sys.argv[1])
-    ray = importlib.import_module("ray")
-    started = time.monotonic()
-    cluster = None if wanted["address"] else _start_cluster(wanted["workers"], wanted["cpus"])
+@contextlib.contextmanager
+def _connect(ray: Any, wanted: Answer) -> Iterator[_Session]:
+    cluster = None
+    if not wanted["address"]:
+        cluster = _start_cluster(wanted["workers"], wanted["cpus_per_node"])
     address = wanted["address"] if cluster is None else cluster.address
     ray.init(address=address, log_to_driver=False, namespace="nodewise")
-    session = _Session(ray, wanted["start_seconds"])
-    workers = session.workers()
-    first = {
-        "address": address,
-        "version": ray.__version__,
-        "workers": len(workers),
-        "hosts": sorted({node["NodeManagerHostname"] for node in workers}),
-        "startup_seconds": time.monotonic() - started,
-    }
     try:
-        serve(first, {"hold": session.hold, "records": session.records}, answers)
+        yield _Session(ray, address, wanted["start_seconds"])
     finally:
         ray.shutdown()
         if cluster is not None:
@@ -185,4 +179,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve("ray", _connect)

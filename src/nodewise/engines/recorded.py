@@ -1,5 +1,6 @@
 """From what an engine recorded of a run to how it ended: stages of each worker, start-up, facts."""
 
+import contextlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -35,7 +36,10 @@ def finished_with(finished: Finished, job: Job, records: Records) -> Finished:
     begin, end = records.begin, records.end
     path = job.folder / "rank-0.json"
     if path.exists():
-        report = msgspec.json.decode(path.read_bytes(), type=_Report)
+        report = _Report()
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            # of a damaged one the run tells itself, when it is collected
+            report = msgspec.json.decode(path.read_bytes(), type=_Report)
         if report.began is not None and report.seconds is not None:
             begin = round(report.began * 1e9)
             end = begin + round(report.seconds * 1e9)

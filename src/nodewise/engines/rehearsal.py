@@ -103,6 +103,10 @@ class RehearsalEngine(Engine):
             nodes.kill()
         if self._failure is not None:
             raise self._failure
+        if lost := nodes.lost():
+            self.close()  # the next run gets whole ones
+            words = f"{lost[0]} was killed in the run"
+            finished = Finished(outcome="crashed", seconds=finished.seconds, detail=words)
         facts = {f"rehearsal_{name}": value for name, value in self._checks.items()}
         return msgspec.structs.replace(finished, facts=facts)
 

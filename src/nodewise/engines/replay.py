@@ -33,7 +33,7 @@ class Replay(Engine):
 
     def check(self, scales: Sequence[int]) -> None:
         """The study must be there and hold these scales."""
-        _, study = store.load(self._folder)
+        study = store.load(self._folder)
         self._runs = {(run.nodes, run.round): run for run in study.runs if not run.baseline}
         absent = set(scales) - {nodes for nodes, _ in self._runs}
         if absent:

@@ -4,7 +4,11 @@ Each worker is started by a few lines of shell that leave a line in the run's fo
 machines must see. So a program that knows nothing of us has its ranks recorded too.
 """
 
+import contextlib
+import datetime
 import shlex
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -58,11 +62,12 @@ def read_tasks(folder: Path) -> list[Task]:
     """The workers that ran to their end, by rank."""
     tasks = []
     for path in folder.glob("task-*"):
-        words = path.read_text().split()
+        words = path.read_text(errors="replace").split()
         if path.suffix != ".part" and len(words) == 6:
             rank, host, *numbers, code = words
-            begin, end, cpu = map(float, numbers)
-            tasks.append(Task(int(rank), host, begin, end, cpu, int(code)))
+            with contextlib.suppress(ValueError):  # cut off by a full disk: it did not end
+                begin, end, cpu = map(float, numbers)
+                tasks.append(Task(int(rank), host, begin, end, cpu, int(code)))
     return sorted(tasks, key=lambda task: task.rank)
 
 
@@ -108,6 +113,24 @@ def is_timeout(code: int, seconds: float, timeout_seconds: float) -> bool:
     (True, True, False)
     """
     return code == _TIMED_OUT or (code == _KILLED and seconds >= timeout_seconds)
+
+
+def ask(
+    command: Sequence[str], seconds: float, stdin: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """What a program of the cluster answers; one that hangs has failed."""
+    try:
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 1, "", f"no answer in {seconds:g} s")
+
+
+def moment(text: str) -> float | None:
+    """A date and time as the cluster tells it, in seconds since 1970."""
+    try:
+        return datetime.datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return None
 
 
 def exports(job: Job) -> list[str]:

@@ -4,7 +4,6 @@ Jobs go on without us. Each leaves its number, its log and how it ended in its f
 folder, which must be on a file system that the nodes share; whoever measures next collects them.
 """
 
-import datetime
 import math
 import re
 import shlex
@@ -13,7 +12,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 import msgspec
 
@@ -21,16 +20,18 @@ from nodewise.engines.base import Engine, Finished, Job, Started, in_words, opti
 from nodewise.engines.mpi import mpiexec
 from nodewise.engines.shell_tasks import (
     Task,
+    ask,
     exports,
     first_failure,
     is_timeout,
+    moment,
     ranks_of,
     read_tasks,
     write_task,
 )
 from nodewise.engines.torchrun import torchrun
 from nodewise.errors import RunError
-from nodewise.spec import EngineSpec, Part
+from nodewise.spec import Count, EngineSpec, Part, Positive
 from nodewise.study import Fact, Outcome
 
 _PROGRAMS = ("sbatch", "srun", "squeue", "scontrol", "scancel", "sinfo")
@@ -52,19 +53,19 @@ class SlurmOptions(Part, frozen=True, kw_only=True):
     """The table `[engine.slurm]`."""
 
     scale: Literal["nodes", "tasks"] = "nodes"  # what K counts
-    tasks_per_node: Annotated[int, msgspec.Meta(ge=1)] = 1  # where K counts nodes
-    cpus_per_task: Annotated[int, msgspec.Meta(ge=1)] = 1
+    tasks_per_node: Count = 1  # where K counts nodes
+    cpus_per_task: Count = 1
     launcher: Literal["srun", "mpiexec", "torchrun"] = "srun"
     mpi: str = ""  # srun --mpi=...: pmi2 or pmix
     allocation: Literal["each", "one"] = "each"  # a job for each run, or one for all that are left
     partition: str = ""
     account: str = ""
-    time_minutes: Annotated[int, msgspec.Meta(ge=1)] | None = None  # of a job; else by the timeout
+    time_minutes: Count | None = None  # of a job; else by the timeout
     exclusive: bool = False
     together: bool = False  # runs may be on the cluster at the same time
-    queued: Annotated[int, msgspec.Meta(ge=1)] = 20  # jobs in the queue at a time
+    queued: Count = 20  # jobs in the queue at a time
     setup: tuple[str, ...] = ()  # lines of shell before the job: module load ...
-    poll_seconds: Annotated[float, msgspec.Meta(gt=0)] = 2.0
+    poll_seconds: Positive = 2.0
 
 
 class Slurm(Engine):
@@ -324,11 +325,10 @@ class _Ended(msgspec.Struct, frozen=True):
 
 def _ended(folder: Path) -> _Ended | None:
     try:
-        words = (folder / "ended").read_text().split()
-    except OSError:
+        code, begin, end, nodes, restarts = (folder / "ended").read_text().split()
+        return _Ended(int(code), float(begin), float(end), nodes, int(restarts))
+    except (OSError, ValueError):  # cut off by a full disk, it says nothing
         return None
-    code, begin, end, nodes, restarts = words
-    return _Ended(int(code), float(begin), float(end), nodes, int(restarts))
 
 
 def _begun(folder: Path) -> bool:
@@ -343,9 +343,10 @@ def _number(folder: Path) -> int | None:
 
 def _numbers(folder: Path) -> list[int]:
     try:
-        return [int(line) for line in (folder / "submitted").read_text().split()]
+        lines = (folder / "submitted").read_text(errors="replace").split()
     except OSError:
         return []
+    return [int(line) for line in lines if line.isdecimal() and len(line) < 20]
 
 
 def _attempts(folder: Path) -> int:
@@ -426,7 +427,7 @@ def _facts(job: Job, number: int) -> dict[str, Fact]:
         "engine_version": _ask("sbatch", "--version").stdout.strip(),
     }
     submitted, eligible, start, end = (
-        _moment(shown.get(name, ""))
+        moment(shown.get(name, ""))
         for name in ("SubmitTime", "EligibleTime", "StartTime", "EndTime")
     )
     if start is not None and submitted is not None:
@@ -439,13 +440,6 @@ def _facts(job: Job, number: int) -> dict[str, Fact]:
             facts[key] = shown[name]
     facts |= {f"sacct_{name}": value for name, value in _accounts(number).items()}
     return facts
-
-
-def _moment(text: str) -> float | None:
-    try:
-        return datetime.datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        return None
 
 
 def _failure(
@@ -478,8 +472,4 @@ def _first_line(text: str) -> str:
 
 
 def _ask(*command: str, seconds: float = _ANSWER_SECONDS) -> subprocess.CompletedProcess[str]:
-    """What one of Slurm's programs answers; one that hangs has failed."""
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, 1, "", f"no answer in {seconds:g} s")
+    return ask(command, seconds)

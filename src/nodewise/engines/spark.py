@@ -34,7 +34,7 @@ from nodewise.errors import RunError
 from nodewise.importers.files import number
 from nodewise.importers.spark_log import Event, events_of
 from nodewise.importers.task_records import Span, Task
-from nodewise.spec import EngineSpec, Part, Positive
+from nodewise.spec import Count, EngineSpec, Part, Positive
 from nodewise.study import Fact
 
 _LEAST_JAVA = 17  # of Spark 4; an older Spark says itself what it lacks
@@ -45,7 +45,7 @@ class SparkOptions(Part, frozen=True, kw_only=True):
     """The table [engine.spark]."""
 
     master: str = ""  # spark://host:port; empty: executors on this machine
-    cores_per_executor: Annotated[int, msgspec.Meta(ge=1)] = 1
+    cores_per_executor: Count = 1
     memory_mb: Annotated[int, msgspec.Meta(ge=512)] = 1024  # of an executor
     start_seconds: Positive = 120.0  # executors may take to start
     settings: dict[str, str] = {}  # noqa: RUF012 - more of spark-defaults.conf, by name

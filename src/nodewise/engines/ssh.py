@@ -59,23 +59,28 @@ class Ssh(Engine):
         """With the table of the spec."""
         return cls(options_of(chosen, "ssh", SshOptions), home, chosen.options)
 
-    def check(self, scales: Sequence[int]) -> None:
-        """Every host must be named once, answer, and see the folder of the spec."""
+    def check_spec(self, scales: Sequence[int]) -> None:
+        """There must be hosts enough, each named once."""
         hosts = self._options.hosts
         if len(set(hosts)) != len(hosts):
             raise SpecError("engine.ssh.hosts: a host stands there twice.", "Name each once.")
-        if max(scales) > len(hosts):
+        most = max(scales)
+        if most > len(hosts):
             raise SpecError(
-                f"engine.ssh.hosts: {len(hosts)} hosts are named; K={max(scales)} is asked for.",
+                f"engine.ssh.hosts: K={most} needs as many hosts; the list has {len(hosts)}.",
                 'Write hosts = ["node1", "node2"], or leave out that scale.',
             )
+
+    def check(self, scales: Sequence[int]) -> None:
+        """Every host must be named once, answer, and see the folder of the spec."""
+        self.check_spec(scales)
         if shutil.which(self._options.ssh[0]) is None:
             raise RunError(f"There is no {self._options.ssh[0]}.", "Install openssh-client.")
         if self._options.launcher == "mpi":
             mpiexec()
         if self._options.launcher == "torchrun":
             require_torch()
-        self._check_hosts(hosts[: max(scales)])
+        self._check_hosts(self._options.hosts[: max(scales)])
 
     def plan(self, job: Job) -> str:
         """The lines that are run here."""

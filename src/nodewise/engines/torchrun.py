@@ -1,49 +1,24 @@
 """K ranks under torch's own launcher, one process each, on this machine."""
 
 import importlib.util
-import shlex
 import sys
-import time
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Self
 
-from nodewise.engines.base import Engine, Finished, Job, Started, start, wait_for_all
+from nodewise.engines.base import Job, LauncherEngine
 from nodewise.errors import RunError, SpecError
-from nodewise.spec import EngineSpec
 
 _LAUNCH = ("-m", "nodewise.launch")
 
 
-class Torchrun(Engine):
+class Torchrun(LauncherEngine):
     """One `torchrun --standalone --nproc-per-node K` for each run."""
-
-    def __init__(self, options: Sequence[str] = ()) -> None:
-        """`options` go to torchrun, before the script."""
-        self._options = tuple(options)
-
-    @classmethod
-    def of(cls, chosen: EngineSpec, home: Path) -> Self:
-        """With the options of the spec."""
-        return cls(chosen.options)
 
     def check(self, scales: Sequence[int]) -> None:
         """Torch must be installed beside us."""
         require_torch()
 
-    def run(self, job: Job, started: Started) -> Finished:
-        """Start torchrun and wait for it."""
-        begin = time.monotonic()
-        environment = {**job.environment, "NODEWISE_NODES": str(job.nodes)}
-        worker = start(self._command(job), job, environment)
-        started([worker.pid])
-        return wait_for_all([worker], job, begin)
-
-    def plan(self, job: Job) -> str:
+    def command(self, job: Job) -> list[str]:
         """The line of torchrun."""
-        return shlex.join(self._command(job))
-
-    def _command(self, job: Job) -> list[str]:
         place = ["--standalone", "--nproc-per-node", str(job.nodes)]
         return torchrun(job, *place, *self._options)
 

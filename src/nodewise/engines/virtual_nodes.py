@@ -65,6 +65,11 @@ class Node:
         """The process that holds the namespaces open."""
         return self._holder.pid
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether somebody ended that process."""
+        return self._holder.poll() is not None
+
     def wait_until_ready(self) -> None:
         """The node's files and name are in place."""
         output = self._holder.stdout
@@ -105,6 +110,8 @@ class Node:
 
     def traffic_bytes(self) -> tuple[int, int]:
         """Bytes that came in and went out over the node's link so far."""
+        if self.is_lost:
+            return 0, 0
         for line in Path(f"/proc/{self.process}/net/dev").read_text().splitlines():
             device, _, figures = line.partition(":")
             if device.strip() == "eth0":
@@ -195,6 +202,10 @@ class VirtualNodes:
     def release_communication(self, node: int) -> int:
         """Move threads that only move bytes out of the node's quota; says how many."""
         return self._groups.release_communication(f"node{node}")
+
+    def lost(self) -> list[str]:
+        """The nodes that somebody ended; those that are left are of no use without them."""
+        return [member.name for member in self._members if member.is_lost]
 
     def kill(self) -> None:
         """End every job on the nodes and the head."""

@@ -86,7 +86,7 @@ def measure(folder: Path, peer: str = "") -> Machine:
 def _stored(path: Path) -> Machine | None:
     try:
         return msgspec.json.decode(path.read_bytes(), type=Machine)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
 

@@ -356,6 +356,8 @@ def _write(path: Path, run: CountedRun) -> None:
 
 def count(command: tuple[str, ...], most_seconds: float) -> CountedRun:
     """Run a torch script and count a step of it; end it when the time is up."""
+    from nodewise.machine.watching import end  # not needed in the script's own process
+
     if importlib.util.find_spec("torch") is None:
         raise SpecError(
             "torch is not installed where nodewise is.", "Install it: pip install 'nodewise[torch]'"
@@ -371,7 +373,7 @@ def count(command: tuple[str, ...], most_seconds: float) -> CountedRun:
         except subprocess.TimeoutExpired:
             pass
         finally:
-            _end(program)
+            end(program, patience_seconds=5)  # it writes down what it has counted
         try:
             return msgspec.json.decode(report.read_bytes(), type=CountedRun)
         except (OSError, msgspec.MsgspecError):
@@ -387,15 +389,6 @@ def _errors() -> int | None:
         return sys.stderr.fileno()
     except (OSError, AttributeError, ValueError):
         return subprocess.DEVNULL
-
-
-def _end(program: "subprocess.Popen[bytes]") -> None:
-    for how in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(program.pid, how)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            program.wait(timeout=5)
-            return
 
 
 if __name__ == "__main__":

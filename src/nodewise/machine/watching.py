@@ -89,7 +89,7 @@ def watch(command: tuple[str, ...], most_seconds: float) -> Observation:
             if len(looker.samples) == _STARTED_WINDOWS:
                 hot_spots.begin(program.pid)
     finally:
-        _end(program)
+        end(program)
         spots = hot_spots.found()
     if len(looker.samples) < 3:  # else the last one is cut short by the end of the program
         looker.close_window()
@@ -127,13 +127,13 @@ def _copy(source: IO[bytes], tail: bytearray) -> None:
             del tail[:-_TAIL_BYTES]
 
 
-def _end(program: subprocess.Popen[bytes]) -> None:
+def end(program: subprocess.Popen[bytes], patience_seconds: float = 2.0) -> None:
     """End the program and all that it started; both are in a session of their own."""
     for how in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(program.pid, how)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            program.wait(timeout=2)
+            program.wait(timeout=patience_seconds)
             return
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from nodewise.engines.base import Finished
+from nodewise.spec import Amount, Number, Signed
 from nodewise.study import STAGES, Fact, Outcome, Rank, Run, Stage, Usage
 
 LOG_TAIL_LINES = 20
@@ -14,14 +15,14 @@ LOG_TAIL_LINES = 20
 class RankReport(msgspec.Struct, frozen=True, kw_only=True):
     """The file that the probe of one rank writes."""
 
-    rank: int
+    rank: Number
     host: str
-    seconds: float | None
-    setup_seconds: float
+    seconds: Amount | None
+    setup_seconds: Amount
     steps: int
-    stages: dict[Stage, float]
-    items: float | None
-    quality: float | None
+    stages: dict[Stage, Signed]
+    items: Amount | None
+    quality: Signed | None
     facts: dict[str, Fact]
     usage: Usage
     comm_calls: int
@@ -34,10 +35,19 @@ class RankReport(msgspec.Struct, frozen=True, kw_only=True):
 _PROBED: tuple[Stage, ...] = tuple(stage for stage in STAGES if stage != "overhead")
 
 
+class DamagedReport(Exception):
+    """A rank left a report that cannot be read; the message says which and why."""
+
+
 def read_reports(folder: Path) -> list[RankReport]:
     """The reports of all ranks that wrote one, by rank."""
     decoder = msgspec.json.Decoder(RankReport)
-    reports = [decoder.decode(path.read_bytes()) for path in folder.glob("rank-*.json")]
+    reports = []
+    for path in folder.glob("rank-*.json"):
+        try:
+            reports.append(decoder.decode(path.read_bytes()))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise DamagedReport(f"the report {path.name} is damaged: {error}") from None
     return sorted(reports, key=lambda report: report.rank)
 
 
@@ -57,9 +67,12 @@ def collect(
 
     `ranks` workers must have taken part.
     """
-    reports = read_reports(folder)
     outcome: Outcome = finished.outcome
     detail = finished.detail
+    try:
+        reports = read_reports(folder)
+    except DamagedReport as error:  # written by another hand than ours: no run to count with
+        reports, outcome, detail = [], "crashed", str(error)
     present = len(finished.ranks or reports)
     if outcome == "ok" and present and present != ranks:
         outcome, detail = "wrong workers", f"{present} of {ranks} workers reported"
@@ -138,9 +151,10 @@ def _ranks(reports: list[RankReport], folder: Path) -> list[Rank]:
 def _comm_calls(report: RankReport, folder: Path) -> list[int]:
     stamps = array("q")
     path = folder / f"rank-{report.rank}.bin"
-    if report.comm_calls and path.exists():
+    if report.comm_calls > 0 and path.exists():
         with path.open("rb") as file:
-            stamps.fromfile(file, report.comm_calls)
+            kept = file.read()[: 8 * report.comm_calls]
+            stamps.frombytes(kept[: len(kept) // 8 * 8])
     return list(stamps)
 
 

@@ -12,7 +12,6 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -164,12 +163,7 @@ class Meter:
             self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Read a last time."""
         self.end()
         self._stop.set()

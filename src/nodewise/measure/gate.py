@@ -5,7 +5,6 @@ import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 
 
 class Gate:
@@ -36,12 +35,7 @@ class Gate:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close; whoever still waits is turned away."""
         for door in (self._listener, *self._inside):
             with contextlib.suppress(OSError):

@@ -65,13 +65,15 @@ def measure(
         with _full_disk_said(folder), store.locked(folder):
             _end_leftovers(folder)
             machine = provenance.machine()
-            _, study = store.load(folder)
-            while tasks := _tasks(spec, study, enough):
+            study = store.load(folder)
+            tasks = _tasks(spec, study, enough)
+            while tasks:
                 _prepare(spec, home, folder, engine, tasks)
                 run = _run(spec, spec_text, home, folder, engine, tasks[0], machine)
                 store.append(folder, run)
                 study = msgspec.structs.replace(study, runs=(*study.runs, run))
-                tell(run, len(tasks) - 1)
+                tasks = _tasks(spec, study, enough)
+                tell(run, len(tasks))
             _prepare(spec, home, folder, engine, [])
 
 
@@ -119,6 +121,7 @@ def _tasks(spec: Spec, study: Study, enough: Callable[[Study], bool]) -> list[Ta
 
 def plans(spec: Spec, home: Path, folder: Path, engine: Engine) -> Iterator[tuple[Task, str]]:
     """What would be run, for each scale and the baseline, without running it."""
+    engine.check_spec(spec.scales)
     empty = Study(name=spec.name, regime=spec.regime, runs=())
     first = missing(msgspec.structs.replace(spec, rounds=1), empty)
     for task in sorted(first, key=lambda task: (task.baseline, task.nodes)):
@@ -135,7 +138,10 @@ def _job(spec: Spec, home: Path, scratch: Path, engine: Engine, task: Task) -> J
         )
     command = _command(spec, task)
     if not engine.elsewhere and not has_program(command[0], directory):
-        raise RunError(f"There is no program {command[0]}.", "Correct the command in the spec.")
+        raise RunError(
+            f"There is no program {command[0]}.",
+            "Install it, or correct workload.command in the spec.",
+        )
     told = _told(spec, task, scratch, engine.ranks(task.nodes))
     return Job(
         command=command,
@@ -321,7 +327,7 @@ def _note_running(folder: Path, scratch: Path, leaders: Sequence[int]) -> None:
 def _end_leftovers(folder: Path) -> None:
     """End what a killed harness left running; a process id that was reused is left alone."""
     try:
-        scratch, *lines = (folder / _RUNNING).read_text().splitlines() or [""]
+        scratch, *lines = (folder / _RUNNING).read_text(errors="replace").splitlines() or [""]
     except OSError:
         return
     for line in lines:

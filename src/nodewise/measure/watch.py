@@ -5,7 +5,6 @@ import os
 import resource
 import threading
 from pathlib import Path
-from types import TracebackType
 
 import psutil
 
@@ -30,12 +29,7 @@ class Watch:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Note it after the run."""
         self._stop.set()
         self._thread.join(timeout=5)

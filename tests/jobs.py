@@ -1,0 +1,83 @@
+"""What tests of real measuring share: a job and its spec in a folder, the command, what it left."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from nodewise import store
+from nodewise.study import Run
+
+SPEC = """
+name = "job"
+scales = [{scales}]
+rounds = {rounds}
+timeout_seconds = {timeout}
+[workload]
+command = ["{{python}}", "job.py"]
+{workload}
+[workload.environment]
+MARK = "{mark}"
+{more}
+"""
+
+
+def write_job(
+    folder: Path, job: str, scales: str, rounds: int, timeout: int, more: str, workload: str = ""
+) -> Path:
+    (folder / "job.py").write_text(job)
+    spec = folder / "study.toml"
+    words = {"scales": scales, "rounds": rounds, "timeout": timeout, "workload": workload}
+    spec.write_text(SPEC.format(mark=folder.name, more=more, **words))
+    return spec
+
+
+def command(spec: Path, *more: str, name: str = "measure") -> list[str]:
+    return [sys.executable, "-m", "nodewise", name, str(spec), *more]
+
+
+def measure(spec: Path, *more: str, name: str = "measure") -> subprocess.CompletedProcess[str]:
+    words = command(spec, *more, name=name)
+    return subprocess.run(words, capture_output=True, text=True, timeout=300)
+
+
+def runs_of(folder: Path) -> dict[tuple[int, int], Run]:
+    return {(run.nodes, run.round): run for run in store.load(folder / "job.study").runs}
+
+
+def marked(mark: str, **told: str) -> list[psutil.Process]:
+    """The processes that were told this mark, and these variables too."""
+    found = []
+    for process in psutil.process_iter(["pid"]):
+        try:
+            if {"MARK": mark, **told}.items() <= process.environ().items():
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+def left_behind(mark: str) -> list[int]:
+    return [process.pid for process in marked(mark)]
+
+
+def workers(mark: str, **told: str) -> list[psutil.Process]:
+    """Those of them that run the job itself."""
+    found = []
+    for process in marked(mark, **told):
+        try:
+            if process.cmdline()[1:] == ["job.py"]:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def wait_until(true: Callable[[], object], seconds: float = 120.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.05)
