@@ -17,6 +17,7 @@ from nodewise.errors import DataError, RunError
 from nodewise.spec import Spec, parse_spec
 from nodewise.study import Run, Study
 
+_SMALLEST = 1e-12  # seconds of a run
 SPEC, RUNS, RANKS, LOCK = "study.toml", "runs.jsonl", "ranks", "lock"
 
 
@@ -111,7 +112,10 @@ def load(folder: Path) -> Study:
     decoder = msgspec.json.Decoder(Run)
     for number, line in enumerate(whole, start=1):
         try:
-            runs.append(decoder.decode(line))
+            run = decoder.decode(line)
+            if run.outcome == "ok" and run.seconds < _SMALLEST:
+                raise msgspec.ValidationError(f"no run takes {run.seconds:g} s")
+            runs.append(run)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise DataError(
                 f"Line {number} of {folder / RUNS} is damaged: {error}.",

@@ -62,6 +62,7 @@ FOUND = [
     ("runs.jsonl", b'{"x": ' + _DEEP + b"\n"),
     ("runs.jsonl", _RUNS),
     ("runs.jsonl", _without_a_rank()),
+    ("runs.jsonl", _RUNS.replace(b"1e300", b"0")),
     ("page", _sample("page", b'"name":"', b'"name":"\xff')),
     ("page", _sample("page", b'"name":', b'"x":' + _DEEP + b',"name":')),
     ("page", READERS["page"].samples[0][:60] * 20_000),
