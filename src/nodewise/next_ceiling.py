@@ -90,7 +90,7 @@ def next_ceiling(
     first = max(shares, key=lambda name: shares[name])
     parts = _parts(row, shares)
     largest = _binding(parts)
-    moved = largest.axis != MENU[first].axis
+    moved, close = largest.axis != MENU[first].axis, _is_close(parts)
     change = MENU[first].first
     if moved:
         change = _change(largest)
@@ -105,11 +105,10 @@ def next_ceiling(
         ceiling=largest.name,
         axis=largest.axis,
         next=next((part.name for part in parts if part is not largest), None),
-        second_axis_justified=moved and largest.axis is not None,
-        confidence="low" if _is_close(parts) else _CONFIDENCE[attribution.evidence],
+        second_axis_justified=moved and largest.axis is not None and not close,
+        confidence="low" if close else _CONFIDENCE[attribution.evidence],
         parts=parts,
-        verdict=_verdict(row, first, largest, parts)
-        + ("; it is close, so measure again before you act" if _is_close(parts) else ""),
+        verdict=_verdict(row, first, largest, parts, close),
         change=change,
         evidence=attribution.evidence,
         answer=judge(proposal, named) if proposal else None,
@@ -182,7 +181,9 @@ def _is_close(parts: tuple[Part, ...]) -> bool:
     return len(shares) > 1 and shares[0] - shares[1] < _CLOSE
 
 
-def _verdict(row: LedgerRow, first: CeilingName, now: Part, parts: tuple[Part, ...]) -> str:
+def _verdict(
+    row: LedgerRow, first: CeilingName, now: Part, parts: tuple[Part, ...], close: bool
+) -> str:
     others = [part for part in parts if part is not now]
     where = f"at K = {row.nodes}: {format_percent(now.share)} of the time"
     if now.axis is not None and now.axis == MENU[first].axis:
@@ -200,6 +201,11 @@ def _verdict(row: LedgerRow, first: CeilingName, now: Part, parts: tuple[Part, .
     together = (
         f" ({format_percent(whole)} with all that the same axis lifts)" if whole > now.share else ""
     )
+    if close:
+        return (
+            f"{binds}{together}, {first} hardly less; measure again before a second axis "
+            f"({axis_words(now.axis)}) is called justified"
+        )
     return (
         f"{binds}{together}, {first} no longer does; a second axis is justified: "
         f"{axis_words(now.axis)}"

@@ -97,18 +97,25 @@ def _answering_child(own: socket.socket, other: socket.socket) -> Iterator[None]
     cores = os.sched_getaffinity(0)
     child = os.fork()
     if child == 0:
-        own.close()
-        os.sched_setaffinity(0, {max(cores)})
-        answer(other)
-        os._exit(0)
+        try:
+            own.close()
+            _stay_on({max(cores)})
+            answer(other)
+        finally:
+            os._exit(0)
     other.close()
-    os.sched_setaffinity(0, {min(cores)})
     try:
+        _stay_on({min(cores)})
         yield
     finally:
-        os.sched_setaffinity(0, cores)
+        _stay_on(cores)
         own.close()  # the child sees the end and leaves
         os.waitpid(child, 0)
+
+
+def _stay_on(cores: set[int]) -> None:
+    with contextlib.suppress(OSError):  # some sandboxes refuse it; then the system places us
+        os.sched_setaffinity(0, cores)
 
 
 def processes(seconds: float) -> dict[str, dict[str, Ceiling]]:
