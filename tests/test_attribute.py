@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from nodewise.attribute import attribute
 from nodewise.laws import Law
 from nodewise.simulate import Plan, simulate
-from nodewise.study import STAGES, Rank, Run, Study
+from nodewise.study import STAGES, Rank, Run, Study, Usage
 from nodewise.table import parse_table
 from tests.conftest import DATA, golden_study
 
@@ -105,6 +105,40 @@ def test_idling_that_grows_stays_idle_and_says_what_would_divide_it():
     assert against["jitter"].startswith("unknown: part of the 1.86 folds of waiting")
     assert against["input/output"] == "unknown: not recorded"
     assert against["compute inflation"].startswith("would do nothing")
+
+
+@pytest.mark.parametrize("scales", [(1, 4), (1, 2, 4, 8)])
+def test_what_was_recorded_at_the_base_alone_is_unknown_where_the_curve_bends(scales):
+    usage = Usage(cpu_seconds=1.0)
+    alone = (Rank(rank=0, stages=dict.fromkeys(STAGES, 0.0), usage=usage),)
+    runs = tuple(
+        Run(nodes=k, round=at, seconds=8 / k + 0.5 * (k - 1), ranks=alone if k == 1 else ())
+        for k in scales
+        for at in range(3)
+    )
+    result = attribute(Study(name="bare", regime="strong", runs=runs))
+    against = {other.cause: other.verdict for other in result.other_changes}
+    for cause in ("foreign load", "jitter", "slow node", "input/output"):
+        assert against[cause] == "unknown: not recorded", cause
+
+
+def test_a_wait_for_cores_that_is_unknown_is_not_taken_for_none():
+    def study(delay: float | None) -> Study:
+        usage = Usage(cpu_seconds=1.0, run_delay_seconds=delay)
+        stages = {"compute": 1.0, "communication": 1.0, "idle": 0.0}
+        ranks = [tuple(Rank(rank=r, stages=stages, usage=usage) for r in range(k)) for k in (1, 4)]
+        return Study(
+            name="x",
+            regime="strong",
+            runs=tuple(Run(nodes=len(of), round=0, seconds=2.0, ranks=of) for of in ranks),
+        )
+
+    def verdict(delay: float | None) -> str:
+        changes = attribute(study(delay)).other_changes
+        return next(one.verdict for one in changes if one.cause == "foreign load")
+
+    assert verdict(0.0).startswith("would do nothing")
+    assert verdict(None) == "unknown: not recorded"
 
 
 RANKED = Plan(law=Law(s=0.01, c=0.0005), detail="ranks", jitter=0.02, scales=(1, 2, 4, 8))

@@ -234,6 +234,44 @@ def test_a_rate_that_was_tried_again_after_a_replica_died_is_judged_by_the_secon
     assert (only.row(1).rate_per_second, only.row(1).breaks_at) == (5.0, 10.0)
 
 
+def test_a_window_in_which_a_replica_died_is_in_no_latency_where_the_rate_was_tried_again():
+    died = msgspec.structs.replace(window(1, 10.0, 0.3), died=1)
+    result = decide([died, *SWEEP], goal="latency", demand_per_second=10.0)
+    assert result.row(1).latency_at_floor == pytest.approx(0.1)
+    [drawn] = [
+        row for row in latency_chart(result).rows if (row["replicas"], row["rate"]) == (1, 10)
+    ]
+    assert (drawn["ms"], drawn["kept"]) == (pytest.approx(100.0), "kept")
+    assert len(result.windows) == len(SWEEP)
+
+
+def test_a_simulated_window_stands_for_no_measured_one():
+    died = msgspec.structs.replace(window(1, 10.0, 0.3), died=1)
+    simulated = msgspec.structs.replace(window(1, 10.0, 0.1), simulated=True)
+    result = decide([window(1, 5.0, 0.1), died, simulated])
+    assert (result.row(1).rate_per_second, result.row(1).breaks_at) == (5.0, 10.0)
+    told = [(row["rate"], row["ms"], row["simulated"]) for row in latency_chart(result).rows]
+    assert sorted(told) == [
+        (5.0, pytest.approx(100.0), "measured"),
+        (10.0, pytest.approx(100.0), "simulated"),
+        (10.0, pytest.approx(300.0), "measured"),
+    ]
+
+
+def test_a_restart_that_failed_leaves_what_its_round_had_measured():
+    died = msgspec.structs.replace(window(1, 40.0, 0.3), died=1)
+    failed = Window(
+        replicas=1, offered_per_second=10.0, seconds=0.0, requests=(), notes=("Not ready.",)
+    )
+    round_ = [window(1, 10.0, 0.1), window(1, 20.0, 0.1), died, failed]
+    result = decide(round_)
+    assert (result.row(1).rate_per_second, result.row(1).breaks_at) == (20.0, 40.0)
+    assert "Not ready." in result.notes
+    assert fleet_study("a fleet", round_, LIMITS).runs[0].seconds == pytest.approx(50.0)
+    never = msgspec.structs.replace(failed, round=1)
+    assert decide([*round_, never]).row(1).rate_low == 0.0  # a round with nothing else
+
+
 def test_a_lucky_window_above_a_broken_rate_counts_for_nothing():
     lucky = window(1, 14.0, 0.1)
     assert decide([*SWEEP, lucky]).row(1).rate_per_second == 10.0

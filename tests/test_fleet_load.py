@@ -1,28 +1,35 @@
 """The load generator, against servers whose behaviour is known to the byte."""
 
 import asyncio
+import gc
 import itertools
+import os
+import signal
+import socket
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nodewise.engines.base import RUN_MARK, end_marked
 from nodewise.errors import DataError, SpecError
 from nodewise.fleet import arrivals, windows
 from nodewise.fleet.answers import Events, Streamed, Unread, Whole
-from nodewise.fleet.client import Load, drive
+from nodewise.fleet.client import Load, _without_garbage_collection, drive
 from nodewise.fleet.requests import bodies, load_of, read_trace
 from nodewise.fleet.spec import RequestSpec, Server, parse_fleet
-from nodewise.fleet.sweep import _with_energy, highest
+from nodewise.fleet.sweep import Judgement, _Search, _with_energy, highest
 from nodewise.load import Window
-from nodewise.measure.energy import Reading
+from nodewise.measure.energy import Meter, Reading
 
 pytest.importorskip("httptools", reason="httptools is not installed: pip install 'nodewise[fleet]'")
 
@@ -514,3 +521,65 @@ def test_a_window_has_its_share_of_the_energy_of_a_node_that_holds_the_whole_fle
     assert _with_energy(window, Metered(59), here).energy_joules is None
     elsewhere = Server(endpoints=("http://127.0.0.1:1",))
     assert _with_energy(window, Metered(400), elsewhere).energy_joules is None
+
+
+def test_an_interrupt_while_garbage_is_collected_is_not_lost():
+    class Cycle:
+        def __init__(self):
+            self.itself = self
+
+    gc.disable()  # so that nothing else collects it
+    try:
+        seen = weakref.ref(Cycle(), lambda _: signal.raise_signal(signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt), _without_garbage_collection():
+            pass
+        assert seen() is None
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        gc.enable()
+
+
+def test_the_meter_ends_before_tokens_are_counted(tmp_path, monkeypatch):
+    happened = []
+
+    class Watched(Meter):
+        def end(self):
+            happened.append("end of the meter")
+            super().end()
+
+    def count(body, answer):
+        happened.append("count")
+        return 1, 1
+
+    monkeypatch.setattr("nodewise.fleet.sweep.Meter", Watched)
+    fleet = parse_fleet(SPEC.format(load='arrivals = "constant"'))
+    nothing = Judgement(met=True, again=False, why="")
+    search = _Search(fleet, tmp_path, 1, lambda _: nothing, lambda *_: None, [], count)
+    with served(answering(chunked(text("a") + DONE))) as url:
+        replicas = SimpleNamespace(endpoints=(url,), dead=list)
+        window = search._measure(replicas, 1, 0, 20.0, 0.2, 0)
+    assert [request.output_tokens for request in window.requests] == [1] * 4
+    assert happened[:2] == ["end of the meter", "count"]
+
+
+def test_the_port_of_a_process_that_was_ended_is_free_at_once(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        # so much memory takes the kernel a while to take back, and the last thread has to wait
+        waiting = "threading.Thread(target=threading.Event().wait, daemon=True).start()"
+        code = f"import threading; {waiting}; x = b'x' * 200_000_000; print(1, flush=True); input()"
+        child = subprocess.Popen(
+            [sys.executable, "-c", code],
+            env={**os.environ, RUN_MARK: str(tmp_path)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=[server.fileno()],
+        )
+    with child:
+        assert child.stdout.read(1) == b"1"
+        end_marked(tmp_path)
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        finally:
+            child.kill()
+    assert child.returncode == -9

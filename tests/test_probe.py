@@ -69,6 +69,19 @@ def test_stages_setup_quality_and_items_are_reported(tmp_path):
     assert told["comm_calls"] == 6
 
 
+def test_figures_that_are_no_numbers_are_said(tmp_path):
+    told = run(
+        """
+        from nodewise import probe
+        probe.quality(loss=float("nan"))
+        probe.work(items=float("inf"))
+        """,
+        tmp_path,
+    )
+    assert (told["quality"], told["items"]) == (None, None)
+    assert told["no_number"] == "quality is nan, items is inf"
+
+
 def test_what_follows_the_last_step_is_not_timed(tmp_path):
     told = run(WORKLOAD.replace("0.2", "1.0"), tmp_path)
     assert told["seconds"] < 1.0 + 6 * 0.03

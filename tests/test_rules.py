@@ -6,8 +6,11 @@ import msgspec
 import pytest
 
 from nodewise.claims import claim_of_study
+from nodewise.findings import find
 from nodewise.importers.claims_tables import read_text
 from nodewise.laws import Law
+from nodewise.prices import Price
+from nodewise.question import Question
 from nodewise.rules import audit, parse_rules
 from nodewise.simulate import Plan, simulate
 from nodewise.study import Contention, Rank
@@ -189,6 +192,19 @@ def test_a_correction_that_does_not_move_the_bend_says_the_efficiency():
         f"{k},{100 * (0.001 + 0.999 / k) * (1.3 if k == 1 else 1):.2f}\n" for k in (1, 2, 4, 8, 16)
     )
     assert "the efficiency at K=16 is 0.9" in audited(text).verdict
+
+
+@pytest.mark.parametrize(
+    ("price", "verdict"),
+    [
+        (Price(), "unknown"),
+        (Price(per_node_hour=3.2), "fail"),
+        (Price(per_node_hour=3.2, source="a list, 2026-11-16"), "pass"),
+    ],
+)
+def test_the_price_asked_with_is_the_one_that_needs_a_date(price, verdict):
+    found = find(planted_study(), Question(price=price), RULES).checks
+    assert [check.verdict for check in found if check.rule == "prices are dated"] == [verdict]
 
 
 def test_caches_and_factors_come_from_the_runs():

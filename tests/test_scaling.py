@@ -123,7 +123,7 @@ def test_median_centre_is_not_moved_by_one_bad_run():
     times = {1: [10.0, 10.1, 9.9, 10.0, 30.0], 2: [5.0, 5.1, 4.9, 5.0, 5.05]}
     assert scale(study_of(times), center="median").row(1).seconds == 10.0
     result = scale(study_of(times))
-    assert any("--center median" in note for note in result.notes)
+    assert any("nodewise decide with --center median" in note for note in result.notes)
 
 
 def test_superlinear_points_are_pointed_at():

@@ -41,6 +41,16 @@ def test_our_own_windows_come_back(read):
     assert read(text, None) == [window, summary]
 
 
+def test_our_own_windows_from_before_deaths_were_counted_know_them(read):
+    request = Request(intended=0.0, sent=0.1, error="no connection")
+    died = ("Replica 1 of 2 ended: exit code 13.",)
+    window = Window(
+        replicas=2, offered_per_second=2.0, seconds=1.0, requests=(request,), notes=died
+    )
+    [known] = read(msgspec.json.encode(window).decode() + "\n", None)
+    assert known == msgspec.structs.replace(window, died=1)
+
+
 def guidellm(rate=10.0, kept=True):
     def request(at: float, late: float) -> dict:
         return {
@@ -228,6 +238,14 @@ def test_k6_in_both_shapes(read, flat):
     assert (summary.completed, summary.failed, summary.seconds) == (998, 2, pytest.approx(100.0))
     assert summary.latency == pytest.approx({"0.5": 0.08, "1": 0.18, "0.9": 0.1})
     assert served(summary, Objective(latency=0.2)).verdict == "met"
+
+
+def test_a_load_test_may_have_any_number_of_requests(read):
+    many = k6(True)
+    many["metrics"]["http_reqs"] = {"count": 24_000_000, "rate": 10_000.0}
+    many["metrics"]["http_req_failed"] = {"value": 0.5, "passes": 12_000_000, "fails": 12_000_000}
+    [summary] = read(many)
+    assert (summary.completed, summary.failed) == (12_000_000, 12_000_000)
 
 
 def test_iterations_that_k6_dropped_void_the_window(read):

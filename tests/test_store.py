@@ -62,6 +62,12 @@ def test_scales_and_rounds_may_be_added(tmp_path):
         store.create(tmp_path, "rounds = 9\nseed = 3\n" + more)
 
 
+def test_a_price_is_no_part_of_what_was_measured(tmp_path):
+    store.create(tmp_path, MINIMAL)
+    store.create(tmp_path, MINIMAL + "\n[price]\nper_node_hour = 2\nsource = 'a list'\n")
+    assert store.load(tmp_path).spec.price.source == "a list"
+
+
 def test_a_second_process_on_one_study_is_refused(tmp_path):
     store.create(tmp_path, MINIMAL)
     code = """

@@ -41,6 +41,7 @@ _OUTLYING = 5  # spreads of the other ranks; the largest of 64 by chance lies be
 _PERSISTENT = 2 / 3  # share of rounds in which the same rank must be the late one
 _SURE = 0.6  # share of resamples that must agree before a shape renames a cause
 _NOTHING_LOST = 0.02  # of the ideal speedup
+_NOTHING = 1e-12  # seconds; no clock tells less
 _STEADY_EXPONENTS = (0.85, 1.15)  # overhead of a stage that never shrinks: (k-1)^1
 _SHRINKING_EXPONENT = -0.5  # compute that one slow node adds is 1/k of the whole: exponent -1
 _MATTERS = 0.25  # of what is lost: a second cause worth a change of its own
@@ -166,7 +167,7 @@ def attribute_timings(study: Study, times: Timings, scaling: Scaling) -> Attribu
         dominant_cause=row.dominant_cause,
         confidence=_agreement(times, ledger, times.nodes.index(nodes), row.dominant_cause),
         change=CAUSES[row.dominant_cause].change if row.dominant_cause else None,
-        other_changes=_other_changes(row, evidence, _recorded(study)),
+        other_changes=_other_changes(row, evidence, _recorded(study, nodes, evidence)),
         shape=shape,
         notes=(*scaling.notes, *notes),
     )
@@ -227,9 +228,10 @@ def _foreign_delays(runs: Sequence[Run], stages: dict[Stage, Floats]) -> Floats 
     """
     usages = [[rank.usage for rank in run.ranks] for run in runs]
     emulated = any(run.provenance.get("emulated") for run in runs)
-    if emulated or "compute" not in stages or any(u is None for one in usages for u in one):
+    known = [[None if u is None else u.run_delay_seconds for u in one] for one in usages]
+    if emulated or "compute" not in stages or any(wait is None for one in known for wait in one):
         return None
-    waits = np.array([[u.run_delay_seconds for u in one if u is not None] for one in usages])
+    waits = np.array(known, dtype=np.float64)
     regions = np.array([[rank.seconds or run.seconds for rank in run.ranks] for run in runs])
     delays = np.minimum(waits / np.maximum(regions, waits), 1.0) * stages["compute"]
     stages["compute"] = stages["compute"] - delays
@@ -411,7 +413,7 @@ def _late_cause(measured: Sequence[_Measured], times: Timings) -> CauseName:
     """
     grown = times.k if times.regime == "weak" else np.ones_like(times.k)
     base = float(measured[0].of("compute").sum(axis=1).mean())
-    if base <= 0:
+    if base < _NOTHING:
         return "load imbalance"
     uneven = slow = 0.0
     for one, factor in zip(measured[1:], grown[1:], strict=True):
@@ -559,14 +561,16 @@ def _overlap_note(row: LedgerRow) -> list[str]:
     ]
 
 
-def _recorded(study: Study) -> set[CauseName]:
-    """The causes whose stage was recorded; waiting has several, and needs idle or ranks."""
-    first = study.good_runs[0]
-    stages = first.ranks[0].stages if first.ranks else first.stages
-    recorded: set[CauseName] = {_CAUSE_OF_STAGE[stage] for stage in stages}
-    if first.ranks and first.ranks[0].usage is not None:
+def _recorded(study: Study, nodes: int, evidence: Evidence) -> set[CauseName]:
+    """The causes that the ledger of one scale would show; waiting has several: idle or ranks."""
+    if evidence not in ("stages of each rank", "stage totals"):
+        return set()
+    measured = _measured(study, nodes)
+    recorded: set[CauseName] = {_CAUSE_OF_STAGE[stage] for stage in measured.stages}
+    if measured.delays is not None:
         recorded.add("foreign load")
-    return recorded | _WAITED_FOR if first.ranks or "idle" in stages else recorded
+    waits = evidence == "stages of each rank" or "idle" in measured.stages
+    return recorded | _WAITED_FOR if waits else recorded
 
 
 def _other_changes(

@@ -11,7 +11,7 @@ import msgspec
 from nodewise.scaling import Scaling
 from nodewise.spec import Spec
 from nodewise.stats import ENOUGH_ROUNDS
-from nodewise.study import Run, Study
+from nodewise.study import PROGRAM, Run, Study
 from nodewise.units import format_duration, format_percent
 
 Verdict = Literal["pass", "fail", "unknown"]
@@ -21,6 +21,7 @@ _SAME_WORK = 0.01
 _CHANGES_WITH_SCALE = {
     *("command", "oversubscribed", "env_NODEWISE_NODES"),
     *("engine_nodes", "engine_workers", "engine_tasks", "kubernetes_job"),
+    "spec_hash",  # a folder takes no spec that measures something else
 }
 # What an engine measured of each run says nothing of the place that it ran in.
 _OF_ONE_RUN = ("rehearsal_", "slurm_", "sacct_", "ray_", "dask_", "spark_")
@@ -230,9 +231,9 @@ def _contention(study: Study) -> Answer:
             "Use more cores or the rehearsal engine.",
         )
     delays = [run.contention.run_delay for run in study.runs if run.contention is not None]
-    if not delays:
-        return Answer("unknown", "not recorded", "Measure it.")
-    worst = max(delays)
+    worst = max((delay for delay in delays if delay is not None), default=0.0)
+    if not delays or (None in delays and worst <= RED):
+        return Answer("unknown", "not recorded in every run", "Measure it.")
     colour = "red" if worst > RED else "amber" if worst > _AMBER else "green"
     return Answer(
         "pass" if worst <= RED else "fail",
@@ -252,16 +253,23 @@ def _same_place(study: Study) -> Answer:
             "where the runs were made is not recorded",
             "Measure with nodewise, or name machine and versions beside the table.",
         )
-    differing = []
+    changed, differing = [], []
     for name in sorted(names):
         values = sorted({str(run.provenance.get(name, "nothing")) for run in runs})
-        if len(values) > 1:
+        if name.startswith(PROGRAM):  # a command may name other files at another K
+            if len({*values} - {"nothing"}) > 1:
+                changed.append(name.removeprefix(PROGRAM))
+        elif len(values) > 1:
             differing.append(f"{name} ({', '.join(value[:40] for value in values[:3])})")
-    if differing:
+    if changed or differing:
+        said = [f"the program changed: {', '.join(changed)}"] if changed else []
+        said += [f"runs differ in {'; '.join(differing)}"] if differing else []
         return Answer(
             "fail",
-            f"a threat: runs differ in {'; '.join(differing)}",
-            "Measure all scales in one sitting, with one commit and one environment.",
+            f"a threat: {'; '.join(said)}",
+            "Measure all scales anew, into another folder with -o."
+            if changed
+            else "Measure all scales in one sitting, with one commit and one environment.",
         )
     return Answer("pass", f"{len(names)} recorded facts are alike in all runs")
 

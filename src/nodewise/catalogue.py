@@ -144,7 +144,8 @@ def stated_check(price: Price, today: date | None) -> Check:
             rule=rule,
             verdict="fail",
             evidence=said,
-            remedy="Say it: --price-source 'where, YYYY-MM-DD'; or take --instance.",
+            remedy="Say it: source = 'where, YYYY-MM-DD' under [price] in the spec, or "
+            "--price-source; or take --instance.",
         )
     try:
         day = date.fromisoformat(found.group())

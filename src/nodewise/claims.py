@@ -13,7 +13,7 @@ import msgspec
 
 from nodewise.errors import DataError
 from nodewise.spec import Regime
-from nodewise.study import Run, Study
+from nodewise.study import SHORTEST_SECONDS, Run, Study
 
 Column = Literal[
     "nodes", "seconds", "std", "rounds", "round", "speedup", "efficiency", "throughput",
@@ -169,7 +169,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             number = int(row["round"].value) if "round" in row else counts.get(nodes, 0)
             counts[nodes] = counts.get(nodes, 0) + 1
             seconds = self._seconds(row)
-            if seconds is None or seconds <= 0:
+            if seconds is None or seconds < SHORTEST_SECONDS:
                 return None
             quality = row["quality"].value if "quality" in row else None
             work = row["work"].value if "work" in row else None

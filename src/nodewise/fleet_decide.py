@@ -125,7 +125,7 @@ class FleetDecision(msgspec.Struct, frozen=True, kw_only=True):
     untried: int | None  # a number that was not measured and may be the better one
     untried_because: str
     day: tuple[DayRow, ...]
-    windows: tuple[Served, ...]
+    windows: tuple[Served, ...]  # without those that were tried again
     checks: tuple[Check, ...]
     notes: tuple[str, ...] = ()
 
@@ -166,7 +166,7 @@ def decide_fleet(
     if not windows:
         raise DataError("There is no window to decide from.", "Hand in the windows of a sweep.")
     price = _in_hours(price or Price())
-    seen = tuple(served(window, question.objective) for window in windows)
+    seen = _last_words([served(window, question.objective) for window in windows])
     unit: Unit = "tokens" if any(one.output_tokens_per_second for one in seen) else "requests"
     capacities = _capacities(seen)
     rows = tuple(
@@ -236,7 +236,6 @@ class _Capacity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _capacities(seen: Sequence[Served]) -> dict[int, _Capacity]:
-    seen = _last_words(seen)
     measured = {one.replicas for one in seen if not one.simulated}
     found: dict[int, _Capacity] = {}
     for replicas in sorted({one.replicas for one in seen}):
@@ -259,14 +258,22 @@ def _capacities(seen: Sequence[Served]) -> dict[int, _Capacity]:
     return found
 
 
-def _last_words(seen: Sequence[Served]) -> list[Served]:
-    """Without the windows in which a replica died, where the rate was tried again."""
+def _last_words(seen: Sequence[Served]) -> tuple[Served, ...]:
+    """Without the windows in which a replica died, where the rate was tried again.
 
-    def key(one: Served) -> tuple[int, int, float]:
-        return one.replicas, one.round, one.offered_per_second
+    A restart that failed is a window without requests; it speaks for a round that has no other.
+    """
 
+    def group(one: Served) -> tuple[int, int, bool]:
+        return one.replicas, one.round, one.simulated
+
+    def key(one: Served) -> tuple[int, int, bool, float]:
+        return *group(one), one.offered_per_second
+
+    ran = {group(one) for one in seen if one.requests}
+    seen = [one for one in seen if one.requests or group(one) not in ran]
     whole = {key(one) for one in seen if not one.died}
-    return [one for one in seen if not one.died or key(one) not in whole]
+    return tuple(one for one in seen if not one.died or key(one) not in whole)
 
 
 def _breaks(one: Served) -> bool:

@@ -8,7 +8,7 @@ from nodewise.spec import Amount, Number, Positive, Signed
 
 Replicas = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
 Share = Annotated[str, msgspec.Meta(pattern=r"^(0(\.\d+)?|1|\d(\.\d+)?e-\d+)$")]
-Tokens = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=10**15)]  # of tokens, or of requests
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -18,8 +18,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sent: Signed
     first: Signed | None = None  # the first token, or the first byte of a plain answer
     last: Signed | None = None
-    input_tokens: Tokens = 0
-    output_tokens: Tokens = 0
+    input_tokens: Count = 0
+    output_tokens: Count = 0
     longest_gap: Signed | None = None  # between two tokens
     endpoint: int = 0
     error: str = ""  # a request that failed misses every objective
@@ -51,14 +51,22 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     replicas: Replicas
     offered_per_second: Amount
     seconds: Positive
-    completed: Number
-    failed: Number = 0
+    completed: Count
+    failed: Count = 0
     tool: str = ""
-    input_tokens: Tokens = 0
-    output_tokens: Tokens = 0
+    input_tokens: Count = 0
+    output_tokens: Count = 0
     ttft: dict[Share, Amount] = {}  # "0.99": seconds; "1" is the largest
     tpot: dict[Share, Amount] = {}
     latency: dict[Share, Amount] = {}
     from_intended: bool = False  # whether all of these count from the intended sending
     dispatch_delay: dict[Share, Amount] = {}
     notes: tuple[str, ...] = ()
+
+
+def with_deaths(window: Window) -> Window:
+    """The same; windows from before `died` was a field say it in their notes alone."""
+    if window.died or not window.requests:
+        return window
+    died = sum(note.startswith("Replica ") for note in window.notes)
+    return msgspec.structs.replace(window, died=died) if died else window

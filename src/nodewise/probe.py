@@ -27,7 +27,7 @@ import socket
 import sys
 from array import array
 from collections.abc import Iterable, Iterator
-from math import isfinite
+from math import isfinite, nan
 from pathlib import Path
 from time import monotonic, perf_counter_ns, sleep, time
 from types import TracebackType
@@ -199,9 +199,13 @@ class _Report:
         if not self.end_ns:
             self.close_region()
         self.leave()
-        usage = {name: end - self.usage_at_begin[name] for name, end in self.usage_at_end.items()}
+        usage = {
+            name: _finite(end - self.usage_at_begin[name])
+            for name, end in self.usage_at_end.items()
+        }
         if usage:
             usage["memory_bytes"] = self.usage_at_end["memory_bytes"]  # the most, not more
+        figures = {"quality": self.quality, "items": self.items}
         told = {
             "rank": self.rank,
             "host": socket.gethostname(),
@@ -210,8 +214,13 @@ class _Report:
             "setup_seconds": self.setup_ns / 1e9,
             "steps": max(self.steps - self.warmup, 0),
             "stages": {name: total / 1e9 for name, total in self.totals.items() if total},
-            "items": self.items,
-            "quality": self.quality if isfinite(self.quality or 0.0) else None,
+            "items": _finite(self.items),
+            "quality": _finite(self.quality),
+            "no_number": ", ".join(
+                f"{name} is {value}"
+                for name, value in figures.items()
+                if value is not None and not isfinite(value)
+            ),
             "facts": {name: _as_json(fact) for name, fact in self.facts.items()},
             "usage": usage,
             "comm_calls": self.calls,
@@ -230,8 +239,13 @@ class _Report:
         path.with_suffix(".part").rename(path.with_suffix(".json"))
 
 
+def _finite(value: float | None) -> float | None:
+    """A figure that JSON can say; it knows neither infinity nor what is no number."""
+    return value if value is not None and isfinite(value) else None
+
+
 def _as_json(fact: object) -> object:
-    """A fact that JSON can say; it knows neither infinity nor what is no number."""
+    """A fact that JSON can say; one that it cannot, as a word."""
     return str(fact) if isinstance(fact, float) and not isfinite(fact) else fact
 
 
@@ -240,7 +254,7 @@ def _usage() -> dict[str, float]:
     usage = {
         "cpu_seconds": own.ru_utime + own.ru_stime,
         "memory_bytes": own.ru_maxrss * 1024,
-        "run_delay_seconds": 0.0,
+        "run_delay_seconds": nan,  # unknown
         "read_bytes": 0,
         "written_bytes": 0,
     }
@@ -334,8 +348,6 @@ def quality(split: str = "", seed: int | None = None, **metric: float) -> None:
         _report.quality = float(value)
         _report.facts["quality_name"] = name
         _report.facts["quality_split"] = split
-        if not isfinite(_report.quality):  # a training that diverged
-            _report.facts["quality_value"] = str(_report.quality)
         if seed is not None:
             _report.facts["quality_seed"] = seed
 

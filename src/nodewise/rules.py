@@ -35,6 +35,7 @@ from nodewise.detectors import (
     superlinear,
     too_straight,
 )
+from nodewise.prices import Price
 from nodewise.scaling import THRESHOLD, Scaling, scale
 from nodewise.stats import ENOUGH_ROUNDS, Floats
 from nodewise.study import Run, Study
@@ -183,9 +184,11 @@ def audit(claim: Claim, rules: Sequence[Rule], threshold: float = THRESHOLD) -> 
     )
 
 
-def check_study(study: Study, scaling: Scaling, rules: Sequence[Rule]) -> tuple[Check, ...]:
-    """The same rules, asked of a study whose scaling is known."""
-    case = _Case(claim_of_study(study), study, scaling)
+def check_study(
+    study: Study, scaling: Scaling, rules: Sequence[Rule], price: Price
+) -> tuple[Check, ...]:
+    """The same rules, asked of a study whose scaling is known, at the price asked with."""
+    case = _Case(claim_of_study(study), study, scaling, price)
     return (*(_ask(rule, case) for rule in rules), *case.own_checks)
 
 
@@ -197,8 +200,11 @@ def is_grave(check: Check) -> bool:
 class _Case:
     """A claim with what the predicates ask for, each computed once."""
 
-    def __init__(self, claim: Claim, study: Study, scaling: Scaling) -> None:
+    def __init__(
+        self, claim: Claim, study: Study, scaling: Scaling, price: Price | None = None
+    ) -> None:
         self.claim = claim
+        self.price = price or (study.spec.price if study.spec else None)
         self.study = study
         self.scaling = scaling
 
@@ -302,7 +308,9 @@ class _Case:
             "rank times": any(rank.seconds or rank.stages for run in runs for rank in run.ranks),
             "setup": any(run.setup_seconds is not None for run in runs),
             "starts": all(run.started for run in runs),
-            "contention": any(run.contention is not None for run in runs),
+            "contention": any(
+                run.contention and run.contention.run_delay is not None for run in runs
+            ),
             "settings": bool(set(_SETTINGS) & columns) or any(run.provenance for run in runs),
             "kinds": bool(self.claim.predicted)
             or self.tells_kinds
@@ -310,7 +318,7 @@ class _Case:
             or spec is not None,
             "price": "price" in columns
             or "$" in text
-            or (spec is not None and spec.price.per_node_hour is not None),
+            or (self.price is not None and self.price.per_node_hour is not None),
             "energy": bool({"energy", "power"} & columns)
             or any(run.energy_joules is not None for run in runs),
             "latency": bool(_LATENCY.search(text)),
@@ -716,7 +724,10 @@ def _significant(case: _Case) -> Answer:
 
 
 def _contention(case: _Case) -> Answer:
-    worst = max(run.contention.run_delay for run in case.runs if run.contention is not None)
+    delays = [run.contention.run_delay for run in case.runs if run.contention is not None]
+    worst = max(delay for delay in delays if delay is not None)
+    if None in delays and worst <= RED:
+        return Answer("unknown", "waits for a core are not recorded in every run")
     verdict: Verdict = "pass" if worst <= RED else "fail"
     return Answer(verdict, f"a rank waited for its core for up to {format_percent(worst)}")
 
@@ -766,8 +777,7 @@ def _predicted(case: _Case) -> Answer:
 
 
 def _price(case: _Case) -> Answer:
-    spec = case.study.spec
-    text = case.claim.text + (spec.price.source if spec else "")
+    text = case.claim.text + (case.price.source if case.price else "")
     if "price_date" in case.claim.columns or _YEAR.search(text):
         return Answer("pass", "a price is given with its date")
     return Answer("fail", "a price is given without a date")

@@ -362,7 +362,8 @@ def _notes(study: Study, times: Timings) -> list[str]:
         if times.center == "mean" and len(samples) > 2 and abs(gap) > 0.05:
             notes.append(
                 f"At K={nodes} the mean lies {format_percent(abs(gap))} "
-                f"{'above' if gap > 0 else 'below'} the median. Try --center median."
+                f"{'above' if gap > 0 else 'below'} the median. "
+                "Try nodewise decide with --center median."
             )
             break
     notes += _notes_on_runs(study)
@@ -402,9 +403,10 @@ def _notes_on_runs(study: Study) -> list[str]:
     failed = sorted({run.nodes for run in study.runs if run.outcome != "ok"})
     if failed:
         notes.append(f"Failed runs at K={', '.join(map(str, failed))}: see the study's runs.jsonl.")
-    contended = [run for run in study.runs if run.contention and run.contention.run_delay > 0.02]
+    delays = [(run.contention and run.contention.run_delay) or 0.0 for run in study.runs]
+    contended = [delay for delay in delays if delay > 0.02]
     if contended:
-        worst = max(run.contention.run_delay for run in contended if run.contention)
+        worst = max(contended)
         notes.append(
             f"{'Red' if worst > 0.10 else 'Amber'}: other load kept a rank from its core for up to "
             f"{format_percent(worst)} of a run ({len(contended)} of {len(study.runs)} runs above "

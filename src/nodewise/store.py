@@ -17,7 +17,6 @@ from nodewise.errors import DataError, RunError
 from nodewise.spec import Spec, parse_spec
 from nodewise.study import Run, Study
 
-_SMALLEST = 1e-12  # seconds of a run
 SPEC, RUNS, RANKS, LOCK = "study.toml", "runs.jsonl", "ranks", "lock"
 
 
@@ -29,7 +28,8 @@ def is_study(folder: Path) -> bool:
 def create(folder: Path, spec_text: str) -> None:
     """Make a study folder, or check that it was made for the same spec.
 
-    More scales or rounds than before are the same study, to be continued; its spec is then kept.
+    More scales or rounds than before are the same study, to be continued, and a price is no part
+    of what was measured; the newer spec is then kept.
     """
     spec_file = folder / SPEC
     try:
@@ -46,16 +46,16 @@ def create(folder: Path, spec_text: str) -> None:
     if not _continues(before, now):
         raise RunError(
             f"{folder} holds a study of another spec.",
-            "Only scales and rounds may be added. Name another folder with -o, or delete it to "
-            "measure anew.",
+            "Scales and rounds may be added, and the price may change. Name another folder with "
+            "-o, or delete it to measure anew.",
         )
     if before != now and not is_running(folder):
         _write_whole(spec_file, spec_text)
 
 
 def _continues(before: Spec, now: Spec) -> bool:
-    """Whether a spec asks for all that an earlier one did, and for nothing else but more of it."""
-    grown = msgspec.structs.replace(before, scales=now.scales, rounds=now.rounds)
+    """Whether a spec measures all that an earlier one did, and nothing else but more of it."""
+    grown = msgspec.structs.replace(before, scales=now.scales, rounds=now.rounds, price=now.price)
     return grown == now and set(before.scales) <= set(now.scales) and before.rounds <= now.rounds
 
 
@@ -112,10 +112,7 @@ def load(folder: Path) -> Study:
     decoder = msgspec.json.Decoder(Run)
     for number, line in enumerate(whole, start=1):
         try:
-            run = decoder.decode(line)
-            if run.outcome == "ok" and run.seconds < _SMALLEST:
-                raise msgspec.ValidationError(f"no run takes {run.seconds:g} s")
-            runs.append(run)
+            runs.append(decoder.decode(line))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise DataError(
                 f"Line {number} of {folder / RUNS} is damaged: {error}.",

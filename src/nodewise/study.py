@@ -5,6 +5,7 @@ from typing import Literal, get_args
 
 import msgspec
 
+from nodewise.errors import DataError
 from nodewise.spec import Amount, Nodes, Number, Regime, Signed, Spec
 
 # Where the seconds of a rank can go. `idle` is waiting for others; what waiting was for is the
@@ -14,15 +15,28 @@ Stage = Literal["compute", "communication", "idle", "io", "serial", "overhead"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 
 
-Outcome = Literal["ok", "crashed", "timeout", "out of memory", "wrong workers"]
+Outcome = Literal["ok", "crashed", "timeout", "out of memory", "wrong workers", "not a number"]
 Fact = str | int | float | bool
+PROGRAM = "program_"  # and the name of a file: its checksum, in the provenance of a run
+
+
+SHORTEST_SECONDS = 1e-15  # of a run that ended well; also one operation at 1e15 a second
+
+
+class NoTime(DataError, ValueError):
+    """A run without a length; a decoder takes it for one of its own errors, and its words."""
+
+    def __str__(self) -> str:
+        """What is wrong, without the fix: that of a damaged file is another."""
+        return self.what.rstrip(".")
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a rank took from its machine, whether its program knows of us or not."""
 
     cpu_seconds: Signed = 0.0
-    run_delay_seconds: Signed = 0.0  # ready to run, but another process had the core
+    # Ready to run, but another process had the core; null where it is unknown.
+    run_delay_seconds: Signed | None = 0.0
     memory_bytes: int = 0
     read_bytes: int = 0
     written_bytes: int = 0
@@ -43,7 +57,7 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Contention(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What other load on the machine took from a run, as shares of its time."""
 
-    run_delay: Signed = 0.0  # of the rank that waited most for a core
+    run_delay: Signed | None = 0.0  # of the rank that waited most for a core; null: unknown
     foreign_cpu: Signed = 0.0  # cores that other processes kept busy, over all cores
     steal: Signed = 0.0
     throttled: Signed = 0.0
@@ -70,6 +84,14 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     contention: Contention | None = None
     provenance: dict[str, Fact] = {}
     started: str = ""  # date and time, UTC
+
+    def __post_init__(self) -> None:
+        """Refuse a run of no time, wherever it comes from: every speedup divides by it."""
+        if self.outcome == "ok" and self.seconds < SHORTEST_SECONDS:
+            raise NoTime(
+                f"No run takes {self.seconds:g} s (K={self.nodes}, round {self.round}).",
+                "Leave out what never ran.",
+            )
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):

@@ -142,6 +142,30 @@ def test_a_finished_study_is_not_measured_again(tmp_path):
     ]
 
 
+def same_place(folder: Path):
+    study = store.load(folder)
+    return answers(study, study.spec, scale(study))["same-place"]
+
+
+def test_a_program_that_changed_is_told_before_and_after(tmp_path):
+    spec = write(tmp_path, rounds=1)
+    spec.write_text(spec.read_text().replace('"job.py"]', '"job.py", "out"]'))
+    writes = "import time; open('out', 'w').write(str(time.time_ns()))"
+    (tmp_path / "job.py").write_text(writes)
+    measure(spec)
+    spec.write_text(spec.read_text().replace("rounds = 1", "rounds = 2"))
+    assert "warning" not in measure(spec).stderr
+    check = same_place(tmp_path / "job.study")  # what a run writes is no program; rounds may grow
+    assert check.verdict == "pass", check.evidence
+    (tmp_path / "job.py").write_text(writes + "  # another")
+    spec.write_text(spec.read_text().replace("rounds = 2", "rounds = 3"))
+    told = measure(spec).stderr
+    assert "warning: the program changed" in told and "job.py. To measure" in told and "-o" in told
+    check = same_place(tmp_path / "job.study")
+    assert check.verdict == "fail" and "-o" in check.remedy
+    assert check.evidence == "a threat: the program changed: job.py"
+
+
 ONLY_AT_TWO = "import os, signal, sys, time\nif os.environ['NODEWISE_NODES'] == '1': sys.exit(0)\n"
 FAILURES = {
     "crashed": "print('no luck')\nsys.exit(3)",
@@ -341,8 +365,11 @@ def test_init_writes_a_spec_that_works_and_never_overwrites(tmp_path):
         "{python} job.py",
         "--scales",
         "1,2",
+        "--price-source",
+        'the "list", 2026-11-16',
     ]
     assert subprocess.run(arguments, capture_output=True, timeout=60).returncode == 0
+    assert parse_spec(spec.read_text()).price.source == 'the "list", 2026-11-16'
     (tmp_path / "job.py").write_text(JOB)
     spec.write_text(spec.read_text().replace("rounds = 7", "rounds = 1"))
     assert measure(spec).returncode == 0

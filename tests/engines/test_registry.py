@@ -14,7 +14,7 @@ from nodewise.engines.base import Engine, Finished
 from nodewise.errors import RunError, SpecError
 from nodewise.measure.collect import collect
 from nodewise.spec import parse_spec
-from nodewise.study import Rank
+from nodewise.study import Outcome, Rank, Run
 
 ROOT = Path(__file__).parents[2]
 MINIMAL = 'name = "job"\nscales = [1, 2]\n[workload]\ncommand = ["true"]\n[engine]\n'
@@ -155,8 +155,10 @@ def a_rank(number: int, **more: object) -> Rank:
     return Rank(rank=number, stages=stages, host=f"w{number}", seconds=1.5, **more)
 
 
-def a_run(folder: Path, *ranks: Rank, nodes: int = 2, driven: bool = False):
-    finished = Finished(outcome="ok", seconds=1.5, ranks=ranks, driven=driven)
+def a_run(
+    folder: Path, *ranks: Rank, nodes: int = 2, driven: bool = False, outcome: Outcome = "ok"
+) -> Run:
+    finished = Finished(outcome=outcome, seconds=1.5, ranks=ranks, driven=driven, detail="so")
     told = {"number": 0, "baseline": False, "provenance": {}, "started": ""}
     return collect(finished, folder, folder / "log", nodes=nodes, ranks=nodes, **told)
 
@@ -200,3 +202,33 @@ def test_what_ranks_report_themselves_counts_before_the_records(tmp_path):
     assert "overhead" not in run.ranks[0].stages
     assert run.ranks[1].stages == {"compute": 1.0, "overhead": 0.5}
     assert (run.ranks[1].items, run.ranks[1].seconds, run.ranks[1].host) == (3.0, 2.0, "w1")
+
+
+def test_a_run_whose_figures_are_no_numbers_or_that_took_no_time_has_failed(tmp_path):
+    report(tmp_path, 0)
+    report(tmp_path, 1, no_number="quality is nan")
+    run = a_run(tmp_path)
+    assert (run.outcome, run.detail) == ("not a number", "quality is nan")
+    assert a_run(tmp_path, outcome="timeout").outcome == "timeout"
+    for rank in range(2):
+        report(tmp_path, rank, seconds=0.0)
+    assert (a_run(tmp_path).outcome, a_run(tmp_path).detail) == ("crashed", "no run takes 0 s")
+
+
+@pytest.mark.parametrize(
+    ("ended", "outcome"),
+    [("ok", "crashed"), ("timeout", "timeout"), ("out of memory", "out of memory")],
+)
+def test_a_damaged_report_does_not_hide_how_a_run_failed(tmp_path, ended, outcome):
+    (tmp_path / "rank-0.json").write_text("{")
+    run = a_run(tmp_path, outcome=ended)
+    assert run.outcome == outcome
+    assert ("damaged" in run.detail) == (ended == "ok")
+
+
+def test_a_rank_whose_clock_never_ran_says_nothing_of_its_usage(tmp_path):
+    report(tmp_path, 0)
+    report(tmp_path, 1, usage={"cpu_seconds": 1.0, "run_delay_seconds": None})
+    first, second = a_run(tmp_path).ranks
+    assert first.usage is None
+    assert second.usage is not None and second.usage.run_delay_seconds is None

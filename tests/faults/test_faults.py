@@ -126,7 +126,7 @@ def wait_until(condition, seconds: float = 60) -> None:
         ("flood", "crashed", "exit code 3"),
         ("bytes", "crashed", "exit code 3"),
         ("suicide", "out of memory", "SIGKILL"),
-        ("diverged", "ok", ""),
+        ("diverged", "not a number", "quality is nan"),
         ("forged", "crashed", "the report rank-0.json is damaged"),
     ],
 )

@@ -48,7 +48,7 @@ better = "same"            # higher or lower: a drift this way is no harm
 [price]
 {price}
 # fixed_per_hour = 0.0
-# source = "where and when it was read"
+{source}
 """
 
 
@@ -71,6 +71,7 @@ better = "same"            # higher or lower: a drift this way is no harm
     help="Where the K workers run; nodewise doctor says which are ready here.",
 )
 @click.option("--price", type=MONEY, help="Dollars per node-hour.")
+@click.option("--price-source", help="Where and when it was read: 'the price list, YYYY-MM-DD'.")
 @click.option("--schema", is_flag=True, help="Print the JSON schema of a spec instead.")
 def command(schema: bool, output: Path, **answers: Any) -> None:
     """Write a commented spec of a scaling study, ready for nodewise study.
@@ -88,7 +89,7 @@ def command(schema: bool, output: Path, **answers: Any) -> None:
         return
     if sys.stdin.isatty() and not any(is_given(name) for name in answers):
         answers = _ask(answers)
-    price = answers["price"]
+    price, source = answers["price"], answers["price_source"]
     words = ", ".join(_quoted(word) for word in _split(answers["workload"]))
     text = TEMPLATE.format(
         path=output,
@@ -97,6 +98,7 @@ def command(schema: bool, output: Path, **answers: Any) -> None:
         command=words,
         engine=answers["engine"],
         price=f"per_node_hour = {price:g}" if price is not None else "# per_node_hour = 3.20",
+        source=f"source = {_quoted(source)}" if source else '# source = "the list, YYYY-MM-DD"',
     )
     try:
         with output.open("x") as file:
@@ -121,6 +123,7 @@ def _ask(defaults: dict[str, Any]) -> dict[str, Any]:
         ),
         "price": click.prompt("Dollars per node-hour (0: unknown)", type=MONEY, default="0")
         or None,
+        "price_source": None,
     }
 
 

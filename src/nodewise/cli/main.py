@@ -104,7 +104,7 @@ def main() -> None:
         sys.stdout.flush()
         sys.exit(code or 0)
     except NodewiseError as error:
-        click.echo(str(error), err=True)
+        click.echo(NodewiseError.__str__(error), err=True)  # both lines, also of a `NoTime`
         sys.exit(error.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())

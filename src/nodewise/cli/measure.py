@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from nodewise.cli.options import failure, json_option, read_folder, to_json
-from nodewise.errors import RunError, SpecError
+from nodewise.errors import RunError, SpecError, printable
 from nodewise.units import format_duration
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ def measure_spec(path: Path, output: Path | None) -> Path:
     engine = engine_of(spec.engine, path.parent)
     if not engine.elsewhere and not engine.emulated:
         _tell_energy()
+    _tell_changed_program(path.parent / spec.workload.directory, folder)
     try:
         with _Teller() as teller:
             measure(spec, text, path.parent, folder, engine, teller.tell, enough)
@@ -117,6 +118,20 @@ def measure_spec(path: Path, output: Path | None) -> Path:
             f"Go on with: {typed()}",
         ) from None
     return folder
+
+
+def _tell_changed_program(directory: Path, folder: Path) -> None:
+    """Say that the runs of a folder were made with another program than the next ones."""
+    from nodewise import store
+    from nodewise.measure.provenance import changed_programs
+
+    changed = changed_programs(directory, store.load(folder).runs) if store.is_study(folder) else []
+    if changed:
+        click.echo(
+            f"warning: the program changed since runs in {folder} were made: "
+            f"{printable(', '.join(changed))}. To measure it anew, name a new folder with -o.",
+            err=True,
+        )
 
 
 def typed() -> str:

@@ -23,6 +23,7 @@ Options = TypeVar("Options", bound=msgspec.Struct)
 RUN_MARK = "NODEWISE_RUN"  # the variable by which every process of a run is known
 _GRACE_SECONDS = 3.0
 _POLL_SECONDS = 0.01
+_GONE_SECONDS = 5.0  # that the kernel may take to end what was killed
 _PR_SET_PDEATHSIG = 1
 
 
@@ -233,11 +234,28 @@ def end(worker: Worker) -> None:
 
 
 def end_marked(run: Path) -> None:
-    """End every process that belongs to a run, those too that left its group for the background."""
+    """End every process that belongs to a run, those too that left its group for the background.
+
+    Their ports and files are free when this returns.
+    """
+    killed = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if process.environ().get(RUN_MARK) == str(run):
                 process.kill()
+                killed.append(process)
+    deadline = time.monotonic() + _GONE_SECONDS
+    while any(map(_holds, killed)) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+
+
+def _holds(process: psutil.Process) -> bool:
+    """Whether a process still has its ports: one that only waits to be reaped has none."""
+    try:
+        # the first thread may be over while others still end
+        return process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1
+    except psutil.NoSuchProcess:
+        return False
 
 
 def signal_group(leader: int, number: int) -> bool:

@@ -91,7 +91,7 @@ def ranks_of(tasks: list[Task], begin: float, end: float) -> tuple[Rank, ...]:
                 "serial": 0.0,
                 "overhead": max(task.begin - begin, 0.0) + max(end - last, 0.0),
             },
-            usage=Usage(cpu_seconds=task.cpu_seconds),
+            usage=Usage(cpu_seconds=task.cpu_seconds, run_delay_seconds=None),
         )
         for task in tasks
     )

@@ -11,7 +11,9 @@ import contextlib
 import datetime
 import gc
 import importlib
+import signal
 import ssl
+import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -54,14 +56,20 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     most_connections: int = 1024  # to one endpoint; more requests than that wait in the client
 
 
-def drive(load: Load, replicas: int, number: int = 0) -> Window:
-    """Send the load and wait for the answers, at most the drain limit."""
+def drive(
+    load: Load, replicas: int, number: int = 0, ended: Callable[[], None] = lambda: None
+) -> Window:
+    """Send the load and wait for the answers, at most the drain limit.
+
+    `ended` is called when the last answer is in, before tokens are counted here.
+    """
     if not load.times or not load.bodies:
         raise SpecError("There is no request to send.", "Raise the rate or lengthen the window.")
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     client = _Client(load)
     with _without_garbage_collection():
         _run(client.work())
+        ended()
     client.count_texts()
     return Window(
         replicas=replicas,
@@ -90,12 +98,27 @@ def _run(main: Coroutine[Any, Any, None]) -> None:
 @contextlib.contextmanager
 def _without_garbage_collection() -> Iterator[None]:
     """A collection would stop the client for milliseconds; a window is short enough without."""
-    gc.collect()
+    _collect()
     gc.disable()
     try:
         yield
     finally:
         gc.enable()
+
+
+def _collect() -> None:
+    """Collect garbage; an interrupt meanwhile is raised after it, as callbacks would lose it."""
+    if threading.current_thread() is not threading.main_thread():
+        gc.collect()
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        gc.collect()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        signal.raise_signal(signal.SIGINT)
 
 
 class _Client:

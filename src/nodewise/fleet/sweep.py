@@ -239,7 +239,7 @@ class _Search:
             self._spec, replicas.endpoints, rate, seconds, seed, self._trace, self._count_tokens
         )
         with Meter() as meter:
-            window = drive(load, count, number)
+            window = drive(load, count, number, ended=meter.end)
         window = _with_energy(window, meter, self._spec.server)
         dead = replicas.dead()
         window = msgspec.structs.replace(window, died=len(dead), notes=(*window.notes, *dead))

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from nodewise.errors import DataError
-from nodewise.load import Window
+from nodewise.load import Window, with_deaths
 
 WINDOWS = "windows.jsonl"
 
@@ -35,12 +35,4 @@ def load(folder: Path) -> list[Window]:
         raise DataError(
             f"{path} is damaged: {error}.", "Delete that line; the window will be measured again."
         ) from None
-    return [_typed(window) for window in windows]
-
-
-def _typed(window: Window) -> Window:
-    """Windows from before `died` was a field say it in their notes alone."""
-    if window.died or not window.requests:
-        return window
-    died = sum(note.startswith("Replica ") for note in window.notes)
-    return msgspec.structs.replace(window, died=died) if died else window
+    return [with_deaths(window) for window in windows]

@@ -13,7 +13,7 @@ import msgspec
 from nodewise.errors import DataError, SpecError
 from nodewise.importers import serving_aiperf, serving_guidellm, serving_http, serving_vllm
 from nodewise.importers.files import text_of
-from nodewise.load import Summary, Window
+from nodewise.load import Summary, Window, with_deaths
 
 TOOLS = "GuideLLM, AIPerf, vllm bench serve, k6 or vegeta"
 _Reader = Callable[[Any, int], list[Window | Summary]]
@@ -61,11 +61,12 @@ def read_windows(path: Path, replicas: int | None = None) -> list[Window | Summa
 def _own(line: str, path: Path, at: int) -> Window | Summary:
     form: type[Window | Summary] = Window if '"requests":[' in line else Summary
     try:
-        return msgspec.json.decode(line.encode(), type=form)
+        window = msgspec.json.decode(line.encode(), type=form)
     except (msgspec.DecodeError, RecursionError) as error:
         raise DataError(
             f"Line {at} of {path} is not a window: {error}.", "Hand in the file as it was written."
         ) from None
+    return with_deaths(window) if isinstance(window, Window) else window
 
 
 def _records(lines: list[str], path: Path) -> list[dict[str, Any]]:

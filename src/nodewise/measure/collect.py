@@ -7,7 +7,7 @@ import msgspec
 
 from nodewise.engines.base import Finished
 from nodewise.spec import Amount, Number, Signed
-from nodewise.study import STAGES, Fact, Outcome, Rank, Run, Stage, Usage
+from nodewise.study import SHORTEST_SECONDS, STAGES, Fact, Outcome, Rank, Run, Stage, Usage
 
 LOG_TAIL_LINES = 20
 
@@ -29,6 +29,7 @@ class RankReport(msgspec.Struct, frozen=True, kw_only=True):
     step_ends: int
     modules: dict[str, str]
     began: float | None = None  # the timed region, in seconds since 1970
+    no_number: str = ""  # "quality is nan"
 
 
 # The stages that a probe times; an engine may tell of more.
@@ -72,20 +73,28 @@ def collect(
     try:
         reports = read_reports(folder)
     except DamagedReport as error:  # written by another hand than ours: no run to count with
-        reports, outcome, detail = [], "crashed", str(error)
+        reports = []
+        if outcome == "ok":
+            outcome, detail = "crashed", str(error)
     present = len(finished.ranks or reports)
     if outcome == "ok" and present and present != ranks:
         outcome, detail = "wrong workers", f"{present} of {ranks} workers reported"
+    no_numbers = [report.no_number for report in reports if report.no_number]
+    if outcome == "ok" and no_numbers:  # a training that diverged is none to recommend
+        outcome, detail = "not a number", no_numbers[0]
+    timed = [report.seconds for report in reports if report.seconds is not None]
+    seconds = max(timed) if timed else finished.seconds
+    if outcome == "ok" and seconds < SHORTEST_SECONDS:
+        outcome, detail = "crashed", f"no run takes {seconds:g} s"
     if outcome != "ok":
         detail = "\n".join([detail, *_tail(log)])
-    timed = [report.seconds for report in reports if report.seconds is not None]
     versions: dict[str, Fact] = {
         f"version_{name}": version for report in reports for name, version in report.modules.items()
     }
     return Run(
         nodes=nodes,
         round=number,
-        seconds=max(timed) if timed else finished.seconds,
+        seconds=seconds,
         outcome=outcome,
         detail=detail,
         baseline=baseline,
@@ -142,7 +151,7 @@ def _ranks(reports: list[RankReport], folder: Path) -> list[Rank]:
                 seconds=report.seconds,
                 setup_seconds=report.setup_seconds,
                 host=report.host,
-                usage=report.usage,
+                usage=None if report.usage == Usage() else report.usage,  # its clock never ran
             )
         )
     return ranks

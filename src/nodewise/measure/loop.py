@@ -202,7 +202,7 @@ def _run(
     task: Task,
     machine: dict[str, Fact],
 ) -> Run:
-    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    start = datetime.datetime.now(datetime.UTC)
     with _scratch(folder, engine, task) as scratch:
         job = _job(spec, home, scratch, engine, task)
         # Emulated nodes load without limits, and are limited while they are timed.
@@ -226,6 +226,7 @@ def _run(
         facts: dict[str, Fact] = {
             **machine,
             **provenance.code(job.directory, job.command, spec_text),
+            **provenance.programs(job.directory, job.command, start.timestamp()),
             **provenance.environment(job.environment),
             "engine": spec.engine.name,
             "oversubscribed": _is_oversubscribed(engine, task),
@@ -241,7 +242,7 @@ def _run(
             number=task.round,
             baseline=task.baseline,
             provenance=facts,
-            started=started,
+            started=start.isoformat(timespec="seconds"),
         )
         if engine.watched and not engine.elsewhere:
             run = _with_usage(run, watch, emulated=engine.emulated)
@@ -259,15 +260,17 @@ def _is_oversubscribed(engine: Engine, task: Task) -> bool:
 def _with_usage(run: Run, watch: Watch, emulated: bool) -> Run:
     """Add what was seen from outside, where the ranks did not say it themselves.
 
-    An emulated node waits for its core by design, so its run delay is not foreign load.
+    An emulated node waits for its core by design, so its run delay is not foreign load. A launcher
+    has all ranks in one group: who of them used what is unknown, but not the longest wait.
     """
     seen = watch.usage()
     ranks = run.ranks
     if not ranks and len(seen) == run.nodes:
         ranks = tuple(Rank(rank=at, stages={}, usage=usage) for at, usage in enumerate(seen))
-    delays = [r.usage.run_delay_seconds for r in ranks if r.usage is not None and not emulated]
+    usages = [rank.usage for rank in ranks] if ranks else seen
+    delays = [None if usage is None else usage.run_delay_seconds for usage in usages]
     return msgspec.structs.replace(
-        run, ranks=ranks, contention=watch.contention(delays, run.seconds)
+        run, ranks=ranks, contention=watch.contention([0.0] if emulated else delays, run.seconds)
     )
 
 

@@ -2,19 +2,21 @@
 
 import contextlib
 import hashlib
+import math
 import os
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import psutil
 
 from nodewise import __version__
 from nodewise.measure.watch import cores
-from nodewise.study import Fact
+from nodewise.study import PROGRAM, Fact, Run
 
 _RELEVANT = ("OMP_", "MKL_", "OPENBLAS_", "NCCL_", "GLOO_", "UCX_", "MPI", "CUDA_VISIBLE", "TORCH_")
+_LARGEST = 10_000_000  # bytes; what is larger is data, and slow to read after every run
 
 
 def machine() -> dict[str, Fact]:
@@ -54,6 +56,23 @@ def code(directory: Path, command: tuple[str, ...], spec_text: str) -> dict[str,
     return facts
 
 
+def programs(directory: Path, command: tuple[str, ...], start: float) -> dict[str, Fact]:
+    """The checksum of each file that the command names and the run did not write itself."""
+    sums = {word: _checksum(directory, word, start) for word in command}
+    return {f"{PROGRAM}{word}": found for word, found in sums.items() if found}
+
+
+def changed_programs(directory: Path, runs: Iterable[Run]) -> list[str]:
+    """The files that are not any more what a run was made with."""
+    recorded = {
+        (name.removeprefix(PROGRAM), value)
+        for run in runs
+        for name, value in run.provenance.items()
+        if name.startswith(PROGRAM)
+    }
+    return sorted({word for word, value in recorded if _checksum(directory, word) != value})
+
+
 def environment(variables: Mapping[str, str]) -> dict[str, Fact]:
     """The variables that are known to change how fast a job runs."""
     return {
@@ -61,6 +80,19 @@ def environment(variables: Mapping[str, str]) -> dict[str, Fact]:
         for name, value in sorted(variables.items())
         if name.startswith(_RELEVANT)
     }
+
+
+def _checksum(directory: Path, word: str, start: float = math.inf) -> str:
+    """Of a small file below the directory, older than `start`; of all else nothing."""
+    try:
+        path = (directory / word).resolve()
+        told = path.stat()
+        if not path.is_file() or told.st_size > _LARGEST or told.st_mtime > start:
+            return ""
+        inside = path.is_relative_to(directory.resolve())
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if inside else ""
+    except (OSError, ValueError, RuntimeError):  # no file; no name of one; a link to itself
+        return ""
 
 
 def _cpu_model() -> str:

@@ -11,6 +11,7 @@ import psutil
 from nodewise.study import Contention, Usage
 
 _EVERY_SECONDS = 0.1
+_UNSEEN = Usage(run_delay_seconds=None)
 
 
 class Watch:
@@ -39,17 +40,19 @@ class Watch:
         """Watch these process groups from now on."""
         self._leaders = leaders
 
-    def usage(self) -> list[Usage]:
-        """What each group used, in the order of its leaders."""
+    def usage(self) -> list[Usage | None]:
+        """What each group used, in the order of its leaders; nothing of one that was not seen."""
         return [_add(list(self._seen.get(leader, {}).values())) for leader in self._leaders]
 
-    def contention(self, delays: list[float], seconds: float) -> Contention:
-        """Other load during the run; `delays` are the ranks' own waits for a core."""
+    def contention(self, delays: list[float | None], seconds: float) -> Contention:
+        """Other load during the run; `delays` are the ranks' own waits for a core, where known."""
         spent = {name: self._after[name] - self._before[name] for name in self._before}
         window = max(spent["total"], 1e-9)
         foreign = max(spent["busy"] - spent["own"], 0.0)
+        known = [delay for delay in delays if delay is not None]
+        whole = known and len(known) == len(delays)
         return Contention(
-            run_delay=max(delays, default=0.0) / max(seconds, 1e-9),
+            run_delay=max(known) / max(seconds, 1e-9) if whole else None,
             foreign_cpu=foreign / window,
             steal=spent["steal"] / window,
             throttled=spent["throttled"] / max(seconds, 1e-9),
@@ -63,13 +66,13 @@ class Watch:
                     process = psutil.Process(leader)
                     for one in [process, *process.children(recursive=True)]:
                         with contextlib.suppress(psutil.Error, OSError):
-                            seen[one.pid] = _usage_of(one, seen.get(one.pid, Usage()))
+                            seen[one.pid] = _usage_of(one, seen.get(one.pid, _UNSEEN))
 
 
 def _usage_of(process: psutil.Process, before: Usage) -> Usage:
     times = process.cpu_times()
     counters = process.io_counters() if hasattr(process, "io_counters") else None
-    delay = 0.0
+    delay = before.run_delay_seconds
     with contextlib.suppress(OSError, ValueError, IndexError):
         delay = int(Path(f"/proc/{process.pid}/schedstat").read_text().split()[1]) / 1e9
     return Usage(
@@ -81,10 +84,13 @@ def _usage_of(process: psutil.Process, before: Usage) -> Usage:
     )
 
 
-def _add(parts: list[Usage]) -> Usage:
+def _add(parts: list[Usage]) -> Usage | None:
+    if not parts:
+        return None
+    delays = [part.run_delay_seconds for part in parts if part.run_delay_seconds is not None]
     return Usage(
         cpu_seconds=sum(part.cpu_seconds for part in parts),
-        run_delay_seconds=max((part.run_delay_seconds for part in parts), default=0.0),
+        run_delay_seconds=max(delays, default=None),
         memory_bytes=sum(part.memory_bytes for part in parts),
         read_bytes=sum(part.read_bytes for part in parts),
         written_bytes=sum(part.written_bytes for part in parts),

@@ -60,8 +60,12 @@ def latency_chart(result: FleetDecision) -> Figure:
     ]
     sizes = sorted({int(number(row["replicas"])) for row in rows})
     for at, replicas in enumerate(sizes):
-        own = [row for row in rows if row["replicas"] == replicas]
-        layers += _line(own, x, y, PALETTE[_COLORS[at % len(_COLORS)]], replicas)
+        for evidence in ("measured", "simulated"):
+            own = [
+                row for row in rows if (row["replicas"], row["simulated"]) == (replicas, evidence)
+            ]
+            if own:
+                layers += _line(own, x, y, PALETTE[_COLORS[at % len(_COLORS)]], replicas)
     return figure(
         "latency",
         f"Latency against the rate: {share} of the requests are quicker than this",
@@ -76,11 +80,11 @@ def latency_chart(result: FleetDecision) -> Figure:
 
 
 def _latency_rows(result: FleetDecision) -> list[Row]:
-    groups: dict[tuple[int, float], list[Served]] = {}
+    groups: dict[tuple[int, float, bool], list[Served]] = {}
     for one in sorted(result.windows, key=lambda one: (one.replicas, one.offered_per_second)):
-        groups.setdefault((one.replicas, one.offered_per_second), []).append(one)
+        groups.setdefault((one.replicas, one.offered_per_second, one.simulated), []).append(one)
     rows: list[Row] = []
-    for (replicas, rate), windows in groups.items():
+    for (replicas, rate, simulated), windows in groups.items():
         told = [window.percentile_of(result.question.objective).seconds for window in windows]
         found = [seconds for seconds in told if seconds is not None]
         if not found or all(window.is_client_fault for window in windows):
@@ -92,7 +96,7 @@ def _latency_rows(result: FleetDecision) -> list[Row]:
                 "rate": rate,
                 "ms": 1000 * fmean(found),
                 "kept": "kept" if kept else "not kept",
-                "simulated": "simulated" if windows[0].simulated else "measured",
+                "simulated": "simulated" if simulated else "measured",
             }
         )
     return rows
