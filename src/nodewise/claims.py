@@ -64,6 +64,7 @@ _TITLES: tuple[tuple[Column, str], ...] = (
 _UNITS = {"ms": 1e-3, "msec": 1e-3, "us": 1e-6, "µs": 1e-6, "s": 1.0, "sec": 1.0, "min": 60.0,
           "mins": 60.0, "minutes": 60.0, "h": 3600.0, "hours": 3600.0, "hr": 3600.0}  # fmt: skip
 _LARGEST, _SMALLEST = 1e15, 1e-12
+_MOST_POWER = 30  # of ten: 0e999 is nothing, and too precise to be written down
 _SUMMARY = re.compile(r"(arithmetic |geometric )?(mean|average|avg\.?|geomean|overall|total)", re.I)
 _SELECTED = re.compile(r"\b(best|fastest|min(imum)?)\b", re.I)
 _NUMBER = re.compile(
@@ -377,13 +378,16 @@ def _row(titles: list[str], columns: list[Column | None], line: list[str]) -> Ro
 def _figure(cell: str, title: str, column: Column) -> Figure | None:
     """A number with its digits; a percentage is a share, a time is in seconds."""
     found = _NUMBER.match(cell)
-    if found is None or not re.search(r"\d", found.group("number")):
+    if found is None:
         return None
     number = found.group("number").replace(",", "")
-    tail = found.group("tail") or ""
-    if abs(float(number)) > _LARGEST or 0 < abs(float(number)) < _SMALLEST:
-        return None  # a typing error
     mantissa, _, power = number.lower().partition("e")
+    if not re.search(r"\d", mantissa):
+        return None
+    tail = found.group("tail") or ""
+    size = abs(float(number))
+    if size > _LARGEST or 0 < size < _SMALLEST or abs(float(power or 0)) > _MOST_POWER:
+        return None  # a typing error
     decimals = len(mantissa.partition(".")[2])
     factor = 1e3 if tail == "k" else 1.0
     if column == "efficiency" and (tail == "%" or "%" in title or float(number) > 3):

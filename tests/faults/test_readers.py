@@ -67,6 +67,8 @@ FOUND = [
     ("page", _sample("page", b'"name":', b'"x":' + _DEEP + b',"name":')),
     ("page", READERS["page"].samples[0][:60] * 20_000),
     ("claims", b"\\begin{tabular}\n" * 60_000),
+    ("claims", b"| nodes | speedup |\n|--|--|\n| 1 | 1 |\n| 2 | e2 |\n| 4 | 3 |\n"),
+    ("claims", b"| nodes | speedup |\n|--|--|\n| 1 | 1 |\n| 2 | 0e999 |\n| 4 | 3 |\n"),
     ("bundle", _torn_bundle()),
     ("results", b'{"benchmarks": [{"metadata": [1]}]}'),
     ("results", b'{"results": [{"command": "job_1", "times": 5}]}'),
