@@ -87,7 +87,9 @@ def test_stages_and_steps_are_seen_from_outside(digits):
             for stage in ("compute", "communication", "io", "serial"):
                 assert rank.stages[stage] > 0, stage
             told = sum(rank.stages.values())
-            assert 0.9 * rank.seconds < told <= 1.001 * rank.seconds
+            assert told <= 1.001 * rank.seconds
+            # between the stages nothing is done, but others may have had the core
+            assert told + rank.usage.run_delay_seconds > 0.9 * rank.seconds
             assert rank.usage.cpu_seconds > 0
         assert run.setup_seconds > run.seconds  # importing torch is not timed
 
