@@ -161,7 +161,7 @@ def fio_rate(folder: Path, way: str) -> float | None:
         return None
     command = [program, "--name=probe", f"--directory={folder}", f"--rw={way}", "--direct=1",
                "--bs=4M", "--size=256M", "--ioengine=psync", "--runtime=1", "--time_based",
-               "--output-format=json"]  # fmt: skip
+               "--overwrite=1", "--output-format=json"]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     found = json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0][way]
     return float(found["bw_bytes"])
