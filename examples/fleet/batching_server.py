@@ -13,7 +13,7 @@ import asyncio
 import time
 from collections import deque
 
-from scripted_server import chunk, event, read_request
+from scripted_server import chunk, event, listen
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 
@@ -81,26 +81,14 @@ async def serve(asked: argparse.Namespace) -> None:
     """Answer until the process is ended."""
     batch = Batch(asked)
 
-    async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while (request := await read_request(reader)) is not None:
-                path, document = request
-                if path == "/health":
-                    writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
-                    continue
-                writer.write(HEAD)
-                sequence = Sequence(document, writer)
-                batch.add(sequence)
-                await sequence.over.wait()
-                await writer.drain()
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
+    async def reply(writer: asyncio.StreamWriter, document: dict[str, object]) -> None:
+        writer.write(HEAD)
+        sequence = Sequence(document, writer)
+        batch.add(sequence)
+        await sequence.over.wait()
+        await writer.drain()
 
-    server = await asyncio.start_server(connection, "127.0.0.1", asked.port)
-    print(f"listening on {server.sockets[0].getsockname()[1]}", flush=True)
-    await batch.run()
+    await asyncio.gather(listen("127.0.0.1", asked.port, reply), batch.run())
 
 
 def main() -> None:

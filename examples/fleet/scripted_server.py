@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import json
 import time
+from collections.abc import Awaitable, Callable
 
 
 class Script:
@@ -89,9 +90,11 @@ async def answer(script: Script, writer: asyncio.StreamWriter, asked: dict[str, 
     await writer.drain()
 
 
-async def serve(asked: argparse.Namespace) -> None:
-    """Answer until the process is ended."""
-    script = Script(asked)
+Answer = Callable[[asyncio.StreamWriter, dict[str, object]], Awaitable[None]]
+
+
+async def listen(host: str, port: int, reply: Answer) -> None:
+    """Let every request be answered, and /health with it, until one of the answers says exit."""
     crashed = asyncio.get_running_loop().create_future()
 
     async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -101,8 +104,7 @@ async def serve(asked: argparse.Namespace) -> None:
                 if path == "/health":
                     writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
                     continue
-                script.request()
-                await answer(script, writer, document)
+                await reply(writer, document)
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         except SystemExit as crash:
@@ -110,9 +112,20 @@ async def serve(asked: argparse.Namespace) -> None:
         finally:
             writer.close()
 
-    server = await asyncio.start_server(connection, asked.host, asked.port)
+    server = await asyncio.start_server(connection, host, port)
     print(f"listening on {server.sockets[0].getsockname()[1]}", flush=True)
     raise SystemExit(await crashed)
+
+
+async def serve(asked: argparse.Namespace) -> None:
+    """Answer as the script says."""
+    script = Script(asked)
+
+    async def reply(writer: asyncio.StreamWriter, document: dict[str, object]) -> None:
+        script.request()
+        await answer(script, writer, document)
+
+    await listen(asked.host, asked.port, reply)
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from nodewise.errors import DataError
 from nodewise.importers import mlperf
-from nodewise.importers.files import number, text_of
+from nodewise.importers.files import as_promised, number, text_of
 from nodewise.study import Fact, Run
 
 _SCALE = (
@@ -39,15 +39,9 @@ def read_json(text: str, name: str) -> list[Run]:
     known = {"benchmarks": _pyperf, "results": _hyperfine, "runs": _reframe}
     for key, read in known.items():
         if isinstance(document, dict) and isinstance(document.get(key), list):
-            try:
+            with as_promised(name, "Hand in the file as the tool wrote it."):
                 # decoded again, what no run can be is found by its field
                 runs = msgspec.json.decode(msgspec.json.encode(read(document)), type=list[Run])
-            except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError,
-                    msgspec.MsgspecError) as error:  # fmt: skip
-                raise DataError(
-                    f"{name} lacks what its format promises ({type(error).__name__}: {error}).",
-                    "Hand in the file as the tool wrote it.",
-                ) from None
             if runs:
                 return runs
     raise DataError(

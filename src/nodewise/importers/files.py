@@ -1,5 +1,7 @@
 """What the readers of small text formats share: reading a file, and saying that it is another."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,18 @@ def foreign(path: Path, what: str, why: str) -> DataError:
         f"{path} is not {what}: {why.rstrip('.')}.",
         "Name its format; nodewise import --help lists them.",
     )
+
+
+@contextlib.contextmanager
+def as_promised(name: object, fix: str) -> Iterator[None]:
+    """Around the reading of a document: what its format promises and it lacks is an error of it."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError,
+            msgspec.MsgspecError) as error:  # fmt: skip
+        raise DataError(
+            f"{name} lacks what its format promises ({type(error).__name__}: {error}).", fix
+        ) from None
 
 
 def number(value: Any) -> float | None:

@@ -12,7 +12,7 @@ import msgspec
 
 from nodewise.errors import DataError, SpecError
 from nodewise.importers import serving_aiperf, serving_guidellm, serving_http, serving_vllm
-from nodewise.importers.files import text_of
+from nodewise.importers.files import as_promised, text_of
 from nodewise.load import Summary, Window, with_deaths
 
 TOOLS = "GuideLLM, AIPerf, vllm bench serve, k6 or vegeta"
@@ -102,18 +102,12 @@ def _said(replicas: int | None, path: Path) -> int:
 
 
 def _read(reader: _Reader, found: Any, replicas: int, path: Path) -> list[Window | Summary]:
-    try:
+    with as_promised(path, "Hand in the file of a finished load test, as it was written."):
         # decoded again, what no load test can say is found by its field
         windows = [
             msgspec.json.decode(msgspec.json.encode(one), type=type(one))
             for one in reader(found, replicas)
         ]
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError,
-            msgspec.MsgspecError) as error:  # fmt: skip
-        raise DataError(
-            f"{path} lacks what its format promises ({type(error).__name__}: {error}).",
-            "Hand in the file of a finished load test, as it was written.",
-        ) from None
     if not windows:
         raise DataError(f"{path} holds no finished request.", "Hand in a load test that ended.")
     return windows
