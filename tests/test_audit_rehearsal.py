@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from nodewise.audit import Check, own_checks
+from nodewise.audit import own_checks
+from nodewise.check import Check
 from nodewise.scaling import scale
 from nodewise.spec import EngineSpec, Rehearsal, Spec, Workload
 from nodewise.study import Rank, Run, Study, Usage

@@ -4,17 +4,14 @@ The rules themselves are data (data/rules.toml), and `rules` asks them.
 """
 
 from statistics import mean, median
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-import msgspec
-
+from nodewise.check import Check, Verdict
 from nodewise.scaling import Scaling
 from nodewise.spec import Spec
 from nodewise.stats import ENOUGH_ROUNDS
 from nodewise.study import PROGRAM, Run, Study
 from nodewise.units import format_duration, format_percent
-
-Verdict = Literal["pass", "fail", "unknown"]
 
 _SAME_WORK = 0.01
 # These follow from K itself.
@@ -32,16 +29,6 @@ _LATENCY_BOUND = 2.0  # transfer against what its bytes need on the link
 _LATENCY_MATTERS = 0.05  # of the run
 _WENT_OVER = 0.95
 _PERIODS_PER_STEP = 6  # at 8 and more steps were true to compute/K; at 3 they were half of it
-
-
-class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of a checklist."""
-
-    rule: str
-    verdict: Verdict
-    evidence: str
-    remedy: str = ""
-    is_gate: bool = False  # asked for in the spec; when it fails, so does the command
 
 
 class Answer(NamedTuple):

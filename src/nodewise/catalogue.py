@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nodewise.audit import Check
+from nodewise.check import Check
 from nodewise.errors import DataError, SpecError
 from nodewise.prices import Price
 from nodewise.stats import Floats

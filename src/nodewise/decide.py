@@ -13,11 +13,11 @@ import msgspec
 import numpy as np
 
 from nodewise.attribute import Attribution, attribute_timings
-from nodewise.audit import Check
 from nodewise.candidates import Candidates, Needs, candidates_of_law, candidates_of_study
 from nodewise.catalogue import PriceRecord, stated_check
 from nodewise.catalogue import checks as record_checks
 from nodewise.causes import CauseName
+from nodewise.check import Check
 from nodewise.choose import (
     TIE,
     Choice,

@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from nodewise.audit import Check, Verdict
+from nodewise.check import Check, Verdict
 from nodewise.errors import SpecError
 from nodewise.stats import Floats
 from nodewise.study import Study

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from nodewise.attribute import Attribution
-from nodewise.audit import Check
+from nodewise.check import Check
 from nodewise.decide import Decision, decide_timings
 from nodewise.question import Question
 from nodewise.rules import Rule, check_study

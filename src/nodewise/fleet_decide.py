@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from nodewise.audit import Check
+from nodewise.check import Check
 from nodewise.errors import DataError, SpecError
 from nodewise.latency import Percentile, Served, served
 from nodewise.load import Summary, Window

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from nodewise.audit import Check
+from nodewise.check import Check
 from nodewise.load import Request, Summary, Window
 from nodewise.objective import Objective, format_share
 from nodewise.stats import LEVEL, Floats, Interval, student_quantile

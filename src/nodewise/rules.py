@@ -15,7 +15,8 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from nodewise.audit import RED, Answer, Check, Verdict, answers, own_checks
+from nodewise.audit import RED, Answer, answers, own_checks
+from nodewise.check import Check, Verdict
 from nodewise.claims import Claim, Column, claim_of_study
 from nodewise.detectors import (
     Detection,

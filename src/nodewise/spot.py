@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nodewise.audit import Check
+from nodewise.check import Check
 from nodewise.errors import DataError, SpecError
 from nodewise.prices import Bill, Bills, Price
 from nodewise.prices import bill as plain_bill

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from nodewise.attribute import Attribution, LedgerRow
-from nodewise.audit import Check
+from nodewise.check import Check
 from nodewise.choose import Choice
 from nodewise.compare import Comparison
 from nodewise.decide import Decision, DecisionRow, Marginal

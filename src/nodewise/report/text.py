@@ -7,8 +7,8 @@ is indented belongs to the one above.
 from collections.abc import Iterable, Sequence
 
 from nodewise.attribute import Attribution, LedgerRow
-from nodewise.audit import Check
 from nodewise.causes import CAUSES
+from nodewise.check import Check
 from nodewise.compare import Comparison
 from nodewise.decide import Decision
 from nodewise.energy import UNKNOWN
