@@ -15,12 +15,12 @@ from pathlib import Path
 
 import msgspec
 
-from nodewise import store
-from nodewise.engines.base import Finished, Job, Started
-from nodewise.engines.local import Local
+from nodewise.explain.scaling import scale
+from nodewise.measure.engines.base import Finished, Job, Started
+from nodewise.measure.engines.local import Local
 from nodewise.measure.loop import measure
-from nodewise.scaling import scale
-from nodewise.spec import parse_spec
+from nodewise.study import store
+from nodewise.study.spec import parse_spec
 
 JOB = """
 from nodewise import probe

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nodewise.detectors import (
+from nodewise.audit.detectors import (
     Detection,
     Points,
     averaged_ratios,
@@ -36,10 +36,10 @@ from nodewise.detectors import (
     superlinear,
     too_straight,
 )
-from nodewise.laws import Law
-from nodewise.simulate import Plan, simulate
-from nodewise.spec import Regime
-from nodewise.stats import Floats
+from nodewise.base.stats import Floats
+from nodewise.explain.laws import Law
+from nodewise.explain.simulate import Plan, simulate
+from nodewise.study.spec import Regime
 
 LIMIT = 0.05
 LADDER = (1, 2, 4, 8, 16, 32, 64, 128)

@@ -23,10 +23,10 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from nodewise.axes import CEILINGS
-from nodewise.machine.measured import one_core
-from nodewise.machine.watching import watch
-from nodewise.symptoms import Roofs, classify
+from nodewise.diagnose.axes import CEILINGS
+from nodewise.diagnose.machine.measured import one_core
+from nodewise.diagnose.machine.watching import watch
+from nodewise.diagnose.symptoms import Roofs, classify
 
 ZOO = Path(__file__).parent / "diagnose_zoo"
 SPLIT = {"zoo": ("tuning", "held_out", "held_out_2", "held_out_3"), "unseen": ("held_out_4",)}

@@ -30,10 +30,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
-from nodewise.fleet.answers import Streamed, Unread
-from nodewise.fleet.arrivals import constant
-from nodewise.fleet.client import Load, drive
-from nodewise.load import Window
+from nodewise.fleet.load.answers import Streamed, Unread
+from nodewise.fleet.load.arrivals import constant
+from nodewise.fleet.load.client import Load, drive
+from nodewise.study.window import Window
 
 CONNECTIONS = 32
 REPEATS = 5

@@ -211,7 +211,7 @@ class Trial:
 
     def __init__(self, reader: "Reader", folder: Path) -> None:
         """What is whole must be read, and what is asked of it answered."""
-        from nodewise.errors import NodewiseError
+        from nodewise.base.errors import NodewiseError
 
         self._reader, self._path, self._refusal = reader, folder / reader.name, NodewiseError
         self.told: Counter[str] = Counter()

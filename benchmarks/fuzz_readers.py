@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from nodewise.study import Contention, Run
-from nodewise.table import parse_table
+from nodewise.study.study import Contention, Run
+from nodewise.study.table import parse_table
 
 _ROOT = Path(__file__).parents[1]
 _EXAMPLES = _ROOT / "examples"
@@ -299,7 +299,7 @@ def _vegeta() -> list[bytes]:
 
 
 def _windows() -> bytes:
-    from nodewise.load import Request, Window
+    from nodewise.study.window import Request, Window
 
     requests = tuple(
         Request(intended=at / 20, sent=at / 20, first=at / 20 + 0.05, last=at / 20 + 0.3,
@@ -408,8 +408,8 @@ least_speedup = {2 = 1.5}
 
 
 def _page() -> list[bytes]:
-    from nodewise.price_book import question_today
-    from nodewise.report.html import _Embedded
+    from nodewise.decide.prices.lookup import question_today
+    from nodewise.report.page.html import _Embedded
 
     study = parse_table((_EXAMPLES / "rubric.csv").read_text(), "rubric")
     inside = msgspec.json.encode(_Embedded(study=study, question=question_today(None)))
@@ -430,7 +430,7 @@ def _report() -> list[bytes]:
 
 
 def _machine() -> list[bytes]:
-    from nodewise.ceilings import Ceiling, Machine
+    from nodewise.study.machine import Ceiling, Machine
 
     one = Ceiling(value=1e10, low=9e9, high=1.1e10, unit="B/s", windows=9)
     found = Machine(identity={"cpu": "x"}, measured="2026", seconds=9.0, memory={"DRAM": {1: one}},
@@ -458,19 +458,19 @@ def readers() -> dict[str, Reader]:
 
 def _table_readers() -> dict[str, Reader]:
     """Tables, specs, prices, studies: what people write and keep."""
-    from nodewise import store
-    from nodewise.bundle import pack, unfold, unpack
     from nodewise.cli.audit import _claims
     from nodewise.cli.fleet import read_fleet
     from nodewise.cli.measure import read_spec
     from nodewise.cli.options import read_folder, read_study
-    from nodewise.cluster_files import read_cluster, read_job, read_move
-    from nodewise.importers import claims_results
-    from nodewise.price_book import _read as read_prices
-    from nodewise.price_book import question_today
-    from nodewise.price_files import read_owned
-    from nodewise.report.html import study_of_page
-    from nodewise.spot import most_nodes, parse_trace
+    from nodewise.decide.paper.files import read_cluster, read_job, read_move
+    from nodewise.decide.payment.spot import most_nodes, parse_trace
+    from nodewise.decide.prices.files import read_owned
+    from nodewise.decide.prices.lookup import _read as read_prices
+    from nodewise.decide.prices.lookup import question_today
+    from nodewise.importers.benchmarks import claims_results
+    from nodewise.report.page.html import study_of_page
+    from nodewise.study import store
+    from nodewise.study.bundle import pack, unfold, unpack
 
     rubric = _EXAMPLES / "rubric.csv"
     questions = ("scale {}", "attribute {}", "decide {} --price 3.2", "predict {}", "next {}")
@@ -535,23 +535,13 @@ def _table_readers() -> dict[str, Reader]:
 
 def _trace_readers() -> dict[str, Reader]:
     """What profilers, engines and meters wrote."""
-    from nodewise.alpha_beta import fit_alpha_beta
-    from nodewise.breakdown import Window, break_down, digest, runs_of
-    from nodewise.digest_format import pack, unpack
-    from nodewise.importers import (
-        caliper,
-        csv_table,
-        dask_stream,
-        energy_logs,
-        extrap,
-        kineto,
-        link_tests,
-        mlperf,
-        nsys,
-        ray_timeline,
-        spark_log,
-        talp,
-    )
+    from nodewise.diagnose.links import fit_alpha_beta
+    from nodewise.explain.trace.breakdown import Window, break_down, digest, runs_of
+    from nodewise.explain.trace.digest_format import pack, unpack
+    from nodewise.importers.benchmarks import energy_logs, link_tests, mlperf
+    from nodewise.importers.profilers import caliper, extrap, kineto, nsys, talp
+    from nodewise.importers.schedulers import dask_stream, ray_timeline, spark_log
+    from nodewise.importers.tables import csv_table
 
     windows: tuple[Window, ...] = ("all", "hta", "common")
 
@@ -594,9 +584,9 @@ def _trace_readers() -> dict[str, Reader]:
 
 def _load_readers() -> dict[str, Reader]:
     """Load tests of serving fleets."""
-    from nodewise.fleet import arrivals, requests, windows
-    from nodewise.importers.serving import read_windows
-    from nodewise.load import Summary
+    from nodewise.fleet.load import arrivals, requests, windows
+    from nodewise.importers.serving.read import read_windows
+    from nodewise.study.window import Summary
 
     tools = {"guidellm": _guidellm(), "aiperf": _aiperf(), "vllm": _vllm(), "k6": _k6(),
              "vegeta": _vegeta()}  # fmt: skip
@@ -627,11 +617,11 @@ def _load_readers() -> dict[str, Reader]:
 
 def _inner_readers() -> dict[str, Reader]:
     """What our own workers, a server or a scheduler leave for us to read."""
-    from nodewise.engines import shell_tasks, slurm
-    from nodewise.engines.base import Finished
-    from nodewise.fleet.answers import Events, Streamed, Whole
-    from nodewise.machine import measured
+    from nodewise.diagnose.machine import measured
+    from nodewise.fleet.load.answers import Events, Streamed, Whole
     from nodewise.measure.collect import collect
+    from nodewise.measure.engines import shell_tasks, slurm
+    from nodewise.measure.engines.base import Finished
 
     def collected(path: Path) -> Any:
         ended = Finished(outcome="ok", seconds=3.0)

@@ -27,11 +27,11 @@ for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
 import numpy as np  # noqa: E402
 import psutil  # noqa: E402
 
-from nodewise.machine.compute import products  # noqa: E402
-from nodewise.machine.disk import disk  # noqa: E402
-from nodewise.machine.links import processes  # noqa: E402
-from nodewise.machine.memory import LARGEST_BYTES, fresh_pages, stream  # noqa: E402
-from nodewise.machine.windows import loop  # noqa: E402
+from nodewise.diagnose.machine.compute import products  # noqa: E402
+from nodewise.diagnose.machine.disk import disk  # noqa: E402
+from nodewise.diagnose.machine.links import processes  # noqa: E402
+from nodewise.diagnose.machine.memory import LARGEST_BYTES, fresh_pages, stream  # noqa: E402
+from nodewise.diagnose.machine.windows import loop  # noqa: E402
 
 SECONDS = 2.0
 BUSY = "while True: sum(range(100000))"

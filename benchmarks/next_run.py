@@ -11,11 +11,11 @@ import sys
 import msgspec
 import numpy as np
 
-from nodewise.forecast import advise
-from nodewise.laws import Law
-from nodewise.prices import Price, bill
-from nodewise.question import Question
-from nodewise.study import Run, Study
+from nodewise.decide.forecast import advise
+from nodewise.decide.inputs import Question
+from nodewise.decide.prices.bill import Price, bill
+from nodewise.explain.laws import Law
+from nodewise.study.study import Run, Study
 
 LADDER = (1, 2, 4, 8, 16, 32, 64)
 START = (4, 8, 16)  # the three whose runs cost least

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-from nodewise.browser import find_browser
+from nodewise.cli.printing import find_browser
 
 NODEWISE = str(Path(sys.executable).parent / "nodewise")
 REPEATS = 5

@@ -12,12 +12,12 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from nodewise import store
-from nodewise.attribute import attribute
-from nodewise.engines.rehearsal import RehearsalEngine
+from nodewise.explain.attribute import attribute
+from nodewise.measure.engines.rehearsal.rehearsal import RehearsalEngine
 from nodewise.measure.loop import measure
-from nodewise.spec import parse_spec
-from nodewise.study import Run, Study
+from nodewise.study import store
+from nodewise.study.spec import parse_spec
+from nodewise.study.study import Run, Study
 
 ROOT = Path(__file__).parents[1]
 ROUNDS = 5

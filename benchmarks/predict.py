@@ -9,9 +9,9 @@ The factors of the intervals are fitted, so coverage and width are cross-validat
 studies is judged by factors learnt on the others.
 
 Without a table it reads ../shared/data/curves-dev.csv, or the few curves in benchmarks/data.
-`--calibrate` prints the factors to be written into `nodewise.predict`; `--extrap` fits Extra-P from
-PyPI beside it, in a virtual environment of its own that is made in FOLDER. What stage times add is
-in stage_times.py.
+`--calibrate` prints the factors to be written into `nodewise.explain.predict.curve`;
+`--extrap` fits Extra-P from PyPI beside it, in a virtual environment of its own that is made in
+FOLDER. What stage times add is in stage_times.py.
 """
 
 import argparse
@@ -28,9 +28,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import least_squares, nnls
 
-from nodewise import predict
-from nodewise.curves import PLAIN_LAWS, Ladder, drift, fit_plain
-from nodewise.stats import Floats
+from nodewise.base.stats import Floats
+from nodewise.explain.predict import curve as predict
+from nodewise.explain.predict.laws import PLAIN_LAWS, Ladder, drift, fit_plain
 
 HERE = Path(__file__).parent
 SHARED = HERE.parents[1] / "shared" / "data"

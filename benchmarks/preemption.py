@@ -11,8 +11,8 @@ import sys
 
 import numpy as np
 
-from nodewise.spot import Checkpointing, Rule, expected
-from nodewise.stats import Floats
+from nodewise.base.stats import Floats
+from nodewise.decide.payment.spot import Checkpointing, Rule, expected
 
 HOUR, MINUTE = 3600.0, 60.0
 LIMIT = 0.005

@@ -15,12 +15,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from nodewise.fleet.client import drive
-from nodewise.fleet.replicas import replicas_of
-from nodewise.fleet.requests import load_of
+from nodewise.fleet.load.client import drive
+from nodewise.fleet.load.replicas import replicas_of
+from nodewise.fleet.load.requests import load_of
+from nodewise.fleet.simulate import Prediction, calibrate, predict
 from nodewise.fleet.spec import FleetSpec, parse_fleet
-from nodewise.fleet_simulator import Prediction, calibrate, predict
-from nodewise.load import Window
+from nodewise.study.window import Window
 
 FLEETS = Path(__file__).parent.parent / "examples" / "fleet"
 SECONDS = 25.0

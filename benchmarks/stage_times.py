@@ -21,14 +21,14 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from nodewise import store
-from nodewise.plan import Link
-from nodewise.predict import FEWEST_SCALES, fit_curve
-from nodewise.question import Question
-from nodewise.relocate import Collective, Move, Place, relocate
-from nodewise.spec import parse_spec
-from nodewise.study import Rank, Run, Study
-from nodewise.table import format_table, parse_table
+from nodewise.decide.inputs import Question
+from nodewise.decide.paper.plan import Link
+from nodewise.decide.paper.relocate import Collective, Move, Place, relocate
+from nodewise.explain.predict.curve import FEWEST_SCALES, fit_curve
+from nodewise.study import store
+from nodewise.study.spec import parse_spec
+from nodewise.study.study import Rank, Run, Study
+from nodewise.study.table import format_table, parse_table
 
 HERE = Path(__file__).parent
 REHEARSED = HERE / "data" / "rehearsed"

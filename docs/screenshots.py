@@ -11,18 +11,18 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-from nodewise import store
-from nodewise.browser import find_browser, print_page
-from nodewise.findings import find
-from nodewise.laws import Law
-from nodewise.prices import Price
-from nodewise.question import Question, question_of
-from nodewise.report.html import page
-from nodewise.rule_book import read_rules
-from nodewise.simulate import Plan, simulate
-from nodewise.study import Run, Study
-from nodewise.table import parse_table
-from nodewise.vega import vega_bundle
+from nodewise.audit.rule_book import read_rules
+from nodewise.cli.printing import find_browser, print_page
+from nodewise.decide.inputs import Question, question_of
+from nodewise.decide.prices.bill import Price
+from nodewise.explain.laws import Law
+from nodewise.explain.simulate import Plan, simulate
+from nodewise.report.findings import find
+from nodewise.report.page.html import page
+from nodewise.report.page.vega import vega_bundle
+from nodewise.study import store
+from nodewise.study.study import Run, Study
+from nodewise.study.table import parse_table
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"

@@ -9,9 +9,17 @@ from typing import Self
 
 import msgspec
 
-from nodewise.engines.base import Engine, Finished, Job, Started, options_of, start, wait_for_all
-from nodewise.errors import RunError
-from nodewise.spec import EngineSpec, Part
+from nodewise.base.errors import RunError
+from nodewise.measure.engines.base import (
+    Engine,
+    Finished,
+    Job,
+    Started,
+    options_of,
+    start,
+    wait_for_all,
+)
+from nodewise.study.spec import EngineSpec, Part
 
 
 class PinnedOptions(Part, frozen=True, kw_only=True):

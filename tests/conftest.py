@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, settings
 
-from nodewise.study import Study
-from nodewise.table import parse_table
+from nodewise.study.study import Study
+from nodewise.study.table import parse_table
 
 GOLDEN = Path(__file__).parents[1] / "examples"
 DATA = Path(__file__).parent / "data"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import psutil
 
-from nodewise import store
-from nodewise.study import Run
+from nodewise.study import store
+from nodewise.study.study import Run
 
 SPEC = """
 name = "job"

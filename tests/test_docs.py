@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 import pytest
 
-from nodewise import store
 from nodewise.cli.main import COMMANDS, nodewise
+from nodewise.study import store
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

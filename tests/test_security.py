@@ -9,17 +9,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from nodewise import bundle
-from nodewise.errors import DataError
-from nodewise.findings import find
-from nodewise.laws import Law
-from nodewise.question import Question
+from nodewise.audit.rule_book import read_rules
+from nodewise.base.errors import DataError
+from nodewise.decide.inputs import Question
+from nodewise.explain.laws import Law
+from nodewise.explain.simulate import Plan, simulate
 from nodewise.report.export import export
-from nodewise.report.html import page
+from nodewise.report.findings import find
+from nodewise.report.page.html import page
 from nodewise.report.tables import failures_table, provenance_table
-from nodewise.rule_book import read_rules
-from nodewise.simulate import Plan, simulate
-from nodewise.study import Run, Study
+from nodewise.study import bundle
+from nodewise.study.study import Run, Study
 from tests.conftest import GOLDEN
 
 SOURCE = Path(__file__).parents[1] / "src" / "nodewise"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from nodewise.batching import Engine, poisson_traffic, simulate
+from nodewise.fleet.batching import Engine, poisson_traffic, simulate
 
 # A step of 2 ms, 0.1 ms more for each sequence and 0.05 ms for each prompt token; 16 slots.
 ENGINE = Engine(step=0.002, per_sequence=0.0001, per_prompt_token=5e-5, slots=16)

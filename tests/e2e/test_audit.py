@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nodewise import bundle
-from nodewise.errors import NodewiseError
+from nodewise.base.errors import NodewiseError
+from nodewise.study import bundle
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import pytest
 
-from nodewise import store
-from nodewise.attribute import attribute
-from nodewise.engines.mpi import mpiexec
+from nodewise.explain.attribute import attribute
 from nodewise.measure.collect import read_reports
-from nodewise.spec import parse_spec
+from nodewise.measure.engines.commands import mpiexec
+from nodewise.study import store
+from nodewise.study.spec import parse_spec
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed."

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from nodewise import store
+from nodewise.base.errors import DataError, RunError
 from nodewise.cli.options import read_folder
-from nodewise.engines.control_groups import missing_for_groups
-from nodewise.errors import DataError, RunError
-from nodewise.fleet import windows
-from nodewise.fleet.replicas import ReplicaFailed, replicas_of
+from nodewise.fleet.load import windows
+from nodewise.fleet.load.replicas import ReplicaFailed, replicas_of
+from nodewise.fleet.load.sweep import Judgement, sweep
 from nodewise.fleet.spec import Server, parse_fleet
-from nodewise.fleet.sweep import Judgement, sweep
-from nodewise.spec import Rehearsal
+from nodewise.measure.engines.rehearsal.control_groups import missing_for_groups
+from nodewise.study import store
+from nodewise.study.spec import Rehearsal
 from tests.jobs import left_behind
 
 pytest.importorskip("httptools", reason="httptools is not installed: pip install 'nodewise[fleet]'")

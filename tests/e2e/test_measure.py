@@ -13,10 +13,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from nodewise import store
-from nodewise.audit import answers
-from nodewise.scaling import scale
-from nodewise.spec import parse_spec
+from nodewise.audit.own_study import answers
+from nodewise.explain.scaling import scale
+from nodewise.study import store
+from nodewise.study.spec import parse_spec
 from tests.jobs import left_behind, measure, write_job
 
 JOB = """

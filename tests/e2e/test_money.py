@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from nodewise.price_book import today
+from nodewise.decide.prices.lookup import today
 from tests.conftest import GOLDEN
 
 LAW = ["decide", "--law", "s=0.03,c=0.0015", "--price", "2.10", "--json"]

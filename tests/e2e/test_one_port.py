@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from nodewise.errors import SpecError
-from nodewise.fleet.replicas import ReplicaFailed, replicas_of
+from nodewise.base.errors import SpecError
+from nodewise.fleet.load.replicas import ReplicaFailed, replicas_of
+from nodewise.fleet.load.sweep import sweep
 from nodewise.fleet.spec import Server, parse_fleet
-from nodewise.fleet.sweep import sweep
 from tests.e2e.test_fleet import EXAMPLES, always, left_behind, write
 
 # Workers in sessions of their own, as Ray has them, and a server in the command's process.

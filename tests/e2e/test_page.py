@@ -10,21 +10,21 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
-from nodewise.candidates import Needs
-from nodewise.energy import NodePower, Site, find_grid
-from nodewise.findings import find
-from nodewise.laws import Law
-from nodewise.price_files import shipped_grids
-from nodewise.prices import Price
-from nodewise.question import Question, with_range
-from nodewise.ranges import Range
-from nodewise.report.html import page, study_of_page
-from nodewise.rule_book import read_rules
-from nodewise.simulate import Plan, simulate
-from nodewise.spec import Spec, Workload
-from nodewise.study import Rank, Run, Study
-from nodewise.table import parse_table
-from nodewise.vega import vega_bundle
+from nodewise.audit.rule_book import read_rules
+from nodewise.base.interval import Range
+from nodewise.decide.candidates import Needs
+from nodewise.decide.energy import NodePower, Site, find_grid
+from nodewise.decide.inputs import Question, with_range
+from nodewise.decide.prices.bill import Price
+from nodewise.decide.prices.files import shipped_grids
+from nodewise.explain.laws import Law
+from nodewise.explain.simulate import Plan, simulate
+from nodewise.report.findings import find
+from nodewise.report.page.html import page, study_of_page
+from nodewise.report.page.vega import vega_bundle
+from nodewise.study.spec import Spec, Workload
+from nodewise.study.study import Rank, Run, Study
+from nodewise.study.table import parse_table
 from tests.conftest import GOLDEN, golden_study
 
 EVIL = "<script>alert(1)</script>"

@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 from benchmarks.planted_causes import PLANTED, named, planted_study, slowest_rank
 
-from nodewise.attribute import attribute
-from nodewise.engines.base import Finished, Job
-from nodewise.engines.control_groups import remove_leftovers
-from nodewise.engines.rehearsal import RehearsalEngine
-from nodewise.engines.virtual_nodes import VirtualNodes, missing
-from nodewise.errors import RunError
-from nodewise.scaling import scale
-from nodewise.spec import Rehearsal
+from nodewise.base.errors import RunError
+from nodewise.explain.attribute import attribute
+from nodewise.explain.scaling import scale
+from nodewise.measure.engines.base import Finished, Job
+from nodewise.measure.engines.rehearsal.control_groups import remove_leftovers
+from nodewise.measure.engines.rehearsal.rehearsal import RehearsalEngine
+from nodewise.measure.engines.rehearsal.virtual_nodes import VirtualNodes, missing
+from nodewise.study.spec import Rehearsal
 
 _NOBODY = 65534
 _LACKING = missing(Rehearsal())
@@ -103,8 +103,8 @@ time.sleep(0 if rank == "1" else 10)
 # A harness that makes nodes, starts a job that does not end with it, and waits to be killed.
 HARNESS = """
 import pathlib, subprocess, sys, time
-from nodewise.engines.virtual_nodes import VirtualNodes
-from nodewise.spec import Rehearsal
+from nodewise.measure.engines.rehearsal.virtual_nodes import VirtualNodes
+from nodewise.study.spec import Rehearsal
 nodes = VirtualNodes(2, Rehearsal(), pathlib.Path("/"))
 command = nodes.command(1, ["sleep", "1000"], pathlib.Path("/"))
 job = subprocess.Popen(command, start_new_session=True)
@@ -370,9 +370,9 @@ class TestRefusals:
 # Runs a job on two nodes as whoever it is, and says how it went.
 AS_A_USER = """
 import json, os, pathlib, sys
-from nodewise.engines.base import Job
-from nodewise.engines.rehearsal import RehearsalEngine
-from nodewise.spec import Rehearsal
+from nodewise.measure.engines.base import Job
+from nodewise.measure.engines.rehearsal.rehearsal import RehearsalEngine
+from nodewise.study.spec import Rehearsal
 folder = pathlib.Path(sys.argv[1])
 spin = "hostname; timeout 1 sh -c 'while :; do :; done'; true"
 job = Job(
@@ -397,7 +397,7 @@ class TestWithoutRoot:
         """A folder that another user may use; those of pytest are closed to others."""
         with tempfile.TemporaryDirectory() as place:
             os.chown(place, _NOBODY, _NOBODY)
-            if self._run("import nodewise.engines.rehearsal").returncode:
+            if self._run("import nodewise.measure.engines.rehearsal.rehearsal").returncode:
                 pytest.skip("Another user cannot read the interpreter.")
             yield Path(place)
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from nodewise.cli.plot import NAMES
-from nodewise.notebook import open_study
-from nodewise.report.charts import CHARTS
+from nodewise.report.charts.draw import CHARTS
+from nodewise.report.notebook import open_study
 from tests.conftest import DATA, GOLDEN
 
 TABLE = GOLDEN / "breakdown.csv"

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from nodewise import store
+from nodewise.study import store
 from tests.test_traces import job_events, write_trace
 
 

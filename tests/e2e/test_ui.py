@@ -17,9 +17,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from nodewise import store
-from nodewise.laws import Law
-from nodewise.simulate import Plan, simulate
+from nodewise.explain.laws import Law
+from nodewise.explain.simulate import Plan, simulate
+from nodewise.study import store
 
 EVIL = "<script>alert(1)</script>"
 SPEC = """

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import psutil
 
-from nodewise import store
-from nodewise.attribute import attribute
-from nodewise.study import Study
+from nodewise.explain.attribute import attribute
+from nodewise.study import store
+from nodewise.study.study import Study
 
 ALONE, LONG, SHORT, PIECES = 1.5, 1.2, 0.1, 9
 MARK = "CLUSTER_TEST_MARK"

@@ -9,14 +9,18 @@ import msgspec
 import psutil
 import pytest
 
-from nodewise.engines.base import Job
-from nodewise.engines.companion import Companion, cluster_environment, driver_environment
-from nodewise.errors import RunError
+from nodewise.base.errors import RunError
+from nodewise.measure.engines.base import Job
+from nodewise.measure.engines.clusters.companion import (
+    Companion,
+    cluster_environment,
+    driver_environment,
+)
 
 SESSION = """
     import contextlib, subprocess, sys, time
-    from nodewise.engines.companion import serve
-    from nodewise.errors import RunError
+    from nodewise.measure.engines.clusters.companion import serve
+    from nodewise.base.errors import RunError
 
     class Session:
         def __init__(self, library, wanted):

@@ -4,9 +4,9 @@ import signal
 
 import pytest
 
-from nodewise.engines.dask import Dask, DaskOptions
-from nodewise.engines.dask_session import tasks_of
-from nodewise.errors import RunError, SpecError
+from nodewise.base.errors import RunError, SpecError
+from nodewise.measure.engines.clusters.dask import Dask, DaskOptions
+from nodewise.measure.engines.clusters.dask_session import tasks_of
 from tests.engines.clusters import Cluster, check_nothing_outlives_us, check_survival
 
 JOB = """

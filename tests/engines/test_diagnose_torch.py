@@ -7,10 +7,10 @@ import textwrap
 
 import pytest
 
-from nodewise.ceilings import Ceiling, Machine
-from nodewise.machine.torch_counting import Counting
-from nodewise.machine.torch_script import count
-from nodewise.training_step import judge_run
+from nodewise.diagnose.machine.torch_counting import Counting
+from nodewise.diagnose.machine.torch_script import count
+from nodewise.diagnose.training_step import judge_run
+from nodewise.study.machine import Ceiling, Machine
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'nodewise[torch]'")
 functional = torch.nn.functional

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nodewise.fleet import windows
+from nodewise.fleet.load import windows
 from tests.jobs import left_behind
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "fleet"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from nodewise.engines.kubernetes import Kubernetes, KubernetesOptions
-from nodewise.errors import RunError, SpecError
+from nodewise.base.errors import RunError, SpecError
+from nodewise.measure.engines.clusters.kubernetes import Kubernetes, KubernetesOptions
 from tests.jobs import measure, runs_of, write_job
 
 # Makes "pods" of a Job as processes, one after the other, and answers as kubectl would.

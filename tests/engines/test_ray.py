@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodewise.engines.ray_session import task_of
+from nodewise.measure.engines.clusters.ray_session import task_of
 from tests.engines.clusters import Cluster, check_nothing_outlives_us, check_survival
 
 JOB = """

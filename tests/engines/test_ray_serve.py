@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from nodewise.fleet import windows
+from nodewise.fleet.load import windows
 
 pytest.importorskip("httptools", reason="httptools is not installed: pip install 'nodewise[fleet]'")
 EXAMPLES = Path(__file__).parents[2] / "examples" / "fleet"

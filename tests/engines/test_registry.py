@@ -7,14 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from nodewise import store
+from nodewise.base.errors import RunError, SpecError
 from nodewise.cli.init import _ENGINES
-from nodewise.engines import registry
-from nodewise.engines.base import Engine, Finished
-from nodewise.errors import RunError, SpecError
 from nodewise.measure.collect import collect
-from nodewise.spec import parse_spec
-from nodewise.study import Outcome, Rank, Run
+from nodewise.measure.engines import registry
+from nodewise.measure.engines.base import Engine, Finished
+from nodewise.study import store
+from nodewise.study.spec import parse_spec
+from nodewise.study.study import Outcome, Rank, Run
 
 ROOT = Path(__file__).parents[2]
 MINIMAL = 'name = "job"\nscales = [1, 2]\n[workload]\ncommand = ["true"]\n[engine]\n'

@@ -12,13 +12,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from nodewise import store
-from nodewise.attribute import attribute
-from nodewise.engines.base import Finished, Job
-from nodewise.engines.control_groups import remove_leftovers
-from nodewise.engines.rehearsal import RehearsalEngine
-from nodewise.engines.virtual_nodes import missing
-from nodewise.spec import Rehearsal
+from nodewise.explain.attribute import attribute
+from nodewise.measure.engines.base import Finished, Job
+from nodewise.measure.engines.rehearsal.control_groups import remove_leftovers
+from nodewise.measure.engines.rehearsal.rehearsal import RehearsalEngine
+from nodewise.measure.engines.rehearsal.virtual_nodes import missing
+from nodewise.study import store
+from nodewise.study.spec import Rehearsal
 
 pytest.importorskip("torch", reason="torch is not installed: pip install 'nodewise[torch]'")
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")
@@ -31,9 +31,9 @@ NODES = Rehearsal(launcher="torchrun", cores_per_node=0.2)
 HARNESS = """
     import os, sys
     from pathlib import Path
-    from nodewise.engines.base import Job
-    from nodewise.engines.rehearsal import RehearsalEngine
-    from nodewise.spec import Rehearsal
+    from nodewise.measure.engines.base import Job
+    from nodewise.measure.engines.rehearsal.rehearsal import RehearsalEngine
+    from nodewise.study.spec import Rehearsal
 
     folder = Path(sys.argv[1])
     job = Job(

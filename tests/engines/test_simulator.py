@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from nodewise.fleet.client import drive
-from nodewise.fleet.replicas import replicas_of
-from nodewise.fleet.requests import load_of
+from nodewise.fleet.load.client import drive
+from nodewise.fleet.load.replicas import replicas_of
+from nodewise.fleet.load.requests import load_of
+from nodewise.fleet.simulate import calibrate, predict
 from nodewise.fleet.spec import parse_fleet
-from nodewise.fleet_simulator import calibrate, predict
-from nodewise.objective import Objective
+from nodewise.study.objective import Objective
 
 FLEETS = Path(__file__).parents[2] / "examples" / "fleet"
 GENEROUS = Objective(ttft=10.0, share=0.5)  # or a busy machine makes the windows void

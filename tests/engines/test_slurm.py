@@ -9,12 +9,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from nodewise import store
-from nodewise.attribute import attribute
-from nodewise.audit import answers
-from nodewise.engines.slurm import Slurm, SlurmOptions
-from nodewise.errors import RunError
-from nodewise.scaling import scale
+from nodewise.audit.own_study import answers
+from nodewise.base.errors import RunError
+from nodewise.explain.attribute import attribute
+from nodewise.explain.scaling import scale
+from nodewise.measure.engines.slurm import Slurm, SlurmOptions
+from nodewise.study import store
 from tests.jobs import command, measure, runs_of, wait_until, workers, write_job
 
 ROOT = Path(__file__).parents[2]

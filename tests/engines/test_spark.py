@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from nodewise.engines.spark import java_version, records_of
-from nodewise.importers.spark_log import events_of
-from nodewise.importers.task_records import one_at_a_time, ranks_of
+from nodewise.importers.schedulers.spark_log import events_of
+from nodewise.importers.schedulers.task_records import one_at_a_time, ranks_of
+from nodewise.measure.engines.clusters.spark import java_version, records_of
 from tests.engines.clusters import Cluster, check_nothing_outlives_us, check_survival
 
 JOB = """

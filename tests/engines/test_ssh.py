@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from nodewise.engines.ssh import Ssh, SshOptions
-from nodewise.errors import RunError, SpecError
+from nodewise.base.errors import RunError, SpecError
+from nodewise.measure.engines.clusters.ssh import Ssh, SshOptions
 from tests.jobs import command, measure, runs_of, wait_until, workers, write_job
 
 HOSTS = ("127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5")

@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from nodewise.errors import DataError, RunError, SpecError
-from nodewise.fleet.answers import Streamed, Whole
-from nodewise.fleet.client import drive
+from nodewise.base.errors import DataError, RunError, SpecError
+from nodewise.fleet.load.answers import Streamed, Whole
+from nodewise.fleet.load.client import drive
+from nodewise.fleet.load.sweep import sweep
+from nodewise.fleet.load.tokenizer import read_tokenizer
 from nodewise.fleet.spec import parse_fleet
-from nodewise.fleet.sweep import sweep
-from nodewise.fleet.tokenizer import read_tokenizer
 from tests.e2e.test_fleet import always
 from tests.test_fleet_load import (
     DONE,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from nodewise import store
-from nodewise.study import Run
+from nodewise.study import store
+from nodewise.study.study import Run
 
 pytest.importorskip("torch", reason="torch is not installed: pip install 'nodewise[torch]'")
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")
@@ -106,7 +106,7 @@ def test_waiting_for_a_rank_that_works_alone_is_told_from_transfer(tmp_path):
 def test_the_weights_are_the_same_bit_by_bit(tmp_path, nodes):
     script = EXAMPLES / "digits_torch.py"
     plain = torchrun(nodes, script)
-    watched = torchrun(nodes, "-m", "nodewise.launch", script, NODEWISE_RUN=str(tmp_path))
+    watched = torchrun(nodes, "-m", "nodewise.measure.launch", script, NODEWISE_RUN=str(tmp_path))
     assert re.search(r"weights [0-9a-f]{16}", plain)
     assert watched == plain
     assert len(list(tmp_path.glob("rank-*.json"))) == nodes

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from nodewise.base.errors import SpecError
 from nodewise.cli.trace_clusters import map_on_cluster
-from nodewise.errors import SpecError
 
 TRACES = Path(__file__).parents[1] / "data" / "traces" / "k4"
 

@@ -16,9 +16,9 @@ import psutil
 import pytest
 from benchmarks import fuzz_readers
 
-from nodewise import store
-from nodewise.engines.virtual_nodes import missing
-from nodewise.spec import Rehearsal
+from nodewise.measure.engines.rehearsal.virtual_nodes import missing
+from nodewise.study import store
+from nodewise.study.spec import Rehearsal
 
 NOTHING_WORKED = 4  # the exit code where no run of a study ended well
 

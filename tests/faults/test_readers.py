@@ -113,7 +113,7 @@ def test_what_was_found_stays_mended(name, text, tmp_path):
 
 
 def test_times_that_are_no_numbers_do_not_arrive():
-    from nodewise.fleet.arrivals import read_trace
+    from nodewise.fleet.load.arrivals import read_trace
 
     assert read_trace("nan\n2\ninf\n1\n-inf\n") == [1.0, 2.0]
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import msgspec
 
+from nodewise.base.errors import SpecError
+from nodewise.cli.inputs import is_given
 from nodewise.cli.options import FRACTION, read_bytes
-from nodewise.cli.question import is_given
-from nodewise.energy import NodePower
-from nodewise.errors import SpecError
-from nodewise.ownership import Commitment
-from nodewise.price_book import put, today, with_egress, with_grid, with_instance
-from nodewise.price_files import read_owned
-from nodewise.question import Question, parse_scenario, with_range
+from nodewise.decide.energy import NodePower
+from nodewise.decide.inputs import Question, parse_scenario, with_range
+from nodewise.decide.payment.owned import Commitment
+from nodewise.decide.prices.files import read_owned
+from nodewise.decide.prices.lookup import put, today, with_egress, with_grid, with_instance
 
 # Which field of which part of the question an option sets.
 _FIELDS = {

@@ -25,7 +25,7 @@ def command(table: Path, regime: Any, threshold: float, center: Any, as_json: bo
       nodewise attribute breakdown.csv --threshold 0.8
       nodewise attribute ranks.csv --json
     """
-    from nodewise.attribute import attribute
-    from nodewise.report import text
+    from nodewise.explain.attribute import attribute
+    from nodewise.report.text import findings as text
 
     emit(attribute(read_study(table, regime), threshold, center), as_json, text.attribution_report)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from nodewise.base.errors import GATE_NOT_MET, DataError
 from nodewise.cli.options import (
     FRACTION,
     SOURCE,
@@ -16,14 +17,13 @@ from nodewise.cli.options import (
     read_bytes,
     read_folder,
 )
-from nodewise.errors import GATE_NOT_MET, DataError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodewise.claims import Claim
-    from nodewise.spec import Regime
-    from nodewise.study import Run
+    from nodewise.study.claim import Claim
+    from nodewise.study.spec import Regime
+    from nodewise.study.study import Run
 
 
 @click.command("audit")
@@ -61,9 +61,9 @@ def command(
       nodewise audit paper.tex --regime strong
       nodewise audit 8=result_0.txt 16=result_1.txt
     """
-    from nodewise.report.audits import audit_report, audits_report
-    from nodewise.rule_book import read_rules
-    from nodewise.rules import audit
+    from nodewise.audit.rule_book import read_rules
+    from nodewise.audit.rules import audit
+    from nodewise.report.text.audit import audit_report, audits_report
 
     rules = read_rules()
     claims = _claims(sources, regime)
@@ -82,8 +82,8 @@ def command(
 
 def _claims(sources: "Sequence[Source]", regime: "Regime | None") -> "tuple[Claim, ...]":
     """The claims in all sources; results of single runs make one claim together."""
-    from nodewise.claims import claim_of_study
-    from nodewise.study import Study
+    from nodewise.study.claim import claim_of_study
+    from nodewise.study.study import Study
 
     claims: list[Claim] = []
     runs: list[Run] = []
@@ -113,9 +113,10 @@ def _read(
     path: Path, nodes: int | None, regime: "Regime | None"
 ) -> "tuple[Claim, ...] | list[Run]":
     """The claims of a table or a study, or the runs of a benchmark tool."""
-    from nodewise import store
-    from nodewise.claims import claim_of_study
-    from nodewise.importers import claims_results, claims_tables
+    from nodewise.importers.benchmarks import claims_results
+    from nodewise.importers.tables import claims_tables
+    from nodewise.study import store
+    from nodewise.study.claim import claim_of_study
 
     if path.is_dir() and store.is_study(path):
         return (claim_of_study(read_folder(path)),)

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from nodewise.cli.inputs import read_question
 from nodewise.cli.options import analysis_options, emit, file_option, json_option, write
-from nodewise.cli.question import read_question
 
 
 @click.command("compare")
@@ -41,15 +41,15 @@ def command(
       nodewise compare ours.csv theirs.csv -o compare.html
       nodewise compare local.study ray.study dask.study spark.study
     """
-    from nodewise.compare import compare
-    from nodewise.report import text
+    from nodewise.explain.compare import compare
+    from nodewise.report.text import findings as text
 
     studies = [read_question(path, options["regime"])[0] for path in (first, second, *more)]
     if more:
         if output is not None:
             raise click.UsageError("-o takes two studies; more of them are a table only")
-        from nodewise.lineup import line_up
-        from nodewise.report.lineups import lineup_report
+        from nodewise.explain.lineup import line_up
+        from nodewise.report.text.lineup import lineup_report
 
         emit(line_up(studies, options["threshold"], options["center"]), as_json, lineup_report)
         return
@@ -57,14 +57,14 @@ def command(
     emit(result, as_json, text.comparison_report)
     if output is None:
         return
-    from nodewise.report.charts import compare as compare_chart
-    from nodewise.report.charts import sized
+    from nodewise.report.charts.draw import compare as compare_chart
+    from nodewise.report.charts.draw import sized
     from nodewise.report.images import image
 
     form: Any = output.suffix.removeprefix(".")
     if form == "html":
-        from nodewise.report.html import comparison_page
-        from nodewise.vega import vega_bundle
+        from nodewise.report.page.html import comparison_page
+        from nodewise.report.page.vega import vega_bundle
 
         again = shlex.join(["nodewise", *sys.argv[1:]])
         write(comparison_page(result, again, vega_bundle()), output)

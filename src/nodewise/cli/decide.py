@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from nodewise.base.errors import GATE_NOT_MET, SpecError
+from nodewise.cli.inputs import asked, is_given, question_options
 from nodewise.cli.options import (
     FRACTION,
     POSITIVE_DURATION,
@@ -18,11 +20,9 @@ from nodewise.cli.options import (
     read_study,
     shared,
 )
-from nodewise.cli.question import asked, is_given, question_options
-from nodewise.errors import GATE_NOT_MET, SpecError
 
 if TYPE_CHECKING:
-    from nodewise.decide import Decision
+    from nodewise.decide.decide import Decision
 
 
 class _Work(click.ParamType[Any]):
@@ -95,7 +95,7 @@ def command(table: Path | None, as_json: bool, **options: Any) -> None:
       nodewise decide rubric.csv --work 1200000 --quality-tolerance 0.005
       nodewise decide --law s=0.03,c=0.0015 --t1 1h --price 2.10 --fixed 9 --max-nodes 64
     """
-    from nodewise.report import text
+    from nodewise.report.text import findings as text
 
     decision = _decide(table, options)
     emit(decision, as_json, text.decision_report)
@@ -104,10 +104,10 @@ def command(table: Path | None, as_json: bool, **options: Any) -> None:
 
 
 def _decide(table: Path | None, options: dict[str, Any]) -> "Decision":
-    from nodewise.decide import answer, decide_law
-    from nodewise.laws import parse_law
-    from nodewise.price_book import question_today
-    from nodewise.question import Question
+    from nodewise.decide.decide import answer, decide_law
+    from nodewise.decide.inputs import Question
+    from nodewise.decide.prices.lookup import question_today
+    from nodewise.explain.laws import parse_law
 
     if (table is None) == (options["law"] is None):
         raise SpecError(

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nodewise.axes import CEILINGS, PROPOSALS
+from nodewise.base.errors import GATE_NOT_MET, SpecError
+from nodewise.base.sizes import parse_latency, parse_rate
 from nodewise.cli.options import POSITIVE_DURATION, Parsed, emit, file_option, json_option, shared
 from nodewise.cli.roofline import BANDWIDTH, COUNT, SIZE, step_of, step_options
-from nodewise.errors import GATE_NOT_MET, SpecError
-from nodewise.sizes import parse_latency, parse_rate
+from nodewise.diagnose.axes import CEILINGS, PROPOSALS
 
 if TYPE_CHECKING:
-    from nodewise.axes import Answer
-    from nodewise.flow import Diagnosis, Facts, Service
-    from nodewise.training_memory import Fit
-    from nodewise.training_step import TrainingStep
+    from nodewise.diagnose.axes import Answer
+    from nodewise.diagnose.flow import Diagnosis, Facts, Service
+    from nodewise.diagnose.memory import Fit
+    from nodewise.diagnose.training_step import TrainingStep
 
 _BUDGET = Parsed("time", parse_latency, above=0)
 _RATE = Parsed("rate", parse_rate, above=0)
@@ -124,10 +124,10 @@ def command(
       nodewise diagnose --propose data-sharding --dataset 50TB --disk 16TB
       nodewise diagnose --menu
     """
-    from nodewise.report import text_diagnose
+    from nodewise.report.text import diagnose as text_diagnose
 
     if menu:
-        from nodewise.axes import MENU
+        from nodewise.diagnose.axes import MENU
 
         emit(MENU, as_json, text_diagnose.menu_report)
         return
@@ -144,7 +144,7 @@ def command(
         else:
             answer = _watch(program, propose, as_json, options["watch_for"])
     else:
-        from nodewise.flow import diagnose
+        from nodewise.diagnose.flow import diagnose
 
         diagnosis = diagnose(_facts(options), propose)
         emit(diagnosis, as_json, text_diagnose.diagnosis_report)
@@ -156,7 +156,7 @@ def command(
 
 
 def _facts(options: dict[str, Any]) -> "Facts":
-    from nodewise.flow import Facts
+    from nodewise.diagnose.flow import Facts
 
     facts = Facts(
         needed_memory=options["needed_memory"],
@@ -180,7 +180,7 @@ def _facts(options: dict[str, Any]) -> "Facts":
 
 
 def _training(options: dict[str, Any]) -> "Fit | None":
-    from nodewise.training_memory import demand_of, fit
+    from nodewise.diagnose.memory import demand_of, fit
 
     if options["parameters"] is None:
         return None
@@ -198,7 +198,7 @@ def _training(options: dict[str, Any]) -> "Fit | None":
 
 
 def _service(options: dict[str, Any]) -> "Service | None":
-    from nodewise.flow import Service
+    from nodewise.diagnose.flow import Service
 
     if options["latency_budget"] is None:
         for name in ("rate", "request_time"):
@@ -218,10 +218,10 @@ def _service(options: dict[str, Any]) -> "Service | None":
 def _watch(
     program: tuple[str, ...], propose: str | None, as_json: bool, most_seconds: float
 ) -> "Answer | None":
-    from nodewise.machine.measured import one_core
-    from nodewise.machine.watching import watch
-    from nodewise.report import text_diagnose
-    from nodewise.symptoms import Roofs, classify
+    from nodewise.diagnose.machine.measured import one_core
+    from nodewise.diagnose.machine.watching import watch
+    from nodewise.diagnose.symptoms import Roofs, classify
+    from nodewise.report.text import diagnose as text_diagnose
 
     seen = watch(program, most_seconds)
     symptoms = classify(seen, Roofs(*one_core(Path.cwd())), propose)
@@ -236,10 +236,10 @@ def _count(
     output: Path | None,
     most_seconds: float,
 ) -> "Answer | None":
-    from nodewise.machine.measured import machine
-    from nodewise.machine.torch_script import count
-    from nodewise.report import text_diagnose
-    from nodewise.training_step import judge_run
+    from nodewise.diagnose.machine.measured import machine
+    from nodewise.diagnose.machine.torch_script import count
+    from nodewise.diagnose.training_step import judge_run
+    from nodewise.report.text import diagnose as text_diagnose
 
     if not script or (not Path(script[0]).is_file() and script[0] != "-m" and ":" not in script[0]):
         raise SpecError(
@@ -262,10 +262,10 @@ def _is_study(program: tuple[str, ...]) -> bool:
 
 
 def _after_distribution(place: Path, propose: str | None, as_json: bool) -> "Answer | None":
-    from nodewise.attribute import attribute
-    from nodewise.cli.question import read_question
-    from nodewise.next_ceiling import next_ceiling
-    from nodewise.report import text_diagnose
+    from nodewise.cli.inputs import read_question
+    from nodewise.diagnose.next_ceiling import next_ceiling
+    from nodewise.explain.attribute import attribute
+    from nodewise.report.text import diagnose as text_diagnose
 
     study, question = read_question(place, None)
     found = attribute(study, question.needs.threshold, question.center)
@@ -276,14 +276,14 @@ def _after_distribution(place: Path, propose: str | None, as_json: bool) -> "Ans
 
 def _draw_flow(diagnosis: "Diagnosis", output: Path) -> None:
     from nodewise.cli.roofline import write_figure
-    from nodewise.report.charts_roofline import flow_chart
+    from nodewise.report.charts.roofline import flow_chart
 
     write_figure(flow_chart(diagnosis), output)
 
 
 def _draw_step(step: "TrainingStep", output: Path) -> None:
     from nodewise.cli.roofline import write_figure
-    from nodewise.report.charts_roofline import step_chart
+    from nodewise.report.charts.roofline import step_chart
 
     figure = step_chart(step)
     if figure is None:

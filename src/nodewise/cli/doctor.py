@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from nodewise.base.errors import NodewiseError
 from nodewise.cli.options import emit, json_option
-from nodewise.errors import NodewiseError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodewise.report.text import Report
+    from nodewise.report.text.findings import Report
 
 # What works better or only with a package: the package, what for, the extra that brings it.
 _PACKAGES = (
@@ -52,8 +52,8 @@ def command(as_json: bool) -> None:
 
 
 def _engines() -> Iterator[Condition]:
-    from nodewise.engines.registry import engine_type, names
-    from nodewise.spec import EngineSpec
+    from nodewise.measure.engines.registry import engine_type, names
+    from nodewise.study.spec import EngineSpec
 
     for name in names():
         if name in _NOT_ASKED:
@@ -83,7 +83,7 @@ def _energy() -> Iterator[Condition]:
 
 
 def _browser() -> Iterator[Condition]:
-    from nodewise.browser import find_browser
+    from nodewise.cli.printing import find_browser
 
     try:
         yield Condition(what="reports as PDF", ready=True, detail=find_browser())

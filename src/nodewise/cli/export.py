@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nodewise import __version__
+from nodewise.base.errors import SpecError
 from nodewise.cli.options import file_option, read_folder, to_json, write
-from nodewise.errors import SpecError
 
 if TYPE_CHECKING:
-    from nodewise.findings import Findings
+    from nodewise.report.findings import Findings
     from nodewise.report.tables import Table
-    from nodewise.study import Study
+    from nodewise.study.study import Study
 
 _README = """\
 {name}: a scaling study, as measured with nodewise {version}.
@@ -49,7 +49,7 @@ def command(study: Path, output: Path | None, workload: Path | None) -> None:
       nodewise export digits.study
       nodewise export digits.study --workload examples -o artifact.zip
     """
-    from nodewise import bundle
+    from nodewise.study import bundle
 
     measured = read_folder(study)
     target = output or Path(f"{measured.name}.zip")
@@ -69,7 +69,7 @@ def command(study: Path, output: Path | None, workload: Path | None) -> None:
 
 def _raw(folder: Path) -> dict[str, bytes]:
     """What was measured, byte for byte."""
-    from nodewise import store
+    from nodewise.study import store
 
     names = [folder / store.SPEC, folder / store.RUNS, *sorted((folder / store.RANKS).glob("*"))]
     return {str(path.relative_to(folder)): path.read_bytes() for path in names if path.is_file()}
@@ -77,15 +77,15 @@ def _raw(folder: Path) -> dict[str, bytes]:
 
 def _analysed(study: "Study") -> dict[str, bytes]:
     """What is computed from it: so that a reader needs no nodewise."""
-    from nodewise.claims import claim_of_study
-    from nodewise.findings import find
-    from nodewise.question import question_of
-    from nodewise.report.charts import figures, sized
+    from nodewise.audit.rule_book import read_rules
+    from nodewise.audit.rules import audit
+    from nodewise.decide.inputs import question_of
+    from nodewise.report.charts.draw import figures, sized
     from nodewise.report.export import export
+    from nodewise.report.findings import find
     from nodewise.report.images import image
-    from nodewise.rule_book import read_rules
-    from nodewise.rules import audit
-    from nodewise.table import format_table
+    from nodewise.study.claim import claim_of_study
+    from nodewise.study.table import format_table
 
     rules = read_rules()
     findings = find(study, question_of(study.spec), rules)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nodewise.base.errors import GATE_NOT_MET, DataError, RunError, SpecError, printable
 from nodewise.cli.measure import output_option, spec_argument, typed
 from nodewise.cli.options import (
     FRACTION,
@@ -17,15 +18,14 @@ from nodewise.cli.options import (
     json_option,
     shared,
 )
-from nodewise.errors import GATE_NOT_MET, DataError, RunError, SpecError, printable
 
 if TYPE_CHECKING:
+    from nodewise.decide.prices.bill import Price
+    from nodewise.fleet.decide import FleetDecision, FleetQuestion
+    from nodewise.fleet.load.sweep import Judgement
     from nodewise.fleet.spec import FleetSpec
-    from nodewise.fleet.sweep import Judgement
-    from nodewise.fleet_decide import FleetDecision, FleetQuestion
-    from nodewise.load import Summary, Window
-    from nodewise.objective import Objective
-    from nodewise.prices import Price
+    from nodewise.study.objective import Objective
+    from nodewise.study.window import Summary, Window
 
 FLEET = "fleet.toml"
 
@@ -62,8 +62,8 @@ def sweep_command(spec: Path, output: Path | None, as_json: bool) -> None:
       nodewise fleet sweep examples/fleet/fleet.toml
       nodewise fleet sweep fleet.toml -o /scratch/fleet.study --json
     """
-    from nodewise.fleet_decide import decide_fleet
-    from nodewise.report.fleet import fleet_report
+    from nodewise.fleet.decide import decide_fleet
+    from nodewise.report.text.fleet import fleet_report
 
     text, fleet = read_fleet(spec)
     folder = output or spec.parent / f"{fleet.name}.study"
@@ -126,8 +126,8 @@ def decide_command(
       nodewise fleet decide fleet.study --ttft 100ms --demand 40 --spares 1
       nodewise fleet decide 1=one.json 2=two.json --ttft 200ms --price 2.10 --json
     """
-    from nodewise.fleet_decide import decide_fleet
-    from nodewise.report.fleet import fleet_report
+    from nodewise.fleet.decide import decide_fleet
+    from nodewise.report.text.fleet import fleet_report
 
     asked["demand_curve"] = _curve(demand_curve)
     name, found, fleet = _read(windows)
@@ -171,9 +171,9 @@ def predict_command(
       nodewise fleet predict fleet.study
       nodewise fleet predict fleet.study --replicas 4,8,16 --slots 8 --json
     """
-    from nodewise.fleet_simulator import calibrate, predict
-    from nodewise.load import Window
-    from nodewise.report.fleet import prediction_report
+    from nodewise.fleet.simulate import calibrate, predict
+    from nodewise.report.text.fleet import prediction_report
+    from nodewise.study.window import Window
 
     _, found, fleet = _read(windows)
     measured = [window for window in found if isinstance(window, Window) and window.requests]
@@ -210,9 +210,9 @@ def _measure(
     text: str, fleet: "FleetSpec", spec: Path, folder: Path, output: Path | None
 ) -> "list[Window]":
     """Sweep into the study folder; its runs are made from all windows at the end."""
-    from nodewise import store
-    from nodewise.fleet.sweep import Judgement, sweep
-    from nodewise.latency import requests_to_certify, served
+    from nodewise.fleet.latency import requests_to_certify, served
+    from nodewise.fleet.load.sweep import Judgement, sweep
+    from nodewise.study import store
 
     def judge(window: "Window") -> Judgement:
         found = served(window, fleet.objective)
@@ -276,9 +276,9 @@ def _keep_runs(
     """Add the runs that follow from the windows, with where they were made."""
     import msgspec
 
-    from nodewise import store
-    from nodewise.fleet_decide import fleet_study
+    from nodewise.fleet.decide import fleet_study
     from nodewise.measure import provenance
+    from nodewise.study import store
 
     server = fleet.server
     where = {
@@ -306,7 +306,7 @@ def _tell(window: "Window", judgement: "Judgement") -> None:
 
 
 def _question(fleet: "FleetSpec") -> "FleetQuestion":
-    from nodewise.fleet_decide import FleetQuestion
+    from nodewise.fleet.decide import FleetQuestion
 
     demand = fleet.demand
     return FleetQuestion(
@@ -319,7 +319,7 @@ def _question(fleet: "FleetSpec") -> "FleetQuestion":
 
 
 def _price(fleet: "FleetSpec") -> "Price":
-    from nodewise.prices import Price
+    from nodewise.decide.prices.bill import Price
 
     price = fleet.price
     return Price(
@@ -333,8 +333,8 @@ def _asked(fleet: "FleetSpec | None", asked: dict[str, Any]) -> "tuple[FleetQues
     """What the options ask, over what the spec asks."""
     import msgspec
 
-    from nodewise.fleet_decide import FleetQuestion
-    from nodewise.prices import Price
+    from nodewise.decide.prices.bill import Price
+    from nodewise.fleet.decide import FleetQuestion
 
     objective = _objective(fleet, asked)
     per_hour = asked.pop("price")
@@ -351,7 +351,7 @@ def _asked(fleet: "FleetSpec | None", asked: dict[str, Any]) -> "tuple[FleetQues
 
 def _objective(fleet: "FleetSpec | None", asked: dict[str, Any]) -> "Objective":
     """Limits that are named here stand instead of all limits of the spec."""
-    from nodewise.objective import Objective
+    from nodewise.study.objective import Objective
 
     limits = {name: asked.pop(name) for name in ("ttft", "tpot", "latency")}
     share = asked.pop("share")
@@ -364,8 +364,8 @@ def _objective(fleet: "FleetSpec | None", asked: dict[str, Any]) -> "Objective":
 
 def _read(texts: Sequence[str]) -> "tuple[str, list[Window | Summary], FleetSpec | None]":
     """The name, the windows, and the spec of what was handed in."""
-    from nodewise.fleet.windows import WINDOWS
-    from nodewise.importers.serving import read_windows
+    from nodewise.fleet.load.windows import WINDOWS
+    from nodewise.importers.serving.read import read_windows
 
     found: list[Window | Summary] = []
     fleet, name = None, ""
@@ -383,7 +383,7 @@ def _read(texts: Sequence[str]) -> "tuple[str, list[Window | Summary], FleetSpec
 
 def _plot(decision: "FleetDecision", path: Path) -> None:
     from nodewise.cli.roofline import write_figure
-    from nodewise.report.charts_fleet import latency_chart, token_cost_chart
+    from nodewise.report.charts.fleet import latency_chart, token_cost_chart
 
     charts = {"latency": latency_chart, "cost": token_cost_chart}
     if path.stem not in charts:

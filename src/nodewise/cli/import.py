@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from nodewise.base.errors import DataError, SpecError
 from nodewise.cli.options import SOURCE, Source, emit, json_option
 from nodewise.cli.trace import (
     Broken,
@@ -18,25 +19,24 @@ from nodewise.cli.trace import (
     reading_options,
     trace_paths,
 )
-from nodewise.errors import DataError, SpecError
 
 if TYPE_CHECKING:
-    from nodewise.breakdown import Window
-    from nodewise.report.text import Report
-    from nodewise.spec import Regime
-    from nodewise.study import Run, Study
+    from nodewise.explain.trace.breakdown import Window
+    from nodewise.report.text.findings import Report
+    from nodewise.study.spec import Regime
+    from nodewise.study.study import Run, Study
 
 _TRACES = ("kineto", "nsys")
 _LINKS = ("nccl-tests", "osu")
 _MODULES = {
-    "talp": "talp",
-    "ray": "ray_timeline",
-    "dask": "dask_stream",
-    "spark": "spark_log",
-    "extra-p": "extrap",
-    "mlperf": "mlperf",
-    "caliper": "caliper",
-    "csv": "csv_table",
+    "talp": "profilers.talp",
+    "ray": "schedulers.ray_timeline",
+    "dask": "schedulers.dask_stream",
+    "spark": "schedulers.spark_log",
+    "extra-p": "profilers.extrap",
+    "mlperf": "benchmarks.mlperf",
+    "caliper": "profilers.caliper",
+    "csv": "tables.csv_table",
 }
 _METERS = ("codecarbon", "zeus")
 _REGIONS = ("talp", "extra-p", "caliper", *_METERS)
@@ -148,7 +148,7 @@ def _traced_runs(
     missing: str,
 ) -> "Sequence[Run]":
     """The runs in the traces of one scale, which must tell of all its ranks."""
-    from nodewise.breakdown import break_down, runs_of
+    from nodewise.explain.trace.breakdown import break_down, runs_of
 
     nodes, path = source
     digests = read_digests(trace_paths([path]), window, collective_kernels, jobs, engine)
@@ -173,7 +173,7 @@ def _logged_runs(form: str, source: Source, region: str) -> "Sequence[Run]":
     if not paths:
         raise DataError(f"{path} is empty.", "Name a folder with files, or a file.")
     if form in _METERS:
-        from nodewise.importers import energy_logs
+        from nodewise.importers.benchmarks import energy_logs
 
         meters = {"codecarbon": energy_logs.read_codecarbon, "zeus": energy_logs.read_zeus}
         return meters[form](paths, nodes, region)
@@ -187,7 +187,7 @@ def _logged_runs(form: str, source: Source, region: str) -> "Sequence[Run]":
 
 def _study(name: str, regime: "Regime", runs: "Sequence[Run]") -> "Study":
     """The runs as rounds of their scales, in the order in which they were handed in."""
-    from nodewise.study import Study
+    from nodewise.study.study import Study
 
     made: dict[int, int] = {}
     numbered = []
@@ -200,9 +200,9 @@ def _study(name: str, regime: "Regime", runs: "Sequence[Run]") -> "Study":
 
 def _write(study: "Study", form: str, sources: Sequence[Source], output: Path) -> None:
     """A table, or a folder whose spec says that its workload is this import."""
-    from nodewise import store
     from nodewise.cli.options import write
-    from nodewise.table import format_table
+    from nodewise.study import store
+    from nodewise.study.table import format_table
 
     if output.suffix == ".csv":
         write(format_table(study, [f"imported from {form}"]), output)
@@ -256,8 +256,8 @@ def _summary(study: "Study", output: Path) -> _Imported:
 
 
 def _summary_report(made: _Imported) -> "Report":
+    from nodewise.base.units import format_seconds
     from nodewise.report.tables import Table
-    from nodewise.units import format_seconds
 
     table = Table(
         name="Imported",
@@ -280,8 +280,8 @@ def _next_words(made: _Imported) -> Iterator[str]:
 
 def _link(path: Path) -> dict[str, Any]:
     """Latency and bandwidth in one output."""
-    from nodewise.alpha_beta import fit_alpha_beta
-    from nodewise.importers import link_tests
+    from nodewise.diagnose.links import fit_alpha_beta
+    from nodewise.importers.benchmarks import link_tests
 
     test = link_tests.read(path)
     if len({size for size, _ in test.points}) < 2:

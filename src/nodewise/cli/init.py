@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from nodewise.base.errors import SpecError
+from nodewise.cli.inputs import is_given
 from nodewise.cli.options import MONEY, file_option, parse_scales, to_json
-from nodewise.cli.question import is_given
-from nodewise.errors import SpecError
 
 _ENGINES = [
     *("local", "mpi", "torchrun", "rehearsal", "slurm", "ssh", "kubernetes"),
@@ -141,9 +141,9 @@ def _schema() -> str:
     """The JSON schema of a spec, for editors."""
     import msgspec
 
-    from nodewise.engines.base import NoOptions
-    from nodewise.engines.registry import engine_type, names
-    from nodewise.spec import Spec
+    from nodewise.measure.engines.base import NoOptions
+    from nodewise.measure.engines.registry import engine_type, names
+    from nodewise.study.spec import Spec
 
     types = {name: engine_type(name).options_type for name in names()}
     types = {name: kind for name, kind in types.items() if kind is not NoOptions}

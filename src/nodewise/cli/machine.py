@@ -38,15 +38,15 @@ def command(refresh: bool, folder: Path, peer: str, port: int | None, as_json: b
       nodewise machine --peer other-node:7300
     """
     if port is not None:
-        from nodewise.machine.links import serve
+        from nodewise.diagnose.machine.links import serve
 
         click.echo(f"Answering on port {port}; stop with Ctrl-C.", err=True)
         serve(port)
         return
     if peer and not peer.rpartition(":")[2].isdigit():
         raise click.UsageError("--peer: write HOST:PORT")
-    from nodewise.machine.measured import machine
-    from nodewise.report import text_diagnose
+    from nodewise.diagnose.machine.measured import machine
+    from nodewise.report.text import diagnose as text_diagnose
 
     found, _ = machine(folder, refresh, peer)
     emit(found, as_json, text_diagnose.machine_report)

@@ -7,7 +7,7 @@ import sys
 import click
 
 from nodewise import __version__
-from nodewise.errors import NodewiseError, printable
+from nodewise.base.errors import NodewiseError, printable
 
 # Section -> name -> one line of help. A command's module is imported when it is called, so `--help`
 # is quick.

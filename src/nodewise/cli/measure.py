@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from nodewise.base.errors import RunError, SpecError, printable
+from nodewise.base.units import format_duration
 from nodewise.cli.options import failure, json_option, read_folder, to_json
-from nodewise.errors import RunError, SpecError, printable
-from nodewise.units import format_duration
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from nodewise.spec import Spec
-    from nodewise.study import Run, Study
+    from nodewise.study.spec import Spec
+    from nodewise.study.study import Run, Study
 
 spec_argument = click.argument("spec", metavar="SPEC", type=click.Path(path_type=Path))
 output_option = click.option(
@@ -73,7 +73,7 @@ def command(spec: Path, output: Path | None, dry_run: bool, as_json: bool) -> No
 
 
 def _summary(folder: Path) -> _Measured:
-    from nodewise import store
+    from nodewise.study import store
 
     study = store.load(folder)
     scales = []
@@ -94,9 +94,9 @@ def _summary(folder: Path) -> _Measured:
 
 def measure_spec(path: Path, output: Path | None) -> Path:
     """Measure what a spec file asks for; the study folder."""
-    from nodewise.engines.registry import engine_of
+    from nodewise.explain.scaling import speedup_is_known
+    from nodewise.measure.engines.registry import engine_of
     from nodewise.measure.loop import measure
-    from nodewise.scaling import speedup_is_known
 
     text, spec = read_spec(path)
     folder = output or path.parent / f"{spec.name}.study"
@@ -122,8 +122,8 @@ def measure_spec(path: Path, output: Path | None) -> Path:
 
 def _tell_changed_program(directory: Path, folder: Path) -> None:
     """Say that the runs of a folder were made with another program than the next ones."""
-    from nodewise import store
     from nodewise.measure.provenance import changed_programs
+    from nodewise.study import store
 
     changed = changed_programs(directory, store.load(folder).runs) if store.is_study(folder) else []
     if changed:
@@ -141,7 +141,7 @@ def typed() -> str:
 
 def _print_plans(path: Path, output: Path | None, as_json: bool) -> None:
     """What would be run, as the engine says it."""
-    from nodewise.engines.registry import engine_of
+    from nodewise.measure.engines.registry import engine_of
     from nodewise.measure.loop import plans
 
     _, spec = read_spec(path)
@@ -172,7 +172,7 @@ def _tell_energy() -> None:
 
 def read_spec(path: Path) -> "tuple[str, Spec]":
     """The text and the spec of a file."""
-    from nodewise.spec import parse_spec
+    from nodewise.study.spec import parse_spec
 
     try:
         text = path.read_text()

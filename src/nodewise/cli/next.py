@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
+from nodewise.cli.inputs import asked, question_options, read_question
 from nodewise.cli.options import FRACTION, analysis_options, emit, json_option, table_argument
-from nodewise.cli.question import asked, question_options, read_question
 
 
 @click.command("next")
@@ -41,8 +41,8 @@ def command(
 
     import msgspec
 
-    from nodewise.forecast import advise
-    from nodewise.report.forecasts import advice_report
+    from nodewise.decide.forecast import advise
+    from nodewise.report.text.forecast import advice_report
 
     study, question = read_question(table, options["regime"])
     question = asked(question, options)

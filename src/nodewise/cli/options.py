@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nodewise.errors import DataError, NodewiseError, SpecError, printable
-from nodewise.units import parse_amount, parse_fraction, parse_seconds
+from nodewise.base.errors import DataError, NodewiseError, SpecError, printable
+from nodewise.base.units import parse_amount, parse_fraction, parse_seconds
 
 if TYPE_CHECKING:
-    from nodewise.report.text import Report
-    from nodewise.spec import Regime
-    from nodewise.study import Run, Study
+    from nodewise.report.text.findings import Report
+    from nodewise.study.spec import Regime
+    from nodewise.study.study import Run, Study
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
@@ -145,7 +145,7 @@ def parse_scales(text: str) -> tuple[int, ...]:
 
 def read_study(table: Path, regime: "Regime | None", work: float | None = None) -> "Study":
     """The study in a study folder, in a CSV file, or on stdin for `-`."""
-    from nodewise.table import parse_table
+    from nodewise.study.table import parse_table
 
     if table.is_dir():
         return read_folder(table)
@@ -198,7 +198,7 @@ def write(content: str | bytes, output: Path | None) -> None:
 
 def read_folder(folder: Path) -> "Study":
     """The study in a folder; it must hold at least one run that worked."""
-    from nodewise import store
+    from nodewise.study import store
 
     if not store.is_study(folder):
         raise DataError(f"{folder} holds no study.", "Name a CSV file or a study folder.")

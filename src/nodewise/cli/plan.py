@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nodewise.base.errors import GATE_NOT_MET, SpecError
 from nodewise.cli.options import FRACTION, emit, json_option, parse_scales
-from nodewise.errors import GATE_NOT_MET, SpecError
 
 if TYPE_CHECKING:
-    from nodewise.plan import Candidate, Planned, PlanRow
+    from nodewise.decide.paper.plan import Candidate, Planned, PlanRow
     from nodewise.report.tables import Table
-    from nodewise.report.text import Report
+    from nodewise.report.text.findings import Report
 
 _DAY_SECONDS = 86_400.0
 
@@ -48,8 +48,8 @@ def command(model: Path, cluster: Path, scales: str, threshold: float, as_json: 
       nodewise plan gpt.toml cluster.toml --scales 1..256 --threshold 0.8
       nodewise plan gpt.toml cluster.toml --scales 4,6,8 --json
     """
-    from nodewise.cluster_files import read_cluster, read_job
-    from nodewise.plan import plan_job
+    from nodewise.decide.paper.files import read_cluster, read_job
+    from nodewise.decide.paper.plan import plan_job
 
     planned = plan_job(read_job(model), read_cluster(cluster), parse_scales(scales), threshold)
     if not any(row.plans for row in planned.rows):
@@ -123,7 +123,7 @@ def _plans_table(result: "Planned") -> "Table":
 
 
 def _plan_cells(row: "PlanRow", priced: bool) -> tuple[str, ...]:
-    from nodewise.units import (
+    from nodewise.base.units import (
         format_efficiency,
         format_money,
         format_percent,
@@ -177,7 +177,7 @@ def _unfit(result: "Planned") -> "Report":
 
 def _limits(result: "Planned", shown: "PlanRow") -> "Report":
     """The ceiling that binds, what the size of the memory costs, and why not more nodes."""
-    from nodewise.units import format_duration, format_percent
+    from nodewise.base.units import format_duration, format_percent
 
     assert shown.best is not None
     share = format_percent(getattr(shown.best.step, shown.best.step.ceiling) / shown.best.seconds)
@@ -199,7 +199,7 @@ def _limits(result: "Planned", shown: "PlanRow") -> "Report":
 
 
 def _step_table(best: "Candidate") -> "Table":
-    from nodewise.plan import CEILINGS
+    from nodewise.decide.paper.plan import CEILINGS
 
     return _parts_table(
         "A step, by what its seconds are spent on",
@@ -217,8 +217,8 @@ def _memory_table(best: "Candidate", limit: float) -> "Table":
 
 def _parts_table(name: str, first: str, unit: str, parts: dict[str, float]) -> "Table":
     """Parts of a whole with their shares; what is nothing has no line."""
+    from nodewise.base.units import format_percent, format_seconds
     from nodewise.report.tables import BAR, Table
-    from nodewise.units import format_percent, format_seconds
 
     whole = sum(parts.values())
     rows = tuple(
@@ -242,7 +242,7 @@ def _parts_table(name: str, first: str, unit: str, parts: dict[str, float]) -> "
 
 def _totals(result: "Planned", shown: "PlanRow") -> "Report":
     """Days and money of the whole training, where its tokens are known."""
-    from nodewise.units import format_money
+    from nodewise.base.units import format_money
 
     if result.training_tokens is None or not shown.tokens_per_second:
         return []

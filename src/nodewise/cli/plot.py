@@ -5,11 +5,11 @@ from typing import Any
 
 import click
 
+from nodewise.base.errors import DataError
+from nodewise.cli.inputs import find_in, question_options
 from nodewise.cli.options import analysis_options, file_option, table_argument, write
-from nodewise.cli.question import find_in, question_options
-from nodewise.errors import DataError
 
-# As nodewise.report.charts.CHARTS, which takes half a second to import; a test holds them alike.
+# As CHARTS in nodewise.report.charts.draw, which takes half a second to import; a test compares.
 NAMES = (
     "speedup", "efficiency", "ledger", "stages", "timeline", "flow", "roofline", "cost",
     "pareto", "marginal", "regimes", "sensitivity", "energy", "triangle", "repeats", "forecast",
@@ -48,7 +48,7 @@ def command(
     if form not in ("svg", "png", "pdf", "json"):
         raise click.UsageError(f"{output}: the name must end in .svg, .png, .pdf or .json")
     study, findings = find_in(table, options)
-    from nodewise.report.charts import CHARTS, draw, sized
+    from nodewise.report.charts.draw import CHARTS, draw, sized
     from nodewise.report.images import image
 
     figure = draw(name, study, findings)

@@ -6,14 +6,8 @@ from typing import Any
 import click
 import msgspec
 
-from nodewise.cli.options import (
-    analysis_options,
-    emit,
-    json_option,
-    parse_scales,
-    table_argument,
-)
-from nodewise.cli.question import asked, is_given, question_options, read_question
+from nodewise.cli.inputs import asked, is_given, question_options, read_question
+from nodewise.cli.options import analysis_options, emit, json_option, parse_scales, table_argument
 
 
 @click.command("predict")
@@ -43,8 +37,8 @@ def command(
       nodewise predict digits.study --at 16,32 --price 3.20 --fixed 9
       nodewise predict digits.study --cluster examples/slower-link.toml
     """
-    from nodewise.forecast import forecast
-    from nodewise.report.forecasts import forecast_report
+    from nodewise.decide.forecast import forecast
+    from nodewise.report.text.forecast import forecast_report
 
     study, question = read_question(table, options["regime"])
     question = asked(question, options)
@@ -52,9 +46,9 @@ def command(
     if cluster is None:
         emit(forecast(study, question, wanted), as_json, forecast_report)
         return
-    from nodewise.cluster_files import read_move
-    from nodewise.relocate import rehearsed_place, relocate
-    from nodewise.report.forecasts import relocated_report
+    from nodewise.decide.paper.files import read_move
+    from nodewise.decide.paper.relocate import rehearsed_place, relocate
+    from nodewise.report.text.forecast import relocated_report
 
     move = read_move(cluster, rehearsed_place(study))
     if is_given("price") or is_given("instance"):

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nodewise.cli.inputs import find_in, question_options
 from nodewise.cli.options import analysis_options, file_option, table_argument, write
-from nodewise.cli.question import find_in, question_options
 
 if TYPE_CHECKING:
-    from nodewise.findings import Findings
-    from nodewise.study import Study
+    from nodewise.report.findings import Findings
+    from nodewise.study.study import Study
 
 
 @click.command("report")
@@ -46,15 +46,15 @@ def command(table: Path, output: Path | None, **options: Any) -> None:
     if target.suffix == ".html":
         write(html, target)
         return
-    from nodewise.browser import print_page
+    from nodewise.cli.printing import print_page
 
     write(print_page(html), target)
 
 
 def page_of(study: "Study", findings: "Findings", table: Path) -> str:
     """The page, with the command that made it."""
-    from nodewise.report.html import page
-    from nodewise.vega import vega_bundle
+    from nodewise.report.page.html import page
+    from nodewise.report.page.vega import vega_bundle
 
     asked = shlex.join(["nodewise", *sys.argv[1:]])
     spec = table / "study.toml"
@@ -66,10 +66,10 @@ def page_of(study: "Study", findings: "Findings", table: Path) -> str:
 
 def _write_markdown(study: "Study", findings: "Findings", target: Path) -> None:
     """The report as Markdown, its charts as SVG files in a folder beside it."""
-    from nodewise.report.charts import figures, sized
+    from nodewise.report.charts.draw import figures, sized
     from nodewise.report.export import markdown
     from nodewise.report.images import image
-    from nodewise.report.text import findings_report
+    from nodewise.report.text.findings import findings_report
 
     folder = target.with_name(f"{target.stem}_figures")
     folder.mkdir(exist_ok=True)

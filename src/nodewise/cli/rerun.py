@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Literal
 import click
 import msgspec
 
+from nodewise.base.errors import GATE_NOT_MET, DataError
 from nodewise.cli.measure import measure_spec
 from nodewise.cli.options import emit, json_option, read_folder
-from nodewise.errors import GATE_NOT_MET, DataError
 
 if TYPE_CHECKING:
-    from nodewise.compare import Comparison, ComparisonRow
-    from nodewise.report.text import Report
-    from nodewise.study import Study
+    from nodewise.explain.compare import Comparison, ComparisonRow
+    from nodewise.report.text.findings import Report
+    from nodewise.study.study import Study
 
 Agreement = Literal["agrees", "differs", "unknown"]
 
@@ -62,7 +62,7 @@ def command(bundle: Path, directory: Path | None, output: Path | None, as_json: 
       nodewise rerun digits.zip
       nodewise rerun digits.zip -C examples -o again.study
     """
-    from nodewise.bundle import unfold, unpack
+    from nodewise.study.bundle import unfold, unpack
 
     files = unpack(bundle)
     if "study.toml" not in files:
@@ -87,7 +87,7 @@ def command(bundle: Path, directory: Path | None, output: Path | None, as_json: 
 
 
 def _compare(first: "Study", second: "Study") -> _Rerun:
-    from nodewise.compare import compare
+    from nodewise.explain.compare import compare
 
     threshold = first.spec.threshold if first.spec else 0.70
     comparison = compare(first, second, threshold)
@@ -124,9 +124,9 @@ def _repeated(row: "ComparisonRow", comparison: "Comparison") -> _Repeated:
 
 
 def _report(result: _Rerun) -> "Report":
+    from nodewise.base.units import format_speedup
     from nodewise.report.tables import Table
-    from nodewise.report.text import comparison_report
-    from nodewise.units import format_speedup
+    from nodewise.report.text.findings import comparison_report
 
     table = Table(
         name="Whether the new intervals agree",

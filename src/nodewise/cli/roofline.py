@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nodewise.base.errors import SpecError
+from nodewise.base.sizes import parse_bandwidth, parse_bytes, parse_count, parse_latency
 from nodewise.cli.options import Parsed, emit, file_option, json_option, shared, write
-from nodewise.errors import SpecError
-from nodewise.sizes import parse_bandwidth, parse_bytes, parse_count, parse_latency
 
 if TYPE_CHECKING:
-    from nodewise.report.charts_look import Figure
-    from nodewise.roofline import Roofline
+    from nodewise.diagnose.roofline import Roofline
+    from nodewise.report.charts.look import Figure
 
 COUNT = Parsed("number", parse_count, above=0)
 SIZE = Parsed("size", parse_bytes, above=0)
@@ -49,7 +49,7 @@ def command(output: Path | None, as_json: bool, **options: Any) -> None:
       nodewise roofline --peak-flops 20T --memory-bandwidth 800GB/s --flops 6T --bytes 120GB \\
           --net-bytes 4GB --net-bandwidth 25GB/s --alpha 10us --json
     """
-    from nodewise.report import text_diagnose
+    from nodewise.report.text import diagnose as text_diagnose
 
     step = step_of(options)
     if step is None:
@@ -64,7 +64,7 @@ def command(output: Path | None, as_json: bool, **options: Any) -> None:
 
 def step_of(options: dict[str, Any]) -> "Roofline | None":
     """The roofline of the options, or nothing where none of them is given."""
-    from nodewise.roofline import Exchange, roofline
+    from nodewise.diagnose.roofline import Exchange, roofline
 
     needed = ("peak_flops", "memory_bandwidth", "flops", "memory_bytes")
     net = ("net_bytes", "net_bandwidth")
@@ -93,7 +93,7 @@ def _need_all(names: tuple[str, ...], options: dict[str, Any]) -> None:
 
 
 def _draw(step: "Roofline", options: dict[str, Any], output: Path) -> None:
-    from nodewise.report.charts_roofline import Point, roofline_chart
+    from nodewise.report.charts.roofline import Point, roofline_chart
 
     point = Point(name="the step", intensity=step.intensity, flops=step.attainable_flops)
     figure = roofline_chart(options["peak_flops"], options["memory_bandwidth"], [point])
@@ -102,7 +102,7 @@ def _draw(step: "Roofline", options: dict[str, Any], output: Path) -> None:
 
 def write_figure(figure: "Figure", output: Path) -> None:
     """A chart, in a file whose name says the format."""
-    from nodewise.report.charts_look import sized
+    from nodewise.report.charts.look import sized
     from nodewise.report.images import image
 
     form: Any = output.suffix.removeprefix(".")

@@ -41,8 +41,8 @@ def command(
       nodewise scale timings.csv --center median --threshold 0.75
       nodewise scale weak.csv --regime weak --json
     """
-    from nodewise.report import text
-    from nodewise.scaling import scale
+    from nodewise.explain.scaling import scale
+    from nodewise.report.text import findings as text
 
     result = scale(read_study(table, regime), threshold, center, at_efficiency)
     emit(result, as_json, text.scaling_report)

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from nodewise.base.errors import SpecError
 from nodewise.cli.options import (
     FRACTION,
     POSITIVE_DURATION,
@@ -17,7 +18,6 @@ from nodewise.cli.options import (
     shared,
     to_json,
 )
-from nodewise.errors import SpecError
 
 _truth = shared(
     click.option(
@@ -130,8 +130,8 @@ def command(
 
 def _simulate_table(options: dict[str, Any], as_json: bool) -> str:
     """The simulated study as a CSV text, or as JSON."""
-    from nodewise.simulate import simulate
-    from nodewise.table import format_table
+    from nodewise.explain.simulate import simulate
+    from nodewise.study.table import format_table
 
     study = simulate(_plan(options))
     return to_json(study) if as_json else format_table(study, [f"planted by: {_command_line()}"])
@@ -139,8 +139,8 @@ def _simulate_table(options: dict[str, Any], as_json: bool) -> str:
 
 def _rounds_line(noise: float, difference: float, as_json: bool) -> str:
     """How many rounds show a difference, as a sentence or as JSON."""
-    from nodewise.simulate import rounds_needed
-    from nodewise.units import format_percent
+    from nodewise.base.units import format_percent
+    from nodewise.explain.simulate import rounds_needed
 
     rounds = rounds_needed(noise, difference)
     if as_json:
@@ -163,8 +163,8 @@ def _write(text: str, output: Path | None) -> None:
 
 
 def _plan(options: dict[str, Any]) -> Any:
-    from nodewise.laws import parse_law
-    from nodewise.simulate import Plan
+    from nodewise.explain.laws import parse_law
+    from nodewise.explain.simulate import Plan
 
     return Plan(
         law=parse_law(options["law"], options["t1"], options["regime"]),

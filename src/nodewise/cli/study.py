@@ -5,10 +5,10 @@ from pathlib import Path
 
 import click
 
+from nodewise.base.errors import GATE_NOT_MET
 from nodewise.cli.measure import measure_spec, output_option, read_spec, spec_argument
 from nodewise.cli.options import emit, json_option, read_folder, to_json
 from nodewise.cli.report import page_of
-from nodewise.errors import GATE_NOT_MET
 
 
 @click.command("study")
@@ -27,10 +27,10 @@ def command(spec: Path, output: Path | None, as_json: bool) -> None:
       nodewise study study.toml
       nodewise study study.toml --json > result.json
     """
-    from nodewise.findings import find
-    from nodewise.price_book import question_today
-    from nodewise.report import text
-    from nodewise.rule_book import read_rules
+    from nodewise.audit.rule_book import read_rules
+    from nodewise.decide.prices.lookup import question_today
+    from nodewise.report.findings import find
+    from nodewise.report.text import findings as text
 
     question_today(read_spec(spec)[1])  # what cannot be asked is an error before anything is run
     folder = measure_spec(spec, output)

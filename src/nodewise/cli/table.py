@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nodewise.base.errors import DataError
+from nodewise.cli.inputs import find_in, question_options
 from nodewise.cli.options import analysis_options, file_option, table_argument, write
-from nodewise.cli.question import find_in, question_options
-from nodewise.errors import DataError
 
 if TYPE_CHECKING:
-    from nodewise.findings import Findings
+    from nodewise.report.findings import Findings
     from nodewise.report.tables import Table
 
 _NAMES = ("rubric", "scaling", "laws", "ledger", "causes", "marginal", "regimes", "checks")

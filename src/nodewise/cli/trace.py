@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from nodewise.base.errors import DataError, SpecError
 from nodewise.cli.options import Decorator, emit, json_option, shared, to_json, write
-from nodewise.errors import DataError, SpecError
 
 if TYPE_CHECKING:
-    from nodewise.breakdown import Digest, JobBreakdown, Window
-    from nodewise.report.text import Report
-    from nodewise.trace_model import RankTrace, Unreadable
+    from nodewise.explain.trace.breakdown import Digest, JobBreakdown, Window
+    from nodewise.report.text.findings import Report
+    from nodewise.study.trace import RankTrace, Unreadable
 
 Broken = Literal["skip", "refuse", "use"]
 
@@ -97,12 +97,12 @@ def command(
       nodewise trace node0/ --part node0.digests; nodewise trace node*.digests
       nodewise trace traces4096/ --engine ray://head:10001
     """
-    from nodewise.breakdown import break_down
+    from nodewise.explain.trace.breakdown import break_down
 
     digests = read_digests(trace_paths(files), window, collective_kernels, jobs, engine)
     check_broken(digests, broken)
     if part is not None:
-        from nodewise.digest_format import pack
+        from nodewise.explain.trace.digest_format import pack
 
         write(pack(digests, window, collective_kernels), part)
     job = break_down(digests, window, use_damaged=broken == "use")
@@ -114,14 +114,14 @@ def command(
 
 
 def _report(job: "JobBreakdown") -> "Report":
-    from nodewise.report.traces import job_report  # with all tables, which --json does not need
+    from nodewise.report.text.trace import job_report  # with all tables, which --json does not need
 
     return job_report(job)
 
 
 def trace_paths(files: Sequence[Path]) -> list[Path]:
     """The trace files that the arguments name; a folder stands for those in it."""
-    from nodewise.importers.kineto import trace_files
+    from nodewise.importers.profilers.kineto import trace_files
 
     paths = []
     for file in files:
@@ -168,8 +168,8 @@ def _read_in_processes(tasks: "Sequence[_Task]", workers: int) -> "list[_Digests
     from concurrent.futures.process import BrokenProcessPool
 
     # What the readers need is loaded here once, so that they share it.
-    import nodewise.breakdown
-    import nodewise.importers.kineto  # noqa: F401
+    import nodewise.explain.trace.breakdown
+    import nodewise.importers.profilers.kineto  # noqa: F401
 
     try:
         with ProcessPoolExecutor(workers) as pool:
@@ -187,9 +187,9 @@ _Digests = list["Digest | Unreadable"]
 
 def _digest_file(task: _Task) -> "_Digests":
     """One file, read and added up; an export of Nsight may hold several ranks."""
-    from nodewise.breakdown import digest
-    from nodewise.digest_format import MAGIC, unpack
-    from nodewise.trace_model import Unreadable
+    from nodewise.explain.trace.breakdown import digest
+    from nodewise.explain.trace.digest_format import MAGIC, unpack
+    from nodewise.study.trace import Unreadable
 
     path, window, collective_kernels = task
     try:
@@ -218,10 +218,10 @@ def _beginning(path: Path) -> bytes:
 def _read_file(path: Path, collective_kernels: str, is_database: bool) -> "list[RankTrace]":
     from dataclasses import replace
 
-    from nodewise.importers import kineto
+    from nodewise.importers.profilers import kineto
 
     if is_database:
-        from nodewise.importers import nsys
+        from nodewise.importers.profilers import nsys
 
         return nsys.read(path, collective_kernels)
     trace = kineto.read(path, collective_kernels)
@@ -229,7 +229,7 @@ def _read_file(path: Path, collective_kernels: str, is_database: bool) -> "list[
 
 
 def _rank_of_name(path: Path) -> int | None:
-    from nodewise.importers.kineto import rank_of_name
+    from nodewise.importers.profilers.kineto import rank_of_name
 
     return rank_of_name(path)
 
@@ -249,7 +249,7 @@ def _apart(digests: "_Digests") -> "_Digests":
     """A rank told by two files counts once; the second one says so."""
     from dataclasses import replace
 
-    from nodewise.trace_model import Unreadable
+    from nodewise.study.trace import Unreadable
 
     seen: dict[int, str] = {}
     kept: _Digests = []
@@ -265,7 +265,7 @@ def _apart(digests: "_Digests") -> "_Digests":
 
 def check_broken(digests: "_Digests", broken: Broken) -> None:
     """Refuse damaged files where asked to, and a set of which nothing is left."""
-    from nodewise.trace_model import Unreadable
+    from nodewise.study.trace import Unreadable
 
     faults = [
         (one.file, one.reason if isinstance(one, Unreadable) else one.damage) for one in digests

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from nodewise.errors import RunError, SpecError
+from nodewise.base.errors import RunError, SpecError
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from nodewise.errors import SpecError
+from nodewise.base.errors import SpecError
 
 
 @click.command("ui")
@@ -29,7 +29,7 @@ def command(folder: Path, port: int, no_open: bool) -> None:
       nodewise ui /scratch/studies --no-open --port 8765
       ssh -L 8765:127.0.0.1:8765 cluster    # then open the printed address here
     """
-    from nodewise.ui.server import Server
+    from nodewise.report.live.server import Server
 
     try:
         server = Server(folder, port)

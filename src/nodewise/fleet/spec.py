@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from nodewise.errors import SpecError
-from nodewise.fleet.client import Route, address_of
-from nodewise.objective import Objective
-from nodewise.spec import Amount, Part, Positive, convert
+from nodewise.base.errors import SpecError
+from nodewise.fleet.load.client import Route, address_of
+from nodewise.study.objective import Objective
+from nodewise.study.spec import Amount, Part, Positive, convert
 
 NotNegative = Amount
 Count = Annotated[int, msgspec.Meta(ge=1, le=10**9)]

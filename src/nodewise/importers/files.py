@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from nodewise.errors import DataError
+from nodewise.base.errors import DataError
 
 MOST_BYTES = 2**30
 

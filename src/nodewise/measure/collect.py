@@ -5,9 +5,9 @@ from pathlib import Path
 
 import msgspec
 
-from nodewise.engines.base import Finished
-from nodewise.spec import Amount, Number, Signed
-from nodewise.study import SHORTEST_SECONDS, STAGES, Fact, Outcome, Rank, Run, Stage, Usage
+from nodewise.measure.engines.base import Finished
+from nodewise.study.spec import Amount, Number, Signed
+from nodewise.study.study import SHORTEST_SECONDS, STAGES, Fact, Outcome, Rank, Run, Stage, Usage
 
 LOG_TAIL_LINES = 20
 

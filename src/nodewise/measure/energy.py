@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from nodewise.study import Fact, Run
+from nodewise.study.study import Fact, Run
 
 POWERCAP = Path("/sys/class/powercap")
 ROOT_ONLY = (

@@ -21,16 +21,23 @@ from typing import NamedTuple
 import msgspec
 import psutil
 
-from nodewise import store
-from nodewise.engines.base import RUN_MARK, Engine, Job, end_marked, has_program, signal_group
-from nodewise.errors import RunError, SpecError
+from nodewise.base.errors import RunError, SpecError
 from nodewise.measure import provenance
 from nodewise.measure.collect import collect
 from nodewise.measure.energy import Meter, with_energy
+from nodewise.measure.engines.base import (
+    RUN_MARK,
+    Engine,
+    Job,
+    end_marked,
+    has_program,
+    signal_group,
+)
 from nodewise.measure.gate import Gate
 from nodewise.measure.watch import Watch, cores
-from nodewise.spec import Spec
-from nodewise.study import Fact, Rank, Run, Study
+from nodewise.study import store
+from nodewise.study.spec import Spec
+from nodewise.study.study import Fact, Rank, Run, Study
 
 _GIVE_UP_AFTER = 2  # failures of one scale; a third would only cost time
 _RUNNING = "running"
@@ -279,7 +286,7 @@ def _command(spec: Spec, task: Task) -> tuple[str, ...]:
         assert spec.baseline is not None
         raw = spec.baseline.command
     elif spec.workload.function is not None:
-        raw = ("{python}", "-m", "nodewise.launch", spec.workload.function)
+        raw = ("{python}", "-m", "nodewise.measure.launch", spec.workload.function)
     else:
         raw = spec.workload.command
     values = {

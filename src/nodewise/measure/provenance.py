@@ -13,7 +13,7 @@ import psutil
 
 from nodewise import __version__
 from nodewise.measure.watch import cores
-from nodewise.study import PROGRAM, Fact, Run
+from nodewise.study.study import PROGRAM, Fact, Run
 
 _RELEVANT = ("OMP_", "MKL_", "OPENBLAS_", "NCCL_", "GLOO_", "UCX_", "MPI", "CUDA_VISIBLE", "TORCH_")
 _LARGEST = 10_000_000  # bytes; what is larger is data, and slow to read after every run

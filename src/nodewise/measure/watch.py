@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from nodewise.study import Contention, Usage
+from nodewise.study.study import Contention, Usage
 
 _EVERY_SECONDS = 0.1
 _UNSEEN = Usage(run_delay_seconds=None)

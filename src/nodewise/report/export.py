@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from nodewise.report.tables import BAR, Table
-from nodewise.report.text import Report
+from nodewise.report.text.findings import Report
 
 TableFormat = Literal["md", "tex", "csv"]
 

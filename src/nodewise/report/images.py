@@ -3,7 +3,7 @@
 import json
 from typing import Literal
 
-from nodewise.report.charts_look import Definition
+from nodewise.report.charts.look import Definition
 
 ImageFormat = Literal["svg", "png", "pdf", "json"]
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from nodewise.breakdown import JobBreakdown, StepRank
+from nodewise.explain.trace.breakdown import JobBreakdown, StepRank
 
 # The parts of a step in the order in which they are shown; transfer is what is left of the exposed
 # communication.

@@ -7,18 +7,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from nodewise.attribute import Attribution, LedgerRow
-from nodewise.check import Check
-from nodewise.choose import Choice
-from nodewise.compare import Comparison
-from nodewise.decide import Decision, DecisionRow, Marginal
-from nodewise.laws import LawFit
-from nodewise.question import INPUTS
-from nodewise.regimes import SpotOutlook
-from nodewise.scaling import Scaling, ScalingRow
-from nodewise.study import Study
-from nodewise.uncertainty import Minimax
-from nodewise.units import (
+from nodewise.base.units import (
     SECONDS_PER_HOUR,
     format_duration,
     format_efficiency,
@@ -29,6 +18,17 @@ from nodewise.units import (
     format_speedup,
     format_unit_cost,
 )
+from nodewise.decide.choose import Choice
+from nodewise.decide.decide import Decision, DecisionRow, Marginal
+from nodewise.decide.inputs import INPUTS
+from nodewise.decide.payment.ways import SpotOutlook
+from nodewise.decide.uncertainty import Minimax
+from nodewise.explain.attribute import Attribution, LedgerRow
+from nodewise.explain.compare import Comparison
+from nodewise.explain.laws import LawFit
+from nodewise.explain.scaling import Scaling, ScalingRow
+from nodewise.study.check import Check
+from nodewise.study.study import Study
 
 Formatter = Callable[[float], str]
 RowFormatter = Callable[[DecisionRow], str]

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 
-from nodewise.errors import printable
+from nodewise.base.errors import printable
 from nodewise.report.tables import Table
-from nodewise.report.text import Report
+from nodewise.report.text.findings import Report
 
 PIPED_WIDTH = 100
 _ANY_WIDTH = 10_000

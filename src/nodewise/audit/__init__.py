@@ -1,0 +1,1 @@
+"""Rules for a scaling claim, and what a study answers to them."""

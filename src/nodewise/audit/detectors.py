@@ -1,0 +1,507 @@
+"""Detectors of inflated curves: bare numbers in, what they show out.
+
+Every honest curve, strong or weak, obeys one inequality: the cost 1/E = k*T(k)/T0 of a unit of work
+(T(k)/T0 where the job grows with k) starts at one and does not fall. So a detector is a test of
+that cost, or of the digits, and each is set to raise at most one false alarm in twenty honest
+studies; benchmarks/audit.py counts them, and how often each finds a planted defect.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from nodewise.base.stats import (
+    Floats,
+    nonnegative_least_squares,
+    normal_share_below,
+    student_quantile,
+)
+from nodewise.base.units import format_percent
+from nodewise.explain.laws import Growth, terms
+from nodewise.study.spec import Regime
+
+FALSE_ALARMS = 0.05  # of honest studies, for each detector
+SINGLE_RUN_NOISE = 0.03  # relative, of a run whose spread nobody tells
+_LEAST_NOISE = 0.002  # no clock and no machine repeats better
+_TRIFLE = 0.02  # an inflation that nobody would argue about
+_DESCRIBES = 0.06  # a law that misses the points by more says nothing about the base
+_STRAIGHT = 0.01  # efficiency within this of one at every scale
+_STRAIGHT_UP_TO = 8  # a shorter ladder is straight by nature
+_FALLS_BACK = 1.5  # times that the serial share must shrink before a curve has bent back
+_DRAWS = 400
+_SEED = 7
+_GROWTHS: tuple[Growth, ...] = ("none", "log2", "linear")
+
+Summary = Literal["ratio of means", "mean of ratios", "best of the repeats"]
+
+
+class Points(NamedTuple):
+    """A curve as bare numbers, ascending in K."""
+
+    nodes: Floats
+    seconds: Floats  # of the same job (strong), or of the job that grows with K (weak)
+    noise: Floats  # relative standard error of each, rounding included
+    freedom: int  # degrees of freedom behind the noise; 0: assumed, not measured
+    regime: Regime
+
+    @property
+    def k(self) -> Floats:
+        """Nodes over the smallest scale."""
+        return np.asarray(self.nodes / self.nodes[0])
+
+    @property
+    def cost(self) -> Floats:
+        """Of a unit of work, in that of the smallest scale: 1/E."""
+        grown = self.k if self.regime == "strong" else 1.0
+        return np.asarray(grown * self.seconds / self.seconds[0])
+
+    def reach(self, comparisons: int) -> float:
+        """Standard errors beyond which one of several one-sided comparisons is no chance."""
+        level = 1 - FALSE_ALARMS / max(comparisons, 1)
+        return student_quantile(level, self.freedom if self.freedom else 1000)
+
+
+class Detection(NamedTuple):
+    """What a detector saw: yes, no, or that it cannot tell; and of which size."""
+
+    seen: bool | None
+    evidence: str
+    size: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+def points_of(
+    nodes: Sequence[int],
+    samples: Sequence[Floats],
+    regime: Regime,
+    rounding: Floats | None = None,
+    spreads: Floats | None = None,
+) -> Points:
+    """The centres of repeated seconds, with their noise.
+
+    Repeats of all scales share one relative spread: few at each, many together. `spreads` are
+    relative standard errors that somebody states; without either, single runs are assumed to be
+    three percent off. `rounding` is the relative half unit of the last digit.
+    """
+    seconds = np.array([float(np.mean(values)) for values in samples])
+    counts = np.array([len(values) for values in samples])
+    freedom = int((counts - 1).sum())
+    squares = sum(
+        float(np.sum((values / center - 1) ** 2))
+        for values, center in zip(samples, seconds, strict=True)
+    )
+    if freedom >= 2 and squares > 0:  # equal repeats tell of no noise, but of a copy
+        spread = max(math.sqrt(squares / freedom), _LEAST_NOISE)
+        noise = spread / np.sqrt(counts)
+    elif spreads is not None:
+        noise, freedom = np.maximum(spreads, _LEAST_NOISE), 0
+    else:
+        noise, freedom = np.full(len(seconds), SINGLE_RUN_NOISE), 0
+    if rounding is not None:
+        noise = np.sqrt(noise**2 + rounding**2 / 3)
+    return Points(np.array(nodes, dtype=np.float64), seconds, noise, freedom, regime)
+
+
+def slow_baseline(points: Points) -> Detection:
+    """The claimed base against what a law fitted to the other scales implies there.
+
+    Three laws are fitted (what stays; and what grows with log2 K or with K), each with the noise of
+    the points, or with its own misfit where that is larger. The base is called slow when every law
+    that describes the others says so, and by more than the same laws err one scale further up.
+    """
+    if len(points.k) < 4:
+        return _slow_by_bound(points)
+    fits = _implied(points)
+    if not fits:
+        return _slow_by_bound(points)
+    center = fits[0].ratio
+    low, high = min(fit.low for fit in fits), max(fit.high for fit in fits)
+    if len(points.k) >= 5:
+        above = points._replace(
+            nodes=points.nodes[1:], seconds=points.seconds[1:], noise=points.noise[1:]
+        )
+        # A law that also misses the next scale is wrong there, not the base.
+        low /= max([1.0, *(fit.ratio for fit in _implied(above))])
+    base = f"T({int(points.nodes[0])})"
+    sure = f"(between {low:.2f} and {high:.2f})"
+    if low > 1 + _TRIFLE:
+        evidence = f"{base} is {center:.2g} times what the rest of the curve implies {sure}"
+        return Detection(True, evidence, center, low, high)
+    evidence = f"{base} is {center:.2f} of what the rest of the curve implies {sure}"
+    return Detection(False, evidence, center, low, high)
+
+
+class _Implied(NamedTuple):
+    """The claimed base over the one that a law implies, with its bounds."""
+
+    ratio: float
+    low: float
+    high: float
+
+
+def _implied(points: Points) -> list[_Implied]:
+    """What each law that describes the scales beyond the base says of it, the best law first."""
+    seconds = points.seconds
+    fits = []
+    for growth in _GROWTHS:
+        names: tuple[Growth, ...] = () if growth == "none" else (growth,)
+        design = terms(points.k, points.regime, *names)[1:] / seconds[1:, None]
+        solved = nonnegative_least_squares(design, np.ones((1, len(design))))[0]
+        missed = 1 - design @ solved
+        free = max(len(missed) - int(np.count_nonzero(solved)), 1)
+        fits.append((math.sqrt(float(missed @ missed) / free), design, solved))
+    fits.sort(key=lambda fit: fit[0])
+    usual = float(np.mean(points.noise))
+    if fits[0][0] > max(2 * usual, _DESCRIBES):
+        return []
+    shaken = np.random.default_rng(_SEED).standard_normal((_DRAWS, len(seconds)))
+    found = []
+    for misfit, design, solved in fits:
+        # Where one node would be faster than the next scale, the law knows of no scaling at all.
+        hopeless = points.regime == "strong" and solved[0] < seconds[1]
+        if misfit > 2 * max(fits[0][0], usual) or hopeless:
+            continue
+        draws = 1 + np.maximum(points.noise, misfit) * shaken
+        # Of the terms of a law only the first, what shrinks, is left at k = 1.
+        implied = nonnegative_least_squares(design, draws[:, 1:])[:, 0]
+        ratios = seconds[0] * (1 + points.noise[0] * shaken[:, 0]) / np.maximum(implied, 1e-12)
+        low, high = np.quantile(ratios, [FALSE_ALARMS / 2, 1 - FALSE_ALARMS / 2])
+        found.append(
+            _Implied(float(seconds[0]) / max(float(solved[0]), 1e-12), float(low), float(high))
+        )
+    return found
+
+
+def _slow_by_bound(points: Points) -> Detection:
+    """With too few scales for a law: the base cannot cost more than any other scale does."""
+    above = superlinear(points)
+    base = f"T({int(points.nodes[0])})"
+    if above.seen:
+        assert above.size is not None
+        evidence = f"{base} is at least {above.size:.2f} times too long: no scale may cost less"
+        return Detection(True, evidence, above.size, above.low, None)
+    if len(points.k) < 3:
+        return Detection(None, "two scales imply nothing about the base")
+    if len(points.k) < 4:
+        return Detection(None, f"three scales beyond {base} are needed to fit a law to")
+    return Detection(None, f"no law describes the scales beyond {base}")
+
+
+def superlinear(points: Points) -> Detection:
+    """Scales that are faster than ideal, beyond their noise."""
+    efficiency = 1 / points.cost
+    error = np.sqrt(points.noise**2 + points.noise[0] ** 2)
+    low = efficiency * (1 - points.reach(len(efficiency) - 1) * error)
+    found = [at for at in range(1, len(efficiency)) if low[at] > 1 and efficiency[at] > 1 + _TRIFLE]
+    if not found:
+        most = int(np.argmax(efficiency[1:])) + 1
+        evidence = f"the largest efficiency is {efficiency[most]:.3f}, at K={points.nodes[most]:g}"
+        return Detection(False, evidence, float(efficiency[most]))
+    most = max(found, key=lambda at: float(efficiency[at]))
+    where = ", ".join(f"{points.nodes[at]:g}" for at in found)
+    evidence = f"E = {efficiency[most]:.2f} at K={points.nodes[most]:g}; above one at K={where}"
+    return Detection(True, evidence, float(efficiency[most]), float(low[most]))
+
+
+def too_straight(points: Points) -> Detection:
+    """No visible bend: efficiency within one percent of one at every scale, eight or more apart."""
+    k = points.k
+    if len(k) < 3 or k[-1] < _STRAIGHT_UP_TO:
+        return Detection(None, f"the scales span only {k[-1]:g} times; a bend may lie beyond")
+    away = float(np.max(np.abs(1 / points.cost - 1)))
+    if away <= _STRAIGHT:
+        evidence = (
+            f"no bend at all up to K={points.nodes[-1]:g}: efficiency is within "
+            f"{format_percent(max(away, 0.001))} of one at every scale"
+        )
+        return Detection(True, evidence, away)
+    return Detection(False, f"efficiency departs from one by up to {format_percent(away)}", away)
+
+
+def bends_back(points: Points) -> Detection:
+    """A curve that gets better again: the job shrank, or began to grow with K, on the way.
+
+    Either a unit of work costs less than at a smaller scale beyond the base, or (strong) the share
+    that does not split, having held or risen over three scales, falls.
+    """
+    nodes, cost, noise = points.nodes, points.cost, points.noise
+    size = len(nodes)
+    if size < 4:
+        return Detection(None, "four scales are needed to see a switch")
+    reach = points.reach((size - 1) * (size - 2) // 2)
+    for at in range(2, size):
+        before = 1 + int(np.argmax(cost[1:at]))
+        fall = float(cost[before] / cost[at] - 1)
+        error = math.hypot(noise[before], noise[at])
+        if fall > max(reach * error, _TRIFLE):
+            evidence = (
+                f"a unit of work costs {format_percent(fall / (1 + fall))} less at "
+                f"K={nodes[at]:g} than at K={nodes[before]:g}: was it the same job?"
+            )
+            return Detection(True, evidence, fall)
+    if points.regime == "strong" and size >= 5:
+        share = (cost[1:] - 1) / (points.k[1:] - 1)  # Karp and Flatt's
+        errors = cost[1:] * np.sqrt(noise[1:] ** 2 + noise[0] ** 2) / (points.k[1:] - 1)
+        most = 1 + int(np.argmax(share[1:-1])) if size > 3 else 0
+        held = share[most] >= share[0] and share[most] > 0
+        fall = float(share[most] - share[-1])
+        if (
+            held
+            and fall > reach * math.hypot(errors[most], errors[-1])
+            and (share[-1] < share[most] / _FALLS_BACK)
+        ):
+            evidence = (
+                f"the share that does not split falls from {share[most]:.4f} at "
+                f"K={nodes[most + 1]:g} to {share[-1]:.4f} at K={nodes[-1]:g}, having risen before"
+            )
+            return Detection(True, evidence, float(share[most] / max(share[-1], 1e-6)))
+    return Detection(False, "the cost of a unit of work never falls with K")
+
+
+def column_mismatch(
+    nodes: Sequence[int],
+    seconds: Sequence[tuple[float, float]] | None,
+    speedup: Sequence[tuple[float, float]] | None,
+    efficiency: Sequence[tuple[float, float]] | None,
+    regime: Regime,
+) -> Detection:
+    """Speedup and efficiency as written against what the times, or the speedups, give.
+
+    Each figure comes with half a unit of its last digit, and a column is wrong only where no
+    numbers that round to the written ones would agree.
+    """
+    k = [count / nodes[0] for count in nodes]
+    problems = []
+    if seconds is not None and speedup is not None:
+        base = _bounds(seconds[0])
+        for at, count in enumerate(nodes):
+            grown = k[at] if regime == "weak" else 1.0
+            low, high = _quotient(base, _bounds(seconds[at]))
+            if not _overlap((grown * low, grown * high), _bounds(speedup[at])):
+                given, right = speedup[at][0], grown * seconds[0][0] / seconds[at][0]
+                problems.append((_apart(given, right), f"S({count})", given, right))
+    if efficiency is not None and (speedup is not None or seconds is not None):
+        for at, count in enumerate(nodes):
+            if speedup is not None:
+                # a speedup may be told against one node where the ladder begins higher
+                start = nodes[0] if abs(speedup[0][0] - nodes[0]) <= speedup[0][1] else 1
+                low, high = (bound / k[at] / start for bound in _bounds(speedup[at]))
+                right = speedup[at][0] / k[at] / start
+            else:
+                assert seconds is not None
+                low, high = _quotient(_bounds(seconds[0]), _bounds(seconds[at]))
+                grown = 1.0 if regime == "weak" else k[at]
+                low, high = low / grown, high / grown
+                right = seconds[0][0] / seconds[at][0] / grown
+            if not _overlap((low, high), _bounds(efficiency[at])):
+                given = efficiency[at][0]
+                problems.append((_apart(given, right), f"E({count})", given, right))
+    if not problems:
+        return Detection(False, "the columns follow from each other, digit by digit")
+    off, name, given, right = max(problems)
+    more = "" if len(problems) == 1 else f"; {len(problems)} figures do not agree"
+    evidence = f"{name} is written as {given:g} and follows as {right:.4g}{more}"
+    return Detection(True, evidence, math.exp(off))
+
+
+def _apart(given: float, right: float) -> float:
+    """How many e-folds lie between two ratios; a zero is as far as it gets."""
+    return abs(math.log(max(given, 1e-12) / max(right, 1e-12)))
+
+
+def _bounds(figure: tuple[float, float]) -> tuple[float, float]:
+    value, half = figure
+    slack = 1.001 * half + 1e-9 * abs(value)
+    return value - slack, value + slack
+
+
+def _quotient(above: tuple[float, float], below: tuple[float, float]) -> tuple[float, float]:
+    return above[0] / below[1], above[1] / below[0] if below[0] > 0 else math.inf
+
+
+def _overlap(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]
+
+
+def summary_used(
+    samples: Sequence[Floats], speedup: Sequence[tuple[float, float]], regime: Regime, k: Floats
+) -> Summary | None:
+    """How claimed speedups were made out of repeats, where only one way gives them.
+
+    The ratio of means is tried first, then that of medians: where they give every figure, nothing
+    is said against them.
+    """
+    grown = k if regime == "weak" else np.ones_like(k)
+    paired = len({len(values) for values in samples}) == 1
+    means = np.array([values.mean() for values in samples])
+    medians = np.array([np.median(values) for values in samples])
+    least = np.array([values.min() for values in samples])
+    honest = [means[0] / means, medians[0] / medians]
+    ways: list[tuple[Summary, Floats]] = [("best of the repeats", least[0] / least)]
+    ways += [("best of the repeats", center[0] / least) for center in (means, medians)]
+    if paired:
+        ratios = np.array([np.mean(samples[0] / values) for values in samples])
+        ways.insert(0, ("mean of ratios", ratios))
+
+    def gives(values: Floats) -> bool:
+        return all(
+            _overlap(_bounds((float(value), 0.0)), _bounds(figure))
+            for value, figure in zip((grown * values)[1:], speedup[1:], strict=True)
+        )
+
+    if any(gives(values) for values in honest):
+        return "ratio of means"
+    return next((name for name, values in ways if gives(values)), None)
+
+
+def averaged_ratios(column: Sequence[float], written: tuple[float, float]) -> Detection:
+    """Whether the summary of a column of ratios is their arithmetic mean."""
+    mean = sum(column) / len(column)
+    geometric = math.exp(sum(math.log(value) for value in column) / len(column))
+    low, high = _bounds(written)
+    if low <= mean <= high and not low <= geometric <= high:
+        evidence = (
+            f"{written[0]:g} is the arithmetic mean of {len(column)} ratios; their geometric mean "
+            f"is {geometric:.3g}"
+        )
+        return Detection(True, evidence, mean / geometric)
+    return Detection(False, f"{written[0]:g} is not an arithmetic mean of ratios")
+
+
+def idle_digits(figures: Sequence[tuple[float, float]], spreads: Sequence[float]) -> Detection:
+    """Digits beyond the noise: the last one written is below a hundredth of the spread."""
+    worst = max(
+        (spread / (2 * half) for (_, half), spread in zip(figures, spreads, strict=True) if half),
+        default=0.0,
+    )
+    if worst > 100:
+        idle = int(math.log10(worst)) - 1
+        digits = "a digit" if idle == 1 else f"{idle} digits"
+        return Detection(True, f"{digits} more than the stated spread supports", worst)
+    return Detection(False, "the digits end where the spread begins", worst)
+
+
+def identical_repeats(samples: Sequence[Floats], unit: float) -> Detection:
+    """More equal repeats than their spread and their last digit allow, or one pattern copied.
+
+    Two repeats are equal by chance with about unit / (2 * sqrt(pi) * spread); the number of such
+    pairs is Poisson's.
+    """
+    expected, pairs = 0.0, 0
+    for values in samples:
+        count = len(values)
+        if count < 2:
+            continue
+        steps = np.round(values / unit) if unit > 0 else values
+        pairs += sum(times * (times - 1) // 2 for times in Counter(steps.tolist()).values())
+        spread = max(float(np.std(values, ddof=1)), _LEAST_NOISE * float(np.mean(values)))
+        expected += count * (count - 1) / 2 * min(unit / (2 * math.sqrt(math.pi) * spread), 1.0)
+    if all(len(values) < 2 for values in samples):
+        return Detection(None, "no repeats are given")
+    if pairs and _poisson_tail(pairs, expected) < FALSE_ALARMS / 5:
+        evidence = f"{pairs} pairs of equal repeats, where chance gives {expected:.1g}"
+        return Detection(True, evidence, float(pairs))
+    copied = _copied(samples, unit)
+    if copied is not None:
+        evidence = "two scales repeat the same deviations, round by round, at another size"
+        return Detection(True, evidence, copied)
+    return Detection(False, "the repeats differ as repeats do", float(pairs))
+
+
+def _copied(samples: Sequence[Floats], unit: float) -> float | None:
+    """The correlation of two scales whose relative deviations are the same to the last digit."""
+    for one in range(len(samples)):
+        for other in range(one):
+            first, second = samples[one], samples[other]
+            if len(first) != len(second) or len(first) < 4:
+                continue
+            left, right = first / first.mean() - 1, second / second.mean() - 1
+            slack = 1e-9 + 2 * unit / min(float(first.min()), float(second.min()))
+            if float(np.max(np.abs(left))) > 4 * slack and np.all(np.abs(left - right) <= slack):
+                return 1.0
+    return None
+
+
+def _poisson_tail(count: int, mean: float) -> float:
+    """The chance of `count` or more."""
+    if mean <= 0:
+        return 0.0 if count else 1.0
+    below = sum(math.exp(-mean + n * math.log(mean) - math.lgamma(n + 1)) for n in range(count))
+    return max(1 - below, 0.0)
+
+
+def missing_scales(nodes: Sequence[int]) -> Detection:
+    """Holes in a ladder that is otherwise regular: doublings, or equal steps."""
+    if len(nodes) < 4:
+        return Detection(None, "too few scales to know the ladder")
+    ratios = [above / below for below, above in pairwise(nodes)]
+    steps = [float(above - below) for below, above in pairwise(nodes)]
+    for gaps, fill in ((ratios, "times"), (steps, "plus")):
+        usual, count = Counter(gaps).most_common(1)[0]
+        if count == len(gaps):
+            return Detection(False, "the ladder has no hole", 0.0)
+        if count < 0.6 * len(gaps) or (fill == "times" and usual < 1.5):
+            continue
+        holes: list[float] = []
+        for below, gap in zip(nodes, gaps, strict=False):
+            wide = math.log(gap) / math.log(usual) if fill == "times" else gap / usual
+            if wide > 1.5 and abs(wide - round(wide)) < 0.01:
+                holes += [
+                    below * usual**n if fill == "times" else below + n * usual
+                    for n in range(1, round(wide))
+                ]
+        if holes:
+            named = ", ".join(f"{hole:g}" for hole in holes[:4])
+            return Detection(True, f"the ladder leaves out K={named}", float(len(holes)))
+    return Detection(False, "no regular ladder with a hole", 0.0)
+
+
+def dependent_repeats(samples: Sequence[Floats]) -> Detection:
+    """Repeats that follow each other: lag-1 correlation over all scales, and what is left of n."""
+    above = below = 0.0
+    count = 0
+    for values in samples:
+        if len(values) < 4:
+            continue
+        away = values / values.mean() - 1
+        above += float(away[1:] @ away[:-1])
+        below += float(away @ away)
+        count += len(values)
+    if count < 12 or below == 0:
+        return Detection(None, "too few repeats to see whether they depend on each other")
+    # The deviations of n values from their own mean are correlated by -1/n.
+    correlation = above / below + sum(len(v) >= 4 for v in samples) / count
+    z = correlation * math.sqrt(count)
+    rho = min(max(correlation, 0.0), 0.99)
+    share = (1 - rho) / (1 + rho)
+    if 1 - normal_share_below(z) < FALSE_ALARMS / 2 and share < 0.5:
+        evidence = (
+            f"repeats follow each other (lag-1 correlation {correlation:.2f}): {count} are worth "
+            f"{count * share:.0f}"
+        )
+        return Detection(True, evidence, correlation)
+    return Detection(False, f"lag-1 correlation of the repeats is {correlation:.2f}", correlation)
+
+
+def changed_work(values: dict[int, float], regime: Regime | None) -> Detection:
+    """What must be fixed against K: constant (strong) or growing in proportion (weak)."""
+    nodes = sorted(values)
+    base = values[nodes[0]]
+    grown = {count: values[count] / base for count in nodes}
+    steady = all(abs(value - 1) <= 0.01 for value in grown.values())
+    weak = all(abs(value * nodes[0] / count - 1) <= 0.01 for count, value in grown.items())
+    if regime != "weak" and steady:
+        return Detection(False, f"{base:g} at every K", 1.0)
+    if regime != "strong" and weak:
+        return Detection(
+            False, f"grows with K from {base:g}: weak scaling", float(grown[nodes[-1]])
+        )
+    first = next((n for n in nodes if abs(grown[n] - 1) > 0.01), nodes[-1])
+    last = values[nodes[-1]]
+    evidence = f"from {base:g} at K={nodes[0]} to {last:g} at K={nodes[-1]}, from K={first} on"
+    return Detection(True, evidence, float(grown[nodes[-1]]))

@@ -1,0 +1,455 @@
+"""What a measured study answers for itself: to the honesty rules, by key, and beyond them.
+
+The rules themselves are data (data/rules.toml), and `rules` asks them.
+"""
+
+from statistics import mean, median
+from typing import NamedTuple
+
+from nodewise.base.stats import ENOUGH_ROUNDS
+from nodewise.base.units import format_duration, format_percent
+from nodewise.explain.scaling import Scaling
+from nodewise.study.check import Check, Verdict
+from nodewise.study.spec import Spec
+from nodewise.study.study import PROGRAM, Run, Study
+
+_SAME_WORK = 0.01
+# These follow from K itself.
+_CHANGES_WITH_SCALE = {
+    *("command", "oversubscribed", "env_NODEWISE_NODES"),
+    *("engine_nodes", "engine_workers", "engine_tasks", "kubernetes_job"),
+    "spec_hash",  # a folder takes no spec that measures something else
+}
+# What an engine measured of each run says nothing of the place that it ran in.
+_OF_ONE_RUN = ("rehearsal_", "slurm_", "sacct_", "ray_", "dask_", "spark_")
+RED = 0.10  # of a run, waiting for a core; above, the run is no evidence
+_AMBER = 0.02
+_QUOTA_HELD, _QUOTA_FILLED = 1.05, 0.9
+_LATENCY_BOUND = 2.0  # transfer against what its bytes need on the link
+_LATENCY_MATTERS = 0.05  # of the run
+_WENT_OVER = 0.95
+_PERIODS_PER_STEP = 6  # at 8 and more steps were true to compute/K; at 3 they were half of it
+
+
+class Answer(NamedTuple):
+    """What is said to one rule."""
+
+    verdict: Verdict
+    evidence: str
+    remedy: str | None = None  # instead of the rule's own
+
+
+def answers(study: Study, spec: Spec, scaling: Scaling) -> dict[str, Answer]:
+    """What the runs say to the rules that a table of figures can only be asked about, by key."""
+    return {
+        "baseline": _baseline(study, scaling),
+        "workload": _fixed_workload(spec, study),
+        "warmup": _warmup(spec, study),
+        "repeats": _repeats(study),
+        "regime": _regime(spec, study),
+        "efficiency": _efficiency(scaling),
+        "columns": Answer("pass", "nodewise computes them from the runs"),
+        "averaged-ratios": Answer("pass", "each is a ratio of centres over the rounds"),
+        "quality": _quality(study),
+        "workers": _workers(spec, study),
+        "contention": _contention(study),
+        "same-place": _same_place(study),
+    }
+
+
+def own_checks(study: Study, spec: Spec, scaling: Scaling) -> tuple[Check, ...]:
+    """What only this study is asked: of its emulated nodes, and by the gates of its spec."""
+    rehearsal = _rehearsal(spec, study) if spec.engine.name == "rehearsal" else []
+    return (*rehearsal, *_gates(spec, scaling))
+
+
+def _baseline(study: Study, scaling: Scaling) -> Answer:
+    first = scaling.rows[0]
+    seconds = format_duration(first.seconds)
+    if first.nodes != 1:
+        return Answer(
+            "fail",
+            f"nothing was run on one worker; the base is K={first.nodes}, {seconds}",
+            "Add 1 to scales.",
+        )
+    if not any(run.baseline for run in study.runs):
+        return Answer(
+            "unknown",
+            f"T(1) = {seconds}, of the distributed code on one worker",
+            "Give the fastest correct single-worker command under [baseline].",
+        )
+    which = "the single-worker program" if study.base_is_baseline else "the distributed code"
+    return Answer("pass", f"T(1) = {seconds}, of {which}, the faster of the two")
+
+
+def _fixed_workload(spec: Spec, study: Study) -> Answer:
+    runs = [run for run in study.runs if run.outcome == "ok" and not run.baseline]
+    for name in spec.fixed:
+        values = {str(run.facts.get(name)) for run in runs}
+        if values == {"None"}:
+            return Answer(
+                "unknown",
+                f"the workload does not report {name}",
+                f"Call probe.fact({name}=...) in it.",
+            )
+        if len(values) > 1:
+            return Answer(
+                "fail",
+                f"{name} changes between runs: {', '.join(sorted(values))}",
+                "Hold it fixed, or declare the study weak.",
+            )
+    problem = _work_problem(runs, spec)
+    if problem:
+        return Answer("fail", problem, "Hold the work fixed.")
+    if not spec.fixed and any(run.work is None for run in runs):
+        return Answer(
+            "unknown",
+            "neither facts nor work are recorded",
+            "Report them with probe.fact and probe.work, and list the facts under fixed.",
+        )
+    held = ", ".join(spec.fixed) or "the work"
+    return Answer("pass", f"{held} did not change in {len(runs)} runs")
+
+
+def _work_problem(runs: list[Run], spec: Spec) -> str:
+    """How the work changes with K against the declared regime, or nothing."""
+    per_unit = [
+        run.work / (run.nodes if spec.regime == "weak" else 1)
+        for run in runs
+        if run.work is not None
+    ]
+    if not per_unit or max(per_unit) <= min(per_unit) * (1 + _SAME_WORK):
+        return ""
+    unit = "work per node" if spec.regime == "weak" else "total work"
+    return f"the {unit} runs from {min(per_unit):g} to {max(per_unit):g} {spec.work_unit}"
+
+
+def _warmup(spec: Spec, study: Study) -> Answer:
+    setups = [run.setup_seconds for run in study.runs if run.setup_seconds is not None]
+    steps = [run.steps for run in study.runs if run.steps]
+    if not steps:
+        return Answer(
+            "unknown",
+            "the whole program is timed: it reports no steps",
+            "Use probe.setup and probe.steps.",
+        )
+    evidence = (
+        f"{spec.workload.warmup_steps} warm-up steps left out of each run; setup "
+        f"{format_duration(max(setups, default=0.0))} at most, reported apart"
+    )
+    if spec.workload.warmup_steps == 0:
+        remedy = "Set workload.warmup_steps."
+        return Answer("fail", evidence, remedy)
+    return Answer("pass", evidence)
+
+
+def _repeats(study: Study) -> Answer:
+    rounds = study.rounds
+    paired = "every K in each" if study.paired else "not every K in each"
+    return Answer(
+        "pass" if rounds >= ENOUGH_ROUNDS else "fail",
+        f"{rounds} rounds, {paired}; the spread stands beside each mean",
+        "" if rounds >= ENOUGH_ROUNDS else "Ask for six rounds or more.",
+    )
+
+
+def _regime(spec: Spec, study: Study) -> Answer:
+    runs = [run for run in study.runs if run.outcome == "ok" and not run.baseline]
+    if any(run.work is None for run in runs):
+        return Answer(
+            "unknown",
+            f"declared {spec.regime}; the work of the runs is not recorded",
+            "Report it with probe.work.",
+        )
+    problem = _work_problem(runs, spec)
+    return Answer(
+        "fail" if problem else "pass",
+        problem or f"declared {spec.regime}, and the work of the runs agrees",
+        "Declare the regime that was run." if problem else "",
+    )
+
+
+def _efficiency(scaling: Scaling) -> Answer:
+    least = min(scaling.rows, key=lambda row: row.efficiency)
+    return Answer(
+        "pass",
+        f"E is given at every K; the least is {least.efficiency:.3f} at K={least.nodes}",
+    )
+
+
+def _quality(study: Study) -> Answer:
+    runs = [run for run in study.runs if run.outcome == "ok" and not run.baseline]
+    if any(run.quality is None for run in runs):
+        return Answer(
+            "unknown",
+            "not every run reports a figure of merit",
+            "Call probe.quality(name=value, split=..., seed=...).",
+        )
+    places = {(run.facts.get("quality_split"), run.facts.get("quality_seed")) for run in runs}
+    if len(places) > 1:
+        return Answer(
+            "fail",
+            "split or seed differ between runs",
+            "Evaluate every run on one split and seed.",
+        )
+    split, seed = places.pop()
+    return Answer("pass", f"in every run, split {split}, seed {seed}")
+
+
+def _workers(spec: Spec, study: Study) -> Answer:
+    failed = sorted({run.nodes for run in study.runs if run.outcome != "ok"})
+    missing = sorted(set(spec.scales) - set(study.scales))
+    if failed or missing:
+        named = ", ".join(f"K={nodes}" for nodes in sorted({*failed, *missing}))
+        return Answer(
+            "fail",
+            f"runs failed or are missing at {named}",
+            "Read the detail of those runs in runs.jsonl.",
+        )
+    return Answer("pass", "every run ended well on all workers")
+
+
+def _contention(study: Study) -> Answer:
+    crowded = sorted({run.nodes for run in study.runs if run.provenance.get("oversubscribed")})
+    if crowded:
+        return Answer(
+            "fail",
+            f"more workers than cores at K={', '.join(map(str, crowded))}",
+            "Use more cores or the rehearsal engine.",
+        )
+    delays = [run.contention.run_delay for run in study.runs if run.contention is not None]
+    worst = max((delay for delay in delays if delay is not None), default=0.0)
+    if not delays or (None in delays and worst <= RED):
+        return Answer("unknown", "not recorded in every run", "Measure it.")
+    colour = "red" if worst > RED else "amber" if worst > _AMBER else "green"
+    return Answer(
+        "pass" if worst <= RED else "fail",
+        f"{colour}: a rank waited for its core for up to {format_percent(worst)} of a run",
+        "" if worst <= _AMBER else "Repeat on a quieter machine.",
+    )
+
+
+def _same_place(study: Study) -> Answer:
+    """Machine, software and settings must not change together with K."""
+    runs = [run for run in study.runs if run.outcome == "ok" and not run.baseline]
+    names = {name for run in runs for name in run.provenance} - _CHANGES_WITH_SCALE
+    names -= {name for name in names if name.startswith(_OF_ONE_RUN) or name.endswith("_seconds")}
+    if not names:
+        return Answer(
+            "unknown",
+            "where the runs were made is not recorded",
+            "Measure with nodewise, or name machine and versions beside the table.",
+        )
+    changed, differing = [], []
+    for name in sorted(names):
+        values = sorted({str(run.provenance.get(name, "nothing")) for run in runs})
+        if name.startswith(PROGRAM):  # a command may name other files at another K
+            if len({*values} - {"nothing"}) > 1:
+                changed.append(name.removeprefix(PROGRAM))
+        elif len(values) > 1:
+            differing.append(f"{name} ({', '.join(value[:40] for value in values[:3])})")
+    if changed or differing:
+        said = [f"the program changed: {', '.join(changed)}"] if changed else []
+        said += [f"runs differ in {'; '.join(differing)}"] if differing else []
+        return Answer(
+            "fail",
+            f"a threat: {'; '.join(said)}",
+            "Measure all scales anew, into another folder with -o."
+            if changed
+            else "Measure all scales in one sitting, with one commit and one environment.",
+        )
+    return Answer("pass", f"{len(names)} recorded facts are alike in all runs")
+
+
+def _gates(spec: Spec, scaling: Scaling) -> list[Check]:
+    """The limits that the spec sets at named scales."""
+    found = []
+    gates = spec.gates
+    for name, limits in (
+        ("speedup", gates.least_speedup),
+        ("efficiency", gates.least_efficiency),
+        ("seconds", gates.most_seconds),
+    ):
+        for nodes, limit in sorted(limits.items()):
+            word = "at most" if name == "seconds" else "at least"
+            found.append(
+                _gate(scaling, name, nodes, limit, f"{name} {word} {limit:g} at K={nodes}")
+            )
+    return found
+
+
+def _gate(scaling: Scaling, name: str, nodes: int, limit: float, rule: str) -> Check:
+    row = next((row for row in scaling.rows if row.nodes == nodes), None)
+    if row is None:
+        return Check(
+            rule=rule,
+            verdict="fail",
+            evidence=f"no run at K={nodes} ended well",
+            remedy="Read the detail of those runs in runs.jsonl.",
+            is_gate=True,
+        )
+    value = getattr(row, name)
+    low, high = getattr(row, f"{name}_low"), getattr(row, f"{name}_high")
+    met = value <= limit if name == "seconds" else value >= limit
+    evidence = f"{name} is {value:.4g}"
+    if low is not None and high is not None:
+        evidence += f" ({low:.4g} to {high:.4g})"
+        if low <= limit <= high:
+            evidence += "; the limit is within the noise"
+    return Check(
+        rule=rule,
+        verdict="pass" if met else "fail",
+        evidence=evidence,
+        remedy="" if met else f"See what is lost there: nodewise attribute, at K={nodes}.",
+        is_gate=True,
+    )
+
+
+def _rehearsal(spec: Spec, study: Study) -> list[Check]:
+    """What emulated nodes can answer for: their CPU, their link, and that nothing went round it."""
+    runs = [run for run in study.runs if run.outcome == "ok"]
+    if any(run.provenance.get("rehearsal_limited_by") != "the gate" for run in runs):
+        return [
+            Check(
+                rule="the nodes had the CPU they were promised",
+                verdict="fail",
+                evidence="the limits did not begin with the timed region",
+                remedy="Use probe.setup and probe.steps in the workload.",
+            )
+        ]
+    spread = [run for run in runs if run.nodes > 1]
+    told = [run for run in spread if "allreduce_bytes" in run.facts]
+    return [
+        _rehearsed_cpu(spec, runs),
+        _rehearsed_link(spec, spread),
+        *([_rehearsed_bytes(told)] if told else []),
+    ]
+
+
+def _rehearsed_cpu(spec: Spec, runs: list[Run]) -> Check:
+    """Quotas must hold, be filled, and be short against a step."""
+    rule = "the nodes had the CPU they were promised"
+    period = spec.engine.rehearsal.period_ms / 1000
+    most = max((_received(run, at, period) for run, at in _nodes(runs)), default=0.0)
+    if most > _QUOTA_HELD:
+        evidence = f"a node received {most:.2f} times the CPU it was promised"
+        return Check(
+            rule=rule, verdict="fail", evidence=evidence, remedy="Repeat when it is quiet."
+        )
+    least = min((_filled(run, at) for run, at in _nodes(runs)), default=1.0)
+    if least < _QUOTA_FILLED:
+        return Check(
+            rule=rule,
+            verdict="fail",
+            evidence=f"a node computed with {least:.2f} of the CPU it was promised",
+            remedy="Keep other load away, or give the nodes less; compute that sleeps looks alike.",
+        )
+    steps = [run.seconds / run.steps for run in runs if run.steps]
+    shortest = min(steps, default=0.0)
+    if shortest < _PERIODS_PER_STEP * period:
+        return Check(
+            rule=rule,
+            verdict="fail",
+            evidence=f"the shortest step, {format_duration(shortest)}, is less than "
+            f"{_PERIODS_PER_STEP} periods of the quota: a rank that waited computes in a burst",
+            remedy="Make steps longer, give a node more of a core, or shorten period_ms.",
+        )
+    return Check(
+        rule=rule,
+        verdict="pass",
+        evidence=f"emulated nodes; each received at most {most:.2f} of its quota; the shortest "
+        f"step is {shortest / period:.0f} periods",
+    )
+
+
+def _received(run: Run, at: int, period: float) -> float:
+    """CPU against the quota; at either end of a run part of a period more may be counted."""
+    seconds = float(run.provenance.get("rehearsal_limited_seconds", 0.0))
+    return _of_node(run, at, "cpu_received_of_asked") * seconds / (seconds + 2 * period)
+
+
+def _filled(run: Run, at: int) -> float:
+    """CPU of a rank against what its quota gives in the time that it computed."""
+    rank = run.ranks[at]
+    computed = rank.stages.get("compute", 0.0) + rank.stages.get("serial", 0.0)
+    promised = computed * _of_node(run, at, "cores")
+    return rank.usage.cpu_seconds / promised if rank.usage is not None and promised else 1.0
+
+
+def _rehearsed_link(spec: Spec, runs: list[Run]) -> Check:
+    """Transfer must take about as long as its bytes need; the rest would be latency of ours."""
+    rule = "transfer is bound by the link"
+    if not any(_transfer_seconds(run) for run in runs):
+        return Check(
+            rule=rule,
+            verdict="unknown",
+            evidence="no communication is recorded",
+            remedy="Put it into probe.comm.",
+        )
+    most = 0.0
+    for nodes in sorted({run.nodes for run in runs}):
+        group = [run for run in runs if run.nodes == nodes]
+        transfer = median(_transfer_seconds(run) for run in group)
+        floor = median(_link_seconds(spec, run) for run in group)
+        beyond = (transfer - floor) / median(run.seconds for run in group)
+        most = max(most, beyond)
+        if transfer > _LATENCY_BOUND * floor and beyond > _LATENCY_MATTERS:
+            return Check(
+                rule=rule,
+                verdict="fail",
+                evidence=f"latency-bound here, not rehearsable: at K={nodes} transfer takes "
+                f"{format_duration(transfer)}, and the link needs {format_duration(floor)} for "
+                "its bytes",
+                remedy="Send fewer, larger messages, or rehearse a slower link.",
+            )
+    rate = spec.engine.rehearsal.link_mbit_per_second
+    return Check(
+        rule=rule,
+        verdict="pass",
+        evidence=f"beyond what its bytes need at {rate:g} Mbit/s it takes "
+        f"{format_percent(most)} of a run at most",
+    )
+
+
+def _transfer_seconds(run: Run) -> float:
+    """The part of communication in which no rank waited for another."""
+    return min((rank.stages.get("communication", 0.0) for rank in run.ranks), default=0.0)
+
+
+def _link_seconds(spec: Spec, run: Run) -> float:
+    """How long the busiest node's link needs for its bytes, of the timed steps."""
+    ways = ("sent_bytes", "received_bytes")
+    most = max(_of_node(run, at, way) for _, at in _nodes([run]) for way in ways)
+    timed = run.steps / (run.steps + spec.workload.warmup_steps) if run.steps else 1.0
+    return timed * most * 8e-6 / spec.engine.rehearsal.link_mbit_per_second
+
+
+def _rehearsed_bytes(runs: list[Run]) -> Check:
+    """An all-reduce cannot send less than a ring does; if it did, there was another way."""
+    rule = "all bytes went over the links"
+    shares = []
+    for run in runs:
+        ring = 2 * (run.nodes - 1) / run.nodes * float(run.facts["allreduce_bytes"])
+        sent = mean(_of_node(run, at, "sent_bytes") for _, at in _nodes([run]))
+        shares.append(sent / (ring * (run.steps or 1)))
+    if min(shares) < _WENT_OVER:
+        return Check(
+            rule=rule,
+            verdict="fail",
+            evidence=f"only {min(shares):.2f} of what a ring sends was sent",
+            remedy="Keep the ranks off shared memory: the launcher must use the network.",
+        )
+    return Check(
+        rule=rule,
+        verdict="pass",
+        evidence=f"at least {min(shares):.2f} times what a ring sends in the timed steps",
+    )
+
+
+def _nodes(runs: list[Run]) -> list[tuple[Run, int]]:
+    return [(run, at) for run in runs for at in range(run.nodes)]
+
+
+def _of_node(run: Run, at: int, name: str) -> float:
+    """A figure that the rehearsal recorded of one node."""
+    return float(run.provenance.get(f"rehearsal_node{at}.{name}", 0.0))

@@ -1,0 +1,853 @@
+"""The honesty rules, asked of a claim: pass, fail or unknown, each with its evidence.
+
+What a rule is called, needs, weighs and comes from is data (data/rules.toml); here stand the
+predicates, by key. The same rules judge somebody's table and our own studies: what a measured study
+answers for itself (`audit.answers`) goes before what its figures show.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from nodewise.audit.detectors import (
+    Detection,
+    Points,
+    Summary,
+    averaged_ratios,
+    bends_back,
+    changed_work,
+    column_mismatch,
+    dependent_repeats,
+    identical_repeats,
+    idle_digits,
+    missing_scales,
+    points_of,
+    slow_baseline,
+    summary_used,
+    superlinear,
+    too_straight,
+)
+from nodewise.audit.own_study import RED, Answer, answers, own_checks
+from nodewise.base.stats import ENOUGH_ROUNDS, Floats
+from nodewise.base.units import format_duration, format_efficiency, format_percent
+from nodewise.decide.prices.bill import Price
+from nodewise.explain.scaling import THRESHOLD, Scaling, scale
+from nodewise.study.check import Check, Verdict
+from nodewise.study.claim import Claim, Column, claim_of_study
+from nodewise.study.study import Run, Study
+
+Severity = Literal["fail", "warn"]
+Need = Literal[
+    "curve", "work", "words", "two columns", "ratios", "written", "repeats", "seeds", "rounds",
+    "quality", "ranks", "pieces", "rank times", "setup", "starts", "contention", "settings",
+    "kinds", "price", "energy", "decision", "latency", "cache state", "provenance",
+]  # fmt: skip
+Standing = Literal["fails", "suspect", "open", "holds"]
+
+_QUALITY_DRIFT = 0.005
+_MOST_DIGITS = 4  # of a ratio without a stated spread: no machine repeats to a ten-thousandth
+_TIMED_SHARE = 0.5  # below, most of the job lies outside of what is shown as the job
+_FACTORS = ("cpu", "cores", "kernel", "command", "commit")
+_FIXED: tuple[Column, ...] = ("work", "batch", "steps", "epochs")
+_SETTINGS: tuple[Column, ...] = ("precision", "machine", "settings")
+_WARMUP = re.compile(r"warm-?\s?up|steady[- ]state|excluding (the )?(set-?up|start-?up)", re.I)
+_RECOMMENDS = re.compile(r"\b(recommend|sweet spot|best choice|should (buy|use|run))\w*", re.I)
+_CAUSE = re.compile(
+    r"communicat|all-?reduce|network|bandwidth|serial|imbalance|straggl|latency|contention", re.I
+)
+_YEAR = re.compile(r"\b20\d\d\b")
+_PREDICTED = re.compile(r"predict|project(ed|ion)|extrapolat", re.I)
+_KIND = re.compile(r"measured|predict|project|extrapolat|modell?ed|simulat|estimat", re.I)
+_ENERGY_SAID = re.compile(
+    r"rapl|nvml|\bpdu\b|\bpsu\b|meter|ipmi|measured|modell?ed|estimated|\btdp\b", re.I
+)
+_COUNT = re.compile(
+    r"(?:mean|median|average|best|min\w*|fastest)\s+of\s+(\d+)|\b(\d+)\s+(?:runs|repeats|trials)"
+    r"|\bn\s*=\s*(\d+)",
+    re.I,
+)
+_CENTER = re.compile(r"\b(mean|median|average[ds]?)\b[^.]{0,20}\b\d+\b", re.I)
+# of a service; that of a link is a cause
+_LATENCY = re.compile(
+    r"(?<!network )(?<!link )(?<!message )(?<!memory )\blatenc(y|ies)\b|response times?", re.I
+)
+_PERCENTILE = re.compile(r"\bp\d\d|percentile|median|\bmax(imum)?\b|\btail\b", re.I)
+_BEST = re.compile(r"\b(best|fastest|minimum|min) of \d+|\bbest run\b", re.I)
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One rule of the list."""
+
+    key: str
+    rule: str
+    needs: tuple[Need, ...]
+    severity: Severity
+    remedy: str
+    source: str
+    unknown: str = ""
+    question: str = ""
+    ask: Literal["always", "when broken"] = "always"
+
+
+class RuleCheck(Check, frozen=True, kw_only=True):
+    """A row of the checklist with the rule behind it."""
+
+    key: str
+    severity: Severity
+    source: str
+
+
+class CorrectedRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """One scale as claimed and with the base that the rest of the curve implies."""
+
+    nodes: int
+    claimed_speedup: float
+    claimed_efficiency: float
+    speedup: float
+    efficiency: float
+
+
+class Correction(msgspec.Struct, frozen=True, kw_only=True):
+    """The curve with an honest baseline; computed, not measured."""
+
+    factor: float
+    factor_low: float | None
+    factor_high: float | None
+    threshold: float
+    claimed_bend: int | None
+    bend: int | None
+    rows: tuple[CorrectedRow, ...]
+
+    @property
+    def sentence(self) -> str:
+        """Where the bend goes."""
+        if self.bend == self.claimed_bend:
+            last = self.rows[-1]
+            return (
+                f"with an honest baseline the efficiency at K={last.nodes} is "
+                f"{last.efficiency:.2f}, not {last.claimed_efficiency:.2f}"
+            )
+        bend = "nowhere" if self.bend is None else f"at {self.bend}"
+        claimed = "nowhere" if self.claimed_bend is None else str(self.claimed_bend)
+        return f"with an honest baseline the bend is {bend}, not {claimed}"
+
+
+class Audit(msgspec.Struct, frozen=True, kw_only=True):
+    """What the rules say of one claim, what to ask its author, and the curve that is left."""
+
+    name: str
+    standing: Standing
+    verdict: str
+    checks: tuple[Check, ...]
+    questions: tuple[str, ...]
+    correction: Correction | None
+    scaling: Scaling
+    notes: tuple[str, ...]
+
+    @property
+    def passes(self) -> bool:
+        """Whether no rule of severity `fail` failed, nor a gate of the spec."""
+        return not any(is_grave(check) for check in self.checks if check.verdict == "fail")
+
+
+def parse_rules(text: str) -> tuple[Rule, ...]:
+    """The rules of a TOML text, in their order; each must have its predicate."""
+    rules = msgspec.convert(tomllib.loads(text)["rule"], tuple[Rule, ...])
+    strangers = {rule.key for rule in rules} ^ set(_PREDICATES)
+    if strangers:
+        raise ValueError(f"rules and predicates differ in: {', '.join(sorted(strangers))}")
+    return rules
+
+
+def audit(claim: Claim, rules: Sequence[Rule], threshold: float = THRESHOLD) -> Audit:
+    """Ask every rule, and say what stands."""
+    assert claim.study is not None
+    case = _Case(claim, claim.study, scale(claim.study, threshold))
+    answered = [_ask(rule, case) for rule in rules]
+    checks = (*answered, *case.own_checks)
+    correction = _correct(case)
+    standing, verdict = _verdict(claim.name, checks, correction)
+    return Audit(
+        name=claim.name,
+        standing=standing,
+        verdict=verdict,
+        checks=checks,
+        questions=_questions(rules, answered),
+        correction=correction,
+        scaling=case.scaling,
+        notes=claim.notes,
+    )
+
+
+def check_study(
+    study: Study, scaling: Scaling, rules: Sequence[Rule], price: Price
+) -> tuple[Check, ...]:
+    """The same rules, asked of a study whose scaling is known, at the price asked with."""
+    case = _Case(claim_of_study(study), study, scaling, price)
+    return (*(_ask(rule, case) for rule in rules), *case.own_checks)
+
+
+def is_grave(check: Check) -> bool:
+    """Whether breaking it voids a claim: a rule of severity fail, or a gate of the spec."""
+    return check.is_gate or (isinstance(check, RuleCheck) and check.severity == "fail")
+
+
+class _Case:
+    """A claim with what the predicates ask for, each computed once."""
+
+    def __init__(
+        self, claim: Claim, study: Study, scaling: Scaling, price: Price | None = None
+    ) -> None:
+        self.claim = claim
+        self.price = price or (study.spec.price if study.spec else None)
+        self.study = study
+        self.scaling = scaling
+
+    @cached_property
+    def answers(self) -> dict[str, Answer]:
+        """What a study that was measured here answers for itself."""
+        spec = self.study.spec
+        return {} if spec is None else answers(self.study, spec, self.scaling)
+
+    @property
+    def own_checks(self) -> tuple[Check, ...]:
+        """What only a study that was measured here is asked."""
+        spec = self.study.spec
+        return () if spec is None else own_checks(self.study, spec, self.scaling)
+
+    @cached_property
+    def samples(self) -> list[Floats]:
+        return [np.array([run.seconds for run in self.study.at(n)]) for n in self.study.scales]
+
+    @cached_property
+    def points(self) -> Points:
+        return points_of(
+            self.study.scales, self.samples, self.study.regime, self._rounding, self._spreads
+        )
+
+    @property
+    def _rounding(self) -> Floats | None:
+        main = self.claim.main
+        if main is None:
+            return None
+        halves: dict[int, float] = {}
+        for row in self.claim.rows:
+            figure = row[main]
+            halves.setdefault(int(row["nodes"].value), figure.half / figure.value)
+        return np.array([halves[nodes] for nodes in self.study.scales])
+
+    @property
+    def _spreads(self) -> Floats | None:
+        """Relative standard errors, where the table states them."""
+        centers = self.claim.by_scale(self.claim.main) if self.claim.main else {}
+        spreads = self.claim.by_scale("std")
+        if not centers or not spreads:
+            return None
+        counts = self.claim.by_scale("rounds")
+        return np.array(
+            [spreads[n] / centers[n] / max(counts.get(n, 1.0), 1.0) ** 0.5 for n in centers]
+        )
+
+    @cached_property
+    def slow(self) -> Detection:
+        return slow_baseline(self.points)
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        return self.study.good_runs
+
+    @cached_property
+    def way(self) -> Summary | None:
+        """How claimed speedups were made from repeats that stand beside them."""
+        written = self.figures("speedup")
+        if written is None or self.study.rounds < 2:
+            return None
+        return summary_used(self.samples, written, self.study.regime, self.points.k)
+
+    def figures(self, column: Column) -> list[tuple[float, float]] | None:
+        """A column with half its last digit, one figure a scale; nothing where it is not full."""
+        if column not in self.claim.columns:
+            return None
+        found: dict[int, tuple[float, float]] = {}
+        for row in self.claim.rows:
+            found.setdefault(int(row["nodes"].value), (row[column].value, row[column].half))
+        return list(found.values())
+
+    @cached_property
+    def tells_kinds(self) -> bool:
+        """Whether a column says of every row if it was run."""
+        words = {word for some in self.claim.words("kind").values() for word in some}
+        return bool(words) and all(_KIND.search(word) for word in words)
+
+    @cached_property
+    def has(self) -> frozenset[Need]:
+        """Which needs of the rules are met."""
+        columns, runs, text = self.claim.columns, self.runs, self.claim.text
+        spec = self.study.spec
+        ratios = {"speedup", "efficiency"} & columns
+        met: dict[Need, bool] = {
+            "curve": True,
+            "work": bool({*_FIXED, "local_batch"} & columns),
+            "words": bool(_WARMUP.search(text)) or any(run.setup_seconds for run in runs),
+            "two columns": bool(ratios)
+            and ("seconds" in columns or len(ratios) == 2)
+            and self.study.rounds == 1,
+            "ratios": bool(ratios or self.claim.summary),
+            "written": self.claim.source is None,
+            "repeats": self.study.rounds > 1,
+            "seeds": "seed" in columns,
+            "rounds": "round" in columns,
+            "quality": "quality" in columns,
+            "ranks": any(run.ranks for run in runs),
+            "pieces": bool({"work", "batch"} & columns),
+            "rank times": any(rank.seconds or rank.stages for run in runs for rank in run.ranks),
+            "setup": any(run.setup_seconds is not None for run in runs),
+            "starts": all(run.started for run in runs),
+            "contention": any(
+                run.contention and run.contention.run_delay is not None for run in runs
+            ),
+            "settings": bool(set(_SETTINGS) & columns) or any(run.provenance for run in runs),
+            "kinds": bool(self.claim.predicted)
+            or self.tells_kinds
+            or bool(_PREDICTED.search(text))
+            or spec is not None,
+            "price": "price" in columns
+            or "$" in text
+            or (self.price is not None and self.price.per_node_hour is not None),
+            "energy": bool({"energy", "power"} & columns)
+            or any(run.energy_joules is not None for run in runs),
+            "latency": bool(_LATENCY.search(text)),
+            "cache state": any("cache_state" in run.facts for run in runs),
+            "provenance": any(run.provenance for run in runs),
+            "decision": bool(_RECOMMENDS.search(text)) or spec is not None,
+        }
+        return frozenset(need for need, is_met in met.items() if is_met)
+
+
+def _ask(rule: Rule, case: _Case) -> RuleCheck:
+    own = case.answers.get(rule.key)
+    if own is not None and not (rule.key == "baseline" and case.slow.seen):
+        answer = own
+    elif not set(rule.needs) <= case.has:
+        answer = Answer("unknown", rule.unknown)
+    else:
+        answer = _PREDICATES[rule.key](case)
+    usual = rule.remedy if answer.verdict == "fail" else ""
+    return RuleCheck(
+        key=rule.key,
+        rule=rule.rule,
+        verdict=answer.verdict,
+        evidence=answer.evidence,
+        remedy=usual if answer.remedy is None else answer.remedy,
+        severity=rule.severity,
+        source=rule.source,
+    )
+
+
+def _questions(rules: Sequence[Rule], answered: Sequence[Check]) -> tuple[str, ...]:
+    """What to ask for: first what failed, then what is not known, the grave before the light."""
+    ranked = []
+    for at, (rule, check) in enumerate(zip(rules, answered, strict=True)):
+        if check.verdict == "pass" or (check.verdict == "unknown" and rule.ask == "when broken"):
+            continue
+        if rule.question:
+            rank = (check.verdict != "fail", rule.severity != "fail", at)
+            ranked.append((rank, rule.question))
+    return tuple(dict.fromkeys(question for _, question in sorted(ranked)))
+
+
+def _verdict(
+    name: str, answered: Sequence[Check], correction: Correction | None
+) -> tuple[Standing, str]:
+    failed = [check for check in answered if check.verdict == "fail"]
+    grave = [check.rule for check in failed if is_grave(check)]
+    unknown = sum(check.verdict == "unknown" for check in answered)
+    open_ones = f"{unknown} of {len(answered)} rules cannot be answered from it"
+    if grave:
+        end = f"; {correction.sentence}" if correction else ""
+        return "fails", f"{name} does not stand as it is: {_listed(grave)}{end}."
+    if failed:
+        return "suspect", f"{name} is suspect: {_listed([check.rule for check in failed])}."
+    if unknown:
+        return "open", f"Nothing here speaks against {name}, yet {open_ones}."
+    return "holds", f"{name} holds: every rule is met."
+
+
+def _listed(rules: Sequence[str]) -> str:
+    """The rules that are broken, in one breath."""
+    return "broken " + ("rule: " if len(rules) == 1 else "rules: ") + "; ".join(rules)
+
+
+def _correct(case: _Case) -> Correction | None:
+    """The curve over the base that the rest of it implies, where the claimed base is too slow."""
+    if not case.slow.seen or case.slow.size is None:
+        return None
+    factor = case.slow.size
+    base = case.study.scales[0]
+    runs = tuple(
+        msgspec.structs.replace(run, seconds=run.seconds / factor) if run.nodes == base else run
+        for run in case.study.good_runs
+    )
+    mended = scale(
+        Study(name=case.claim.name, regime=case.study.regime, runs=runs),
+        case.scaling.bend.threshold,
+    )
+    rows = tuple(
+        CorrectedRow(
+            nodes=claimed.nodes,
+            claimed_speedup=claimed.speedup,
+            claimed_efficiency=claimed.efficiency,
+            speedup=row.speedup,
+            efficiency=row.efficiency,
+        )
+        for claimed, row in zip(case.scaling.rows, mended.rows, strict=True)
+    )
+    return Correction(
+        factor=factor,
+        factor_low=case.slow.low,
+        factor_high=case.slow.high,
+        threshold=case.scaling.bend.threshold,
+        claimed_bend=case.scaling.bend.first_below,
+        bend=mended.bend.first_below,
+        rows=rows,
+    )
+
+
+def _of(detection: Detection) -> Answer:
+    """A detection as an answer: seen is a failure, and what cannot be told is unknown."""
+    verdicts: dict[bool | None, Verdict] = {True: "fail", False: "pass", None: "unknown"}
+    return Answer(verdicts[detection.seen], detection.evidence)
+
+
+def _baseline(case: _Case) -> Answer:
+    if case.slow.seen:
+        return _of(case.slow)
+    base = case.study.scales[0]
+    if not case.claim.has_seconds:
+        return Answer("fail", f"no seconds are given for K={base}, only ratios")
+    if base != 1:
+        return Answer("unknown", f"the base is K={base}: what was lost below it is not shown")
+    if "seconds" not in case.claim.columns and case.claim.source is None:
+        return Answer("unknown", "a rate at K=1 is given, of a program that nobody describes")
+    seconds = format_duration(case.scaling.rows[0].seconds)
+    return Answer("unknown", f"T(1) = {seconds}, of a program that nobody describes")
+
+
+def _workload(case: _Case) -> Answer:
+    claim = case.claim
+    told = {column: claim.by_scale(column) for column in _FIXED}
+    if "batch" not in claim.columns:
+        local = claim.by_scale("local_batch")
+        told["batch"] = {nodes: nodes * own for nodes, own in local.items()}
+        steady = local and max(local.values()) <= 1.01 * min(local.values())
+        if steady and claim.assumed_regime == "strong":
+            evidence = "the batch of each worker is fixed, so the global batch grows with K"
+            return Answer("fail", evidence)
+    said = []
+    for column, values in told.items():
+        if not values or min(values.values()) <= 0:
+            continue
+        # only the total grows in weak scaling; steps and epochs stay in both regimes
+        regime = case.study.regime if column in ("work", "batch") else "strong"
+        found = changed_work(values, regime)
+        if found.seen:
+            return Answer("fail", f"{column} changes, {found.evidence}")
+        said.append(f"{column} {found.evidence}")
+    return Answer("pass", "; ".join(said)) if said else Answer("unknown", "no amount is above 0")
+
+
+def _warmup(case: _Case) -> Answer:
+    said = _WARMUP.search(case.claim.text)
+    if said:
+        return Answer("pass", f"it says: {_around(case.claim.text, said)}")
+    setups = [run.setup_seconds for run in case.runs if run.setup_seconds is not None]
+    return Answer("pass", f"setup of up to {format_duration(max(setups))} is reported apart")
+
+
+def _repeats(case: _Case) -> Answer:
+    rounds = case.study.rounds
+    stated = case.claim.by_scale("rounds")
+    said = _COUNT.search(case.claim.text)
+    if stated:
+        rounds = int(min(stated.values()))
+    elif rounds == 1 and said:
+        rounds = int(next(group for group in said.groups() if group))
+    elif rounds == 1:
+        return Answer("unknown", "one figure a scale, and nobody says of how many runs")
+    spread = rounds and ("std" in case.claim.columns or case.study.rounds > 1)
+    shown = "with their spread" if spread else "without a spread"
+    verdict: Verdict = "pass" if rounds >= ENOUGH_ROUNDS and spread else "fail"
+    return Answer(verdict, f"{rounds} runs at each scale, {shown}")
+
+
+def _regime(case: _Case) -> Answer:
+    claim = case.claim
+    declared, shown = claim.regime, claim.shown_regime
+    if shown == "weak" and declared != "weak" and "speedup" in claim.columns:
+        return Answer("fail", "the work grows with K, and it is drawn as strong scaling")
+    if declared is None:
+        seen = f"; the work column shows {shown} scaling" if shown else ""
+        return Answer("unknown", f"nobody says which{seen}")
+    if shown is not None and shown != declared:
+        return Answer("fail", f"declared {declared}, and the work column shows {shown} scaling")
+    agrees = ", and the work column agrees" if shown else ""
+    return Answer("pass", f"declared {declared}{agrees}")
+
+
+def _efficiency(case: _Case) -> Answer:
+    least = min(case.scaling.rows, key=lambda row: row.efficiency)
+    reached = f"the least is {format_efficiency(least.efficiency)} at K={least.nodes}"
+    if "efficiency" in case.claim.columns:
+        return Answer("pass", f"E is given at every K; {reached}")
+    if "speedup" in case.claim.columns:
+        return Answer("fail", f"speedup without efficiency; {reached}")
+    return Answer("pass", f"no speedup is claimed; from the figures {reached}")
+
+
+def _straight(case: _Case) -> Answer:
+    found = too_straight(case.points)
+    if not found.seen:
+        return _of(found)
+    evidence = (
+        f"{found.evidence}. Two mistakes look like this: a baseline that is too slow, and a "
+        "problem that changes between the points"
+    )
+    return Answer("fail", evidence)
+
+
+def _seconds(case: _Case) -> Answer:
+    if not case.claim.has_seconds:
+        return Answer("fail", "only ratios are given")
+    if "seconds" in case.claim.columns or case.claim.source is not None:
+        return Answer("pass", "times are given at every K")
+    return Answer("pass", "rates are given at every K")
+
+
+def _columns(case: _Case) -> Answer:
+    return _of(
+        column_mismatch(
+            case.study.scales,
+            case.figures("seconds"),
+            case.figures("speedup"),
+            case.figures("efficiency"),
+            case.study.regime,
+        )
+    )
+
+
+def _averaged(case: _Case) -> Answer:
+    if case.way == "mean of ratios":
+        return Answer("fail", "the speedups are means of the ratios of single runs")
+    for row in case.claim.summary:
+        for column in ("speedup", "efficiency"):
+            values = [r[column].value for r in case.claim.rows if column in r]
+            written = row.get(column)
+            if written is not None and values and min(values) > 0:
+                return _of(averaged_ratios(values, (written.value, written.half)))
+    if case.way == "ratio of means":
+        return Answer("pass", "the speedups are ratios of means or medians")
+    return Answer("unknown", "no summary and no repeats stand beside the ratios")
+
+
+def _digits(case: _Case) -> Answer:
+    claim = case.claim
+    spreads = claim.by_scale("std")
+    figures = case.figures("seconds") or case.figures("throughput")
+    if spreads and figures:
+        return _of(idle_digits(figures, list(spreads.values())))
+    written = [
+        row[column] for row in claim.rows for column in ("speedup", "efficiency") if column in row
+    ]
+    most = max((figure.digits for figure in written), default=0)
+    if most > _MOST_DIGITS + 1:
+        return Answer("fail", f"ratios with {most} digits and no spread")
+    return Answer("unknown", "no spread is given to judge the digits by")
+
+
+def _identical(case: _Case) -> Answer:
+    halves = [row["seconds"].half for row in case.claim.rows if "seconds" in row]
+    return _of(identical_repeats(case.samples, 2 * min(halves, default=0.0)))
+
+
+def _seeds(case: _Case) -> Answer:
+    seen: dict[int, list[str]] = {}
+    for row in case.claim.rows:
+        seen.setdefault(int(row["nodes"].value), []).append(row["seed"].text)
+    if max(len(seeds) for seeds in seen.values()) < 2:
+        return Answer("unknown", "one run a scale: nothing repeats a seed")
+    twice = [nodes for nodes, seeds in seen.items() if len(set(seeds)) < len(seeds)]
+    if twice:
+        return Answer("fail", f"runs share a seed at K={', '.join(map(str, twice))}")
+    return Answer("pass", "no two runs of a scale share a seed")
+
+
+def _best_of(case: _Case) -> Answer:
+    said = _BEST.search(case.claim.text)
+    if case.claim.selected:
+        return Answer("fail", "a title says that the best time was taken")
+    if said:
+        return Answer("fail", f"it says: {_around(case.claim.text, said)}")
+    if case.way == "best of the repeats":
+        return Answer("fail", "the speedups follow from the best repeat at each K, not the mean")
+    if case.way == "ratio of means":
+        return Answer("pass", "the speedups follow from all repeats")
+    center = _CENTER.search(case.claim.text)
+    if center:
+        return Answer("pass", f"it says: {_around(case.claim.text, center)}")
+    if case.study.rounds > 1:
+        return Answer("pass", f"all {case.study.rounds} rounds stand there")
+    return Answer("unknown", "nobody says whether a figure is a mean or the best run")
+
+
+def _missing_runs(case: _Case) -> Answer:
+    declared = case.study.spec
+    present = {nodes: sorted(run.round for run in case.study.at(nodes)) for nodes in
+               case.study.scales}  # fmt: skip
+    failed = sum(run.outcome != "ok" for run in case.study.runs)
+    counts = {nodes: len(rounds) for nodes, rounds in present.items()}
+    most = max(counts.values()) if declared is None else declared.rounds
+    short = [
+        nodes
+        for nodes, rounds in present.items()
+        if counts[nodes] < most or rounds != list(range(rounds[0], rounds[0] + len(rounds)))
+    ]
+    if short and not failed:
+        where = ", ".join(map(str, short[:6]))
+        return Answer("fail", f"runs are missing at K={where}, of up to {most} at a scale")
+    kept = f"; {failed} failed runs are kept" if failed else ""
+    return Answer("pass", f"{sum(counts.values())} numbered runs without a gap{kept}")
+
+
+def _quality(case: _Case) -> Answer:
+    values = case.claim.by_scale("quality")
+    drift = max(values.values()) - min(values.values())
+    where = {"split", "seed"} & case.claim.columns
+    told = "" if where else "; split and seed are not told"
+    if drift > _QUALITY_DRIFT:
+        return Answer("fail", f"it drifts by {drift:.3g} over the scales{told}")
+    return Answer("pass", f"at every K, largest drift {drift:.3g}{told}")
+
+
+def _workers(case: _Case) -> Answer:
+    per_node = {len(run.ranks) / run.nodes for run in case.runs}
+    if len(per_node) > 1:
+        return Answer("fail", "the number of ranks that report is not proportional to K")
+    return Answer("pass", f"ranks that report on each node, in every run: {per_node.pop():g}")
+
+
+def _divides(case: _Case) -> Answer:
+    column: Column = "batch" if "batch" in case.claim.columns else "work"
+    uneven = {}
+    for nodes, pieces in case.claim.by_scale(column).items():
+        if pieces == int(pieces) and int(pieces) % nodes:
+            share = (
+                -(-pieces // nodes) * nodes / pieces - 1
+            )  # idle, where the last piece runs alone
+            uneven[nodes] = share
+    if not uneven:
+        return Answer("pass", f"the {column} divides by every K")
+    worst = max(uneven, key=lambda nodes: uneven[nodes])
+    named = ", ".join(map(str, uneven))
+    evidence = f"the {column} does not divide by K={named}; up to {format_percent(uneven[worst])}"
+    # a remainder of a large job is no matter
+    verdict: Verdict = "fail" if uneven[worst] > 0.01 else "pass"
+    return Answer(verdict, f"{evidence} idles")
+
+
+def _parallel_time(case: _Case) -> Answer:
+    for run in case.runs:
+        longest = max((rank.seconds or sum(rank.stages.values()) for rank in run.ranks), default=0)
+        if longest > 1.02 * run.seconds:
+            evidence = f"at K={run.nodes} a rank took {format_duration(longest)}, the run is told "
+            return Answer("fail", evidence + f"as {format_duration(run.seconds)}")
+    return Answer("pass", "no rank took longer than its run")
+
+
+def _setup_share(case: _Case) -> Answer:
+    timed = sum(run.seconds for run in case.runs)
+    outside = sum(run.setup_seconds or 0.0 for run in case.runs)
+    share = timed / (timed + outside)
+    verdict: Verdict = "pass" if share >= _TIMED_SHARE else "fail"
+    return Answer(verdict, f"the times cover {format_percent(share)} of set-up and run together")
+
+
+def _order(case: _Case) -> Answer:
+    ordered = [run.nodes for run in sorted(case.runs, key=lambda run: run.started)]
+    changes = sum(a != b for a, b in pairwise(ordered))
+    if case.study.rounds < 2:
+        return Answer("unknown", "one run a scale has no order to judge")
+    if changes == len(case.study.scales) - 1:
+        return Answer("fail", "all runs of a scale were made in a row, so drift looks like scaling")
+    return Answer("pass", f"the scale changed {changes} times in {len(ordered)} runs")
+
+
+def _percentile(case: _Case) -> Answer:
+    said = _LATENCY.search(case.claim.text)
+    assert said is not None
+    named = _PERCENTILE.search(case.claim.text)
+    if named:
+        return Answer("pass", f"it says: {_around(case.claim.text, named)}")
+    return Answer("fail", f"which one is not said: {_around(case.claim.text, said)}")
+
+
+def _caches(case: _Case) -> Answer:
+    states = sorted({str(run.facts.get("cache_state", "not told")) for run in case.runs})
+    if len(states) > 1:
+        return Answer("fail", f"runs differ: {', '.join(states)}")
+    return Answer("pass", f"{states[0]} in every run")
+
+
+def _factors(case: _Case) -> Answer:
+    runs = [run for run in case.runs if not run.baseline]
+    missing = [name for name in _FACTORS if any(name not in run.provenance for run in runs)]
+    if missing:
+        return Answer("fail", f"not recorded with every run: {', '.join(missing)}")
+    if any(run.provenance.get("uncommitted_changes") for run in runs):
+        return Answer("fail", "the code that ran is no commit: it had changes")
+    return Answer("pass", f"{', '.join(_FACTORS)} stand with every run")
+
+
+def _significant(case: _Case) -> Answer:
+    if case.study.rounds < ENOUGH_ROUNDS:
+        return Answer("unknown", f"{case.study.rounds} rounds are too few to tell")
+    alike = [row.nodes for row in case.scaling.rows[1:] if row.faster is None]
+    if alike:
+        base = case.study.scales[0]
+        named = ", ".join(map(str, alike))
+        return Answer("fail", f"K={named} cannot be told from K={base} by these runs")
+    return Answer("pass", "every scale differs from the base by more than its noise")
+
+
+def _contention(case: _Case) -> Answer:
+    delays = [run.contention.run_delay for run in case.runs if run.contention is not None]
+    worst = max(delay for delay in delays if delay is not None)
+    if None in delays and worst <= RED:
+        return Answer("unknown", "waits for a core are not recorded in every run")
+    verdict: Verdict = "pass" if worst <= RED else "fail"
+    return Answer(verdict, f"a rank waited for its core for up to {format_percent(worst)}")
+
+
+def _same_place(case: _Case) -> Answer:
+    said = []
+    for column in _SETTINGS:
+        words = case.claim.words(column)
+        if not words or len(words) < len(case.study.scales):
+            continue
+        distinct = {frozenset(values) for values in words.values()}
+        if len(distinct) > 1:
+            base = case.study.scales[0]
+            others = [value for nodes, value in words.items() if nodes != base]
+            alone = words[base] not in others and len({frozenset(o) for o in others}) == 1
+            where = f"K={base} alone has" if alone else f"{column} changes with K:"
+            shown = " ".join(sorted(words[base])) if alone else "; ".join(
+                sorted({" ".join(sorted(values)) for values in words.values()})
+            )  # fmt: skip
+            return Answer("fail", f"{where} {shown}")
+        said.append(f"{column} {' '.join(sorted(next(iter(words.values()))))}")
+    if said:
+        return Answer("pass", f"the same at every K: {'; '.join(said)}")
+    return Answer("unknown", "not told for every K")
+
+
+def _predicted(case: _Case) -> Answer:
+    claim = case.claim
+    if claim.predicted:
+        named = ", ".join(map(str, claim.predicted))
+        if case.tells_kinds or any(
+            _PREDICTED.search(figure.text) for row in claim.rows for figure in row.values()
+        ):
+            return Answer("pass", f"K={named} is marked as not run")
+        marked = _PREDICTED.search(claim.text)
+        if marked:
+            return Answer("pass", f"K={named} carries a mark, and the text says what it means")
+        return Answer("unknown", f"K={named} carries a mark that nothing explains")
+    if claim.source is not None:
+        return Answer("pass", "every point is a run")
+    if case.tells_kinds:
+        return Answer("pass", "every row says what it is")
+    said = _PREDICTED.search(claim.text)
+    assert said is not None
+    evidence = f"no row is marked, and it says: {_around(claim.text, said)}"
+    return Answer("fail", evidence)
+
+
+def _price(case: _Case) -> Answer:
+    text = case.claim.text + (case.price.source if case.price else "")
+    if "price_date" in case.claim.columns or _YEAR.search(text):
+        return Answer("pass", "a price is given with its date")
+    return Answer("fail", "a price is given without a date")
+
+
+def _energy(case: _Case) -> Answer:
+    said = _ENERGY_SAID.search(case.claim.text)
+    sources = {str(run.provenance.get("energy_source", "")) for run in case.runs} - {""}
+    if said or sources:
+        how = ", ".join(sorted(sources)) or _around(case.claim.text, said)  # type: ignore[arg-type]
+        return Answer("pass", f"it says how: {how}")
+    return Answer("fail", "energy is given, and nobody says how it was come by")
+
+
+def _attribution(case: _Case) -> Answer:
+    said = _RECOMMENDS.search(case.claim.text)
+    if said is None:
+        return Answer("pass", "nodewise recommends only what its ledger of causes allows")
+    if _CAUSE.search(case.claim.text):
+        return Answer("pass", "it recommends, and it names a cause")
+    return Answer("fail", f"it recommends without a cause: {_around(case.claim.text, said)}")
+
+
+def _around(text: str, found: re.Match[str], reach: int = 30) -> str:
+    """The words around a match, on one line."""
+    start, end = max(found.start() - reach, 0), min(found.end() + reach, len(text))
+    cut = text[start:end].split()
+    if start:
+        cut = cut[1:] or cut
+    if end < len(text):
+        cut = cut[:-1] or cut
+    return f'"{" ".join(cut)}"'
+
+
+_PREDICATES: dict[str, Callable[[_Case], Answer]] = {
+    "baseline": _baseline,
+    "workload": _workload,
+    "warmup": _warmup,
+    "repeats": _repeats,
+    "regime": _regime,
+    "efficiency": _efficiency,
+    "slow-baseline": lambda case: _of(case.slow),
+    "changed-problem": lambda case: _of(bends_back(case.points)),
+    "straight": _straight,
+    "superlinear": lambda case: _of(superlinear(case.points)),
+    "seconds": _seconds,
+    "columns": _columns,
+    "averaged-ratios": _averaged,
+    "digits": _digits,
+    "identical": _identical,
+    "seeds": _seeds,
+    "best-of": _best_of,
+    "missing-scales": lambda case: _of(missing_scales(case.study.scales)),
+    "missing-runs": _missing_runs,
+    "quality": _quality,
+    "workers": _workers,
+    "divides": _divides,
+    "parallel-time": _parallel_time,
+    "setup-share": _setup_share,
+    "percentile": _percentile,
+    "caches": _caches,
+    "factors": _factors,
+    "order": _order,
+    "independent": lambda case: _of(dependent_repeats(case.samples)),
+    "significant": _significant,
+    "contention": _contention,
+    "same-place": _same_place,
+    "predicted": _predicted,
+    "price": _price,
+    "energy": _energy,
+    "attribution": _attribution,
+}

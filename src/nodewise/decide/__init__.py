@@ -1,0 +1,1 @@
+"""From explained timings and a question to the scale that pays."""

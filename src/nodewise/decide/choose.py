@@ -1,0 +1,172 @@
+"""Which scales may be chosen, and which of them is the cheapest, the fastest, the recommended."""
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from nodewise.base.errors import SpecError
+from nodewise.base.stats import Floats
+from nodewise.base.units import format_duration, format_money, format_percent, format_quantity
+from nodewise.decide.candidates import Candidates, Needs
+from nodewise.decide.prices.bill import Bills, Price
+
+Mask = NDArray[np.bool_]
+
+_ROUNDING = 1e-12  # 0.871 - 0.866 is a hair above 0.005 in binary
+TIE = 1e-9  # relative; closer than this is rounding, not a difference
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """A scale with what it costs and takes."""
+
+    nodes: int
+    cost: float
+    seconds: float
+    speedup: float
+
+
+def harm(scales: Candidates, needs: Needs, at: int) -> float | None:
+    """The drift of the quality from the smallest scale, where it is one too many."""
+    assert scales.quality is not None
+    drift = float(scales.quality[at] - scales.quality[0])
+    return drift if _degraded(scales, needs)[at] else None
+
+
+def _degraded(scales: Candidates, needs: Needs) -> Mask:
+    if scales.quality is None:
+        return np.zeros(len(scales.nodes), dtype=bool)
+    drift = scales.quality - scales.quality[0]
+    harmful = {"same": np.abs(drift), "higher": -drift, "lower": drift}[needs.quality_better]
+    return np.asarray(harmful > needs.quality_tolerance + _ROUNDING, dtype=bool)
+
+
+def _late(scales: Candidates, price: Price, needs: Needs) -> Mask:
+    if needs.deadline_seconds is None:
+        return np.zeros(len(scales.nodes), dtype=bool)
+    if scales.in_time is not None:
+        return np.asarray(scales.in_time < needs.deadline_confidence, dtype=bool)
+    # rounding of T1*(s + ...) must not decide against a scale that just meets it
+    latest = needs.deadline_seconds * (1 + _ROUNDING)
+    return np.asarray(scales.seconds + price.startup_seconds > latest, dtype=bool)
+
+
+def _above(values: Floats | None, budget: float | None, what: str) -> Mask | bool:
+    if budget is None:
+        return False
+    if values is None:
+        raise SpecError(
+            f"A budget of {what} needs the {what} of each scale, which is not known.",
+            "Add a column energy_j, or --watts and for grams --grid.",
+        )
+    return np.asarray(values > budget, dtype=bool)
+
+
+def allowed_scales(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> Mask:
+    """Which scales pass every gate."""
+    failed = [mask for mask, _ in _gates(scales, price, needs, bills)]
+    return np.asarray(~np.logical_or.reduce(failed), dtype=bool)
+
+
+def exclusions(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> list[str | None]:
+    """Why each scale may not be chosen, or nothing; the first reason of several."""
+    reasons: list[str | None] = [None] * len(scales.nodes)
+    for mask, reason in _gates(scales, price, needs, bills):
+        for at in np.flatnonzero(mask):
+            reasons[at] = reasons[at] or reason or _drift(scales, needs, int(at))
+    return reasons
+
+
+def _gates(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> list[tuple[Mask, str]]:
+    """Who does not pass each gate, and how that is said; a drift is said for each scale."""
+    everywhere = np.ones(len(scales.nodes), dtype=bool)
+    return [
+        (_degraded(scales, needs), ""),
+        (_late(scales, price, needs), _lateness(scales, needs)),
+        (
+            everywhere & _above(bills.billed, needs.budget, "money"),
+            f"it costs more than the budget of {format_money(needs.budget or 0, price.currency)}",
+        ),
+        (
+            everywhere & _above(scales.energy.joules, needs.energy_budget_joules, "energy"),
+            f"it takes more than {format_quantity(needs.energy_budget_joules or 0)} J "
+            f"({scales.energy.basis})",
+        ),
+        (
+            everywhere & _above(scales.carbon.grams, needs.carbon_budget_grams, "carbon"),
+            f"it emits more than {format_quantity(needs.carbon_budget_grams or 0)} g CO2e "
+            f"({scales.carbon.basis})",
+        ),
+    ]
+
+
+def _drift(scales: Candidates, needs: Needs, at: int) -> str:
+    drift = harm(scales, needs, at)
+    return f"its quality drifts by {drift:+.3g}, tolerance {needs.quality_tolerance:g}"
+
+
+def _lateness(scales: Candidates, needs: Needs) -> str:
+    deadline = f"the deadline of {format_duration(needs.deadline_seconds or 0)}"
+    if scales.in_time is None:
+        return f"it misses {deadline}"
+    return f"it meets {deadline} in fewer than {format_percent(needs.deadline_confidence)} of runs"
+
+
+def cheapest_of(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> int | None:
+    """The position of the least cost; of equal ones the fastest."""
+    if not len(ladder):
+        return None
+    at = np.asarray(ladder)
+    ties = at[cost[at] <= cost[at].min() * (1 + TIE)]
+    return int(ties[np.argmax(scales.speedup[ties])])
+
+
+def fastest_of(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> int | None:
+    """The position of the highest speed; of equal ones the cheapest."""
+    if not len(ladder):
+        return None
+    at = np.asarray(ladder)
+    ties = at[scales.speedup[at] >= scales.speedup[at].max() * (1 - TIE)]
+    return int(ties[np.argmin(cost[ties])])
+
+
+def choice_at(scales: Candidates, bills: Bills, at: int | None) -> Choice | None:
+    """A position as a scale with its bill and its time."""
+    if at is None:
+        return None
+    return Choice(
+        nodes=scales.nodes[at],
+        cost=float(bills.billed[at]),
+        seconds=float(scales.seconds[at]),
+        speedup=float(scales.speedup[at]),
+    )
+
+
+def frontier_of(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> list[int]:
+    """Positions of scales that no other beats in speed and cost at once, ascending."""
+    kept, best = [], 0.0
+    # nine digits of the cost: closer is a tie, which the faster one wins
+    for at in sorted(ladder, key=lambda at: (float(f"{cost[at]:.9g}"), -scales.speedup[at])):
+        if scales.speedup[at] > best * (1 + TIE):
+            kept.append(at)
+            best = float(scales.speedup[at])
+    return sorted(kept)
+
+
+def not_beaten(quantities: Sequence[Floats], ladder: Sequence[int]) -> list[int]:
+    """Positions that no other beats in one quantity without being worse in another; less is better.
+
+    >>> not_beaten([np.array([1.0, 2.0, 3.0]), np.array([3.0, 1.0, 2.0])], [0, 1, 2])
+    [0, 1]
+    """
+    at = np.asarray(ladder, dtype=np.int64)
+    values = np.stack([quantity[at] for quantity in quantities], axis=1)
+    slack = TIE * np.abs(values)
+    kept = []
+    for position, row in zip(at, values, strict=True):
+        no_worse = (values <= row + slack).all(axis=1)
+        better = (values < row - slack).any(axis=1)
+        if not (no_worse & better).any():
+            kept.append(int(position))
+    return kept

@@ -1,0 +1,1 @@
+"""A training job on paper: cost and time before any run."""

@@ -1,0 +1,1 @@
+"""Ways to pay: on demand, spot, owned, committed."""

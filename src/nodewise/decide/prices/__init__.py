@@ -1,0 +1,1 @@
+"""Bills, price records, and the lists they come from."""

@@ -1,0 +1,304 @@
+"""Which scale is the cheapest when prices are ranges: regret, the tornado, flips, scenarios.
+
+A draw is a resample of the measured rounds with every input somewhere in its range. Over draws a
+scale is chosen by its expected regret; over named scenarios, of which nobody knows how likely they
+are, by its worst.
+"""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+import numpy as np
+
+from nodewise.base.interval import Range
+from nodewise.base.stats import DRAWS, SEED, Floats
+from nodewise.decide.candidates import Candidates
+from nodewise.decide.choose import allowed_scales, cheapest_of
+from nodewise.decide.inputs import INPUTS, Question, value_of, with_scenario, with_value
+from nodewise.decide.payment.ways import Paid, on_demand, on_spot
+from nodewise.decide.prices.bill import NODE_HOURS, bill
+from nodewise.explain.laws import Law
+
+_SWING = 0.2  # how far an input is moved that has no range of its own
+_REACH, _STEPS = 16.0, 48  # how far a flip is looked for: a sixteenth to sixteen times
+
+
+class Regret(msgspec.Struct, frozen=True):
+    """What draws say about each scale; arrays by scale. A scale that is excluded has no regret."""
+
+    share_cheapest: Floats
+    expected: Floats
+    p95: Floats
+    between: tuple[int, int]  # the cheapest K of 95 % of the draws lies between these
+    least: int  # the position of the least expected regret
+    draws: int
+
+
+class Swing(
+    msgspec.Struct, frozen=True, kw_only=True,
+    rename={"low_nodes": "K_low", "high_nodes": "K_high"},
+):  # fmt: skip
+    """The cheapest scale with one input at either end, all others as they are."""
+
+    input: str
+    regime: str  # on-demand or spot
+    low: float
+    high: float
+    is_range: bool  # false: 20 % off, because no range was given
+    low_nodes: int
+    high_nodes: int
+    low_cost: float
+    high_cost: float
+
+
+class Flip(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """The nearest value of an input beyond which another scale is recommended."""
+
+    input: str
+    now: float
+    value: float
+    side: str  # above or below
+    nodes: int
+
+
+class ScenarioRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """The cheapest scale of one scenario, and what the scale of least regret costs beyond it."""
+
+    scenario: str
+    nodes: int | None
+    cost: float | None
+    regret: float | None
+
+
+class Minimax(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """The scale whose worst regret over the scenarios is the least."""
+
+    nodes: int | None
+    worst_regret: float | None
+    scenarios: tuple[ScenarioRow, ...]
+
+
+def regret_of(scales: Candidates, question: Question) -> Regret | None:
+    """Chances and regrets of each scale; nothing where neither times nor inputs are spread."""
+    price, needs = question.price, question.needs
+    moved = {
+        name: given
+        for name, given in question.ranges.items()
+        if not INPUTS[name].on_spot and value_of(question, name) is not None
+    }
+    if scales.draws is None and not moved:
+        return None
+    bills = on_demand(scales, price, needs).bills
+    allowed = allowed_scales(scales, price, needs, bills)
+    if not allowed.any():
+        return None
+    if scales.draws is None or moved:
+        costs = np.stack([cost[allowed] for cost in _drawn_costs(scales, question, moved)])
+    else:
+        drawn = bill(price, scales.rate_per_hour, scales.draws, needs.value_per_hour)
+        costs = drawn.total[:, allowed] / scales.relative_work[allowed]
+    where = np.flatnonzero(allowed)
+    winners = where[costs.argmin(axis=1)]
+    above = costs - costs.min(axis=1, keepdims=True)
+    expected, tail = np.zeros(len(allowed)), np.zeros(len(allowed))
+    expected[where] = above.mean(axis=0)
+    tail[where] = np.quantile(above, 0.95, axis=0)
+    low, high = np.quantile(np.array(scales.nodes)[winners], [0.025, 0.975], method="nearest")
+    return Regret(
+        share_cheapest=np.bincount(winners, minlength=len(allowed)) / len(winners),
+        expected=expected,
+        p95=tail,
+        between=(int(low), int(high)),
+        least=int(where[np.argmin(expected[where])]),
+        draws=len(costs),
+    )
+
+
+def _drawn_costs(
+    scales: Candidates, question: Question, moved: dict[str, Range]
+) -> Iterable[Floats]:
+    """The cost of every scale in each draw: times resampled, inputs anywhere in their ranges."""
+    generator = np.random.default_rng(SEED)
+    # a law may have ten thousand scales, whose chances fewer draws tell as well
+    most = max(200, min(DRAWS, 2_000_000 // len(scales.nodes)))
+    count = most if scales.draws is None else len(scales.draws)
+    shares = generator.random((count, len(moved)))
+    for at in range(count):
+        drawn = question
+        for share, (name, given) in zip(shares[at], moved.items(), strict=True):
+            drawn = with_value(drawn, name, given.low + float(share) * (given.high - given.low))
+        seconds = scales.seconds if scales.draws is None else scales.draws[at]
+        priced = scales.priced(drawn.price.per_node_hour) if "price" in moved else scales
+        bills = bill(drawn.price, priced.rate_per_hour, seconds, drawn.needs.value_per_hour)
+        yield bills.total / scales.relative_work
+
+
+def cost_bounds(scales: Candidates, question: Question) -> tuple[Floats, Floats] | None:
+    """What a run may be billed: a longer run or a higher price never costs less."""
+    if scales.bounds is None and not question.ranges:
+        return None
+    seconds = scales.bounds or (scales.seconds, scales.seconds)
+    ends = []
+    for end, spent in zip(("low", "high"), seconds, strict=True):
+        moved = question
+        for name, given in question.ranges.items():
+            if not INPUTS[name].on_spot:
+                moved = with_value(moved, name, getattr(given, end))
+        priced = scales.priced(moved.price.per_node_hour) if "price" in question.ranges else scales
+        ends.append(bill(moved.price, priced.rate_per_hour, spent).billed)
+    return ends[0], ends[1]
+
+
+def _paid(scales: Candidates, question: Question, spot: bool) -> Paid:
+    priced = scales.priced(question.price.per_node_hour)
+    if spot:
+        return on_spot(priced, question.price, question.needs, question.alternatives)
+    return on_demand(priced, question.price, question.needs)
+
+
+def _cheapest(scales: Candidates, question: Question, spot: bool = False) -> tuple[int, float]:
+    """The cheapest scale and its cost; no scale is 0."""
+    paid = _paid(scales, question, spot)
+    allowed = allowed_scales(paid.scales, question.price, question.needs, paid.bills)
+    cost = paid.bills.total / paid.scales.relative_work
+    at = cheapest_of(paid.scales, cost, np.flatnonzero(allowed).tolist())
+    return (0, 0.0) if at is None else (paid.scales.nodes[at], float(paid.bills.billed[at]))
+
+
+def tornado(
+    scales: Candidates,
+    question: Question,
+    law: Law | None = None,
+    of_law: Callable[[Law], Candidates] | None = None,
+) -> tuple[Swing, ...]:
+    """How far each input moves the cheapest scale, the one that moves it most first.
+
+    Inputs without a range are moved by 20 %; of a law its s and c as well.
+    """
+    if question.price.currency == NODE_HOURS:
+        return ()
+    alternatives = question.alternatives
+    risky = alternatives.preemptions is not None and alternatives.trace is None
+    rows = []
+    for name, one in INPUTS.items():
+        value = value_of(question, name)
+        if not value or (one.on_spot and not risky):
+            continue
+        given = question.ranges.get(name) or Range(value * (1 - _SWING), value * (1 + _SWING))
+        ends = [
+            _cheapest(scales, with_value(question, name, end), one.on_spot)
+            for end in (given.low, given.high)
+        ]
+        rows.append(_swing(name, one.on_spot, given, name in question.ranges, ends))
+    if law is not None and of_law is not None:
+        for name in ("s", "c"):
+            value = getattr(law, name)
+            if value:
+                given = Range(value * (1 - _SWING), min(value * (1 + _SWING), 1.0))
+                ends = [
+                    _cheapest(of_law(msgspec.structs.replace(law, **{name: end})), question)
+                    for end in (given.low, given.high)
+                ]
+                rows.append(_swing(name, False, given, False, ends))
+    return tuple(sorted(rows, key=_reach, reverse=True))
+
+
+def _swing(
+    name: str, spot: bool, given: Range, is_range: bool, ends: list[tuple[int, float]]
+) -> Swing:
+    return Swing(
+        input=name,
+        regime="spot" if spot else "on-demand",
+        low=given.low,
+        high=given.high,
+        is_range=is_range,
+        low_nodes=ends[0][0],
+        high_nodes=ends[1][0],
+        low_cost=ends[0][1],
+        high_cost=ends[1][1],
+    )
+
+
+def _reach(row: Swing) -> tuple[int, float]:
+    return abs(row.high_nodes - row.low_nodes), abs(row.high_cost - row.low_cost)
+
+
+def flips(scales: Candidates, question: Question) -> tuple[Flip, ...]:
+    """Where the cheapest scale changes as one input moves up or down, the others as they are.
+
+    Only where an hour has a price: without one the recommendation does not hang on prices.
+    """
+    if question.price.currency == NODE_HOURS or scales.regime == "weak":
+        return ()
+    now, _ = _cheapest(scales, question)
+    found = []
+    for name, one in INPUTS.items():
+        value = value_of(question, name)
+        if not value or one.on_spot or not now:
+            continue
+
+        def at(changed: float, name: str = name) -> int:
+            return _cheapest(scales, with_value(question, name, changed))[0]
+
+        for side, factor in (("below", 1 / _REACH), ("above", _REACH)):
+            edge = _edge(at, value, factor, now)
+            if edge is not None:
+                limit, nodes = edge
+                found.append(Flip(input=name, now=value, value=limit, side=side, nodes=nodes))
+    return tuple(found)
+
+
+def _edge(
+    at: Callable[[float], int], value: float, factor: float, now: int
+) -> tuple[float, int] | None:
+    """The first change on the way from a value to `factor` times it, and what it changes to."""
+    near = value
+    for far in value * factor ** (np.arange(1, _STEPS + 1) / _STEPS):
+        if at(float(far)) != now:
+            break
+        near = float(far)
+    else:
+        return None
+    beyond = float(far)
+    while abs(beyond - near) > 1e-6 * value:
+        middle = (near + beyond) / 2
+        near, beyond = (middle, beyond) if at(middle) == now else (near, middle)
+    return beyond, at(beyond)
+
+
+def minimax(scales: Candidates, question: Question) -> Minimax | None:
+    """The scale of the least worst regret over the named scenarios, the question as asked included.
+
+    A scenario that speaks of spot is paid on spot.
+    """
+    if not question.scenarios:
+        return None
+    named = {"as asked": {}, **question.scenarios}
+    regrets, best = [], []
+    for changes in named.values():
+        spot = any(INPUTS[name].on_spot for name in changes)
+        moved = with_scenario(question, changes)
+        paid = _paid(scales, moved, spot)
+        cost = np.full(len(scales.nodes), np.inf)
+        allowed = allowed_scales(paid.scales, moved.price, moved.needs, paid.bills)
+        known = (paid.bills.total / paid.scales.relative_work)[allowed]
+        cost[: len(allowed)][allowed] = known
+        at = cheapest_of(scales, cost, np.flatnonzero(np.isfinite(cost)).tolist())
+        best.append((at, cost))
+        regrets.append(cost - cost[at] if at is not None else np.full_like(cost, np.inf))
+    worst = np.max(regrets, axis=0)
+    chosen = int(np.argmin(worst))
+    holds = bool(np.isfinite(worst[chosen]))
+    return Minimax(
+        nodes=scales.nodes[chosen] if holds else None,
+        worst_regret=float(worst[chosen]) if holds else None,
+        scenarios=tuple(
+            ScenarioRow(
+                scenario=name,
+                nodes=None if at is None else scales.nodes[at],
+                cost=None if at is None else float(cost[at]),
+                regret=float(regret[chosen]) if np.isfinite(regret[chosen]) else None,
+            )
+            for name, (at, cost), regret in zip(named, best, regrets, strict=True)
+        ),
+    )

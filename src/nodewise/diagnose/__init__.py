@@ -1,0 +1,1 @@
+"""What limits one program on one node."""

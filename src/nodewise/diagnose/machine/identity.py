@@ -1,0 +1,72 @@
+"""Who a machine is: what must be the same for its ceilings to hold, and how busy it is now."""
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+from pathlib import Path
+
+import psutil
+
+from nodewise.diagnose.machine.memory import limits
+from nodewise.study.study import Fact
+
+FORMAT = 2  # of the stored ceilings, and of how they are measured
+
+
+def identity(folder: Path) -> dict[str, Fact]:
+    """The facts whose change makes stored ceilings stale."""
+    facts: dict[str, Fact] = {
+        "format": FORMAT,
+        "host": platform.node(),
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "cores_of_the_node": os.cpu_count() or 0,
+        "memory_bytes": int(min(limits().values())),
+        "kernel": platform.release(),
+        "numpy": _numpy_version(),
+        "folder_device": folder.stat().st_dev,
+    }
+    for name, path in (
+        ("governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        ("cpu_limit", "/sys/fs/cgroup/cpu.max"),
+        ("cpu_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
+    ):
+        with contextlib.suppress(OSError):
+            facts[name] = Path(path).read_text().strip()
+    return facts
+
+
+def key(facts: dict[str, Fact]) -> str:
+    """A short name of an identity.
+
+    >>> key({"cores": 2}) == key({"cores": 2}), key({"cores": 2}) == key({"cores": 4})
+    (True, False)
+    """
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def contention() -> dict[str, float]:
+    """How busy the node is: runnable threads per core, and the share of time somebody waited."""
+    found = {"load_per_core": os.getloadavg()[0] / max(os.cpu_count() or 1, 1)}
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        first = Path("/proc/pressure/cpu").read_text().split()
+        found["cpu_pressure"] = float(first[1].partition("=")[2]) / 100
+    times = psutil.cpu_times()
+    found["steal"] = getattr(times, "steal", 0.0) / max(sum(times), 1e-9)
+    return found
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _numpy_version() -> str:
+    from importlib.metadata import version
+
+    return version("numpy")

@@ -1,0 +1,97 @@
+"""The machine below us: its stored ceilings while it is the same, measured anew when it changed."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from nodewise.base.errors import RunError
+from nodewise.diagnose.machine.identity import identity, key
+from nodewise.study.machine import Machine
+
+_MOST_SECONDS = 300
+_ONE_THREAD = {
+    name: "1"
+    for name in (
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "OMP_NUM_THREADS",
+        "BLIS_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+    )
+}
+
+
+def machine(folder: Path, refresh: bool = False, peer: str = "") -> tuple[Machine, bool]:
+    """The machine, and whether its ceilings were measured just now."""
+    store = cache_file(folder)
+    if not refresh and not peer:
+        stored = _stored(store)
+        if stored is not None:
+            return stored, False
+    found = measure(folder, peer)
+    if not peer:  # a peer is a fact of this question, not of this machine
+        with contextlib.suppress(OSError):  # a cache that cannot be written is no cache
+            _write(store, found)
+    return found, True
+
+
+def stored(folder: Path) -> Machine | None:
+    """The ceilings of this machine, if they were measured before."""
+    return _stored(cache_file(folder))
+
+
+def one_core(folder: Path) -> tuple[float, float]:
+    """Bytes per second that one core can stream, and get as fresh pages; as stored, else measured
+    in a moment.
+    """
+    known = stored(folder)
+    if known is not None and known.page_fault is not None and 1 in known.memory.get("DRAM", {}):
+        return known.memory["DRAM"][1].value, known.page_fault.value
+    from nodewise.diagnose.machine.memory import fresh_pages, stream
+
+    return stream(256 * 2**20, 1, 0.4).value, fresh_pages(0.3).value
+
+
+def cache_file(folder: Path) -> Path:
+    """Where the ceilings of this machine are kept: another identity is another file."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "nodewise" / f"machine-{key(identity(folder))}.json"
+
+
+def measure(folder: Path, peer: str = "") -> Machine:
+    """Run the probes in a process of their own, whose BLAS uses one thread."""
+    command = [sys.executable, "-m", "nodewise.diagnose.machine.probe_all", str(folder)]
+    try:
+        done = subprocess.run(
+            [*command, peer] if peer else command,
+            env={**os.environ, **_ONE_THREAD},
+            capture_output=True,
+            timeout=_MOST_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise RunError(
+            f"The probes took longer than {_MOST_SECONDS} s.", "Try on a machine with less load."
+        ) from None
+    if done.returncode != 0:
+        last = (done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
+        raise RunError(f"The probes failed: {last}", "Check the folder and the peer.")
+    return msgspec.json.decode(done.stdout, type=Machine)
+
+
+def _stored(path: Path) -> Machine | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Machine)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _write(path: Path, found: Machine) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        file.write(msgspec.json.encode(found))
+    Path(file.name).replace(path)

@@ -1,0 +1,133 @@
+"""Memory: bytes per second of each level, fresh pages, and how much of it there is."""
+
+import contextlib
+import mmap
+import resource
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from nodewise.diagnose.machine.windows import Kernel, ceiling
+from nodewise.study.machine import Ceiling
+
+# Read two arrays and write one of them in place: no cache line is fetched only to be overwritten,
+# so the bytes that are counted are the bytes that move.
+_BYTES_OF_AN_ADDITION = 24
+_CHUNK_BYTES = 4 * 2**20  # of both arrays: well below a millisecond or so
+_LEAST_WINDOW_BYTES = 2 * 2**20
+_FRESH_BYTES = 2**20  # about a millisecond
+LARGEST_BYTES = 320 * 2**20  # with the interpreters, less than half a gigabyte
+
+
+def stream(working_set: int, threads: int, seconds: float) -> Ceiling:
+    """Bytes per second of in-place additions, over so many bytes on each core."""
+    chunk = min(working_set, _CHUNK_BYTES) // 16
+    repeats = max(1, _LEAST_WINDOW_BYTES // (chunk * 16))
+    return ceiling(
+        [lambda: _addition(working_set // 16, chunk, repeats)] * threads,
+        float(repeats * chunk * _BYTES_OF_AN_ADDITION),
+        "B/s",
+        seconds,
+        f"in-place addition over {working_set // 1024} KiB",
+    )
+
+
+def _addition(length: int, chunk: int, repeats: int) -> Kernel:
+    left, right = np.zeros(length), np.ones(length)
+    left += right  # every page is there before the clock runs
+    parts = [
+        (left[at : at + chunk], right[at : at + chunk])
+        for at in range(0, length - chunk + 1, chunk)
+    ]
+    position = 0
+
+    def add() -> None:
+        nonlocal position
+        own, other = parts[position]
+        position = (position + 1) % len(parts)
+        for _ in range(repeats):
+            np.add(own, other, out=own)
+
+    return add
+
+
+def fresh_pages(seconds: float) -> Ceiling:
+    """Bytes per second of memory that is asked for, touched once and given back."""
+
+    def touch() -> None:
+        with mmap.mmap(-1, _FRESH_BYTES) as memory:
+            pages = np.frombuffer(memory, dtype=np.uint8)[:: mmap.PAGESIZE]
+            pages[:] = 1
+            del pages
+
+    return ceiling(
+        [lambda: touch], float(_FRESH_BYTES), "B/s", seconds, "first touch of fresh pages"
+    )
+
+
+def cache_sizes() -> dict[str, int]:
+    """Bytes of the data caches of the first core, as the system says; virtual machines may lie."""
+    found: dict[str, int] = {}
+    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        with contextlib.suppress(OSError, ValueError):
+            if (folder / "type").read_text().strip() == "Instruction":
+                continue
+            level = f"L{(folder / 'level').read_text().strip()}"
+            size = (folder / "size").read_text().strip()
+            found[level] = int(size.rstrip("KM")) * (2**20 if size.endswith("M") else 2**10)
+    return found
+
+
+def working_sets(available: int) -> dict[str, int]:
+    """Bytes to add over, so that they come from each level. L1 is too quick for Python's calls."""
+    caches = cache_sizes()
+    second = caches.get("L2", 2**20)
+    sets = {"L2": second // 2}
+    if caches.get("L3", 0) >= 4 * second:
+        # Well inside: a virtual machine is told of the whole cache and has a part of it.
+        sets["L3"] = min(caches["L3"] // 4, 8 * second)
+    sets["DRAM"] = max(min(LARGEST_BYTES, available // 8), 64 * 2**20)
+    return sets
+
+
+def limits() -> dict[str, float]:
+    """Every limit on the memory of this process, in bytes."""
+    found: dict[str, float] = {"installed": float(psutil.virtual_memory().total)}
+    group = _group_limit()
+    if group is not None:
+        found["control group"] = group
+    for name, which in (("address space", resource.RLIMIT_AS), ("data", resource.RLIMIT_DATA)):
+        soft, _ = resource.getrlimit(which)
+        if soft != resource.RLIM_INFINITY:
+            found[name] = float(soft)
+    return found
+
+
+def _group_limit(
+    lines: Sequence[str] | None = None, root: Path = Path("/sys/fs/cgroup")
+) -> float | None:
+    """The smallest limit of our control group and of those that it is part of."""
+    if lines is None:
+        try:
+            lines = Path("/proc/self/cgroup").read_text().splitlines()
+        except OSError:
+            return None
+    limits = []
+    for line in lines:
+        _, kinds, path = line.split(":", 2)
+        if kinds == "":
+            top, name = root, "memory.max"
+        elif "memory" in kinds.split(","):
+            top, name = root / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        folder = top / path.lstrip("/")
+        for place in (folder, *folder.parents):
+            with contextlib.suppress(OSError, ValueError):
+                limits.append(int((place / name).read_text()))  # "max" is no number: no limit
+            if place == top:
+                break
+    real = [limit for limit in limits if limit < 2**60]  # the old kind writes "no limit" so
+    return float(min(real)) if real else None

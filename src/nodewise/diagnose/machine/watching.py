@@ -1,0 +1,408 @@
+"""Watching any program from outside: its process tree, sampled through /proc without being root.
+
+A look, many times a second, says what each thread is doing: running, waiting for the disk, for a
+lock, for a message, for a clock. Counters are read at every look and summed over windows of half a
+second. Looks become rarer when the tree is large, so that watching stays cheap.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+from nodewise.base.errors import RunError
+from nodewise.diagnose.machine.hot_spots import HotSpots
+from nodewise.diagnose.machine.identity import contention
+from nodewise.diagnose.machine.memory import limits
+from nodewise.study.observed import Observation, Sample
+
+_LOOK_SECONDS = 0.02
+_WINDOW_SECONDS = 0.5
+_STARTED_WINDOWS = 3  # after which a program is likely at its work
+_COST = 0.03  # of one core, at most, for looking
+_TOUCH_SECONDS = 0.01
+_ACTIVE = 0.03  # a thread that computes or waits for a core in less of a window sleeps
+_TAIL_BYTES = 4000
+_TICK = 1.0 / os.sysconf("SC_CLK_TCK")
+_LIBRARIES = ("libmpi", "libpsm", "libnccl", "libgomp", "libiomp", "libgloo", "libucp", "libpython")
+# What the kernel calls the place where a thread sleeps.
+_WAITS = {
+    "futex": "lock",
+    "sem": "lock",
+    "pipe": "lock",
+    "fifo": "lock",
+    "locks": "lock",  # of files
+    "rwsem": "lock",
+    "sk_wait": "socket",
+    "wait_woken": "socket",
+    "inet_csk": "socket",
+    "tcp": "socket",
+    "unix_stream": "socket",
+    "unix_dgram": "socket",
+    "skb": "socket",
+    "sock": "socket",
+    "poll": "event",
+    "select": "event",
+    "nanosleep": "event",
+    "sigtimedwait": "event",
+    "pause": "event",
+    "do_wait": "child",
+}
+
+
+def watch(command: tuple[str, ...], most_seconds: float) -> Observation:
+    """Run the command, look at it until it ends or the time is up, and end it then."""
+    tail = bytearray()
+    began = time.monotonic()
+    try:
+        program = subprocess.Popen(
+            command,
+            stdout=sys.stderr.fileno() if _has_file(sys.stderr) else subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise RunError(
+            f"Cannot run {command[0]}: {(error.strerror or str(error)).lower()}.",
+            "Give a program and its arguments after --, as in: nodewise diagnose -- python job.py",
+        ) from None
+    assert program.stderr is not None
+    copying = threading.Thread(target=_copy, args=(program.stderr, tail), daemon=True)
+    copying.start()
+    looker = _Looker(program.pid)
+    hot_spots = HotSpots()
+    stopped = False
+    try:
+        while program.poll() is None:
+            if time.monotonic() - began > most_seconds:
+                stopped = True
+                break
+            looker.look()
+            if len(looker.samples) == _STARTED_WINDOWS:
+                hot_spots.begin(program.pid)
+    finally:
+        end(program)
+        spots = hot_spots.found()
+    if len(looker.samples) < 3:  # else the last one is cut short by the end of the program
+        looker.close_window()
+    copying.join(timeout=1)
+    return Observation(
+        command=command,
+        seconds=time.monotonic() - began,
+        samples=tuple(looker.samples),
+        exit_code=None if stopped else program.returncode,
+        error_tail=tail.decode(errors="replace"),
+        page_bytes=os.sysconf("SC_PAGE_SIZE"),
+        cores=len(os.sched_getaffinity(0)),
+        memory_limit=min(limits().values()),
+        libraries=tuple(sorted(looker.libraries)),
+        cpu_pressure=contention().get("cpu_pressure"),
+        stopped=stopped,
+        hot_spots=spots,
+    )
+
+
+def _has_file(stream: object) -> bool:
+    try:
+        stream.fileno()  # type: ignore[attr-defined]
+    except (OSError, AttributeError, ValueError):
+        return False
+    return True
+
+
+def _copy(source: IO[bytes], tail: bytearray) -> None:
+    """Pass on what the program complains about, and keep the end of it."""
+    with source:
+        for line in source:
+            sys.stderr.write(line.decode(errors="replace"))
+            tail += line
+            del tail[:-_TAIL_BYTES]
+
+
+def end(program: subprocess.Popen[bytes], patience_seconds: float = 2.0) -> None:
+    """End the program and all that it started; both are in a session of their own."""
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(program.pid, how)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            program.wait(timeout=patience_seconds)
+            return
+
+
+class _Thread:
+    """What one thread was seen doing in this window, and its clock."""
+
+    def __init__(self) -> None:
+        self.seen: Counter[str] = Counter()
+        self.first: tuple[int, int, int, int] | None = None
+        self.last: tuple[int, int, int, int] | None = None
+
+
+class _Looker:
+    """Looks at the tree below one process, and turns looks into samples."""
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+        self._totals: Counter[str] = Counter()  # of the tree, at the last look
+        self._change: Counter[str] = Counter()  # since the window began
+        self._spent: dict[int, float] = {}  # CPU seconds of each process that is alive
+        self._spent_before: dict[int, float] = {}
+        self._threads: dict[tuple[int, int], _Thread] = {}
+        self.samples: list[Sample] = []
+        self.libraries: set[str] = set()
+        self._seen_libraries: dict[int, int] = {}
+        self._touch_cost = 0.0
+        self._begin()
+
+    def _begin(self) -> None:
+        """A new window; what was last seen is where it starts."""
+        self._start = time.monotonic()
+        self._looks = 0
+        self._running = self._disk = 0
+        self._touched: float | None = None
+        self._touched_seconds = 0.0
+        self._change = Counter()
+        self._spent_before = dict(self._spent)
+        for thread in self._threads.values():
+            thread.seen = Counter()
+            thread.first = thread.last
+
+    def look(self) -> None:
+        """One look, then a pause that keeps the cost of looking small."""
+        cpu = time.thread_time()
+        alive = _tree(self._root)
+        states: set[str] = set()
+        totals: Counter[str] = Counter()
+        self._spent = {}
+        for process in alive:
+            states |= self._look_at(process, totals)
+        # What has ended is now in the counters of its parent, so the sum only grows; where it
+        # falls, somebody ended without a parent, and nothing is known of that moment.
+        for name, total in totals.items():
+            self._change[name] += max(total - self._totals[name], 0.0)  # type: ignore[assignment]
+        self._totals = totals
+        self._looks += 1
+        self._running += "R" in states
+        self._disk += "D" in states and "R" not in states
+        passed = time.monotonic() - self._start
+        if passed > _WINDOW_SECONDS / 2 and self._touched is None:
+            self._touch(alive)
+        cost = time.thread_time() - cpu
+        if passed >= _WINDOW_SECONDS:
+            self.close_window()
+        time.sleep(max(_LOOK_SECONDS, cost / _COST - cost))
+
+    def _look_at(self, process: int, totals: "Counter[str]") -> set[str]:
+        """The states of its threads; its counters are added to the totals."""
+        states: set[str] = set()
+        try:
+            stat = _stat(f"/proc/{process}/stat")
+            totals.update(_counters(stat, process))
+            self._spent[process] = float(stat[11]) + float(stat[12])
+            for name in _entries(f"/proc/{process}/task"):
+                place = f"/proc/{process}/task/{name}"
+                state = _stat(f"{place}/stat")[0] if int(stat[17]) > 1 else stat[0]
+                thread = self._threads.setdefault((process, int(name)), _Thread())
+                kind = _wait(place) if state == "S" else state
+                thread.seen[kind] += 1
+                states.add(state)
+        except (OSError, IndexError, ValueError):
+            pass  # it has just ended
+        return states
+
+    def _touch(self, alive: list[int]) -> None:
+        """How much memory the busiest process uses within a few milliseconds of its CPU time."""
+        self._touched = 0.0
+        if self._touch_cost > 0.1:  # so large that asking would disturb it
+            return
+        began = time.monotonic()
+        busiest = max(alive, key=self._recently, default=None)
+        if busiest is None:
+            return
+        with contextlib.suppress(OSError, ValueError):
+            before = _cpu_of(busiest)
+            Path(f"/proc/{busiest}/clear_refs").write_text("1")
+            time.sleep(_TOUCH_SECONDS)
+            for line in Path(f"/proc/{busiest}/smaps_rollup").read_text().splitlines():
+                if line.startswith("Referenced:"):
+                    self._touched = float(line.split()[1]) * 1024
+            self._touched_seconds = _cpu_of(busiest) - before
+        self._touch_cost = time.monotonic() - began - _TOUCH_SECONDS
+
+    def _recently(self, process: int) -> float:
+        """CPU that a process has taken in this window."""
+        return self._spent.get(process, 0.0) - self._spent_before.get(process, 0.0)
+
+    def close_window(self) -> None:
+        """Sum up the window, if there was anything to see in it."""
+        seconds = time.monotonic() - self._start
+        if self._looks >= 3:
+            self.samples.append(self._sample(seconds))
+        self._begin()
+        gone = [key for key in self._threads if not Path(f"/proc/{key[0]}/task/{key[1]}").exists()]
+        for key in gone:
+            del self._threads[key]
+
+    def _sample(self, seconds: float) -> Sample:
+        change = self._change
+        for process in self._spent:
+            self._note_libraries(process)
+        waits: Counter[str] = Counter()
+        idle: Counter[str] = Counter()
+        delay = switches = forced = 0.0
+        active = 0
+        for (process_id, thread_id), thread in self._threads.items():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                thread.last = _clock_of(f"/proc/{process_id}/task/{thread_id}")
+            begin, end = thread.first or (0, 0, 0, 0), thread.last or (0, 0, 0, 0)
+            waited = max(end[1] - begin[1], 0) / 1e9
+            cpu = max(end[0] - begin[0], 0) / 1e9
+            delay += waited
+            switches += end[2] - begin[2]
+            forced += end[3] - begin[3]
+            own = idle
+            if (cpu + waited) > _ACTIVE * seconds or thread.seen["R"] > 0.1 * self._looks:
+                active += 1
+                own = waits
+            for kind, count in thread.seen.items():
+                own[kind] += count
+        looks = max(self._looks, 1)
+        return Sample(
+            seconds=seconds,
+            user=change["user"],
+            system=change["system"],
+            run_delay=delay,
+            active_threads=active,
+            runnable_ticks=self._running / looks,
+            disk_ticks=self._disk / looks,
+            lock_threads=waits["lock"] / looks,
+            socket_threads=waits["socket"] / looks,
+            event_threads=waits["event"] / looks,
+            idle_threads=sum(idle.values()) / looks,
+            sockets=sum(_sockets(process) for process in self._spent),
+            storage_bytes=change["storage"],
+            io_bytes=change["moved"],
+            io_calls=change["calls"],
+            minor_faults=change["minor"],
+            major_faults=change["major"],
+            switches=max(switches, 0.0),
+            forced_switches=max(forced, 0.0),
+            touched_bytes=self._touched,
+            touched_seconds=self._touched_seconds,
+            resident_bytes=self._totals["resident"],
+            processes=len(self._spent),
+            threads=len(self._threads),
+        )
+
+    def _note_libraries(self, process: int) -> None:
+        """Libraries of a process, looked at a few times in its life: reading maps is not cheap."""
+        times = self._seen_libraries.get(process, 0)
+        self._seen_libraries[process] = times + 1
+        if times not in (0, 2, 8):
+            return
+        with contextlib.suppress(OSError):
+            maps = Path(f"/proc/{process}/maps").read_text()
+            self.libraries |= {name for name in _LIBRARIES if name in maps}
+
+
+def _tree(root: int) -> list[int]:
+    """The process and all below it."""
+    found, todo = [], [root]
+    while todo:
+        process = todo.pop()
+        found.append(process)
+        try:
+            for name in _entries(f"/proc/{process}/task"):
+                children = _read(f"/proc/{process}/task/{name}/children")
+                todo.extend(int(child) for child in children.split())
+        except FileNotFoundError:
+            if process == root and not Path(f"/proc/{root}/task/{root}/children").exists():
+                with contextlib.suppress(psutil.Error):  # a kernel that does not list children
+                    below = psutil.Process(root).children(recursive=True)
+                    return [root, *(one.pid for one in below)]
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+def _entries(folder: str) -> list[str]:
+    return os.listdir(folder)  # noqa: PTH208 - many times a second, so no objects for the names
+
+
+def _read(path: str) -> str:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(file, 4096).decode(errors="replace")
+    finally:
+        os.close(file)
+
+
+def _stat(path: str) -> list[str]:
+    """The fields behind the name of the program, which may hold anything: state is the first."""
+    return _read(path).rpartition(") ")[2].split()
+
+
+def _counters(stat: list[str], process: int) -> dict[str, float]:
+    """Of a process and of its children that have ended and were waited for."""
+    found = {
+        "minor": float(stat[7]) + float(stat[8]),
+        "major": float(stat[9]) + float(stat[10]),
+        "user": (float(stat[11]) + float(stat[13])) * _TICK,
+        "system": (float(stat[12]) + float(stat[14])) * _TICK,
+        "resident": float(stat[21]) * 4096,
+    }
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        lines = dict(line.split(": ") for line in _read(f"/proc/{process}/io").splitlines())
+        found["storage"] = float(lines["read_bytes"]) + float(lines["write_bytes"])
+        found["moved"] = float(lines["rchar"]) + float(lines["wchar"])
+        found["calls"] = float(lines["syscr"]) + float(lines["syscw"])
+    return found
+
+
+def _wait(place: str) -> str:
+    """What a sleeping thread waits for: a lock, a message, an event, a child, or unknown."""
+    try:
+        channel = _read(f"{place}/wchan")
+    except OSError:
+        return "unknown"
+    for part, kind in _WAITS.items():
+        if part in channel:
+            return kind
+    return "unknown"
+
+
+def _sockets(process: int) -> int:
+    """Open sockets; of many open files only the first are asked."""
+    found = 0
+    with contextlib.suppress(OSError):
+        for name in _entries(f"/proc/{process}/fd")[:64]:
+            with contextlib.suppress(OSError):
+                found += str(Path(f"/proc/{process}/fd/{name}").readlink()).startswith("socket:")
+    return found
+
+
+def _clock_of(place: str) -> tuple[int, int, int, int]:
+    """CPU and run-queue nanoseconds, and switches by choice and by force, of one thread."""
+    cpu, delay, _ = _read(f"{place}/schedstat").split()
+    status = _read(f"{place}/status")
+    chosen, forced = (
+        int(line.split()[1]) for line in status.splitlines() if "ctxt_switches" in line
+    )
+    return int(cpu), int(delay), chosen, forced
+
+
+def _cpu_of(process: int) -> float:
+    """CPU seconds of all its threads."""
+    total = 0
+    for name in _entries(f"/proc/{process}/task"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            total += int(_read(f"/proc/{process}/task/{name}/schedstat").split()[0])
+    return total / 1e9

@@ -1,0 +1,169 @@
+"""The roofline of a step: its intensity against the ridge, and the roof of communication.
+
+All rates are in SI units: FLOP/s, bytes/s, seconds.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from nodewise.diagnose.axes import AxisName
+
+Bound = Literal["compute", "memory bandwidth"]
+_MOST_WORKERS = 1_000_000
+
+
+class Exchange(msgspec.Struct, frozen=True, kw_only=True):
+    """An all-reduce of so many bytes that each step would need over a link."""
+
+    net_bytes: float
+    net_bandwidth: float
+    alpha: float = 0.0  # seconds before the first byte of a message arrives
+
+    @property
+    def seconds(self) -> float:
+        """One message with all bytes: alpha + Q / beta."""
+        return self.alpha + self.net_bytes / self.net_bandwidth
+
+    def ring_seconds(self, workers: int) -> float:
+        """A ring all-reduce among so many workers: each sends 2 (K-1) parts of Q / K bytes."""
+        messages = 2 * (workers - 1)
+        return messages * (self.alpha + self.net_bytes / workers / self.net_bandwidth)
+
+
+class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A step on so many workers: its work split (strong) or a whole step each (weak)."""
+
+    workers: int
+    exchange_s: float
+    strong_step_s: float
+    strong_efficiency: float
+    weak_step_s: float
+    weak_efficiency: float
+
+
+class Roofline(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a step stands under the roofs of one machine, and of the link that it would need."""
+
+    ridge: float  # FLOP per byte at which both roofs meet
+    intensity: float
+    bound: Bound
+    axis: AxisName
+    compute_s: float
+    memory_s: float
+    step_s: float  # the longer of both: no step can be faster
+    attainable_flops: float
+    comm_s: float | None = None
+    communication_bound: bool | None = None
+    # The fewest workers whose ring all-reduce takes longer than their own work; none: never.
+    binds_at_strong: int | None = None
+    binds_at_weak: int | None = None
+    workers: tuple[WorkerRow, ...] = ()
+    verdict: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def roofline(
+    *,
+    peak_flops: float,
+    memory_bandwidth: float,
+    flops: float,
+    memory_bytes: float,
+    exchange: Exchange | None = None,
+) -> Roofline:
+    """The bound of a step, its axis, and whether its all-reduce would take longer than its work.
+
+    >>> step = roofline(peak_flops=20e12, memory_bandwidth=800e9, flops=6e12, memory_bytes=1.2e11)
+    >>> step.ridge, step.intensity, step.bound, step.axis
+    (25.0, 50.0, 'compute', 'training')
+    """
+    ridge = peak_flops / memory_bandwidth
+    intensity = flops / memory_bytes
+    compute_s, memory_s = flops / peak_flops, memory_bytes / memory_bandwidth
+    step_s = max(compute_s, memory_s)
+    bound: Bound = "memory bandwidth" if intensity < ridge else "compute"
+    local = Roofline(
+        ridge=ridge,
+        intensity=intensity,
+        bound=bound,
+        axis="model" if bound == "memory bandwidth" else "training",
+        compute_s=compute_s,
+        memory_s=memory_s,
+        step_s=step_s,
+        attainable_flops=min(peak_flops, memory_bandwidth * intensity),
+    )
+    notes = []
+    if abs(intensity / ridge - 1) < 0.1:
+        notes.append("The step stands near the ridge: compute and memory bandwidth both bind.")
+    if exchange is None:
+        return msgspec.structs.replace(local, verdict=_verdict(local), notes=tuple(notes))
+    communication_bound = exchange.seconds > compute_s
+    if communication_bound and exchange.seconds <= step_s:
+        notes.append(
+            "The exchange takes longer than the arithmetic, but not longer than memory does: "
+            "memory bandwidth still binds."
+        )
+    whole = msgspec.structs.replace(
+        local,
+        axis="coordination" if exchange.seconds > step_s else local.axis,
+        comm_s=exchange.seconds,
+        communication_bound=communication_bound,
+        binds_at_strong=binds_at(exchange, step_s, shared=True),
+        binds_at_weak=binds_at(exchange, step_s, shared=False),
+        workers=tuple(_at(workers, exchange, step_s) for workers in (1, 2, 4, 8, 16, 32, 64)),
+        notes=tuple(notes),
+    )
+    return msgspec.structs.replace(whole, verdict=_verdict(whole))
+
+
+def binds_at(exchange: Exchange, step_s: float, shared: bool) -> int | None:
+    """The fewest workers at which a ring all-reduce takes longer than a worker's own part.
+
+    `shared`: the workers share one step (strong scaling); otherwise each has a whole one (weak).
+    The exchange grows and the own part does not, so the first that binds is found by halving.
+    """
+
+    def binds(workers: int) -> bool:
+        own = step_s / workers if shared else step_s
+        return exchange.ring_seconds(workers) > own
+
+    if not binds(_MOST_WORKERS):
+        return None
+    low, high = 1, _MOST_WORKERS  # the lower never binds: one worker exchanges nothing
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if binds(middle) else (middle, high)
+    return high
+
+
+def _at(workers: int, exchange: Exchange, step_s: float) -> WorkerRow:
+    """Without overlap: the step is work, then exchange."""
+    exchange_s = exchange.ring_seconds(workers)
+    strong, weak = step_s / workers + exchange_s, step_s + exchange_s
+    return WorkerRow(
+        workers=workers,
+        exchange_s=exchange_s,
+        strong_step_s=strong,
+        strong_efficiency=step_s / workers / strong,
+        weak_step_s=weak,
+        weak_efficiency=step_s / weak,
+    )
+
+
+def _verdict(step: Roofline) -> str:
+    side = "above" if step.intensity >= step.ridge else "below"
+    words = (
+        f"{step.bound} bound: {step.intensity:.4g} FLOP per byte is {side} the ridge of "
+        f"{step.ridge:.4g}"
+    )
+    if step.comm_s is None:
+        return words
+    if step.axis == "coordination":
+        return (
+            f"{words}; but the exchange ({step.comm_s:.5g} s) takes longer than the work "
+            f"({step.step_s:.5g} s): more workers make it worse"
+        )
+    return (
+        f"{words}; the exchange ({step.comm_s:.5g} s) takes less than the work "
+        f"({step.step_s:.5g} s)"
+    )

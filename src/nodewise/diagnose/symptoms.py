@@ -1,0 +1,413 @@
+"""The ceiling of a program that was only watched: each window is classified, then all are weighed.
+
+The time in which other processes had the core is taken out first, so a busy machine tells the same
+story. A class must hold in most of the windows; otherwise the answer is 'undecided', with what was
+seen. The rules follow what the kernel shows without hardware counters, so some things stay out of
+reach: waiting that spins looks like computing, and is called undecided where it is likely.
+"""
+
+from collections import Counter
+from itertools import pairwise
+from typing import NamedTuple
+
+import msgspec
+
+from nodewise.base.sizes import format_bandwidth, format_bytes
+from nodewise.base.units import format_percent
+from nodewise.diagnose.axes import MENU, Answer, AxisName, CeilingName, judge
+from nodewise.diagnose.flow import Confidence
+from nodewise.study.observed import Observation, Sample
+
+ENOUGH = 0.7  # of the windows must agree
+_SURE = 0.9
+_LEAST_WINDOWS = 2
+_SURE_WINDOWS = 4
+_HUGE_PAGE_BYTES = 2 * 2**20
+# Memory used per second of CPU time, as a share of what one core can stream.
+_STREAMS = 0.3
+_COMPUTES = 0.1
+_OUT_OF_MEMORY = ("memoryerror", "bad_alloc", "allocate memory", "out of memory", "outofmemory")
+_SPINNING = ("libmpi", "libpsm", "libnccl", "libgloo", "libucp")
+_KILLED = (-9, 137)
+_HARDLY_WAITS = 20  # times a second by choice
+_STARVED = 1.0  # seconds without a core for each with one: what is left is too little to be sure
+
+
+class Roofs(NamedTuple):
+    """What one core of this machine can do, in bytes per second."""
+
+    stream: float  # from main memory
+    fresh_pages: float  # handed out and touched for the first time
+
+
+class Verdict(NamedTuple):
+    """What one window looks like; `strong` when it is far from any other class."""
+
+    ceiling: CeilingName | None
+    strong: bool = True
+
+
+class Symptoms(msgspec.Struct, frozen=True, kw_only=True):
+    """The ceiling of a watched program, or none; why, and how sure."""
+
+    command: tuple[str, ...]
+    seconds: float
+    windows: int
+    ceiling: CeilingName | None
+    axis: AxisName | None
+    confidence: Confidence
+    shares: dict[str, float]  # of the windows, by class
+    evidence: tuple[str, ...]
+    notes: tuple[str, ...]
+    figures: dict[str, float]
+    answer: Answer | None = None
+
+
+def classify(seen: Observation, roofs: Roofs, proposal: str | None = None) -> Symptoms:
+    """Name the ceiling of a program that ran on a machine with these roofs."""
+    steady = _steady(seen, roofs)
+    figures = _figures(steady)
+    touched = _touched_share(steady, roofs.stream)
+    if touched is not None:
+        figures["touched_share"] = touched
+    verdicts = [_window(sample, seen, roofs, touched) for sample in steady]
+    shares = _shares(verdicts, steady)
+    ceiling, confidence, evidence = _weigh(seen, steady, verdicts, shares, figures)
+    return Symptoms(
+        command=seen.command,
+        seconds=seen.seconds,
+        windows=len(steady),
+        ceiling=ceiling,
+        axis=MENU[ceiling].axis if ceiling else None,
+        confidence=confidence,
+        shares=shares,
+        evidence=(*evidence, *_account(figures)),
+        notes=_notes(seen, ceiling, figures),
+        figures=figures,
+        answer=judge(proposal, ceiling) if proposal else None,
+    )
+
+
+def _steady(seen: Observation, roofs: Roofs) -> tuple[Sample, ...]:
+    """Without the start, when programs load themselves and touch their memory for the first time.
+
+    Memory that is handed out all along is no start.
+    """
+    samples = seen.samples
+    samples = samples[2:] if len(samples) >= 6 else samples[1:] if len(samples) >= 3 else samples
+    setting_up = [_faulting(sample, _account_of(sample), seen, roofs) for sample in samples]
+    later = next((at for at, one in enumerate(setting_up) if one is None), 0)
+    return samples[later:] if len(samples) - later >= _LEAST_WINDOWS else samples
+
+
+class _Account(NamedTuple):
+    """Where the time of a window went, as shares of it, with other load's part taken out."""
+
+    user: float
+    system: float
+    blocked: float
+    disk: float  # of the blocked part, seen waiting for the disk
+    seconds: float  # in which it computed or waited for something else than a core
+
+
+def _account_of(sample: Sample) -> _Account:
+    cpu = sample.user + sample.system
+    wanted = cpu + sample.run_delay
+    # Looks catch short waits badly, clocks do not know which threads overlap: the less counts. But
+    # who hardly ever chose to wait did not wait shortly, and the kernel tells a delay when it ends.
+    wanting = min(sample.runnable_ticks, wanted / sample.seconds, 1.0)
+    if sample.switches < _HARDLY_WAITS * sample.seconds:
+        wanting = sample.runnable_ticks
+    running = wanting * cpu / wanted if wanted else 0.0
+    whole = max(running + 1 - wanting, 1e-9)
+    blocked = (1 - wanting) / whole
+    share = running / whole / cpu if cpu else 0.0
+    return _Account(
+        user=share * sample.user,
+        system=share * sample.system,
+        blocked=blocked,
+        disk=min(sample.disk_ticks / whole, blocked),
+        # Rates are over this time: on a busy machine a program does less in a second of the clock.
+        seconds=max((1 - wanting) * sample.seconds + cpu, 0.05 * sample.seconds),
+    )
+
+
+def _window(sample: Sample, seen: Observation, roofs: Roofs, touched: float | None) -> Verdict:
+    """The class of one window: the first rule that holds."""
+    account = _account_of(sample)
+    for rule in (_paging, _faulting, _reading, _locking, _talking, _handing_over, _waiting):
+        verdict = rule(sample, account, seen, roofs)
+        if verdict is not None:
+            return verdict
+    # Who computes does not stop a thousand times a second: that is work between messages.
+    if account.user < 0.6 or sample.switches > 1000 * account.seconds:
+        return Verdict(None)
+    if touched is None:
+        return Verdict("compute", strong=False)
+    if touched >= _STREAMS:
+        # Streaming and jumping about look alike from outside.
+        return Verdict("memory bandwidth", strong=False)
+    return Verdict("compute" if touched <= _COMPUTES else None, strong=touched < 0.07)
+
+
+def _paging(sample: Sample, account: _Account, seen: Observation, roofs: Roofs) -> Verdict | None:
+    if sample.major_faults / account.seconds < 300 or account.blocked + account.system < 0.5:
+        return None
+    if seen.memory_limit and sample.resident_bytes > 0.7 * seen.memory_limit:
+        return Verdict("memory capacity")
+    return Verdict("data I/O")  # a mapped file that is read, with memory to spare
+
+
+def _faulting(sample: Sample, account: _Account, seen: Observation, roofs: Roofs) -> Verdict | None:
+    """The kernel's time is a good part, and the faults take most of it at this machine's rate."""
+    cpu = sample.user + sample.system
+    wanted = cpu + sample.run_delay
+    if wanted < 0.3 * sample.seconds or sample.system < 0.3 * cpu or not sample.system:
+        return None
+    small = sample.minor_faults * seen.page_bytes / roofs.fresh_pages / sample.system
+    huge = sample.minor_faults * _HUGE_PAGE_BYTES / roofs.fresh_pages / sample.system
+    # Huge pages take few faults and long ones, longer still where memory is short; then hardly
+    # anything else enters the kernel.
+    few_calls = sample.switches + sample.io_calls < 0.25 * sample.minor_faults
+    if small < 0.5 and not (huge > 0.15 and few_calls):
+        return None
+    quiet = sample.switches < 1000 * account.seconds
+    if not quiet and sample.sockets:
+        return Verdict(None)  # messages, and memory for them: neither can be told to bind
+    clear = small > 0.5 or huge > 1
+    return Verdict("page faults", strong=sample.system > 0.45 * cpu and quiet and clear)
+
+
+def _reading(sample: Sample, account: _Account, seen: Observation, roofs: Roofs) -> Verdict | None:
+    storage = sample.storage_bytes / account.seconds
+    elsewhere = sample.event_threads + sample.socket_threads + sample.lock_threads
+    if account.disk > 0.3:
+        return Verdict("data I/O", strong=account.disk > 0.4 or storage > 1e7)
+    if storage > 1e7 and account.blocked + account.system > 0.5 and elsewhere < 0.5:
+        return Verdict("data I/O", strong=account.blocked + account.system > 0.65)
+    if storage > 1e6 and account.blocked > 0.3 and elsewhere < 0.2:
+        return Verdict("data I/O", strong=account.blocked > 0.4)
+    cpu = sample.user + sample.system
+    if account.system > 0.5 and sample.io_bytes > 2e8 * cpu and elsewhere + sample.sockets < 0.2:
+        return Verdict("data I/O", strong=False)  # through the page cache
+    return None
+
+
+def _locking(sample: Sample, account: _Account, seen: Observation, roofs: Roofs) -> Verdict | None:
+    if sample.active_threads < 2 or account.system > 0.6:
+        return None
+    if sample.processes > 1 and sample.io_calls > 0.5 * sample.switches:
+        return None  # a pipeline: one waits because another works
+    # Part of the delay is the threads' own: they wake up together and share the cores.
+    working = (sample.user + sample.system + sample.run_delay / 2) / sample.seconds
+    waiting = sample.lock_threads / max(sample.lock_threads + working, 1e-9)
+    if waiting < 0.35:
+        return None
+    return Verdict("coordination", strong=waiting > 0.45)
+
+
+def _talking(sample: Sample, account: _Account, seen: Observation, roofs: Roofs) -> Verdict | None:
+    often = sample.switches > 1000 * account.seconds
+    # Large messages take few switches; then somebody is seen waiting for the other end.
+    large = account.system > 0.6 and sample.active_threads >= 2 and sample.socket_threads > 0.1
+    if not (often or large) or account.system < 0.4:
+        return None
+    if sample.storage_bytes > 1e6 * account.seconds:
+        return None
+    return Verdict("communication", strong=sample.sockets > 0 and account.system > 0.5)
+
+
+def _handing_over(
+    sample: Sample, account: _Account, seen: Observation, roofs: Roofs
+) -> Verdict | None:
+    """Threads that wake each other thousands of times in a second of work, without messages."""
+    cpu = sample.user + sample.system
+    often = sample.switches > 3000 * cpu and sample.switches > 300 * sample.seconds
+    if not often or sample.active_threads < 2 or sample.lock_threads < 0.3:
+        return None
+    if sample.sockets or sample.io_calls > 0.3 * sample.switches:
+        return None
+    return Verdict("coordination", strong=False)
+
+
+def _waiting(sample: Sample, account: _Account, seen: Observation, roofs: Roofs) -> Verdict | None:
+    if account.blocked < 0.5:
+        return None
+    if sample.lock_threads > sample.event_threads + sample.socket_threads + 0.3:
+        return Verdict(None)
+    return Verdict("latency", strong=account.blocked > 0.65)
+
+
+def _touched_share(samples: tuple[Sample, ...], stream: float) -> float | None:
+    """Memory used per CPU second over what one core can stream; none where it was not seen.
+
+    A page counts once however often it is used, so every window gives a lower bound: of them the
+    upper quarter counts.
+    """
+    rates = sorted(
+        one.touched_bytes / one.touched_seconds
+        for one in samples
+        if one.touched_bytes and one.touched_seconds > 0.002
+    )
+    return rates[3 * len(rates) // 4] / stream if rates else None
+
+
+def _shares(verdicts: list[Verdict], samples: tuple[Sample, ...]) -> dict[str, float]:
+    weights: Counter[str] = Counter()
+    spent = [_account_of(sample).seconds for sample in samples]
+    whole = sum(spent) or 1.0
+    for verdict, seconds in zip(verdicts, spent, strict=True):
+        weights[verdict.ceiling or "undecided"] += seconds / whole  # type: ignore[assignment]
+    return dict(weights.most_common())
+
+
+def _still_loads(verdicts: list[Verdict], steady: tuple[Sample, ...]) -> bool:
+    """Fresh memory in most windows that is kept: who is bound by faults gives it back."""
+    faulting = sum(one.ceiling == "page faults" for one in verdicts)
+    if len(steady) < _LEAST_WINDOWS or faulting < ENOUGH * len(verdicts):
+        return False
+    sizes = [sample.resident_bytes for sample in steady]
+    growing = sum(after > before for before, after in pairwise(sizes))
+    return growing >= 0.7 * (len(sizes) - 1) and max(sizes) > 1.3 * sizes[0]
+
+
+def _weigh(
+    seen: Observation,
+    steady: tuple[Sample, ...],
+    verdicts: list[Verdict],
+    shares: dict[str, float],
+    figures: dict[str, float],
+) -> tuple[CeilingName | None, Confidence, list[str]]:
+    """The ceiling that most windows show, unless something speaks against it."""
+    ended = _ended_by_memory(seen)
+    if ended is not None:
+        return ended
+    if _still_loads(verdicts, steady):
+        return None, "low", ["it was asking for fresh memory all the time and its memory grew: it "
+                             "may still have been setting up; watch it for longer"]  # fmt: skip
+    if len(verdicts) < _LEAST_WINDOWS:
+        return None, "low", [f"it ran for {seen.seconds:.2g} s only; three would be enough"]
+    name, share = next(iter(shares.items()))
+    if name == "undecided" or share < ENOUGH:
+        told = ", ".join(f"{one} in {format_percent(part)}" for one, part in shares.items())
+        return None, "low", [f"no class holds in {format_percent(ENOUGH)} of the windows: {told}"]
+    ceiling: CeilingName = name  # type: ignore[assignment]
+    if ceiling == "compute" and _may_spin(seen):
+        return None, "low", ["it keeps its cores busy, but has loaded a library that waits by "
+                             "spinning (MPI, NCCL): computing and waiting look alike from outside; "
+                             "a trace of the messages would tell"]  # fmt: skip
+    strong = sum(one.strong for one in verdicts if one.ceiling == ceiling) / len(verdicts)
+    sure = share >= _SURE and strong >= 0.8 and len(verdicts) >= _SURE_WINDOWS
+    sure = sure and not seen.exit_code  # what failed was not seen whole
+    sure = sure and figures["run_delay"] <= _STARVED * figures["cores"]
+    several = figures["active_threads"] > 1.5
+    if ceiling == "compute" and several:
+        sure = False  # one of them may spin while it waits for another
+    return (
+        ceiling,
+        "high" if sure else "medium",
+        [f"{format_percent(share)} of the windows show it"],
+    )
+
+
+def _ended_by_memory(seen: Observation) -> tuple[CeilingName, Confidence, list[str]] | None:
+    if seen.exit_code in (0, None):
+        return None
+    said = next((word for word in _OUT_OF_MEMORY if word in seen.error_tail.lower()), None)
+    if said is not None:
+        return "memory capacity", "high", [f"it ended with code {seen.exit_code} and says '{said}'"]
+    largest = max((sample.resident_bytes for sample in seen.samples), default=0.0)
+    much = seen.memory_limit is not None and largest > 0.3 * seen.memory_limit
+    if seen.exit_code in _KILLED and much:
+        held = f"it was killed while it held {format_bytes(largest)}"
+        return "memory capacity", "medium", [f"{held}; the kernel does so when memory runs out"]
+    return None
+
+
+def _may_spin(seen: Observation) -> bool:
+    several = max((one.processes for one in seen.samples), default=1.0) > 1
+    return several and any(name in _SPINNING for name in seen.libraries)
+
+
+def _figures(samples: tuple[Sample, ...]) -> dict[str, float]:
+    """Means over the steady windows, for the reader."""
+    seconds = sum(sample.seconds for sample in samples) or 1.0
+    accounts = [(sample.seconds / seconds, _account_of(sample)) for sample in samples]
+
+    def per_second(field: str) -> float:
+        return float(sum(getattr(sample, field) for sample in samples)) / seconds
+
+    def mean(field: str) -> float:
+        return float(sum(getattr(one, field) * one.seconds for one in samples)) / seconds
+
+    return {
+        "user": sum(part * one.user for part, one in accounts),
+        "system": sum(part * one.system for part, one in accounts),
+        "blocked": sum(part * one.blocked for part, one in accounts),
+        "disk": sum(part * one.disk for part, one in accounts),
+        "cores": per_second("user") + per_second("system"),
+        "run_delay": per_second("run_delay"),
+        "active_threads": mean("active_threads"),
+        "lock_threads": mean("lock_threads"),
+        "socket_threads": mean("socket_threads"),
+        "storage_bytes_per_second": per_second("storage_bytes"),
+        "io_bytes_per_second": per_second("io_bytes"),
+        "minor_faults_per_second": per_second("minor_faults"),
+        "major_faults_per_second": per_second("major_faults"),
+        "switches_per_second": per_second("switches"),
+        "resident_bytes": max((sample.resident_bytes for sample in samples), default=0.0),
+    }
+
+
+def _account(figures: dict[str, float]) -> list[str]:
+    """The figures in sentences."""
+    user, system, blocked, disk = (
+        format_percent(figures[name]) for name in ("user", "system", "blocked", "disk")
+    )
+    lines = [
+        f"of its time {user} is its own code, {system} the kernel, {blocked} waiting ({disk} for "
+        "the disk)",
+        f"{figures['cores']:.2f} cores busy, {figures['active_threads']:.1f} threads active, "
+        f"{figures['lock_threads']:.1f} waiting for a lock, {figures['socket_threads']:.1f} for a "
+        "message",
+        f"disk {format_bandwidth(figures['storage_bytes_per_second'])}, page faults "
+        f"{figures['minor_faults_per_second']:.0f}/s, from disk "
+        f"{figures['major_faults_per_second']:.0f}/s, memory "
+        f"{format_bytes(figures['resident_bytes'])}",
+    ]
+    if "touched_share" in figures:
+        lines.append(
+            f"memory used per CPU second: {format_percent(figures['touched_share'])} of what a "
+            "core can stream"
+        )
+    return lines
+
+
+def _notes(
+    seen: Observation, ceiling: CeilingName | None, figures: dict[str, float]
+) -> tuple[str, ...]:
+    notes = []
+    if seen.stopped:
+        notes.append(f"It was stopped after {seen.seconds:.0f} s; --watch-for watches longer.")
+    elif seen.exit_code:
+        notes.append(f"It ended with code {seen.exit_code}.")
+    if seen.hot_spots:
+        spots = ", ".join(
+            f"{name} {format_percent(share)}" for name, share in seen.hot_spots.items()
+        )
+        notes.append(f"Where Python was, by py-spy: {spots}.")
+    if figures["run_delay"] > 0.1 * max(figures["cores"], 0.1):
+        notes.append(
+            "Other processes had its cores part of the time; that part is taken out of the shares."
+        )
+    one_core = figures["cores"] + figures["run_delay"] < 1.6 and figures["cores"] < 1.2
+    if ceiling == "coordination" and "libpython" in seen.libraries and one_core:
+        notes.append(
+            "Several Python threads share one core: this is what the global interpreter lock looks "
+            "like; processes would not share it."
+        )
+    if ceiling == "memory bandwidth":
+        notes.append("Memory's bandwidth and its latency look alike from outside.")
+    if ceiling == "compute" and seen.cores > 1 and figures["cores"] < 1.2:
+        notes.append(f"It uses one of {seen.cores} cores: use the others before you add machines.")
+    return tuple(notes)

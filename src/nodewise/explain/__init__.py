@@ -1,0 +1,1 @@
+"""From timings to speedup, laws and the causes of lost speedup."""

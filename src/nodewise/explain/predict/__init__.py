@@ -1,0 +1,1 @@
+"""Fitted curves of time against node count, and what they predict."""

@@ -1,0 +1,390 @@
+"""T(K) at scales nobody ran, and how sure that is.
+
+The answer is the median of three continuations of the ladder: a law in which nothing grows (Amdahl;
+for weak scaling the log2 law), one in which a cost grows with K (the Universal Scalability Law),
+and the drifting exponent between them (`curves`). So a curve that bends is followed, and one odd
+point cannot carry the answer beyond what the textbook laws allow. A law that meets all of at least
+four points is taken as it is, and stage times, where they were recorded, replace the median by a
+law for each stage.
+
+How sure is measured on published curves. The spread of an answer is how far the laws stray from it
+(the furthest left aside), plus the bend of the last points times the distance from the nearest
+measured scale, plus a floor for the noise of a run. `FACTORS` says how many spreads away the truth
+lay.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+import numpy as np
+
+from nodewise.base.errors import DataError
+from nodewise.base.stats import SEED, Center, Floats, student_quantile
+from nodewise.explain.predict.laws import (
+    PLAIN_LAWS,
+    Ladder,
+    LawName,
+    Part,
+    Parts,
+    PlainFit,
+    PlainLaw,
+    StageFit,
+    drift,
+    fit_plain,
+    fit_stages,
+    parameters,
+)
+from nodewise.explain.scaling import timings
+from nodewise.study.spec import Regime
+from nodewise.study.study import Run, Study
+
+Metric = Literal["time_s", "throughput"]
+
+# How many spreads away the truth lay in this share of published curves; made by
+# `benchmarks/predict.py --calibrate` (148 curves, quarter and half ladders, each curve alike). At
+# 80 % it gives 2.16, which held 79 and 82 % of them; 1.97 holds 76 and 79 %, a tenth narrower.
+LEVELS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99)
+FACTORS = (0.0, 0.74, 1.97, 3.36, 4.55, 10.66)
+
+FEWEST_SCALES = 3
+REACH = 4  # times the largest measured scale: what the factors were learnt on
+_FLOOR = 0.02  # three quarters of published repeats of a run spread by less than 4 %, half by 0.7 %
+_EXACT = 1e-3  # a law that meets four points this closely does not do so by chance
+_FEWEST_EXACT = 4
+_SATURATED = 0.1  # exponent of the throughput over the last step: more load brings nothing
+_APART = math.log(1.4)  # what a step is; scales closer than this say little about an exponent
+_BENT = 5  # points that the bend is read from; what a long ladder did at its foot is over
+_STEP = math.log(2)  # of the grid on which the spread grows with the distance
+
+_FLOOR_LAW: dict[Regime, PlainLaw] = {"strong": "amdahl", "weak": "log2"}
+
+
+class Prediction(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """The seconds at one scale; `measured` says whether they were, or are only expected."""
+
+    nodes: int
+    seconds: float
+    low80: float
+    high80: float
+    low95: float
+    high95: float
+    measured: bool
+
+
+class LawRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What one law says about one scale, and its share of the answer there."""
+
+    law: LawName
+    seconds: float
+    weight: float
+    rms: float | None  # of what it misses at the measured scales, before it is carried through them
+
+
+class Landmark(NamedTuple):
+    """A scale with its 80 % bounds; one that equals the curve's `horizon` means: at least that."""
+
+    nodes: int
+    low: int
+    high: int
+
+
+class Curve:
+    """T(K) at any K, with its uncertainty. Made by `fit_curve`."""
+
+    def __init__(self, ladder: Ladder, freedom: int = 0, parts: Parts | None = None) -> None:
+        """Fit the laws; `freedom` is that of the noise estimate, 0 where runs were not repeated."""
+        if len(ladder.x) < FEWEST_SCALES:
+            raise DataError(
+                f"A prediction needs {FEWEST_SCALES} measured scales; there are {len(ladder.x)}.",
+                "Add runs at another number of nodes.",
+            )
+        self.regime = ladder.regime
+        self.nodes: tuple[int, ...] = tuple(round(float(k)) for k in ladder.nodes)
+        self._ladder = ladder
+        self._freedom = freedom
+        self._plain: dict[PlainLaw, PlainFit] = {law: fit_plain(law, ladder) for law in PLAIN_LAWS}
+        self._stages: StageFit | None = fit_stages(ladder, parts) if parts else None
+        self._exact = self._exact_law()
+        self._bend = _bend(ladder)
+
+    @property
+    def evidence(self) -> Literal["stage times", "total times"]:
+        """What the answer rests on."""
+        return "stage times" if self._stages else "total times"
+
+    @property
+    def repeated(self) -> bool:
+        """Whether runs were repeated, so that their noise is known."""
+        return self._freedom > 0
+
+    @property
+    def unknown_beyond(self) -> int | None:
+        """The scale beyond which nothing is claimed: where a growing load no longer brings more.
+
+        What follows a saturation, a plateau or a collapse, is not written in the points before it.
+        """
+        x, y = self._ladder.x, self._ladder.y
+        before = max(int(np.sum(x < x[-1] - _APART)) - 1, 0)
+        gain = -(y[-1] - y[before]) / (x[-1] - x[before])
+        saturated = self.regime == "weak" and gain < _SATURATED
+        return self.nodes[-1] if saturated else None
+
+    @property
+    def horizon(self) -> int:
+        """The largest scale that landmarks are looked for at."""
+        return self.unknown_beyond or REACH * self.nodes[-1]
+
+    def at(self, nodes: int) -> Prediction | None:
+        """The seconds at one scale; nothing where they are unknown."""
+        return self.points([nodes])[0]
+
+    def points(self, nodes: Sequence[int]) -> tuple[Prediction | None, ...]:
+        """The seconds at several scales, at the price of one."""
+        answer, spread = self.log_times(np.array(nodes, dtype=np.float64))
+        made: list[Prediction | None] = []
+        for at, y, s in zip(nodes, answer, spread, strict=True):
+            if self.unknown_beyond is not None and at > self.unknown_beyond:
+                made.append(None)
+                continue
+            reach80, reach95 = self._reach(at, s, 0.8), self._reach(at, s, 0.95)
+            second = float(np.exp(y)) * (at if self.regime == "weak" else 1.0)
+            made.append(
+                Prediction(
+                    nodes=at,
+                    seconds=second,
+                    low80=second * math.exp(-reach80),
+                    high80=second * math.exp(reach80),
+                    low95=second * math.exp(-reach95),
+                    high95=second * math.exp(reach95),
+                    measured=at in self.nodes,
+                )
+            )
+        return tuple(made)
+
+    def laws(self, nodes: int | None = None) -> tuple[LawRow, ...]:
+        """What each law says about one scale (twice the largest), and which makes the answer."""
+        at = nodes or 2 * self.nodes[-1]
+        x = np.log(np.array([at], dtype=np.float64))
+        everything = self._all_laws(x)
+        answer = float(self._answer(everything)[0])
+        said = {law: float(values[0]) for law, values in everything.items()}
+        nearest = [law for law, y in said.items() if abs(y - answer) < 1e-9]
+        grown = math.log(at) if self.regime == "weak" else 0.0
+        return tuple(
+            LawRow(
+                law=law,
+                seconds=math.exp(y + grown),
+                weight=1 / len(nearest) if law in nearest else 0.0,
+                rms=self._plain[law].rms if law in self._plain else None,
+            )
+            for law, y in said.items()
+        )
+
+    def draws(self, nodes: Sequence[int], count: int, seed: int = SEED) -> Floats:
+        """Plausible seconds: a row a draw, a column a scale; nan where they are unknown.
+
+        Predicted scales of a draw err together, as a curve that bends more than expected does;
+        measured ones err by themselves, by the noise of their runs.
+        """
+        generator = np.random.default_rng(seed)
+        asked = np.array(nodes, dtype=np.float64)
+        answer, spread = self.log_times(asked)
+        shared = _errors(generator, (count, 1))
+        own = _errors(generator, (count, len(nodes)))
+        measured = np.isin(asked, self._ladder.nodes)
+        if self._freedom:
+            own = generator.standard_normal((count, len(nodes)))
+        seconds = np.exp(answer + spread * np.where(measured, own, shared))
+        if self.regime == "weak":
+            seconds = seconds * asked
+        if self.unknown_beyond is not None:
+            seconds[:, asked > self.unknown_beyond] = np.nan
+        return np.asarray(seconds)
+
+    def fastest(self, count: int = 400) -> Landmark:
+        """The K of the least time for the work, up to the `horizon`, with its bounds."""
+        return self._landmark(lambda unit_seconds, _: unit_seconds, count)
+
+    def knee(self, count: int = 400) -> Landmark:
+        """The K of the largest speedup times efficiency, up to the `horizon`, with its bounds."""
+        return self._landmark(lambda unit_seconds, nodes: unit_seconds**2 * nodes, count)
+
+    def _landmark(self, cost: Callable[[Floats, Floats], Floats], count: int) -> Landmark:
+        """Where a cost is least, for the answer and for draws of it."""
+        steps = round(2 * math.log2(self.horizon / self.nodes[0])) + 1
+        tried = np.unique(
+            np.append(np.geomspace(self.nodes[0], self.horizon, steps).round(), self.nodes)
+        )
+        grown = tried if self.regime == "weak" else 1.0
+        answer, _ = self.log_times(tried)
+        drawn = self.draws([int(k) for k in tried], count) / grown
+        best = tried[np.argmin(cost(np.exp(answer), tried))]
+        low, high = np.quantile(tried[np.argmin(cost(drawn, tried), axis=1)], [0.1, 0.9])
+        return Landmark(int(best), int(min(low, best)), math.ceil(max(high, best)))
+
+    def log_times(self, nodes: Floats) -> tuple[Floats, Floats]:
+        """ln(seconds for a unit of work) and its spread; the measured value where there is one."""
+        if np.min(nodes) <= 0:
+            raise DataError(f"There are no {np.min(nodes):g} nodes.", "Ask for one node or more.")
+        x = np.log(nodes)
+        beyond = float(np.max(x)) - float(self._ladder.x[-1])
+        grid = self._ladder.x[-1] + _STEP * np.arange(1 + max(0, math.ceil(beyond / _STEP)))
+        laws = self._all_laws(np.concatenate([x, grid]))
+        answers = self._answer(laws)
+        apart = np.sort([np.abs(said - answers) for said in laws.values()], axis=0)
+        stray = np.mean(apart[:-1], axis=0)
+        distance = _distance(x, self._ladder.x)
+        # Laws may cross further out; what is unknown there is not less than nearer by.
+        further = np.interp(x, grid, np.maximum.accumulate(stray[len(x) :]))
+        stray = np.where(x > self._ladder.x[-1], further, stray[: len(x)])
+        where = np.abs(x[:, None] - self._ladder.x).argmin(axis=1)
+        noise = self._ladder.noise[where]
+        floor = np.hypot(_FLOOR, noise)
+        measured = np.isin(nodes, self._ladder.nodes)
+        spread = np.where(measured, noise if self._freedom else floor, 0.0)
+        spread = np.where(measured, spread, floor + stray + self._bend * distance)
+        return np.where(measured, self._ladder.y[where], answers[: len(x)]), spread
+
+    def _all_laws(self, x: Floats) -> dict[LawName, Floats]:
+        said: dict[LawName, Floats] = {law: fit.at(x) for law, fit in self._plain.items()}
+        said["drift"] = drift(self._ladder, x)
+        if self._stages:
+            said["stages"] = self._stages.at(x)
+        return said
+
+    def _answer(self, laws: dict[LawName, Floats]) -> Floats:
+        if "stages" in laws:
+            return laws["stages"]
+        if self._exact:
+            return laws[self._exact]
+        three = [laws[_FLOOR_LAW[self.regime]], laws["drift"], laws["universal"]]
+        return np.asarray(np.median(three, axis=0))
+
+    def _exact_law(self) -> PlainLaw | None:
+        points = len(self._ladder.nodes)
+        exact = [
+            fit
+            for law, fit in self._plain.items()
+            if points >= max(_FEWEST_EXACT, parameters(law, self.regime) + 1)
+            and np.max(np.abs(fit.residuals)) < _EXACT
+        ]
+        return min(exact, key=lambda fit: fit.rms).law if exact else None
+
+    def _reach(self, nodes: int, spread: float, level: float) -> float:
+        if self._freedom and nodes in self.nodes:
+            return spread * student_quantile((1 + level) / 2, self._freedom)
+        return spread * float(np.interp(level, LEVELS, FACTORS))
+
+
+def fit_curve(study: Study, center: Center = "mean") -> Curve:
+    """The curve of a study, with the noise of its rounds, and its stage times where it has them."""
+    ladder, freedom = measured_ladder(study, center)
+    return Curve(ladder, freedom, stage_parts(study))
+
+
+def measured_ladder(study: Study, center: Center = "mean") -> tuple[Ladder, int]:
+    """The points of a study, and the degrees of freedom of their noise."""
+    times = timings(study, center)
+    nodes = np.array(times.nodes, dtype=np.float64)
+    grown = nodes if study.regime == "weak" else np.ones_like(nodes)
+    noise, freedom = _noise([np.log(samples) for samples in times.samples])
+    return Ladder(nodes, np.log(times.seconds / grown), noise, study.regime), freedom
+
+
+def predict_curve(
+    nodes: Sequence[float],
+    values: Sequence[float],
+    metric: Metric,
+    regime: Regime,
+    asked: Sequence[float],
+) -> tuple[Floats, Floats, Floats]:
+    """Values at the scales asked for, with the bounds that hold 80 % of them.
+
+    Repeated scales count as repeated runs. A number is given even beyond a saturation, for those
+    who compare predictors; `Curve.unknown_beyond` says where we would not.
+    """
+    found: dict[float, list[float]] = {}
+    for k, value in zip(nodes, values, strict=True):
+        found.setdefault(float(k), []).append(float(value))
+    scales = np.array(sorted(found))
+    samples = [np.log(np.sort(found[k])) for k in scales]
+    y = np.array([float(np.median(logs)) for logs in samples])
+    sign = -1.0 if metric == "throughput" else 1.0
+    grows = metric == "time_s" and regime == "weak"
+    noise, freedom = _noise(samples)
+    ladder = Ladder(scales, sign * y - np.log(scales) * grows, noise, regime)
+    curve = Curve(ladder, freedom)
+    wanted = np.array(asked, dtype=np.float64)
+    answer, spread = curve.log_times(wanted)
+    reach = spread * float(np.interp(0.8, LEVELS, FACTORS))
+    center = sign * (answer + np.log(wanted) * grows)
+    return np.exp(center), np.exp(center - reach), np.exp(center + reach)
+
+
+def _distance(x: Floats, measured: Floats) -> Floats:
+    """How far the data leave a scale alone, in ln K.
+
+    Outside it is the way to the last run, along which the slope may turn. Between two runs the
+    curve is held at both ends, so that only half the product of the two ways is left to it.
+    """
+    outside = np.maximum(measured[0] - x, x - measured[-1])
+    right = np.clip(np.searchsorted(measured, x), 1, len(measured) - 1)
+    between = np.abs((x - measured[right - 1]) * (measured[right] - x)) / 2
+    return np.where(outside > 0, outside, between)
+
+
+def _bend(ladder: Ladder) -> float:
+    """How far the last points lie from one straight line on log-log paper."""
+    x, y = ladder.x[-_BENT:], ladder.y[-_BENT:]
+    x, y = x - x.mean(), y - y.mean()
+    left = y - x * (x @ y) / (x @ x)
+    return float(np.sqrt(left @ left / (len(x) - 2)))
+
+
+def _noise(samples: Sequence[Floats]) -> tuple[Floats, int]:
+    """Relative standard error at each scale by their common spread, and its degrees of freedom."""
+    freedom = sum(len(logs) - 1 for logs in samples)
+    if not freedom:
+        return np.zeros(len(samples)), 0
+    variance = sum(float(np.sum((logs - logs.mean()) ** 2)) for logs in samples) / freedom
+    return np.array([math.sqrt(variance / len(logs)) for logs in samples]), freedom
+
+
+def _errors(generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    """Spreads by which a prediction errs, up or down alike, as the published curves had it."""
+    level = generator.uniform(-1, 1, shape)
+    return np.sign(level) * np.interp(np.abs(level), LEVELS, FACTORS)
+
+
+def stage_parts(study: Study) -> Parts | None:
+    """The wall time of each scale cut into parts, where every run recorded its stages."""
+    runs = [study.at(nodes) for nodes in study.scales]
+    if not all(_has_stages(run) for scale in runs for run in scale):
+        return None
+    cut = [[_parts_of(run) for run in scale] for scale in runs]
+    return {
+        part: np.array([np.mean([run[part] for run in scale]) for scale in cut])
+        for part in cut[0][0]
+    }
+
+
+def _has_stages(run: Run) -> bool:
+    stages = run.ranks[0].stages if run.ranks else run.stages
+    return "compute" in stages and "communication" in stages
+
+
+def _parts_of(run: Run) -> dict[Part, float]:
+    """Compute and reading of the typical rank, the shortest transfer, serial work, the rest."""
+    stages = [rank.stages for rank in run.ranks] or [run.stages]
+    middle = (len(stages) - 1) // 2
+    parts: dict[Part, float] = {
+        "compute": sorted(one.get("compute", 0.0) for one in stages)[middle],
+        "io": sorted(one.get("io", 0.0) for one in stages)[middle],
+        "communication": min(one.get("communication", 0.0) for one in stages),
+        "serial": max(one.get("serial", 0.0) for one in stages),
+    }
+    # Stages that overlap add up to more than the wall time; the rest is then below zero.
+    parts["waiting"] = run.seconds - sum(parts.values())
+    return parts

@@ -1,0 +1,422 @@
+"""From a study's seconds to speedup, efficiency, the bend, the knee and the fitted laws."""
+
+import msgspec
+import numpy as np
+
+from nodewise.base.errors import DataError
+from nodewise.base.stats import (
+    ENOUGH_ROUNDS,
+    LEVEL,
+    Center,
+    Floats,
+    Interval,
+    center_of,
+    median_interval,
+    nonnegative_least_squares,
+    percentile_interval,
+    ratio_interval,
+    resample,
+    std,
+)
+from nodewise.base.units import format_percent
+from nodewise.explain.laws import (
+    Laws,
+    amdahl_scale_at_efficiency,
+    cannot_tell,
+    fit_laws,
+    karp_flatt,
+    terms,
+)
+from nodewise.study.spec import Regime
+from nodewise.study.study import Study
+
+THRESHOLD = 0.70
+
+
+class ScalingRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """What one scale reached. Bounds are null where a single run gives none."""
+
+    nodes: int
+    rounds: int
+    seconds: float
+    std: float | None
+    seconds_low: float | None
+    seconds_high: float | None
+    speedup: float
+    speedup_low: float | None
+    speedup_high: float | None
+    efficiency: float
+    efficiency_low: float | None
+    efficiency_high: float | None
+    karp_flatt: float | None
+    faster: bool | None  # than the base, all scales taken together; null: not told apart
+
+
+class Bend(msgspec.Struct, frozen=True, kw_only=True):
+    """Where efficiency falls below the threshold, and in which share of resamples it does there."""
+
+    threshold: float
+    first_below: int | None
+    last_above: int | None
+    shares: dict[str, float]  # of resamples that bend first at each K, or at "none"
+
+
+class EfficiencyFalls(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """Where Amdahl's law brings the efficiency down to a value; predicted, not measured."""
+
+    efficiency: float
+    nodes: float
+
+
+class Scaling(msgspec.Struct, frozen=True, kw_only=True, rename={"base_nodes": "base_K"}):
+    """The scaling table of a study with its landmarks and laws."""
+
+    name: str
+    regime: Regime
+    center: Center
+    base_nodes: int
+    interval: str
+    rows: tuple[ScalingRow, ...]
+    bend: Bend
+    knee: int | None
+    knee_low: int | None
+    knee_high: int | None
+    fastest: int
+    efficiency_falls: EfficiencyFalls | None
+    laws: Laws
+    cannot_tell: str
+    notes: tuple[str, ...]
+
+    def row(self, nodes: int) -> ScalingRow:
+        """The row of one scale."""
+        return next(row for row in self.rows if row.nodes == nodes)
+
+
+class Timings(msgspec.Struct, frozen=True, kw_only=True):
+    """The seconds of a study as arrays: what every later computation starts from."""
+
+    nodes: tuple[int, ...]
+    k: Floats  # nodes over the smallest measured scale
+    samples: tuple[Floats, ...]
+    seconds: Floats  # the centre at each scale
+    draws: Floats | None  # centres of resampled rounds: a row a draw, a column a scale
+    regime: Regime
+    rounds: int
+    paired: bool
+    center: Center
+
+    def speedup(self, seconds: Floats) -> Floats:
+        """Folds over the base: T0/T for a fixed job, k*T0/T when the job grows with k."""
+        grown = self.k if self.regime == "weak" else 1.0
+        return np.asarray(grown * seconds[..., :1] / seconds)
+
+    def efficiency(self, seconds: Floats) -> Floats:
+        """Speedup over k."""
+        return self.speedup(seconds) / self.k
+
+    def speedup_interval(self, position: int, level: float = LEVEL) -> Interval | None:
+        """Of the speedup of one scale; below six rounds the range of what the rounds gave."""
+        if self.draws is None:
+            return None
+        if position == 0:
+            return Interval(1.0, 1.0)
+        grown = float(self.k[position]) if self.regime == "weak" else 1.0
+        base, here = self.samples[0], self.samples[position]
+        if self.rounds < ENOUGH_ROUNDS:
+            if self.paired:
+                ratios = grown * base / here
+                return Interval(float(ratios.min()), float(ratios.max()))
+            low, high = base.min() / here.max(), base.max() / here.min()
+            return Interval(grown * float(low), grown * float(high))
+        if self.center == "median":
+            return percentile_interval(self.speedup(self.draws)[:, position], self.rounds, level)
+        low, high = ratio_interval(base, here, self.paired, level)
+        return Interval(grown * low, grown * high)
+
+    def bounds(self) -> tuple[Floats, Floats] | None:
+        """Bounds of the centre at each scale: of resamples, or the range of fewer than six runs."""
+        if self.draws is None:
+            return None
+        if self.rounds < ENOUGH_ROUNDS:
+            lows, highs = [s.min() for s in self.samples], [s.max() for s in self.samples]
+            return np.array(lows), np.array(highs)
+        intervals = [percentile_interval(column, self.rounds) for column in self.draws.T]
+        return np.array([i.low for i in intervals]), np.array([i.high for i in intervals])
+
+
+def timings(study: Study, center: Center = "mean") -> Timings:
+    """The seconds of a study by scale, with their resamples."""
+    nodes = study.scales
+    if len(nodes) < 2:
+        raise DataError(
+            f"There is only one scale, K={nodes[0]}; scaling needs at least two.",
+            "Add runs at another number of nodes.",
+        )
+    samples = tuple(np.array([run.seconds for run in study.at(count)]) for count in nodes)
+    return Timings(
+        nodes=nodes,
+        k=np.array(nodes, dtype=np.float64) / nodes[0],
+        samples=samples,
+        seconds=np.array([center_of(values, center) for values in samples]),
+        draws=resample(samples, study.paired, center),
+        regime=study.regime,
+        rounds=study.rounds,
+        paired=study.paired,
+        center=center,
+    )
+
+
+def scale(
+    study: Study,
+    threshold: float = THRESHOLD,
+    center: Center = "mean",
+    at_efficiency: float = 0.5,
+) -> Scaling:
+    """The scaling table, the bend, the knee, the fastest scale and the laws of a study.
+
+    `at_efficiency` asks where Amdahl's law brings the efficiency down to that value.
+    """
+    return scale_timings(study, timings(study, center), threshold, at_efficiency)
+
+
+def scale_timings(
+    study: Study, times: Timings, threshold: float = THRESHOLD, at_efficiency: float = 0.5
+) -> Scaling:
+    """The same for timings that are already at hand."""
+    knee = _knee(times)
+    laws = fit_laws(times.k, times.seconds, times.draws, times.regime, times.rounds)
+    return Scaling(
+        name=study.name,
+        regime=study.regime,
+        center=times.center,
+        base_nodes=times.nodes[0],
+        interval=_interval_name(times),
+        rows=_rows(times),
+        bend=_bend(times, threshold),
+        knee=knee[0],
+        knee_low=knee[1],
+        knee_high=knee[2],
+        efficiency_falls=_efficiency_falls(times, laws, at_efficiency),
+        fastest=times.nodes[int(np.argmax(times.speedup(times.seconds)))],
+        laws=laws,
+        cannot_tell=cannot_tell(times.k, laws, times.regime),
+        notes=(*study.notes, *_notes(study, times)),
+    )
+
+
+def speedup_is_known(study: Study, within: float, level: float = 0.99) -> bool:
+    """Whether the speedup of every scale is known within a share of it.
+
+    Asked after each round, so at 99 %: stopping on the 95 % interval would make it too narrow.
+    """
+    if len(study.scales) < 2 or study.rounds < ENOUGH_ROUNDS:
+        return False
+    times = timings(study)
+    for position, speedup in enumerate(times.speedup(times.seconds)):
+        bounds = times.speedup_interval(position, level)
+        if bounds is None or (bounds.high - bounds.low) / 2 > within * float(speedup):
+            return False
+    return True
+
+
+def _interval_name(times: Timings) -> str:
+    if times.rounds < 2:
+        return "none: single runs"
+    if times.rounds < ENOUGH_ROUNDS:
+        return f"range of {times.rounds} rounds"
+    if times.center == "median":
+        return "95 % of resampled rounds" if times.paired else "95 % of resampled runs, not paired"
+    return "95 % by rounds" if times.paired else "95 % by runs, not paired"
+
+
+def _rows(times: Timings) -> tuple[ScalingRow, ...]:
+    speedups = times.speedup(times.seconds)
+    rows = []
+    for position, (nodes, samples) in enumerate(zip(times.nodes, times.samples, strict=True)):
+        speedup = float(speedups[position])
+        k = float(times.k[position])
+        bounds = times.speedup_interval(position)
+        spread = median_interval(samples) if len(samples) > 1 else None
+        rows.append(
+            ScalingRow(
+                nodes=nodes,
+                rounds=len(samples),
+                seconds=float(times.seconds[position]),
+                std=std(samples),
+                seconds_low=spread.low if spread else None,
+                seconds_high=spread.high if spread else None,
+                speedup=speedup,
+                speedup_low=bounds.low if bounds else None,
+                speedup_high=bounds.high if bounds else None,
+                efficiency=speedup / k,
+                efficiency_low=bounds.low / k if bounds else None,
+                efficiency_high=bounds.high / k if bounds else None,
+                karp_flatt=karp_flatt(speedup, k)
+                if position and times.regime == "strong"
+                else None,
+                faster=_is_faster(times, position),
+            )
+        )
+    return tuple(rows)
+
+
+def _is_faster(times: Timings, position: int) -> bool | None:
+    """Whether a scale is faster than the base, where the interval says so.
+
+    A study makes one comparison for each scale, so each is asked to be surer than 95 %.
+    """
+    comparisons = len(times.nodes) - 1
+    bounds = times.speedup_interval(position, 1 - (1 - LEVEL) / comparisons)
+    if position == 0 or times.rounds < ENOUGH_ROUNDS or bounds is None:
+        return None
+    return True if bounds.low > 1 else False if bounds.high < 1 else None
+
+
+def _bend(times: Timings, threshold: float) -> Bend:
+    def first_below(seconds: Floats) -> Floats:
+        """Position of the first scale below, or -1, for each row."""
+        below = times.efficiency(seconds) < threshold
+        return np.where(below.any(axis=1), below.argmax(axis=1), -1)
+
+    position = int(first_below(times.seconds[None, :])[0])
+    above = np.flatnonzero(times.efficiency(times.seconds) >= threshold)
+    shares: dict[str, float] = {}
+    if times.draws is not None:
+        found, counts = np.unique(first_below(times.draws), return_counts=True)
+        shares = {
+            str(times.nodes[int(where)]) if where >= 0 else "none": float(count / len(times.draws))
+            for where, count in zip(found, counts, strict=True)
+        }
+    return Bend(
+        threshold=threshold,
+        first_below=times.nodes[position] if position >= 0 else None,
+        last_above=times.nodes[int(above[-1])] if len(above) else None,
+        shares=shares,
+    )
+
+
+def _knee(times: Timings) -> tuple[int | None, int | None, int | None]:
+    """The K of the largest S*E on a smooth fit, inside the measured range, with its bounds.
+
+    On the fit, because on raw points a noise of 2 % moves it to another scale in every tenth study.
+    A knee at the largest measured scale is no knee: the curve has not turned yet.
+    """
+    if len(times.nodes) < 3:
+        return None, None, None
+    grid = np.unique(np.geomspace(times.nodes[0], times.nodes[-1], 400).round())
+    k = grid / times.nodes[0]
+    design = terms(times.k, times.regime, "log2", "linear") / times.seconds[:, None]
+    fine_design = terms(k, times.regime, "log2", "linear")
+
+    def knees(seconds: Floats) -> Floats:
+        fitted = nonnegative_least_squares(design, seconds / times.seconds) @ fine_design.T
+        fitted = np.maximum(fitted, 1e-12 * times.seconds.min())
+        # S*E is T0^2 / (k*T^2) for a fixed job and k*T0^2 / T^2 when the job grows with k
+        power = k / fitted**2 if times.regime == "weak" else 1 / (k * fitted**2)
+        return np.asarray(grid[np.argmax(power, axis=1)])
+
+    knee = int(knees(times.seconds[None, :])[0])
+    if knee == times.nodes[-1]:
+        return None, None, None
+    if times.draws is None:
+        return knee, None, None
+    bounds = percentile_interval(knees(times.draws), times.rounds)
+    return knee, round(bounds.low), round(bounds.high)
+
+
+def _efficiency_falls(times: Timings, laws: Laws, efficiency: float) -> EfficiencyFalls | None:
+    if laws.amdahl is None or not laws.amdahl.s or laws.amdahl.s >= 1 or efficiency <= 0:
+        return None
+    k = amdahl_scale_at_efficiency(laws.amdahl.s, efficiency)
+    if k is None:
+        return None
+    return EfficiencyFalls(efficiency=efficiency, nodes=k * times.nodes[0])
+
+
+def _notes(study: Study, times: Timings) -> list[str]:
+    """What a reader must know before trusting the table; each with its remedy."""
+    notes = []
+    if times.nodes[0] != 1:
+        notes.append(
+            f"No run at K=1: speedup and efficiency are relative to K={times.nodes[0]}, and what "
+            "was lost below it is unknown. Measure K=1 to see it."
+        )
+    singles = [str(nodes) for nodes in times.nodes if len(study.at(nodes)) == 1]
+    if singles:
+        where = "" if len(singles) == len(times.nodes) else f" at K={', '.join(singles)}"
+        notes.append(f"Single runs{where}: no spread is known. Repeat, best seven times.")
+    elif study.rounds < ENOUGH_ROUNDS:
+        notes.append(
+            f"{study.rounds} rounds give a range, not a confidence interval; six or more do."
+        )
+    if study.rounds >= 2 and not study.paired:
+        notes.append(
+            "The scales were not run in the same rounds, so ratios carry the noise of both. "
+            "Number the rounds in a column rep and run every K in each."
+        )
+    alike = [
+        str(nodes)
+        for position, nodes in enumerate(times.nodes)
+        if position and times.rounds >= ENOUGH_ROUNDS and _is_faster(times, position) is None
+    ]
+    if alike:
+        notes.append(
+            f"K={', '.join(alike)} cannot be told from K={times.nodes[0]} by these rounds. Measure "
+            "more of them, or call it no gain."
+        )
+    for nodes, samples in zip(times.nodes, times.samples, strict=True):
+        gap = float(np.mean(samples) / np.median(samples) - 1)
+        if times.center == "mean" and len(samples) > 2 and abs(gap) > 0.05:
+            notes.append(
+                f"At K={nodes} the mean lies {format_percent(abs(gap))} "
+                f"{'above' if gap > 0 else 'below'} the median. "
+                "Try nodewise decide with --center median."
+            )
+            break
+    notes += _notes_on_runs(study)
+    above = [
+        nodes
+        for nodes, value in zip(times.nodes, times.efficiency(times.seconds), strict=True)
+        if value > 1.02
+    ]
+    if above:
+        notes.append(
+            f"Faster than ideal at K={', '.join(map(str, above))}: a cache or memory effect, or a "
+            "baseline that is too slow. Check that K="
+            f"{times.nodes[0]} is the fastest correct run of that size."
+        )
+    return notes
+
+
+def _notes_on_runs(study: Study) -> list[str]:
+    """What the runs themselves say against trusting them."""
+    notes = []
+    if study.base_is_baseline:
+        ones = [r.seconds for r in study.runs if r.nodes == 1 and not r.baseline]
+        notes.append(
+            "K=1 is the single-worker program; the distributed code on one worker takes "
+            f"{sum(ones) / len(ones):.4g} s, and speedup against that would look better."
+        )
+    crowded = sorted({r.nodes for r in study.runs if r.provenance.get("oversubscribed")})
+    if crowded:
+        notes.append(
+            f"More workers than cores at K={', '.join(map(str, crowded))}: that is no evidence of "
+            "scaling. Use more cores, or the rehearsal engine."
+        )
+    if any(run.provenance.get("emulated") for run in study.runs):
+        notes.append(
+            "Rehearsal: emulated nodes on one machine; latencies are not those of a network."
+        )
+    failed = sorted({run.nodes for run in study.runs if run.outcome != "ok"})
+    if failed:
+        notes.append(f"Failed runs at K={', '.join(map(str, failed))}: see the study's runs.jsonl.")
+    delays = [(run.contention and run.contention.run_delay) or 0.0 for run in study.runs]
+    contended = [delay for delay in delays if delay > 0.02]
+    if contended:
+        worst = max(contended)
+        notes.append(
+            f"{'Red' if worst > 0.10 else 'Amber'}: other load kept a rank from its core for up to "
+            f"{format_percent(worst)} of a run ({len(contended)} of {len(study.runs)} runs above "
+            "2 %). Repeat on a quieter machine."
+        )
+    return notes

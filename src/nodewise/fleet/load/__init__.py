@@ -1,0 +1,1 @@
+"""The load generator: clients, arrivals, replicas, windows."""

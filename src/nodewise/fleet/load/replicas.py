@@ -1,0 +1,269 @@
+"""Replicas of a server: started, waited for, watched and ended; none outlives this process."""
+
+import contextlib
+import http.client
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from nodewise.base.errors import RunError
+from nodewise.fleet.spec import Server
+from nodewise.measure.engines.base import (
+    RUN_MARK,
+    Job,
+    end,
+    end_marked,
+    has_program,
+    in_words,
+    start,
+)
+from nodewise.measure.engines.rehearsal.control_groups import (
+    Groups,
+    make_groups,
+    missing_for_groups,
+    remove_leftovers,
+)
+from nodewise.study.spec import Rehearsal
+
+_POLL_SECONDS = 0.02
+_ANSWER_SECONDS = 2.0
+_LOG_LINES = 5
+_ENTER = """set -e
+while [ "$1" != -- ]; do echo $$ > "$1"; shift; done
+shift
+exec "$@" """
+
+
+class ReplicaFailed(RunError):
+    """A replica did not become ready; that is a result of the sweep, not its end."""
+
+
+class Replicas(Protocol):
+    """The servers that a window is put on."""
+
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """Their addresses."""
+
+    def dead(self) -> list[str]:
+        """A sentence for each that has ended by itself."""
+
+    def revive(self) -> None:
+        """Start those again that have ended; wait until they are ready."""
+
+
+@contextlib.contextmanager
+def replicas_of(server: Server, count: int, home: Path, logs: Path) -> Iterator[Replicas]:
+    """So many replicas of a server, ready; `home` is the folder of its spec."""
+    if server.endpoints:
+        existing = _Existing(server, count)
+        existing.revive()
+        yield existing
+        return
+    started = _Started(server, count, home, logs)
+    try:
+        started.revive()
+        yield started
+    finally:
+        started.close()
+
+
+class _Existing:
+    """Servers that somebody else has started and will end."""
+
+    def __init__(self, server: Server, count: int) -> None:
+        self._server = server
+        self.endpoints = server.endpoints[:count]
+
+    def dead(self) -> list[str]:
+        return [
+            f"Replica {number + 1} at {url} is not healthy."
+            for number, url in enumerate(self.endpoints)
+            if not _healthy(url, self._server.health)
+        ]
+
+    def revive(self) -> None:
+        for number in range(len(self.endpoints)):
+            self._wait(number)
+
+    def _wait(self, number: int) -> None:
+        url, deadline = self.endpoints[number], time.monotonic() + self._server.start_seconds
+        while not _healthy(url, self._server.health):
+            if time.monotonic() > deadline:
+                raise ReplicaFailed(
+                    f"{url}{self._server.health} does not answer 200.",
+                    "Start the server, or correct server.endpoints and server.health.",
+                )
+            time.sleep(_POLL_SECONDS)
+
+
+class _Started:
+    """Servers that are started here, on free ports, and end with this process.
+
+    Each replica has a command and a port, or one command starts them all behind one port.
+    """
+
+    def __init__(self, server: Server, count: int, home: Path, logs: Path) -> None:
+        self._server, self._count, self._logs = server, count, logs.resolve()
+        end_marked(self._logs)  # what a killed sweep has left
+        self._directory = (home / server.directory).resolve()
+        self._ports = _free_ports(1 if server.behind_one_port else count)
+        self.endpoints = tuple(f"http://127.0.0.1:{port}" for port in self._ports)
+        self._running: dict[int, subprocess.Popen[bytes]] = {}
+        self._groups: Groups | None = None
+        if server.cores_per_replica is not None:
+            self._groups = _groups(server.cores_per_replica, count)
+
+    def close(self) -> None:
+        for process in self._running.values():
+            end(process)
+        self._running.clear()
+        end_marked(self._logs)
+        if self._groups is not None:
+            self._groups.remove()
+            self._groups = None
+
+    def dead(self) -> list[str]:
+        return [
+            f"{self._name(number)} ended: {in_words(process.returncode)}."
+            for number, process in self._running.items()
+            if process.poll() is not None
+        ]
+
+    def revive(self) -> None:
+        for number in range(len(self._ports)):
+            process = self._running.get(number)
+            if process is None or process.poll() is not None:
+                if process is not None:
+                    self._end_rest(process)
+                self._running[number] = self._start(number)
+        deadline = time.monotonic() + self._server.start_seconds
+        for number in range(len(self._ports)):
+            self._wait(number, deadline)
+
+    def _end_rest(self, process: subprocess.Popen[bytes]) -> None:
+        """End what a dead replica has left; in its group, or anywhere if there is no other."""
+        end(process)
+        if self._server.behind_one_port:
+            end_marked(self._logs)
+
+    def _name(self, number: int) -> str:
+        if self._server.behind_one_port:
+            return f"Replica set of {self._count}"
+        return f"Replica {number + 1} of {self._count}"
+
+    def _start(self, number: int) -> subprocess.Popen[bytes]:
+        command = self._command(number)
+        directory = self._directory
+        if not directory.is_dir():
+            raise RunError(f"There is no folder {directory}.", "Correct server.directory.")
+        if not has_program(command[0], directory):
+            raise RunError(f"There is no program {command[0]}.", "Correct server.command.")
+        if self._groups is not None:
+            doors = [str(door) for door in self._groups.doors(f"replica{number}")]
+            command = ["sh", "-c", _ENTER, "enter", *doors, "--", *command]
+        job = self._job(number, tuple(command))
+        job.folder.mkdir(parents=True, exist_ok=True)
+        return start(command, job, job.environment)
+
+    def _command(self, number: int) -> list[str]:
+        values = {
+            "{port}": str(self._ports[number]),
+            "{replica}": str(number),
+            "{replicas}": str(self._count),
+            "{python}": sys.executable,
+        }
+        filled = []
+        for word in self._server.command:
+            for name, value in values.items():
+                word = word.replace(name, value)
+            filled.append(word)
+        return filled
+
+    def _job(self, number: int, command: tuple[str, ...]) -> Job:
+        place = "all" if self._server.behind_one_port else f"replica-{number + 1}"
+        return Job(
+            command=command,
+            nodes=self._count,
+            directory=self._directory,
+            environment={**os.environ, **self._server.environment, RUN_MARK: str(self._logs)},
+            folder=self._logs / f"{self._count}-replicas" / place,
+            timeout_seconds=self._server.start_seconds,
+        )
+
+    def _wait(self, number: int, deadline: float) -> None:
+        process, url = self._running[number], self.endpoints[number]
+        while not _healthy(url, self._server.health):
+            code = process.poll()
+            if code is None and time.monotonic() < deadline:
+                time.sleep(_POLL_SECONDS)
+                continue
+            log = self._job(number, ()).log
+            if code is None:
+                how = f"was not ready after {self._server.start_seconds:g} s"
+            else:
+                how = f"ended before it was ready: {in_words(code)}"
+            raise ReplicaFailed(
+                f"{self._name(number)} {how}. {_tail(log)}".rstrip(),
+                f"See {log}; server.health must answer 200 when a replica is ready.",
+            )
+
+
+def _healthy(url: str, path: str) -> bool:
+    """Whether a server is ready; one without a path for that has to accept a connection."""
+    parts = urllib.parse.urlsplit(url)
+    secure = parts.scheme == "https"
+    kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=_ANSWER_SECONDS)
+    try:
+        connection.connect()
+        if not path:
+            return True
+        connection.request("GET", parts.path.rstrip("/") + path)
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on; all are held until the last is known, so none comes twice."""
+    with contextlib.ExitStack() as held:
+        ports = []
+        for _ in range(count):
+            holder = held.enter_context(socket.socket())
+            holder.bind(("127.0.0.1", 0))
+            ports.append(int(holder.getsockname()[1]))
+        return ports
+
+
+def _groups(cores: float, count: int) -> Groups:
+    """A control group with its share of the CPU for each replica."""
+    options = Rehearsal(cores_per_node=cores)
+    lacking = missing_for_groups(options)
+    if lacking is not None:
+        raise RunError(
+            f"server.cores_per_replica: this machine lacks {lacking}.",
+            "Run as root, or leave it out: the replicas then share the cores.",
+        )
+    remove_leftovers()
+    groups = make_groups(options)
+    for number in range(count):
+        groups.make(f"replica{number}")
+        groups.limit_cpu(f"replica{number}", cores)
+    return groups
+
+
+def _tail(log: Path) -> str:
+    try:
+        lines = log.read_text(errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return " / ".join(line.strip() for line in lines[-_LOG_LINES:])

@@ -1,0 +1,299 @@
+"""An engine calibrated on one replica, and the fleets that it predicts, with their residual.
+
+The time between the first and the last token of a request with n tokens is
+
+    step * (n - 1) + per_sequence * (n - 1) * sequences beside it + per_prompt_token * prompt
+    tokens that others brought in meanwhile,
+
+and a request that finds the replica idle has its first token after per_request + step +
+per_sequence + per_prompt_token * its prompt. Both are linear in the four unknowns; requests that
+something else disturbed are left out and the fit is made again, so that it stands for the ordinary
+request. Simulated tails are too good by what an ordinary request does not show: the residual
+against every measured window is part of the answer.
+"""
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from nodewise.base.errors import DataError
+from nodewise.base.stats import Floats, nonnegative_least_squares
+from nodewise.fleet.batching import Engine, Router, poisson_traffic, replayed, simulate
+from nodewise.fleet.latency import Served, seconds_before, served
+from nodewise.study.objective import Objective
+from nodewise.study.window import Summary, Window
+
+_FAR = 3.0  # times the median deviation: not an ordinary request
+_REFITS = 3
+_REQUESTS = 1000  # of a simulated window, for each replica: enough to fill its queue
+_PRECISION = 0.02  # of the rate that is searched
+_DOUBLINGS = 40
+_FEW = 30  # requests that an engine is not calibrated from
+_METRICS = (("TTFT", "ttft"), ("TPOT", "tpot"), ("latency", "latency"))
+
+
+class Calibration(msgspec.Struct, frozen=True, kw_only=True):
+    """An engine and how well it stands for the requests that it was made from."""
+
+    engine: Engine
+    requests: int
+    left_out: int  # requests that something else disturbed
+    off_by: float  # of an ordinary request's time, in the median
+
+
+class Residual(msgspec.Struct, frozen=True, kw_only=True):
+    """One percentile of one window, measured and simulated with the same arrivals."""
+
+    replicas: int
+    offered_per_second: float
+    metric: str
+    share: float
+    measured: float
+    simulated: float
+    is_calibration: bool  # the engine was made from this window
+
+    @property
+    def off_by(self) -> float:
+        """The error of the simulation, as a share of what was measured."""
+        return self.simulated / self.measured - 1
+
+
+class Prediction(msgspec.Struct, frozen=True, kw_only=True):
+    """What a calibrated engine says about fleets, and how far it was off where they were run."""
+
+    objective: Objective
+    router: Router
+    calibration: Calibration
+    residuals: tuple[Residual, ...]
+    fleets: tuple[Served, ...]  # the highest rate that each predicted fleet serves
+    windows: tuple[Window, ...] = ()
+
+    def worst(self, share: float, calibration: bool = False) -> float | None:
+        """The largest error of a latency percentile, over fleets it was not calibrated on."""
+        errors = [
+            abs(row.off_by)
+            for row in self.residuals
+            if row.share == share and row.metric == "latency" and row.is_calibration == calibration
+        ]
+        return max(errors, default=None)
+
+
+def calibrate(
+    windows: Sequence[Window | Summary],
+    slots: int | None = None,
+    kv_tokens: int | None = None,
+    prefill_budget: int | None = None,
+) -> Calibration:
+    """The engine behind the measured windows of one replica."""
+    own = _calibrating(windows)
+    rows = [_equations(window) for window in own]
+    design = np.concatenate([design for design, _ in rows]) if rows else np.zeros((0, 4))
+    times = np.concatenate([times for _, times in rows]) if rows else np.zeros(0)
+    if len(times) < _FEW:
+        raise DataError(
+            f"{len(times)} requests of one replica can be used; an engine needs {_FEW}.",
+            "Hand in windows of one replica, with the records of streamed answers.",
+        )
+    scaled = design / times[:, None]  # every request counts alike, long or short
+    kept = np.ones(len(times), bool)
+    for _ in range(_REFITS):
+        found = nonnegative_least_squares(scaled[kept], np.ones((1, int(kept.sum()))))[0]
+        off = np.abs(scaled @ found - 1)
+        kept = off <= _FAR * max(float(np.median(off)), 1e-9)
+    step, per_sequence, per_prompt_token, per_request = (float(value) for value in found)
+    return Calibration(
+        engine=Engine(
+            step=step,
+            per_request=per_request,
+            per_sequence=per_sequence,
+            per_prompt_token=per_prompt_token,
+            slots=slots,
+            kv_tokens=kv_tokens,
+            prefill_budget=prefill_budget,
+        ),
+        requests=len(times),
+        left_out=int((~kept).sum()),
+        off_by=float(np.median(off)),
+    )
+
+
+def _calibrating(windows: Sequence[Window | Summary]) -> list[Window]:
+    return [one for one in windows if isinstance(one, Window) and one.replicas == 1]
+
+
+def _equations(window: Window) -> tuple[Floats, Floats]:
+    """A row for each streamed answer, and one for each request that found the replica idle."""
+    done = [one for one in window.requests if not one.error and one.first and one.last]
+    if not done:
+        return np.zeros((0, 4)), np.zeros(0)
+    intended = np.array([one.intended for one in done])
+    first = np.array([one.first for one in done], float)
+    last = np.array([one.last for one in done], float)
+    tokens = np.array([one.output_tokens for one in done], float)
+    prompts = np.array([one.input_tokens for one in done], float)
+    begun, ended = np.sort(first), np.sort(last)
+    streamed = (tokens > 2) & (last > first)
+    beside = _mean_between(begun, ended, first, last, streamed)
+    order = np.argsort(first)
+    brought = np.concatenate([[0.0], np.cumsum(prompts[order])])
+    meanwhile = (
+        brought[np.searchsorted(begun, last, side="right")]
+        - brought[np.searchsorted(begun, first, side="right")]
+    )
+    further = tokens - 1
+    nothing, once = np.zeros_like(prompts), np.ones_like(prompts)
+    decode = np.stack([further, further * beside, meanwhile, nothing], axis=1)[streamed]
+    arrived = np.searchsorted(np.sort(intended), intended, side="left")
+    idle = (arrived == np.searchsorted(ended, intended, side="right")) & (first > intended)
+    alone = np.stack([once, once, prompts, once], axis=1)[idle]
+    times = np.concatenate([(last - first)[streamed], (first - intended)[idle]])
+    return np.concatenate([decode, alone]), times
+
+
+def _mean_between(
+    begun: Floats, ended: Floats, first: Floats, last: Floats, wanted: np.ndarray
+) -> Floats:
+    """The mean number of sequences in the batch while each of the answers came."""
+    spans = np.where(wanted, last - first, 1.0)
+
+    def until(at: Floats) -> Floats:
+        return seconds_before(begun, at) - seconds_before(ended, at)
+
+    inside = until(last) - until(first)
+    return np.asarray(inside / spans)
+
+
+def predict(
+    calibration: Calibration,
+    windows: Sequence[Window | Summary],
+    objective: Objective,
+    replicas: Sequence[int] = (2, 4, 8),
+    router: Router = "shortest queue",
+    seed: int = 7,
+) -> Prediction:
+    """Residuals against every measured window, and the fleets that were asked for.
+
+    The lengths of requests are drawn from the measured ones.
+    """
+    measured = [one for one in windows if isinstance(one, Window) and not one.simulated]
+    asked = [one for window in measured for one in window.requests if not one.error]
+    if not asked:
+        raise DataError("No request was answered.", "Hand in windows with answered requests.")
+    lengths = ([one.input_tokens for one in asked], [one.output_tokens for one in asked])
+    tried = [
+        _highest_rate(calibration.engine, lengths, objective, count, router, seed)
+        for count in replicas
+    ]
+    fleets = [_best(group, objective) for group in tried]
+    return Prediction(
+        objective=objective,
+        router=router,
+        calibration=calibration,
+        residuals=tuple(
+            row for window in measured for row in _residuals(calibration, window, objective, router)
+        ),
+        fleets=tuple(one for one in fleets if one is not None),
+        windows=tuple(window for group in tried for window in group),
+    )
+
+
+def _residuals(
+    calibration: Calibration, window: Window, objective: Objective, router: Router
+) -> list[Residual]:
+    seen = served(window, objective)
+    if seen.verdict == "void":  # the latency of a growing queue is that of the window's length
+        return []
+    replay = simulate(
+        calibration.engine,
+        replayed(window),
+        window.replicas,
+        router,
+        window.offered_per_second,
+        window.seconds,
+    )
+    made = served(replay, objective)
+    rows = []
+    for title, name in _METRICS:
+        for one, other in zip(getattr(seen, name), getattr(made, name), strict=True):
+            if one.share not in (0.5, 0.99) or not one.seconds or other.seconds is None:
+                continue
+            rows.append(
+                Residual(
+                    replicas=window.replicas,
+                    offered_per_second=window.offered_per_second,
+                    metric=title,
+                    share=one.share,
+                    measured=one.seconds,
+                    simulated=other.seconds,
+                    is_calibration=window.replicas == 1,
+                )
+            )
+    return rows
+
+
+def _highest_rate(
+    engine: Engine,
+    lengths: tuple[list[int], list[int]],
+    objective: Objective,
+    replicas: int,
+    router: Router,
+    seed: int,
+) -> list[Window]:
+    """Windows of a search for the highest rate that a fleet serves: doubling, then halving."""
+    low, high, tried = 0.0, 0.0, []
+    # one request at a time takes its prompt and its steps: surely served, if anything is
+    alone = (
+        engine.per_request
+        + engine.per_prompt_token * float(np.mean(lengths[0]))
+        + (engine.step + engine.per_sequence) * float(np.mean(lengths[1]))
+    )
+    rate, count = replicas / alone / 2, _REQUESTS * replicas
+    for _ in range(_DOUBLINGS):
+        traffic = poisson_traffic(rate, count, lengths, seed)
+        tried.append(simulate(engine, traffic, replicas, router, rate, count / rate))
+        if _keeps(tried[-1], objective):
+            low = rate
+        else:
+            high = rate
+        if high and high - low <= _PRECISION * high:
+            break
+        rate = (low + high) / 2 if high else 2 * rate
+        if rate * alone < 1e-3 * replicas:  # not even alone
+            break
+    return tried
+
+
+def _keeps(window: Window, objective: Objective) -> bool:
+    """Whether a simulated fleet keeps the objective, without a growing queue."""
+    seen = served(window, objective)
+    return not seen.saturated and seen.attainment >= objective.share
+
+
+def _best(windows: Sequence[Window], objective: Objective) -> Served | None:
+    kept = [window for window in windows if _keeps(window, objective)]
+    if not kept:
+        return None
+    return served(max(kept, key=lambda window: window.offered_per_second), objective)
+
+
+def rough_capacity(engine: Engine, input_tokens: float, output_tokens: float, tpot: float) -> float:
+    """Requests a second of one replica whose tokens may each take `tpot`, on paper.
+
+    The batch may grow to B = (tpot - step) / per_sequence; each of its requests takes its tokens
+    times tpot and holds up the others by its prompt: B / (tokens * tpot + prompt time * B).
+
+    >>> engine = Engine(step=0.002, per_sequence=0.0001, per_prompt_token=5e-5, slots=16)
+    >>> round(rough_capacity(engine, 64, 48, 0.0036), 1)
+    71.4
+    """
+    if engine.step >= tpot:
+        return 0.0
+    batch = (tpot - engine.step) / engine.per_sequence if engine.per_sequence else math.inf
+    batch = min(batch, engine.slots or math.inf)
+    if engine.kv_tokens:
+        batch = min(batch, engine.kv_tokens / (input_tokens + output_tokens / 2))
+    step = engine.step + engine.per_sequence * batch if math.isfinite(batch) else tpot
+    alone = output_tokens * step / batch if math.isfinite(batch) else 0.0
+    return 1 / (alone + engine.per_prompt_token * input_tokens)

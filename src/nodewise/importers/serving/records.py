@@ -1,0 +1,76 @@
+"""What the readers of load tests share: requests on one clock, percentiles by their names."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from nodewise.importers.files import number
+from nodewise.study.window import Request, Window
+
+_PERCENTILE = re.compile(r"p\(?(\d+(?:\.\d+)?)\)?$|(\d+(?:\.\d+)?)th$")
+
+
+def window_of(
+    requests: Sequence[Request],
+    replicas: int,
+    tool: str,
+    offered_per_second: float | None = None,
+    from_intended: bool = False,
+    notes: tuple[str, ...] = (),
+) -> Window | None:
+    """A window that begins with its first request; nothing where there are fewer than two."""
+    if len(requests) < 2:
+        return None
+    ordered = sorted(requests, key=lambda one: one.intended)
+    start = ordered[0].intended
+    span = ordered[-1].intended - start
+    # the last request has a share of the time too
+    seconds = span * len(ordered) / (len(ordered) - 1) or 1e-9
+    return Window(
+        replicas=replicas,
+        offered_per_second=offered_per_second or len(ordered) / seconds,
+        seconds=seconds,
+        requests=tuple(_moved(one, start) for one in ordered),
+        tool=tool,
+        from_intended=from_intended,
+        notes=notes,
+    )
+
+
+def _moved(one: Request, start: float) -> Request:
+    return msgspec.structs.replace(
+        one,
+        intended=one.intended - start,
+        sent=one.sent - start,
+        first=None if one.first is None else one.first - start,
+        last=None if one.last is None else one.last - start,
+    )
+
+
+def percentiles(block: Mapping[str, Any] | None, scale: float) -> dict[str, float]:
+    """Percentiles by their share, in seconds: p99, p(99), 99th, p999 of a thousand, med and max.
+
+    >>> percentiles({"p(90)": 2.0, "med": 1.0, "max": 8.0, "avg": 1.2}, 1e-3)
+    {'0.9': 0.002, '0.5': 0.001, '1': 0.008}
+    """
+    found = {}
+    for name, value in (block or {}).items():
+        amount = number(value)
+        share = _share(name)
+        if amount is not None and share is not None:
+            found[share] = amount * scale
+    return found
+
+
+def _share(name: str) -> str | None:
+    if name in ("max", "med", "median"):
+        return "1" if name == "max" else "0.5"
+    match = _PERCENTILE.match(name)
+    if match is None:
+        return None
+    digits = match.group(1) or match.group(2)
+    # GuideLLM writes p999 for 99.9 and p001 for 0.1
+    percent = float(digits) / 10 if len(digits) == 3 and "." not in digits else float(digits)
+    return f"{percent / 100:.10g}"

@@ -1,0 +1,327 @@
+"""Virtual nodes on one machine: each has its own share of the CPU, network, link, name and memory.
+
+The nodes hang on one switch that leads nowhere else: the machine's own network stays as it is.
+Their namespaces live as long as a process that waits for the end of its input, so they end with
+the harness, however it ends. How much of the machine a node gets, its control groups say.
+"""
+
+import json
+import os
+import selectors
+import shutil
+import subprocess
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from nodewise.base.errors import RunError
+from nodewise.measure.engines.rehearsal.control_groups import (
+    disk_of,
+    make_groups,
+    missing_for_groups,
+)
+from nodewise.study.spec import Rehearsal
+
+TOOLS = ("ip", "tc", "unshare", "nsenter", "mount", "hostname")
+HEAD = "head"  # beside the nodes and without limits: the switch, and launchers such as mpiexec
+
+_MTU_BYTES = 9000  # at 1500, a wake-up for each packet costs more than the link
+_QUEUE_BYTES = 16_000_000  # enough that nothing is dropped when all nodes send to one
+_WAIT_SECONDS = 15.0
+_NAMESPACES = ("--net", "--mount", "--uts", "--ipc")  # without the last, MPI has shared memory
+_KINDS = ("net", "uts", "ipc", "mnt")  # the same, in the words of the kernel
+
+_HOLD = """set -e
+mount -t tmpfs -o nosuid,nodev tmpfs /dev/shm
+printf '%s' "$1" > /dev/shm/hosts
+: > /dev/shm/nothing
+mount --bind /dev/shm/hosts /etc/hosts
+[ ! -e /etc/resolv.conf ] || mount --bind /dev/shm/nothing /etc/resolv.conf
+rm /dev/shm/hosts /dev/shm/nothing
+hostname "$0"
+echo ready
+exec cat > /dev/null"""
+
+_ENTER = """set -e
+while [ "$1" != -- ]; do echo $$ > "$1"; shift; done
+shift
+exec "$@" """
+
+
+class Node:
+    """The namespaces of one node, held open by a process, and the way to start others in them."""
+
+    def __init__(self, name: str, hosts: str, outer: "Node | None") -> None:
+        """`hosts` is its own hosts file; without root, `outer` has the rights to wire it."""
+        self.name = name
+        make = _make_namespaces() if outer is None else ["unshare", *_NAMESPACES]
+        self._holder = subprocess.Popen(
+            [*(outer.inside(make, spaces=()) if outer else make), "sh", "-c", _HOLD, name, hosts],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    @property
+    def process(self) -> int:
+        """The process that holds the namespaces open."""
+        return self._holder.pid
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether somebody ended that process."""
+        return self._holder.poll() is not None
+
+    def wait_until_ready(self) -> None:
+        """The node's files and name are in place."""
+        output = self._holder.stdout
+        assert output is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(output, selectors.EVENT_READ)
+            said = output.readline().decode() if selector.select(_WAIT_SECONDS) else "no answer"
+        if said != "ready\n":
+            raise RunError(
+                f"{self.name} cannot be made: {said.strip()}",
+                "Namespaces must be allowed: run as root, in a container with --privileged.",
+            )
+
+    def inside(
+        self, command: Sequence[str], spaces: Sequence[str] = _NAMESPACES, from_head: bool = False
+    ) -> list[str]:
+        """The command as it is started in the node's namespaces, but outside of its limits."""
+        # Without root the rights come with the user namespace; who is on the head has them.
+        user = ("--user", "--preserve-credentials") if os.geteuid() and not from_head else ()
+        target = f"--target={self.process}"
+        return ["nsenter", target, *user, *spaces, "--", *command] if user or spaces else [*command]
+
+    def spaces(self) -> list[str]:
+        """The files of its namespaces, in the order in which a process has to join them."""
+        user = ["user"] if os.geteuid() else []
+        return [f"/proc/{self.process}/ns/{kind}" for kind in (*user, *_KINDS)]
+
+    def configure(self, tool: str, lines: Sequence[str]) -> None:
+        """Give `ip` or `tc` their orders in the node's network."""
+        _run(self.inside([tool, "-batch", "-"], ["--net"]), "\n".join(lines) + "\n")
+
+    def ask(self, *command: str) -> list[dict[str, Any]]:
+        """What `ip` or `tc` say of the node's network."""
+        answer: list[dict[str, Any]] = json.loads(
+            _run(self.inside([command[0], "-json", *command[1:]], ["--net"]))
+        )
+        return answer
+
+    def traffic_bytes(self) -> tuple[int, int]:
+        """Bytes that came in and went out over the node's link so far."""
+        if self.is_lost:
+            return 0, 0
+        for line in Path(f"/proc/{self.process}/net/dev").read_text().splitlines():
+            device, _, figures = line.partition(":")
+            if device.strip() == "eth0":
+                return int(figures.split()[0]), int(figures.split()[8])
+        raise RunError(f"{self.name} has lost its link.", "Run the study again.")
+
+    def close(self) -> None:
+        """Let the namespaces go."""
+        self._holder.kill()
+        self._holder.communicate()
+
+
+class VirtualNodes:
+    """A set of equal nodes on one switch, called node0, node1 and so on."""
+
+    def __init__(self, nodes: int, options: Rehearsal, disk: Path) -> None:
+        """Make the nodes, all limits but the CPU's in force; `disk` is on the device to limit."""
+        self._options = options
+        self._disk = disk
+        self._members: list[Node] = []
+        self._groups = make_groups(options)
+        with ExitStack() as undo:
+            undo.callback(self.remove)
+            hosts = _hosts(nodes)
+            self.head = self._make(HEAD, hosts, None)
+            self.head.wait_until_ready()
+            self._nodes = [self._make(f"node{index}", hosts, self.head) for index in range(nodes)]
+            for member in self._nodes:
+                member.wait_until_ready()
+            self._connect()
+            self._read_back()
+            undo.pop_all()
+
+    def __len__(self) -> int:
+        """How many nodes there are, the head apart."""
+        return len(self._nodes)
+
+    def command(
+        self, node: int | None, command: Sequence[str], directory: Path, from_head: bool = False
+    ) -> list[str]:
+        """The command as it is started on a node, or on the head if that is None."""
+        member = self.head if node is None else self._nodes[node]
+        doors = [str(door) for door in self._groups.doors(member.name)]
+        there = ["sh", "-c", 'cd "$0" && exec "$@"', str(directory), *command]
+        there = member.inside(there, from_head=from_head)
+        return ["sh", "-c", _ENTER, member.name, *doors, "--", *there]
+
+    def doors(self, node: int) -> list[str]:
+        """The files of the node's groups that a process writes its id to, to come in by itself."""
+        return [str(door) for door in self._groups.doors(f"node{node}")]
+
+    def spaces(self, node: int) -> list[str]:
+        """The files of the node's namespaces that such a process joins then, in this order."""
+        return self._nodes[node].spaces()
+
+    def limit(self, cores: Sequence[float]) -> None:
+        """Give the first nodes this many cores, and put them before all other load."""
+        for node, share in enumerate(cores):
+            self._groups.limit_cpu(f"node{node}", share)
+        self._groups.shield(True)
+
+    def unlimit(self) -> None:
+        """Lift the quotas of all nodes; they compete with other load as usual."""
+        self._groups.shield(False)
+        for node in self._nodes:
+            self._groups.limit_cpu(node.name, None)
+
+    def cores(self, node: int) -> float | None:
+        """The quota of a node that is in force, None without."""
+        return self._groups.cores(f"node{node}")
+
+    def cpu_seconds(self, node: int) -> float:
+        """CPU time used under the node's quota so far."""
+        return self._groups.cpu_seconds(f"node{node}")
+
+    def periods(self, node: int) -> tuple[int, int]:
+        """Quota periods so far: with work to do, and with the quota used up."""
+        return self._groups.periods(f"node{node}")
+
+    def memory_kills(self, node: int) -> int:
+        """How many processes ended so far because the node's memory was full."""
+        return self._groups.memory_kills(f"node{node}")
+
+    def traffic_bytes(self, node: int) -> tuple[int, int]:
+        """Bytes in and out of the node's link so far."""
+        return self._nodes[node].traffic_bytes()
+
+    def release_communication(self, node: int) -> int:
+        """Move threads that only move bytes out of the node's quota; says how many."""
+        return self._groups.release_communication(f"node{node}")
+
+    def lost(self) -> list[str]:
+        """The nodes that somebody ended; those that are left are of no use without them."""
+        return [member.name for member in self._members if member.is_lost]
+
+    def kill(self) -> None:
+        """End every job on the nodes and the head."""
+        for member in self._members:
+            self._groups.kill(member.name)
+
+    def remove(self) -> None:
+        """End every process and remove everything that was made."""
+        for member in self._members:
+            member.close()
+        self._members.clear()
+        self._groups.remove()
+
+    def _make(self, name: str, hosts: str, outer: Node | None) -> Node:
+        self._groups.make(name)
+        member = Node(name, hosts, outer)
+        self._members.append(member)
+        self._groups.adopt(name, member.process)
+        if name != HEAD:
+            if self._options.memory_bytes is not None:
+                self._groups.limit_memory(name, self._options.memory_bytes)
+            if self._options.disk_bytes_per_second is not None:
+                rate = self._options.disk_bytes_per_second
+                self._groups.limit_disk(name, disk_of(self._disk), rate)
+        return member
+
+    def _connect(self) -> None:
+        """Wire each node to the switch; both ends of the wire are limited, so it is full duplex."""
+        limit = _link_limit(self._options)
+        wires = [
+            "link set lo up",
+            f"link add switch mtu {_MTU_BYTES} type bridge mcast_snooping 0",
+            "link set switch addrgenmode none up",
+            f"address add {_address(None)}/16 dev switch",
+        ]
+        for index, node in enumerate(self._nodes):
+            far_end = f"name eth0 mtu {_MTU_BYTES} netns {node.process}"
+            wires += [
+                f"link add port{index} mtu {_MTU_BYTES} type veth peer {far_end}",
+                f"link set port{index} addrgenmode none master switch up",
+            ]
+        self.head.configure("ip", wires)
+        ports = range(len(self._nodes))
+        self.head.configure("tc", [f"qdisc add dev port{port} root {limit}" for port in ports])
+        for index, node in enumerate(self._nodes):
+            node.configure("tc", [f"qdisc add dev eth0 root {limit}"])
+            up = ["link set lo up", "link set eth0 addrgenmode none up"]
+            node.configure("ip", [*up, f"address add {_address(index)}/16 dev eth0"])
+
+    def _read_back(self) -> None:
+        """Trust no limit that was not seen."""
+        ports = {f"port{index}" for index in range(len(self._nodes))}
+        wanted = round(self._options.link_mbit_per_second * 1e6 / 8)
+        for member in self._members:
+            devices = ports if member is self.head else {"eth0"}
+            sizes = {link["ifname"]: link["mtu"] for link in member.ask("ip", "link", "show")}
+            queues = member.ask("tc", "qdisc", "show")
+            rates = {queue["dev"]: queue["options"].get("rate") for queue in queues}
+            for device in devices:
+                if sizes.get(device) != _MTU_BYTES or rates.get(device) != wanted:
+                    raise RunError(
+                        f"The link of {member.name} has a rate of {rates.get(device)} byte/s "
+                        f"instead of {wanted} and packets of {sizes.get(device)} bytes.",
+                        "Choose another link_mbit_per_second; see `tc qdisc add ... tbf` by hand.",
+                    )
+
+
+def missing(options: Rehearsal) -> str | None:
+    """What this machine lacks for such nodes, in words; None if nothing."""
+    tools = [tool for tool in TOOLS if shutil.which(tool) is None]
+    if tools:
+        return f"the programs {', '.join(tools)}"
+    trial = subprocess.run(
+        [*_make_namespaces(), "true"], capture_output=True, check=False, timeout=_WAIT_SECONDS
+    )
+    if trial.returncode:
+        return "the right to make namespaces"
+    return missing_for_groups(options)
+
+
+def _make_namespaces() -> list[str]:
+    """How a command gets namespaces; without root, one of users comes first and gives the right."""
+    user = ["--user", "--map-root-user"] if os.geteuid() else []
+    return ["unshare", *user, *_NAMESPACES]
+
+
+def _address(node: int | None) -> str:
+    """Where a node is found; the head stands at the end of the range."""
+    return "10.77.255.254" if node is None else f"10.77.{(node + 1) // 256}.{(node + 1) % 256}"
+
+
+def _hosts(nodes: int) -> str:
+    """All names, also as mapped addresses, so that nobody asks a name server."""
+    names = [(HEAD, _address(None)), *((f"node{i}", _address(i)) for i in range(nodes))]
+    lines = [f"{address} {name}\n::ffff:{address} {name}\n" for name, address in names]
+    return "127.0.0.1 localhost\n::1 localhost\n" + "".join(lines)
+
+
+def _link_limit(options: Rehearsal) -> str:
+    """The token bucket of a link: no more than a millisecond ahead, but some packets at least."""
+    bits = round(options.link_mbit_per_second * 1e6)
+    burst = max(4 * _MTU_BYTES, bits // 8 // 1000)
+    return f"tbf rate {bits}bit burst {burst} limit {_QUEUE_BYTES}"
+
+
+def _run(command: Sequence[str], text: str = "") -> str:
+    """The output of a tool that must succeed."""
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, timeout=_WAIT_SECONDS, check=False
+    )
+    if done.returncode:
+        raise RunError(
+            f"{command[0]} failed: {done.stderr.strip()}", f"Try it by hand: {' '.join(command)}"
+        )
+    return done.stdout

@@ -1,0 +1,151 @@
+"""Every chart, once: what `nodewise plot` draws and what the page shows.
+
+A figure is a chart with its title, a caption that states the finding in the study's own numbers,
+a description for those who do not see it, and the rows behind it. It is nothing (None) where the
+study lacks the data. `sized` gives the same chart for a page, a paper or a slide.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from altair.utils.schemapi import debug_mode
+
+from nodewise.report.charts.causes import ledger, stages, timeline
+from nodewise.report.charts.ceilings import study_flow, study_roofline
+from nodewise.report.charts.energy import energy
+from nodewise.report.charts.forecast import beyond
+from nodewise.report.charts.look import PALETTE, Definition, Figure, Row, Size, sized
+from nodewise.report.charts.money import cost, marginal, pareto, regimes, sensitivity, triangle
+from nodewise.report.charts.speedup import compare, efficiency, repeats, speedup
+from nodewise.report.findings import Findings
+from nodewise.study.study import Study
+
+__all__ = [
+    "CHARTS",
+    "PALETTE",
+    "ChartKind",
+    "Definition",
+    "Figure",
+    "Row",
+    "Size",
+    "beyond",
+    "compare",
+    "cost",
+    "draw",
+    "efficiency",
+    "energy",
+    "figures",
+    "ledger",
+    "marginal",
+    "pareto",
+    "regimes",
+    "repeats",
+    "sensitivity",
+    "sized",
+    "speedup",
+    "stages",
+    "timeline",
+    "triangle",
+]
+
+
+class ChartKind(NamedTuple):
+    """A chart by name: what it shows, how it is drawn, and what it needs beside times."""
+
+    shows: str
+    draw: Callable[[Study, Findings], Figure | None]
+    needs: str = ""
+
+
+CHARTS: dict[str, ChartKind] = {
+    "speedup": ChartKind(
+        "speedup at each K against S = K; of a weak study, its time against the flat line 1",
+        lambda study, found: speedup(found.scaling, study),
+    ),
+    "efficiency": ChartKind(
+        "efficiency at each K, its threshold, and the last K above it",
+        lambda study, found: efficiency(found.scaling, study),
+    ),
+    "ledger": ChartKind(
+        "the folds between ideal and measured speedup, a bar for each cause",
+        lambda study, found: ledger(found.attribution),
+        "a loss at the bend or the largest K",
+    ),
+    "stages": ChartKind(
+        "compute, communication, input/output and waiting of every rank at each K",
+        lambda study, found: stages(study),
+        "stages of ranks or runs",
+    ),
+    "timeline": ChartKind(
+        "a mean step of every rank up to the barrier, at the largest K",
+        lambda study, found: timeline(study),
+        "stages of ranks",
+    ),
+    "flow": ChartKind(
+        "the ceiling that binds at the bend or the largest K, and the axis that lifts it",
+        lambda study, found: study_flow(study, found.attribution),
+        "two scales, and a ceiling that an axis lifts",
+    ),
+    "roofline": ChartKind(
+        "operations per byte against operations per second of a node, at each K",
+        lambda study, found: study_roofline(study),
+        "facts of every run: flops, memory_bytes, peak_flops, memory_bandwidth",
+    ),
+    "cost": ChartKind(
+        "what a run costs at each K: the cheapest, the fastest, the money between them",
+        lambda study, found: cost(found.decision, study),
+        "a price",
+    ),
+    "pareto": ChartKind(
+        "time against cost, and the scales that no other beats in both",
+        lambda study, found: pareto(found.decision),
+        "two scales",
+    ),
+    "marginal": ChartKind(
+        "what each step up returns: folds per added node and per extra dollar",
+        lambda study, found: marginal(found.decision),
+        "two scales that pass the gates",
+    ),
+    "regimes": ChartKind(
+        "the same runs on demand, on spot and on owned nodes",
+        lambda study, found: regimes(found.decision),
+        "a price",
+    ),
+    "sensitivity": ChartKind(
+        "how the cost and the cheapest K move when a price is off",
+        lambda study, found: sensitivity(found.decision),
+        "a price, and an overhead or a worth of waiting",
+    ),
+    "energy": ChartKind(
+        "joules and grams of CO2e at each K, measured, imported or modelled with its range",
+        lambda study, found: energy(found.decision),
+        "energy: counters, a column energy_j, an import or --watts",
+    ),
+    "triangle": ChartKind(
+        "quality, throughput and cost at each K",
+        lambda study, found: triangle(found.decision),
+        "quality of every run",
+    ),
+    "repeats": ChartKind(
+        "every run beside the centre of its scale",
+        lambda study, found: repeats(study, found.scaling),
+        "repeated runs",
+    ),
+    "forecast": ChartKind(
+        "measured times, and those expected beyond them, with their intervals",
+        lambda study, found: beyond(study, found.question),
+        "three scales",
+    ),
+}
+
+
+def draw(name: str, study: Study, findings: Findings) -> Figure | None:
+    """One figure by its name, or nothing where the study lacks what `CHARTS[name].needs` says."""
+    with debug_mode(False):  # the schema is checked by the tests; here it would take seconds
+        return CHARTS[name].draw(study, findings)
+
+
+def figures(study: Study, findings: Findings) -> tuple[Figure, ...]:
+    """Every figure that the study has the data for, in the order of the argument."""
+    drawn = [draw(name, study, findings) for name in CHARTS]
+    return tuple(one for one in drawn if one is not None)

@@ -1,0 +1,216 @@
+"""A fleet in two charts: latency against the rate, and what a token costs at each size."""
+
+from statistics import fmean
+from typing import Literal
+
+import altair as alt
+
+from nodewise.base.errors import DataError
+from nodewise.base.units import format_money
+from nodewise.fleet.decide import FleetDecision, FleetRow, TokenCost, money_in_words
+from nodewise.fleet.latency import Served, requests_to_certify
+from nodewise.report.charts.look import (
+    PALETTE,
+    Axis,
+    Figure,
+    Row,
+    data,
+    figure,
+    folds,
+    label,
+    layered,
+    linear,
+    nodes_axis,
+    number,
+    series,
+    shortened,
+    tooltip,
+)
+from nodewise.study.objective import format_share
+
+_TITLES = {"ttft": "time to the first token", "tpot": "time per token", "latency": "latency"}
+# One colour for each size of fleet, smallest first; a label at the end of its line names it.
+_COLORS = ("measured", "second", "third", "serial", "imbalance", "slow node")
+_MEETS = "meets the constraint"
+_TICKS = tuple(base * 10.0**power for power in range(-1, 7) for base in (1, 2, 5))
+
+
+def latency_chart(result: FleetDecision) -> Figure:
+    """The percentile of the objective against the rate, a line for each number of replicas."""
+    objective = result.question.objective
+    metric, limit = objective.metric, objective.limits[objective.metric]
+    share = format_share(objective.share)
+    rows = _latency_rows(result)
+    if not rows:
+        raise DataError(
+            f"No window shows the {_TITLES[metric]} of {share} of the requests.",
+            f"Measure windows of {requests_to_certify(objective.share)} requests or more.",
+        )
+    rates = [number(row["rate"]) for row in rows]
+    times = [number(row["ms"]) for row in rows]
+    x = folds(
+        "rate", "requests per second, offered to the fleet", min(rates) / 1.2, max(rates) * 1.5
+    )
+    y = _milliseconds(
+        f"{_TITLES[metric]}, ms", min(*times, 1000 * limit) / 1.4, max(*times, 1000 * limit) * 1.4
+    )
+    layers = [
+        alt.Chart(data([{"ms": 1000 * limit}])).mark_rule(style="limit").encode(y=y.y()),
+        label(f"limit {1000 * limit:.4g} ms", x, y, (min(rates) / 1.2, 1000 * limit)),
+    ]
+    sizes = sorted({int(number(row["replicas"])) for row in rows})
+    for at, replicas in enumerate(sizes):
+        for evidence in ("measured", "simulated"):
+            own = [
+                row for row in rows if (row["replicas"], row["simulated"]) == (replicas, evidence)
+            ]
+            if own:
+                layers += _line(own, x, y, PALETTE[_COLORS[at % len(_COLORS)]], replicas)
+    return figure(
+        "latency",
+        f"Latency against the rate: {share} of the requests are quicker than this",
+        [
+            f"{shortened(result.name)}; {objective.words}",
+            "filled: that is kept, with 95 % certainty; hollow: it is not",
+        ],
+        _latency_caption(result),
+        rows,
+        layered(layers),
+    )
+
+
+def _latency_rows(result: FleetDecision) -> list[Row]:
+    groups: dict[tuple[int, float, bool], list[Served]] = {}
+    for one in sorted(result.windows, key=lambda one: (one.replicas, one.offered_per_second)):
+        groups.setdefault((one.replicas, one.offered_per_second, one.simulated), []).append(one)
+    rows: list[Row] = []
+    for (replicas, rate, simulated), windows in groups.items():
+        told = [window.percentile_of(result.question.objective).seconds for window in windows]
+        found = [seconds for seconds in told if seconds is not None]
+        if not found or all(window.is_client_fault for window in windows):
+            continue
+        kept = all(window.verdict == "met" for window in windows)
+        rows.append(
+            {
+                "replicas": replicas,
+                "rate": rate,
+                "ms": 1000 * fmean(found),
+                "kept": "kept" if kept else "not kept",
+                "simulated": "simulated" if simulated else "measured",
+            }
+        )
+    return rows
+
+
+def _line(rows: list[Row], x: Axis, y: Axis, color: str, replicas: int) -> list[alt.Chart]:
+    simulated = rows[0]["simulated"] == "simulated"
+    told = tooltip("replicas", "rate", "ms", "kept", "simulated")
+
+    def drawn(some: list[Row]) -> alt.Chart:
+        return alt.Chart(data(some)).encode(x=x.x(), y=y.y())
+
+    kept = drawn([row for row in rows if row["kept"] == "kept"])
+    broken = drawn([row for row in rows if row["kept"] != "kept"])
+    last = rows[-1]
+    name = f"r = {replicas}" + (" (simulated)" if simulated else "")
+    return [
+        drawn(rows).mark_line(
+            style="join", color=color, strokeDash=[6, 3] if simulated else [1, 0]
+        ),
+        kept.mark_point(style="measured", color=color).encode(tooltip=told),
+        broken.mark_point(style="predicted", stroke=color).encode(tooltip=told),
+        label(name, x, y, (number(last["rate"]), number(last["ms"])), style="label"),
+    ]
+
+
+def _milliseconds(title: str, low: float, high: float) -> Axis:
+    scale = alt.Scale(type="log", base=10, domain=[low, high], nice=False)
+    ticks = [tick for tick in _TICKS if low <= tick <= high]
+    return Axis("ms", title, scale, alt.Axis(values=ticks, format="~g"))
+
+
+def _latency_caption(result: FleetDecision) -> str:
+    told = [
+        f"r={row.replicas} keeps the limit up to {row.rate_per_second:.4g} requests/s"
+        for row in result.rows
+        if row.rate_per_second
+    ]
+    return f"{'; '.join(told)}." if told else "No rate keeps the limit."
+
+
+def token_cost_chart(result: FleetDecision) -> Figure:
+    """What a million good tokens cost at each size: the bill over the demand, and over the roof."""
+    priced = [row for row in result.rows if row.usage is not None]
+    if not priced:
+        raise DataError(
+            "No fleet keeps the limit at any rate, so there is no cost to draw.",
+            "Loosen the limit, or measure lower rates.",
+        )
+    floor = result.question.floor
+    wanted = {"allocation": "allocation: the bill over the demand"} if floor else {}
+    kinds = {**wanted, "usage": "usage: the bill over the highest rate that keeps the limit"}
+    rows: list[Row] = [
+        _cost_row(row, getattr(row, kind), name) for kind, name in kinds.items() for row in priced
+    ]
+    x = nodes_axis([row.replicas for row in priced])._replace(title="replicas r")
+    tops = [number(row["cost"]) for row in rows] + [
+        number(row["high"]) for row in rows if row["high"] is not None
+    ]
+    title = f"{money_in_words(result.price)} for a million good {result.unit}"
+    y = linear("cost", title, 0.0, max(tops) * 1.12)
+    layers = series(
+        list(kinds.values()), "account", rows, x, y, tooltip("K", "account", "cost", "meets")
+    )
+    shown = "allocation" if floor else "usage"
+    short = [row for row in rows if row["meets"] != _MEETS and row["account"] == kinds[shown]]
+    if short:
+        crosses = alt.Chart(data(short)).mark_point(style="refused")
+        layers.append(crosses.encode(x=x.x(), y=y.y(), tooltip=tooltip("K", "meets")))
+    chosen = [row for row in rows if row["K"] == result.chosen and row["account"] == kinds[shown]]
+    for row in chosen:
+        at = (number(row["K"]), number(row["cost"]))
+        last = 1 < at[0] == priced[-1].replicas
+        align: Literal["left", "right"] = "right" if last else "left"
+        layers += [
+            alt.Chart(data([row])).mark_point(style="ring").encode(x=x.x(), y=y.y()),
+            label("chosen", x, y, at, style="verdict", away=11, align=align),
+        ]
+    crossed = "; crossed out: does not meet it" if short else ""
+    source = f"; price: {result.price.source}" if result.price.source else ""
+    return figure(
+        "tokens",
+        f"What a million good {result.unit} cost at each size of the fleet",
+        [f"{shortened(result.name)}{source}", f"within {result.constraint}{crossed}"],
+        _cost_caption(result),
+        rows,
+        layered(layers),
+    )
+
+
+def _cost_row(row: FleetRow, cost: TokenCost, account: str) -> Row:
+    return {
+        "K": row.replicas,
+        "account": account,
+        "cost": cost.amount,
+        "low": cost.low,
+        "high": cost.high if cost.high != float("inf") else None,
+        "meets": _MEETS if row.meets else row.why,
+    }
+
+
+def _cost_caption(result: FleetDecision) -> str:
+    currency = result.price.currency
+    if result.chosen is None:
+        return "No fleet that was measured meets the constraint."
+    cost = result.row(result.chosen).allocation
+    if cost is None:
+        return f"r={result.chosen} is chosen, and keeps the limit at no rate: it has no price."
+    amount = format_money(cost.amount, currency)
+    told = f"r={result.chosen} serves a million good {result.unit} for {amount}."
+    gap = result.gap_per_million
+    if gap:
+        told += (
+            f" The fleet of the largest throughput, r={result.most_throughput}, pays "
+            f"{format_money(abs(gap), currency)} {'more' if gap > 0 else 'less'} for them."
+        )
+    return told

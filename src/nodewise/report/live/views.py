@@ -1,0 +1,327 @@
+"""Studies as pages: every number and every word is made here, the browser only draws.
+
+A page is made of parts. Whole, it is sent once; afterwards the browser asks for its parts alone.
+"""
+
+import datetime
+import shlex
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import msgspec
+
+from nodewise import __version__
+from nodewise.base.errors import NodewiseError
+from nodewise.base.units import format_duration, format_seconds, format_speedup
+from nodewise.explain.compare import compare
+from nodewise.explain.scaling import THRESHOLD
+from nodewise.report.charts.draw import draw, sized
+from nodewise.report.live.studies import Reading, Snapshot, State, explained, seconds_left
+from nodewise.report.page import html
+from nodewise.report.page.vega import vega_bundle
+from nodewise.report.tables import Table, failures_table, scaling_table
+from nodewise.report.text import findings as text
+from nodewise.study import store
+from nodewise.study.study import Study
+
+_BOARD_PARTS = ("count", "rows")
+_STUDY_PARTS = ("verdict", "progress", "cards", "actions", "problem", "table", "failures", "runs")
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A study as a line of the board."""
+
+    key: str
+    name: str
+    folder: str
+    state: State
+    done: int
+    planned: int
+    failed: int
+    scales: str
+    speedup: str
+    recommended: str
+    verdict: str
+    problem: NodewiseError | None
+    changed: str
+    changed_at: str
+
+
+def board(seen: Sequence[Snapshot], home: Path) -> str:
+    """The page of all studies."""
+    return _template("board").render(_board(seen, home), root="", version=__version__)
+
+
+def board_state(seen: Sequence[Snapshot], home: Path) -> dict[str, Any]:
+    """The parts of that page, as they are now."""
+    return {"parts": _parts("board", _BOARD_PARTS, _board(seen, home)), "busy": True}
+
+
+def study(seen: Snapshot) -> str:
+    """The page of one study."""
+    return _template("study").render(_study(seen), root="../../", version=__version__)
+
+
+def study_state(seen: Snapshot) -> dict[str, Any]:
+    """The parts of that page and its charts, as they are now."""
+    content = _study(seen)
+    figures: list[dict[str, Any]] = []
+    try:
+        figures = _charts(seen.reading)
+    except NodewiseError as problem:
+        content["problem"] = problem
+    return {
+        "parts": _parts("study", _STUDY_PARTS, content),
+        "figures": figures,
+        "busy": content["state"] == "running",
+    }
+
+
+def message(title: str, what: str, fix: str = "", root: str = "") -> str:
+    """A page that says why there is nothing else to see."""
+    return _template("message").render(
+        title=title, what=what, fix=fix, root=root, version=__version__
+    )
+
+
+@lru_cache(maxsize=8)
+def report(reading: Reading) -> str:
+    """The page that `nodewise report` makes, with a way back."""
+    assert reading.study is not None and reading.findings is not None
+    spec = reading.folder / store.SPEC
+    again = shlex.join(["nodewise", "report", str(reading.folder)])
+    commands = (
+        f"nodewise study {spec.name}   # measures anew\n{again}\n"
+        "nodewise report THIS-PAGE.html --price 2.50 -o other.html"
+    )
+    with explained():
+        made = html.page(reading.study, reading.findings, commands, vega_bundle(), spec.read_text())
+    return _with_way_back(made, ("../../", "All studies"), ("./", "Live page"))
+
+
+def comparison(first: Reading, second: Reading) -> str:
+    """The page that `nodewise compare` makes, with a way back."""
+    studies = [_comparable(one) for one in (first, second)]
+    with explained():
+        result = compare(studies[0], studies[1], THRESHOLD)
+        again = shlex.join(["nodewise", "compare", str(first.folder), str(second.folder)])
+        made = html.comparison_page(result, again, vega_bundle())
+    swapped = f"compare?study={second.key}&amp;study={first.key}"
+    return _with_way_back(made, ("./", "All studies"), (swapped, "The other way round"))
+
+
+@cache
+def style() -> str:
+    """The look of the report, and what only the live pages have."""
+    return html.with_colors(_source("page.css")) + _source("ui.css")
+
+
+@cache
+def script() -> str:
+    """What follows a study in the browser."""
+    return _source("draw.js") + _source("live.js")
+
+
+def _comparable(reading: Reading) -> Study:
+    if reading.problem is not None:
+        raise reading.problem
+    if reading.study is None or len(reading.study.scales) < 2:
+        raise NodewiseError(
+            f"{reading.name} has not two scales yet.", "Compare it when more runs are made."
+        )
+    return reading.study
+
+
+def _with_way_back(page: str, *links: tuple[str, str]) -> str:
+    anchors = " ".join(f'<a href="{address}">{words}</a>' for address, words in links)
+    return page.replace("<body>", f'<body>\n<nav aria-label="Studies">{anchors}</nav>', 1)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    return html.templates(("nodewise.report.live", "pages"), html.FOLDER)
+
+
+def _template(name: str) -> jinja2.Template:
+    return _environment().get_template(f"{name}.html.jinja")
+
+
+def _source(name: str) -> str:
+    return html.source(_environment(), name)
+
+
+def _parts(page: str, names: Sequence[str], content: dict[str, Any]) -> dict[str, str]:
+    template = _template(page)
+    context = template.new_context({**content, "root": ""})
+    return {name: "".join(template.blocks[name](context)).strip() for name in names}
+
+
+def _board(seen: Sequence[Snapshot], home: Path) -> dict[str, Any]:
+    ordered = sorted(seen, key=lambda one: (not one.running, -one.reading.changed))
+    return {"home": home, "rows": [_row(one, home) for one in ordered]}
+
+
+def _row(seen: Snapshot, home: Path) -> Row:
+    reading, state = seen.reading, seen.state
+    runs = reading.study.runs if reading.study else ()
+    inside = reading.folder.relative_to(home) if reading.folder.is_relative_to(home) else None
+    when = datetime.datetime.fromtimestamp(reading.changed, datetime.UTC)
+    return Row(
+        key=reading.key,
+        name=reading.name,
+        folder=str(inside or reading.folder) if inside != Path() else ".",
+        state=state,
+        done=len(runs),
+        planned=len(runs) + len(reading.left),
+        failed=sum(run.outcome != "ok" for run in runs),
+        scales=", ".join(map(str, reading.spec.scales)) if reading.spec else "",
+        speedup=_fastest(reading),
+        recommended=_recommended(reading),
+        verdict=_verdict(reading, state),
+        problem=reading.problem,
+        changed=_ago(datetime.datetime.now(datetime.UTC) - when),
+        changed_at=when.isoformat(timespec="seconds"),
+    )
+
+
+def _study(seen: Snapshot) -> dict[str, Any]:
+    reading, state = seen.reading, seen.state
+    made = reading.study
+    scaling = reading.findings.scaling if reading.findings else None
+    return {
+        "name": reading.name,
+        "folder": str(reading.folder),
+        "state": state,
+        "regime": made.regime if made else "",
+        "verdict": _verdict(reading, state),
+        "done": len(made.runs) if made else 0,
+        "planned": (len(made.runs) if made else 0) + len(reading.left),
+        "cards": _cards(reading, state),
+        "reportable": reading.findings is not None and state != "running",
+        "problem": reading.problem,
+        "table": scaling_table(scaling) if scaling else None,
+        "intervals": f"{scaling.regime} scaling; intervals: {scaling.interval}." if scaling else "",
+        # what is amiss in the middle of a round is no news
+        "notes": text.notes_of(reading.findings)
+        if reading.findings and state == "finished"
+        else (),
+        "failures": failures_table(made) if made else None,
+        "reasons": _reasons(made) if made else (),
+        "runs": _runs_table(made) if made else None,
+    }
+
+
+def _cards(reading: Reading, state: State) -> list[tuple[str, str, str]]:
+    """What one who waits looks for: title, value, remark."""
+    if reading.study is None or reading.spec is None:
+        return []
+    runs, left = reading.study.runs, reading.left
+    failed = sum(run.outcome != "ok" for run in runs)
+    most = "at most, until the speedup is known" if reading.spec.precision else ""
+    remark = f"{failed} failed" if failed else most
+    cards = [("Runs", f"{len(runs)} of {len(runs) + len(left)}", remark)]
+    if state == "running" and left:
+        task = left[0]
+        now = "the baseline" if task.baseline else f"K={task.nodes}"
+        cards.append(("Now", now, f"round {task.round + 1}"))
+        rest = seconds_left(runs, left, datetime.datetime.now(datetime.UTC))
+        known = "not known yet" if rest is None else format_duration(round(rest))
+        cards.append(("Time left", known, "" if rest is None else "estimated"))
+    if reading.findings:
+        scaling = reading.findings.scaling
+        fastest = scaling.row(scaling.fastest)
+        cards.append(("Best speedup", _fastest(reading), format_duration(fastest.seconds)))
+        cards.append(("Run on", _recommended(reading), "" if state == "finished" else "so far"))
+    return cards
+
+
+def _fastest(reading: Reading) -> str:
+    if reading.findings is None:
+        return ""
+    scaling = reading.findings.scaling
+    return f"{format_speedup(scaling.row(scaling.fastest).speedup)}x at K={scaling.fastest}"
+
+
+def _recommended(reading: Reading) -> str:
+    if reading.findings is None:
+        return ""
+    nodes = reading.findings.decision.recommended.nodes
+    return "no scale" if nodes is None else f"{nodes} node{'s' if nodes > 1 else ''}"
+
+
+def _verdict(reading: Reading, state: State) -> str:
+    if reading.findings is not None:
+        so_far = "" if state == "finished" else "so far: "
+        return so_far + text.verdict(reading.findings.decision)
+    if reading.study is None or reading.problem is not None:
+        return "this study cannot be shown"
+    if state == "failed":
+        return "too few scales worked to compare them"
+    wanted = "second" if reading.study.scales else "first"
+    return f"waiting for the {wanted} scale" if state == "running" else f"no {wanted} scale yet"
+
+
+def _runs_table(made: Study) -> Table:
+    """Every run, the newest first."""
+    rows = tuple(
+        (
+            run.started.replace("T", " ").removesuffix("+00:00"),
+            "baseline" if run.baseline else str(run.nodes),
+            str(run.round + 1),
+            format_seconds(run.seconds),
+            run.outcome,
+        )
+        for run in reversed(made.runs)
+    )
+    titles = ("started, UTC", "K", "round", "seconds", "outcome")
+    words = frozenset({"started, UTC", "outcome"})
+    return Table(name="Every run, the newest first", titles=titles, rows=rows, left=words)
+
+
+def _reasons(made: Study) -> list[tuple[str, str]]:
+    """How the last failed run of each scale ended: in words, and the tail of its log."""
+    last = {run.nodes: run for run in made.runs if run.outcome != "ok" and "\n" in run.detail}
+    return [
+        (f"K={nodes}, round {run.round + 1}: {run.outcome}", run.detail)
+        for nodes, run in sorted(last.items())
+    ]
+
+
+@lru_cache(maxsize=64)
+def _charts(reading: Reading) -> list[dict[str, Any]]:
+    """The charts that are worth watching: speedup, and every run."""
+    if reading.study is None or reading.findings is None:
+        return []
+    with explained():
+        drawn = [draw(name, reading.study, reading.findings) for name in ("speedup", "repeats")]
+        return [
+            {
+                "name": figure.name,
+                "title": figure.title,
+                "caption": figure.caption,
+                "description": figure.description,
+                "chart": html.colored(sized(figure.chart, "page", titled=False)),
+            }
+            for figure in drawn
+            if figure is not None
+        ]
+
+
+def _ago(passed: datetime.timedelta) -> str:
+    """A time that has passed, so coarse that it seldom changes.
+
+    >>> [_ago(datetime.timedelta(seconds=s)) for s in (5, 150, 7300, 200_000)]
+    ['just now', '2 min ago', '2 h ago', '2 days ago']
+    """
+    seconds = passed.total_seconds()
+    if seconds < 60:
+        return "just now"
+    if seconds < 3600:
+        return f"{seconds // 60:.0f} min ago"
+    if seconds < 86400:
+        return f"{seconds // 3600:.0f} h ago"
+    days = int(seconds // 86400)
+    return f"{days} day{'s' if days > 1 else ''} ago"

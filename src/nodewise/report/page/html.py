@@ -1,0 +1,360 @@
+"""The report as one file: no network, readable from disk, on paper and in the dark.
+
+The study itself is inside, so that the page can be read back, checked and decided anew.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import jinja2
+import msgspec
+from markupsafe import Markup, escape
+
+from nodewise import __version__
+from nodewise.base.errors import DataError
+from nodewise.base.units import (
+    capitalised,
+    format_duration,
+    format_efficiency,
+    format_money,
+    format_speedup,
+)
+from nodewise.decide.forecast import forecast
+from nodewise.decide.inputs import Question
+from nodewise.explain.compare import Comparison
+from nodewise.report.charts.draw import PALETTE, Definition, Figure, compare, figures, sized
+from nodewise.report.charts.panel import also, live_numbers, sliders, what_if
+from nodewise.report.findings import Findings
+from nodewise.report.tables import BAR, Table, failures_table, provenance_table, rubric_table
+from nodewise.report.text import findings as text
+from nodewise.report.text.forecast import beyond_lines
+from nodewise.study.study import Study
+
+# The charts' colours where the page is dark; see PALETTE for what each is for.
+DARK: dict[str, str] = {
+    "ink": "#e8ebee",
+    "muted": "#a8b1ba",
+    "grid": "#2f373f",
+    "paper": "#14181c",
+    "measured": "#5ab0ee",
+    "predicted": "#f2994a",
+    "second": "#f0a35e",
+    "third": "#3fc9a0",
+    "chosen": "#4fd0a5",
+    "refused": "#ff8a80",
+    "compute": "#4aa3df",
+    "communication": "#f07f3c",
+    "io": "#2bbf95",
+    "serial": "#d48cc0",
+    "idle": "#6b747d",
+    "unrecorded": "#444c54",
+    "imbalance": "#f0b429",
+    "slow node": "#8fd0f5",
+    "jitter": "#e6d53a",
+    "foreign": "#b98a5e",
+    "overhead": "#a793e0",
+    "unexplained": "#9aa2aa",
+}
+
+_EMBEDDED = b'<script type="application/json" id="nodewise-study">'
+FOLDER = ("nodewise.report", "page")  # of the templates
+_MEASURE = ("speedup", "efficiency", "repeats")
+_ATTRIBUTE = ("ledger", "stages", "timeline", "flow", "roofline")
+_BEYOND = ("forecast",)
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the page: what it says, what it shows, and the rest for those who read on."""
+
+    name: str
+    title: str
+    lead: text.Report = []
+    figures: Sequence[Figure] = ()
+    rest: text.Report = []
+    live: bool = False  # whether prices can be tried here
+
+
+class _Embedded(msgspec.Struct, frozen=True, kw_only=True):
+    """What the page carries: the study and the question that it answers."""
+
+    study: Study
+    question: Question
+
+
+def page(study: Study, findings: Findings, reproduce: str, vega: str, spec_text: str = "") -> str:
+    """The page of a study; `reproduce` are the commands that make it again, `vega` draws it."""
+    decision = findings.decision
+    drawn = {figure.name: figure for figure in figures(study, findings)}
+    live = live_numbers(study, findings)
+    embedded = _Embedded(study=study, question=findings.question)
+    return _render(
+        charts={**_charts(drawn.values()), "what-if": what_if(decision)},
+        vega=vega,
+        name=study.name,
+        kicker=f"{study.regime} scaling, {'measured' if decision.measured else 'from a model'}",
+        labels=_labels(study),
+        verdict=text.verdict(decision),
+        because=capitalised(decision.recommended.because),
+        claim=decision.claim,
+        cards=_cards(findings),
+        sections=[
+            _rubric(study, findings),
+            *_sections(findings, drawn),
+            *_beyond(study, findings, drawn),
+        ],
+        checks=findings.checks,
+        provenance=provenance_table(study),
+        reproduce_lead="The whole study is inside this file. To make it again, and to decide anew "
+        "with other prices:",
+        reproduce=reproduce,
+        spec=spec_text,
+        made=max((run.started for run in study.runs), default=""),
+        sliders=sliders(live),
+        also=also(findings),
+        live=_inert(json.dumps(live)),
+        study_json=_inert(msgspec.json.encode(embedded).decode()),
+    )
+
+
+def comparison_page(result: Comparison, reproduce: str, vega: str) -> str:
+    """The page of two studies side by side."""
+    figure = compare(result)
+    lines = text.comparison_report(result)
+    section = Section(name="difference", title="The difference", figures=[figure], rest=lines[2:])
+    return _render(
+        charts=_charts([figure]),
+        vega=vega,
+        name=f"{result.second} against {result.first}",
+        kicker=f"{result.regime} scaling, two studies",
+        verdict=text.comparison_verdict(result),
+        sections=[section, *_two_scalings(result)],
+        reproduce_lead="To make this page again:",
+        reproduce=reproduce,
+    )
+
+
+def _charts(drawn: Iterable[Figure]) -> dict[str, Definition]:
+    return {figure.name: figure.chart for figure in drawn}
+
+
+def _render(charts: Mapping[str, Definition], vega: str, **content: Any) -> str:
+    """The page around its content; what is not given stays empty."""
+    pages = templates(FOLDER)
+    css, *scripts = (source(pages, name) for name in ("page.css", "draw.js", "page.js"))
+    specs = {name: colored(sized(chart, "page", titled=False)) for name, chart in charts.items()}
+    optional = ("labels", "because", "claim", "cards", "checks", "provenance", "spec", "made")
+    empty = dict.fromkeys([*optional, "sliders", "also", "live", "study_json"], "")
+    return pages.get_template("page.html.jinja").render(
+        {**empty, **content},
+        version=__version__,
+        css=Markup(with_colors(css)),
+        charts_json=_inert(json.dumps(specs)),
+        vega=Markup(vega),
+        script=Markup("".join(scripts)),
+    )
+
+
+def templates(*folders: tuple[str, str]) -> jinja2.Environment:
+    """Those in these folders of packages; what is not given to one is an error."""
+    made = jinja2.Environment(
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(*folder) for folder in folders]),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= _FILTERS
+    return made
+
+
+def source(pages: jinja2.Environment, name: str) -> str:
+    """A file beside the templates, as it is."""
+    assert pages.loader is not None
+    return pages.loader.get_source(pages, name)[0]
+
+
+def study_of_page(content: bytes) -> tuple[Study, Question]:
+    """The study inside a page, and the question that the page answers."""
+    _, begun, rest = content.partition(_EMBEDDED)
+    inside, ended, _ = rest.partition(b"</script>")
+    if not begun or not ended:
+        raise DataError("The page holds no study.", "Name a page that nodewise report made.")
+    try:
+        embedded = msgspec.json.decode(inside, type=_Embedded)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DataError(
+            f"The study inside the page is damaged: {error}.", "Make the page anew from its study."
+        ) from None
+    return embedded.study, embedded.question
+
+
+def _inert(encoded: str) -> Markup:
+    """JSON that cannot end the script element it stands in."""
+    return Markup(encoded.replace("<", "\\u003c").replace("\u2028", "\\u2028"))
+
+
+def _strong(line: str) -> Markup:
+    """A line with **words** made strong; everything else is text."""
+    parts = re.split(r"\*\*", line.strip())
+    return Markup("").join(
+        Markup("<strong>{}</strong>").format(part) if at % 2 else escape(part)
+        for at, part in enumerate(parts)
+    )
+
+
+def _bar(cell: str) -> Markup | str:
+    """A bar of the terminal as one that the page draws."""
+    if not cell or cell.strip(BAR):
+        return cell
+    return Markup('<span class="bar" style="width:{}em"></span>').format(0.5 * len(cell))
+
+
+def _numbers(figure: Figure) -> Table:
+    """The numbers behind a chart, to six digits."""
+    titles = tuple(dict.fromkeys(name for row in figure.rows for name in row))
+    words = {name for row in figure.rows for name, value in row.items() if isinstance(value, str)}
+    cells = tuple(tuple(_cell(row.get(name)) for name in titles) for row in figure.rows)
+    return Table(name=figure.title, titles=titles, rows=cells, left=frozenset(words))
+
+
+def _cell(value: str | int | float | None) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "" if value is None else str(value)
+
+
+_FILTERS = {
+    "strong": _strong,
+    "bar": _bar,
+    "said_verdict": text.said_verdict,
+    "numbers": _numbers,
+}
+
+
+def _variable(name: str) -> str:
+    return f"--chart-{name.replace(' ', '-')}"
+
+
+def colored(chart: Definition) -> Definition:
+    """The chart with variables for colours, so that the page decides between light and dark."""
+    encoded = json.dumps(chart)
+    for name, color in PALETTE.items():
+        encoded = encoded.replace(f'"{color}"', f'"var({_variable(name)})"')
+    made: Definition = json.loads(encoded)
+    return made
+
+
+def with_colors(css: str) -> str:
+    """The style sheet with the colours of the charts, light and dark."""
+    for place, palette in (("{{ light }}", PALETTE), ("{{ dark }}", DARK)):
+        lines = "".join(f"  {_variable(name)}: {color};\n" for name, color in palette.items())
+        css = css.replace(place, lines)
+    return css
+
+
+def _labels(study: Study) -> list[str]:
+    labels = []
+    if any(run.provenance.get("emulated") for run in study.runs):
+        labels.append("rehearsal: emulated nodes")
+    if any(run.provenance.get("oversubscribed") for run in study.runs):
+        labels.append("more workers than cores")
+    return labels
+
+
+def _cards(findings: Findings) -> list[tuple[str, str, str]]:
+    """What a reader looks for first, at the recommended scale."""
+    decision, scaling = findings.decision, findings.scaling
+    chosen = decision.recommended.nodes
+    if chosen is None:
+        return []
+    row, measured = decision.row(chosen), scaling.row(chosen)
+    between = ""
+    if measured.speedup_low is not None and measured.speedup_high is not None:
+        between = (
+            f"{format_speedup(measured.speedup_low)} to {format_speedup(measured.speedup_high)}"
+        )
+    first = scaling.rows[0]
+    cards = [
+        ("Run on", f"{chosen} node{'s' if chosen > 1 else ''}", f"of {scaling.rows[-1].nodes}"),
+        (
+            "Speedup" if scaling.regime == "strong" else "Scaled speedup",
+            f"{format_speedup(row.speedup)}x",
+            between,
+        ),
+        ("Time", format_duration(row.seconds),
+         f"{format_duration(first.seconds)} at K={first.nodes}"),
+        ("Efficiency", format_efficiency(row.efficiency),
+         f"threshold {scaling.bend.threshold:.2f}"),
+        ("Cost of a run", format_money(row.cost, decision.price.currency), decision.price.source),
+    ]  # fmt: skip
+    if row.quality is not None and decision.quality is not None:
+        held = "held" if decision.quality.held else "not held at every K"
+        cards.append(("Quality", format_efficiency(row.quality), held))
+    if decision.cause is not None:
+        where = "Most is lost to" if chosen == scaling.rows[-1].nodes else "Lost beyond it to"
+        cards.append((where, decision.cause, ""))
+    return cards
+
+
+def _rubric(study: Study, findings: Findings) -> Section:
+    """Every scale in one table, what broke, and what to know before trusting it."""
+    decision = findings.decision
+    failures = failures_table(study)
+    broke: text.Report = ["**Where scaling broke**", failures] if failures else []
+    return Section(
+        name="rubric",
+        title="Rubric",
+        lead=[
+            rubric_table(decision),
+            text.rubric_caption(decision),
+            *text.excluded(decision),
+            *broke,
+            *(f"note: {note}" for note in text.notes_of(findings)),
+        ],
+    )
+
+
+def _two_scalings(result: Comparison) -> list[Section]:
+    return [
+        Section(name=name, title=scaling.name, rest=text.scaling_lines(scaling))
+        for name, scaling in (("first", result.first_scaling), ("second", result.second_scaling))
+    ]
+
+
+def _sections(findings: Findings, figures: dict[str, Figure]) -> list[Section]:
+    """Measure, attribute, decide: in this order."""
+    parts = [
+        ("measure", "Measure", text.scaling_lines(findings.scaling), _MEASURE),
+        ("attribute", "Attribute", text.attribution_lines(findings.attribution), _ATTRIBUTE),
+        ("decide", "Decide", text.decision_lines(findings.decision),
+         [name for name in figures if name not in (*_MEASURE, *_ATTRIBUTE, *_BEYOND)]),
+    ]  # fmt: skip
+    return [
+        Section(
+            name=name,
+            title=title,
+            lead=[] if name == "decide" else lines[:1],
+            figures=[figures[one] for one in wanted if one in figures],
+            rest=lines if name == "decide" else lines[1:],
+            live=name == "decide",
+        )
+        for name, title, lines, wanted in parts
+    ]
+
+
+def _beyond(study: Study, findings: Findings, figures: dict[str, Figure]) -> list[Section]:
+    """Scales nobody ran, apart from all that was measured; none where too few were."""
+    if "forecast" not in figures:
+        return []
+    question = findings.question
+    priced = not any(run.rate_per_hour for run in study.runs)
+    return [
+        Section(
+            name="beyond",
+            title="Beyond what was measured",
+            figures=[figures["forecast"]],
+            rest=beyond_lines(forecast(study, question), priced),
+        )
+    ]

@@ -1,0 +1,74 @@
+"""What the honesty rules say of a claim, or of many, as text and tables."""
+
+from collections.abc import Sequence
+
+from nodewise.audit.rules import Audit, Correction, is_grave
+from nodewise.base.units import capitalised, format_efficiency, format_speedup
+from nodewise.report.tables import Table
+from nodewise.report.text.findings import Report, checklist
+
+_MOST_LISTED = 12
+
+
+def audit_report(result: Audit) -> Report:
+    """The verdict, the checklist, the curve that is left, the questions."""
+    lines: Report = [f"**{result.verdict}**", "", *checklist(result.checks)]
+    if result.correction is not None:
+        lines += ["", *_corrected(result.correction)]
+    if result.questions:
+        lines += ["", "**To ask the author**"]
+        lines += [f"  {at}. {question}" for at, question in enumerate(result.questions, start=1)]
+    if result.notes:
+        lines += ["", *(f"note: {note}" for note in result.notes)]
+    return lines
+
+
+def _corrected(correction: Correction) -> Report:
+    rows = tuple(
+        (
+            str(row.nodes),
+            format_speedup(row.claimed_speedup),
+            format_efficiency(row.claimed_efficiency),
+            format_speedup(row.speedup),
+            format_efficiency(row.efficiency),
+            "" if row.efficiency >= correction.threshold else "below",
+        )
+        for row in correction.rows
+    )
+    titles = ("K", "claimed S", "claimed E", "corrected S", "corrected E", "")
+    table = Table(name="The corrected curve", titles=titles, rows=rows, left=frozenset({""}))
+    return [
+        "**The corrected curve** (computed from the claim, not measured)",
+        table,
+        f"{capitalised(correction.sentence)}: T at the smallest K is {correction.factor:.2f} "
+        "times too long.",
+    ]
+
+
+def audits_report(audits: Sequence[Audit]) -> Report:
+    """Of several claims: how many each rule fails, passes or cannot judge; then the worst ones."""
+    rows = []
+    for at, check in enumerate(audits[0].checks):
+        verdicts = [one.checks[at].verdict for one in audits if at < len(one.checks)]
+        counts = [str(verdicts.count(word)) for word in ("fail", "pass", "unknown")]
+        rows.append((check.rule, "fail" if is_grave(check) else "warn", *counts))
+    standings = [one.standing for one in audits]
+    failed = [one for one in audits if one.standing == "fails"]
+    titles = ("rule", "severity", "broken", "met", "unknown")
+    lines: Report = [
+        f"**{len(audits)} claims**: {standings.count('fails')} break a rule of severity fail, "
+        f"{standings.count('suspect')} are suspect, {standings.count('open')} are open, "
+        f"{standings.count('holds')} hold.",
+        "",
+        Table(
+            name="The rules over all claims",
+            titles=titles,
+            rows=tuple(rows),
+            left=frozenset({"rule", "severity"}),
+        ),
+    ]
+    if failed:
+        lines += ["", "**Broken**", *(f"  - {one.verdict}" for one in failed[:_MOST_LISTED])]
+        if len(failed) > _MOST_LISTED:
+            lines.append(f"  and {len(failed) - _MOST_LISTED} more; --json has all.")
+    return [*lines, "", "One of them in full: --curve NAME."]

@@ -1,0 +1,390 @@
+"""Ceilings, rooflines and diagnoses as text: the answer first, then the evidence."""
+
+from collections.abc import Callable
+
+from nodewise.base.sizes import format_bandwidth, format_bytes, format_flops, format_latency
+from nodewise.base.units import capitalised, format_efficiency, format_percent, format_seconds
+from nodewise.diagnose.axes import MENU, Answer, Remedy, axis_words
+from nodewise.diagnose.flow import Diagnosis, from_workers, headline
+from nodewise.diagnose.memory import Fit
+from nodewise.diagnose.next_ceiling import NextCeiling
+from nodewise.diagnose.roofline import Roofline
+from nodewise.diagnose.steps import StepRow, StepTable
+from nodewise.diagnose.symptoms import Symptoms
+from nodewise.diagnose.training_step import TrainingStep, table_of
+from nodewise.report.tables import Table
+from nodewise.report.text.findings import Report
+from nodewise.study.machine import Ceiling, Machine
+
+_MARKS = {"fine": "fine", "binds": "BINDS", "not known": "not known"}
+
+
+def roofline_report(step: Roofline) -> Report:
+    """A step on paper: its bound, its times and, with an exchange, how many workers it bears."""
+    figures = [
+        ("ridge", f"{step.ridge:.4g} FLOP/B"),
+        ("intensity", f"{step.intensity:.4g} FLOP/B"),
+        ("attainable", format_flops(step.attainable_flops)),
+        ("compute", f"{step.compute_s:.5g} s"),
+        ("memory", f"{step.memory_s:.5g} s"),
+    ]
+    if step.comm_s is not None:
+        figures.append(("exchange", f"{step.comm_s:.5g} s"))
+    lines: Report = [
+        f"**{step.verdict}.**",
+        f"  Axis: distribute {axis_words(step.axis)}.",
+        "",
+        Table(name="The step", titles=("", "value"), rows=tuple(figures), left=frozenset({""})),
+    ]
+    if step.workers:
+        lines += ["", _workers_table(step), *_binding_lines(step)]
+    return lines + [f"note: {note}" for note in step.notes]
+
+
+def _workers_table(step: Roofline) -> Table:
+    return Table(
+        name="Workers",
+        titles=(
+            "workers",
+            "exchange s",
+            "shared step s",
+            "efficiency",
+            "step each s",
+            "efficiency ",
+        ),
+        rows=tuple(
+            (
+                str(row.workers),
+                format_seconds(row.exchange_s),
+                format_seconds(row.strong_step_s),
+                format_efficiency(row.strong_efficiency),
+                format_seconds(row.weak_step_s),
+                format_efficiency(row.weak_efficiency),
+            )
+            for row in step.workers
+        ),
+    )
+
+
+def _binding_lines(step: Roofline) -> Report:
+    return [
+        "Ring all-reduce after the work, without overlap; efficiency against one worker.",
+        f"The exchange takes longer than the work {from_workers(step.binds_at_strong)} that share "
+        f"one step (strong), and {from_workers(step.binds_at_weak)} with a whole step each (weak).",
+    ]
+
+
+def diagnosis_report(result: Diagnosis) -> Report:
+    """Yes or no to a proposal, the ceiling, the way through the flow, the menu's row."""
+    lines: Report = []
+    if result.answer is not None:
+        lines += [*_answer_lines(result.answer), ""]
+    lines += [f"**{capitalised(headline(result))}.** Confidence: {result.confidence}."]
+    lines += [f"  {capitalised(words)}." for words in result.evidence]
+    if result.training is not None:
+        lines += ["", *memory_lines(result.training)]
+    lines += ["", flow_table(result)]
+    if result.ceiling is not None:
+        lines += ["", *_remedy_lines(MENU[result.ceiling])]
+    return lines
+
+
+def flow_table(result: Diagnosis) -> Table:
+    """The questions in order, with the branch that was taken."""
+    asked = [one for one in result.branches if one.answer != "not asked"]
+    rows = tuple((one.question, _MARKS[one.answer], one.ceiling) for one in asked)
+    return Table(
+        name="The way through the flow",
+        titles=("question", "answer", "ceiling"),
+        rows=rows,
+        left=frozenset({"question", "answer", "ceiling"}),
+        strong=next((at for at, one in enumerate(result.branches) if one.answer == "binds"), None),
+    )
+
+
+def memory_lines(fit: Fit) -> Report:
+    """What each device would hold, under each strategy."""
+    demand = fit.demand
+    parts = ", ".join(
+        f"{name} {format_bytes(size)}"
+        for name, size in (
+            ("parameters", demand.parameters),
+            ("gradients", demand.gradients),
+            ("optimizer", demand.states),
+            ("activations", demand.activations),
+        )
+        if size
+    )
+    return [
+        f"One copy: {format_bytes(demand.total)} ({parts}).",
+        Table(
+            name="Memory",
+            titles=("strategy", "devices", "on each", "of", ""),
+            rows=tuple(
+                (
+                    share.strategy,
+                    str(fit.workers),
+                    format_bytes(share.device_bytes),
+                    format_bytes(fit.device_bytes),
+                    "fits" if share.fits else "does not fit",
+                )
+                for share in fit.shares
+            ),
+            left=frozenset({"strategy", ""}),
+        ),
+    ]
+
+
+def _remedy_lines(remedy: Remedy) -> Report:
+    axis = f"Distribute {axis_words(remedy.axis)}" if remedy.axis else "On one machine"
+    return [
+        f"{axis}: {', '.join(remedy.tools)}.",
+        f"  Cures: {remedy.cures}.",
+        f"  Leaves: {remedy.leaves}.",
+        f"  First, for less: {remedy.first}.",
+    ]
+
+
+def menu_report(_: object) -> Report:
+    """The whole menu: ceiling, axis, tools."""
+    return [
+        Table(
+            name="Menu",
+            titles=("ceiling", "axis", "tools"),
+            rows=tuple(
+                (name, axis_words(remedy.axis), ", ".join(remedy.tools))
+                for name, remedy in MENU.items()
+            ),
+            left=frozenset({"ceiling", "axis", "tools"}),
+        ),
+        "",
+        *(f"{name}: {remedy.symptom}." for name, remedy in MENU.items()),
+    ]
+
+
+def machine_report(machine: Machine) -> Report:
+    """Every ceiling with its interval, and how it was got; what is missing and why."""
+    busy = machine.contention.get("cpu_pressure", 0.0)
+    limit, size = min(machine.capacity.items(), key=lambda one: one[1])
+    processor = machine.identity.get("processor", "a processor")
+    lines: Report = [
+        f"**{processor}, {machine.identity['cores']} cores, {format_bytes(size)} memory "
+        f"({limit}).** Measured {machine.measured} in {machine.seconds:.0f} s.",
+        "",
+        Table(
+            name="Ceilings",
+            titles=("ceiling", "cores", "median", "between", "clean", "of theory", "how"),
+            rows=tuple(_ceiling_rows(machine)),
+            left=frozenset({"ceiling", "how"}),
+        ),
+        "between: holds the median in 95 of 100 cases; below six windows their range. clean: share "
+        "of windows in which no other process had the core; only those count, unless by CPU time.",
+    ]
+    if machine.clock_hertz is not None and machine.peak_flops:
+        lines.append(
+            f"of theory: {machine.clock_hertz / 1e9:.2f} GHz measured x "
+            f"{machine.identity.get('instructions', '')} on 64 bits; at most, for two units."
+        )
+    ridge = _ridge(machine)
+    if ridge is not None:
+        lines.append(f"Ridge: {ridge:.3g} FLOP per byte (float64, all cores, main memory).")
+    if busy > 0.1:
+        lines.append(
+            f"note: The machine was busy: somebody waited for a core in {format_percent(busy)} "
+            "of the time."
+        )
+    return lines + [f"note: Not measured: {name}; {why}." for name, why in machine.missing.items()]
+
+
+def _ridge(machine: Machine) -> float | None:
+    peak, bandwidth = machine.peak(), machine.memory_bandwidth
+    return None if peak is None or bandwidth is None else peak / bandwidth
+
+
+def _ceiling_rows(machine: Machine) -> list[tuple[str, ...]]:
+    rows = []
+    for dtype, by_threads in machine.compute.items():
+        for threads, one in by_threads.items():
+            peak = machine.peak_flops.get(dtype)
+            share = "" if peak is None else format_percent(one.value / peak / threads)
+            rows.append(_ceiling_cells(dtype, str(threads), one, share))
+    for level, by_threads in machine.memory.items():
+        for threads, one in by_threads.items():
+            rows.append(_ceiling_cells(f"memory, {level}", str(threads), one))
+    if machine.page_fault is not None:
+        rows.append(_ceiling_cells("page faults", "1", machine.page_fault))
+    for name, one in machine.disk.items():
+        rows.append(_ceiling_cells(f"disk {name}", "", one))
+    for groups in (machine.link, machine.devices):
+        for kind, parts in groups.items():
+            rows += [_ceiling_cells(f"{kind}, {name}", "", one) for name, one in parts.items()]
+    return rows
+
+
+def _ceiling_cells(name: str, cores: str, one: Ceiling, share: str = "") -> tuple[str, ...]:
+    form = _FORMS[one.unit]
+    clean = format_percent(one.clean) if cores else ""
+    between = f"{form(one.low)}..{form(one.high)}"
+    return (name, cores, form(one.value), between, clean, share, one.how)
+
+
+_FORMS: dict[str, Callable[[float], str]] = {
+    "FLOP/s": format_flops,
+    "B/s": format_bandwidth,
+    "B": format_bytes,
+    "s": format_latency,
+    "1/s": "{:.3g}/s".format,
+}
+
+
+def steps_report(table: StepTable) -> Report:
+    """The steps of a program: time, intensity, rates, ceiling with the share reached, axis."""
+    slowest = next(row for row in table.rows if row.name == table.slowest)
+    remarks = [f"note: {row.name}: {row.remark}." for row in table.rows if row.remark]
+    return [
+        f"**{slowest.name} takes {format_percent(slowest.share_of_time)} of the time; ceiling: "
+        f"{slowest.ceiling}.**",
+        "",
+        _steps_table(table, "step"),
+        "reached: share of the ceiling, for as many cores as the step kept busy.",
+        *remarks,
+    ]
+
+
+def _steps_table(table: StepTable, what: str) -> Table:
+    return Table(
+        name=f"{what.capitalize()}s",
+        titles=(
+            what,
+            "seconds",
+            "between",
+            "FLOP/B",
+            "FLOP/s",
+            "B/s",
+            "cores",
+            "ceiling",
+            "reached",
+            "distribute",
+        ),
+        rows=tuple(_step_cells(row) for row in table.rows),
+        left=frozenset({what, "ceiling", "distribute"}),
+    )
+
+
+def _step_cells(row: StepRow) -> tuple[str, ...]:
+    return (
+        row.name,
+        format_seconds(row.seconds),
+        f"{format_seconds(row.low)}..{format_seconds(row.high)}",
+        "" if row.intensity is None else f"{row.intensity:.2f}",
+        format_flops(row.flops_per_second) if row.flops_per_second else "",
+        format_bandwidth(row.bytes_per_second) if row.bytes_per_second else "",
+        f"{row.cores:.1f}",
+        row.ceiling,
+        format_percent(row.share),
+        "" if row.axis is None else axis_words(row.axis),
+    )
+
+
+def symptoms_report(result: Symptoms) -> Report:
+    """A watched program: the ceiling or 'undecided', the evidence, the menu's row."""
+    lines = _verdict_lines(result)
+    if result.ceiling is not None:
+        lines += ["", *_remedy_lines(MENU[result.ceiling])]
+    return lines + [f"note: {note}" for note in result.notes]
+
+
+def _verdict_lines(result: Symptoms | TrainingStep) -> Report:
+    """Yes or no to a proposal; the ceiling or 'undecided'; the evidence."""
+    lines: Report = []
+    if result.answer is not None:
+        lines += [*_answer_lines(result.answer), ""]
+    if result.ceiling is None:
+        lines.append("**Undecided.** What was seen names no ceiling.")
+    else:
+        verb = "bind" if result.ceiling == "page faults" else "binds"
+        lines.append(
+            f"**{capitalised(f'{result.ceiling} {verb}')}.** Confidence: {result.confidence}."
+        )
+    return lines + [f"  {capitalised(words)}." for words in result.evidence]
+
+
+def training_step_report(result: TrainingStep) -> Report:
+    """A torch step: the ceiling, its counts and its point, its stages, what was not counted."""
+    lines = _verdict_lines(result)
+    if not result.stages:
+        return lines + [f"note: {note}" for note in result.notes]
+    lines += ["", _point_table(result), "", _steps_table(table_of(result), "stage")]
+    lines.append(
+        "Bytes are a lower bound: every operation reads its inputs and writes its outputs once. "
+        "reached: share of the ceiling, for as many cores as the stage kept busy."
+    )
+    if result.uncounted:
+        listed = ", ".join(f"{one.name} {format_percent(one.share)}" for one in result.uncounted)
+        lines.append(f"Not in the FLOP count, with their share of the operations' time: {listed}.")
+    if result.ceiling is not None:
+        lines += ["", *_remedy_lines(MENU[result.ceiling])]
+    return lines + [f"note: {note}" for note in result.notes]
+
+
+def _point_table(result: TrainingStep) -> Table:
+    rows = [
+        ("step", f"{format_seconds(result.seconds)} s, a {result.step}, {result.steps} timed"),
+        ("operations", f"{result.flops:.4g} FLOP ({result.dtype})"),
+        ("bytes", f"at least {format_bytes(result.memory_bytes)}"),
+    ]
+    if result.intensity is not None and result.ridge is not None:
+        side = "above" if result.intensity >= result.ridge else "below"
+        rows.append(
+            ("intensity", f"{result.intensity:.3g} FLOP/B, {side} the ridge of {result.ridge:.3g}")
+        )
+    if result.peak_flops:
+        share = format_percent(result.flops_per_second / result.peak_flops)
+        rows.append(
+            (
+                "reached",
+                f"{format_flops(result.flops_per_second)}, {share} of the arithmetic of all cores",
+            )
+        )
+    return Table(
+        name="The step", titles=("", "value"), rows=tuple(rows), left=frozenset({"", "value"})
+    )
+
+
+def next_ceiling_report(result: NextCeiling) -> Report:
+    """A distributed job: what binds it now, the parts of its time, and whether to go on."""
+    lines: Report = []
+    if result.answer is not None:
+        lines += [*_answer_lines(result.answer), ""]
+    lines += [
+        f"**{capitalised(result.verdict)}.** Confidence: {result.confidence} ({result.evidence}).",
+        f"  {capitalised(result.change)}.",
+        "",
+        Table(
+            name="The time at this scale",
+            titles=("ceiling", "seconds", "share", "distribute", "S without", "lost to"),
+            rows=tuple(
+                (
+                    part.name,
+                    format_seconds(part.seconds),
+                    format_percent(part.share),
+                    axis_words(part.axis),
+                    f"{part.speedup_without:.2f}",
+                    ", ".join(part.causes),
+                )
+                for part in result.parts
+            ),
+            left=frozenset({"ceiling", "distribute", "lost to"}),
+            strong=0,
+        ),
+        f"K = {result.nodes}: {format_seconds(result.seconds)} s, speedup {result.speedup:.2f}. "
+        f"On the smallest scale {result.first} bound. S without: speedup if this part vanished, at "
+        "most.",
+    ]
+    return lines
+
+
+def _answer_lines(answer: Answer) -> Report:
+    """Yes or no to a proposal, the reason, and what to do instead."""
+    lines: Report = [f"**{answer.answer}: {answer.proposal}**", f"  {capitalised(answer.reason)}."]
+    return lines + ([f"  {capitalised(answer.instead)}."] if answer.instead else [])

@@ -1,0 +1,553 @@
+"""Results as text for a terminal: the answer first, then the evidence in order.
+
+Each function gives lines and tables; in a line **words** between stars are strong, and a line that
+is indented belongs to the one above.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from nodewise.audit.rules import RuleCheck
+from nodewise.base.units import (
+    format_duration,
+    format_money,
+    format_percent,
+    format_quantity,
+    format_speedup,
+)
+from nodewise.decide.decide import Decision
+from nodewise.decide.energy import UNKNOWN
+from nodewise.decide.prices.bill import NODE_HOURS
+from nodewise.decide.uncertainty import Minimax
+from nodewise.explain.attribute import Attribution, LedgerRow
+from nodewise.explain.causes import CAUSES
+from nodewise.explain.compare import Comparison
+from nodewise.explain.scaling import Scaling
+from nodewise.report.findings import Findings
+from nodewise.report.tables import (
+    MOST_ROWS,
+    Table,
+    causes_table,
+    comparison_table,
+    items_table,
+    laws_table,
+    ledger_table,
+    marginal_table,
+    moves_table,
+    regime_table,
+    rows_to_show,
+    rubric_table,
+    said_input,
+    scaling_table,
+    scenario_table,
+    title_of,
+    tornado_table,
+)
+from nodewise.study.check import Check
+
+Report = list[str | Table]
+
+# Verdicts that several causes share, as one sentence for all of them.
+_GROUPED = {
+    "would do nothing": "would do nothing; hardly any of the lost folds are there",
+    "unknown": "unknown; these records cannot show it, the stages of each rank could",
+}
+
+
+def scaling_report(result: Scaling) -> Report:
+    """The scaling table, its landmarks and its laws."""
+    return [*scaling_lines(result), *_notes(result.notes)]
+
+
+def attribution_report(result: Attribution) -> Report:
+    """The ledger, the cause of the bend, and what would move it."""
+    return [*attribution_lines(result), *_notes(result.notes)]
+
+
+def decision_report(result: Decision) -> Report:
+    """The recommendation, the rubric of every scale, the prices and what would change it."""
+    doubts = [check for check in result.checks if check.verdict != "pass"]
+    return [
+        *_decision(result),
+        *_notes(result.notes),
+        *(checks_report(doubts) if doubts else []),
+    ]
+
+
+def findings_report(result: Findings) -> Report:
+    """Everything in the order in which it was found, each note once; the verdict stands last."""
+    decision = result.decision
+    return [
+        *scaling_lines(result.scaling),
+        "",
+        *attribution_lines(result.attribution),
+        "",
+        *_decision(decision),
+        *_notes(notes_of(result)),
+        *checks_report(result.checks),
+        "",
+        f"**{decision.name}: {verdict(decision)}**",
+    ]
+
+
+def notes_of(result: Findings) -> list[str]:
+    """What a reader must know before trusting the numbers, each thing once."""
+    return list(dict.fromkeys([*result.scaling.notes, *result.decision.notes]))
+
+
+def scaling_lines(result: Scaling) -> Report:
+    """The headline, the table, the landmarks and the laws."""
+    return [
+        f"**{result.name}**: {_scaling_headline(result)}",
+        "",
+        scaling_table(result),
+        f"{_regime_line(result)}; intervals: {result.interval}.",
+        "",
+        *_landmarks(result),
+        *_laws(result),
+    ]
+
+
+def attribution_lines(result: Attribution) -> Report:
+    """The headline, the ledger, the largest losses and what would change them."""
+    row = result.row(result.nodes)
+    return [
+        f"**{result.name}**: {_attribution_headline(result, row)}",
+        "",
+        ledger_table(result),
+        f"Folds lost to each cause, ideal minus measured speedup; evidence: {result.evidence}.",
+        "",
+        *_causes_at(row),
+        *_changes(result),
+        *_shape(result),
+    ]
+
+
+def _decision(result: Decision) -> Report:
+    return [
+        f"**{result.name}: {verdict(result)}**",
+        f"  {result.recommended.because}.",
+        "",
+        rubric_table(result),
+        rubric_caption(result),
+        *excluded(result),
+        "",
+        *decision_lines(result),
+    ]
+
+
+def decision_lines(result: Decision) -> Report:
+    """Why not more, what speed costs, other ways to pay, what would change it, the claim."""
+    lines: Report = []
+    if result.attribution is not None:
+        lines += ["**Why not more**", *_why_not_more(result, result.attribution), ""]
+    if result.cheapest and result.fastest and result.price_of_speed:
+        lines += ["**What speed costs**", *_exchange(result), ""]
+    if len(result.regimes) > 1:
+        lines += [
+            "**Ways to pay**",
+            regime_table(result),
+            f"  {result.cheaper_nodes}",
+            *_spot(result),
+            *_ownership(result),
+            *([f"  Not priced: {', '.join(result.unpriced)}."] if result.unpriced else []),
+            "",
+        ]
+    if result.minimax is not None:
+        lines += ["**Scenarios**", *_scenarios(result.minimax, result.price.currency), ""]
+    if result.tornado:
+        lines += ["**Which input matters most**", tornado_table(result), ""]
+    changes = [*_flips(result), *result.would_change]
+    if changes:
+        lines.append("**What would change it**")
+        lines += [f"  - {change}." for change in changes]
+        lines.append("")
+    if result.claim:
+        lines += [f"**Claim**: {result.claim}", ""]
+    return lines[:-1]
+
+
+def _spot(result: Decision) -> Report:
+    """What preemptions do, up to which rate spot pays, and how it moves the cheapest scale."""
+    outlook, currency = result.spot, result.price.currency
+    if outlook is None:
+        return []
+    spot = next(one for one in result.regimes if one.regime == "spot")
+    saving = "nothing is saved"
+    if outlook.interval_seconds is not None:
+        saving = f"save every {format_duration(outlook.interval_seconds)} of work"
+    lines: Report = [
+        "",
+        items_table(result),
+        f"  Spot at K={outlook.nodes}: {saving}; {outlook.preemptions:.2g} preemptions a run are "
+        f"expected, {format_percent(outlook.goodput)} of the time is the job's own work.",
+    ]
+    rates = [
+        (outlook.break_even_per_node_hour, "saving as stated"),
+        (outlook.break_even_without_saving, "without saving"),
+    ]
+    told = [f"{rate:.3g} a node-hour {how}" for rate, how in rates if rate is not None]
+    if told:
+        lines.append(f"  Spot beats on-demand up to these preemptions: {'; '.join(told)}.")
+    else:
+        lines.append("  Spot does not beat on-demand here, however rarely nodes are lost.")
+    if outlook.replays and spot.cheapest:
+        row = next(one for one in spot.rows if one.nodes == spot.cheapest.nodes)
+        lines.append(
+            f"  Replayed on {outlook.replays}: half of the runs at K={row.nodes} take "
+            f"{_ended(row.median_seconds)} at most, 95 of 100 {_ended(row.p95_seconds)}"
+            + ("." if row.in_time is None else f"; {format_percent(row.in_time)} are in time.")
+        )
+    lines += ["", moves_table(outlook, currency)]
+    lines.append("  The cheapest K on spot and its cost: a discount drives it up, losses down.")
+    return lines
+
+
+def _ended(seconds: float | None) -> str:
+    return "for ever" if seconds is None else format_duration(seconds)
+
+
+def _ownership(result: Decision) -> Report:
+    """What an hour of an owned node costs, and from which use on it pays."""
+    outlook, currency = result.ownership, result.price.currency
+    if outlook is None:
+        return []
+    money = {
+        "an hour of use": outlook.per_useful_hour,
+        "one more hour": outlook.marginal_per_hour,
+        "a rented hour": outlook.rent_per_hour,
+    }
+    said = ", ".join(f"{what} {format_money(value, currency)}" for what, value in money.items())
+    lines: Report = [f"  Owned at {format_percent(outlook.utilisation)} use: {said}."]
+    found = outlook.break_even_utilisation
+    if found is None or found > 1:
+        lines.append("  Owning never beats this rent, however much the nodes are used.")
+    else:
+        lines.append(f"  Owning beats renting above {format_percent(found)} use.")
+    moved: dict[str, list[str]] = {}
+    for one in outlook.sensitivity:
+        use = "never" if one.utilisation is None else format_percent(one.utilisation)
+        moved.setdefault(one.assumption.replace("_", " "), []).append(use)
+    first = [f"{name} {' to '.join(uses)}" for name, uses in list(moved.items())[:4]]
+    lines.append(f"  That use when one figure is 20 % lower to higher: {'; '.join(first)}.")
+    return lines
+
+
+def _scenarios(result: Minimax, currency: str) -> Report:
+    lines: Report = [scenario_table(result, currency)]
+    if result.worst_regret is None:
+        return [*lines, "  No scale passes every gate in all of them."]
+    worst = format_money(result.worst_regret, currency)
+    return [*lines, f"  K={result.nodes} is never more than {worst} above the cheapest."]
+
+
+def _flips(result: Decision) -> list[str]:
+    """The value of each input at which another scale is recommended."""
+    said: dict[str, list[str]] = {}
+    for one in result.flips:
+        value = said_input(one.input, one.value, result)
+        said.setdefault(one.input, []).append(f"{one.side} {value} moves it to K={one.nodes}")
+    return [
+        f"{title_of(name)}, now {said_input(name, result.flip(name).now, result)}: "
+        f"{', '.join(ways)}"
+        for name, ways in said.items()
+    ]
+
+
+def comparison_report(result: Comparison) -> Report:
+    """Two studies side by side; the verdict first."""
+    lines: Report = [
+        f"**{result.second}** against **{result.first}**: {comparison_verdict(result)}.",
+        "",
+        comparison_table(result),
+        f"{result.regime} scaling; intervals: {result.interval}.",
+    ]
+    for name, scales in ((result.first, result.only_first), (result.second, result.only_second)):
+        if scales:
+            lines.append(f"note: Only in {name}: K={listed(scales)}.")
+    return lines
+
+
+def comparison_verdict(result: Comparison) -> str:
+    """At which scales the second study is faster or slower."""
+    parts = []
+    for word in ("faster", "slower", "not told apart"):
+        rows = [row for row in result.rows if row.second_is == word]
+        if rows:
+            ratios = [row.ratio for row in rows]
+            least, most = f"{min(ratios):.2f}", f"{max(ratios):.2f}"
+            times = least if least == most else f"{least} to {most}"
+            by = "" if word == "not told apart" else f" ({times} times the seconds)"
+            parts.append(f"{word} at K={listed([row.nodes for row in rows])}{by}")
+    return "; ".join(parts) or "too few rounds to tell; six at each scale would"
+
+
+def checks_report(result: Sequence[Check]) -> Report:
+    """The honesty checklist; rules that nobody gave evidence for are only named."""
+    silent = [check for check in result if check.verdict == "unknown" and not check.remedy]
+    lines = ["", "**Checks**", *checklist([check for check in result if check not in silent])]
+    if silent:
+        lines.append(f"  {'unknown':<7}  {'; '.join(check.rule for check in silent)}.")
+    return lines
+
+
+def checklist(result: Sequence[Check]) -> Report:
+    """Rows that failed, passed and are unknown, in this order, with what would mend them."""
+    lines: Report = []
+    for verdict in ("fail", "pass", "unknown"):
+        for check in result:
+            if check.verdict != verdict:
+                continue
+            lines.append(f"  {said_verdict(check):<7}  {check.rule}: {check.evidence}.")
+            if check.remedy:
+                lines.append(f"           Remedy: {check.remedy}")
+    return lines
+
+
+def said_verdict(check: Check) -> str:
+    """As it is shown: a light rule that is broken is a warning."""
+    is_light = isinstance(check, RuleCheck) and check.severity == "warn"
+    return "warn" if check.verdict == "fail" and is_light else check.verdict
+
+
+def _scaling_headline(result: Scaling) -> str:
+    fastest = result.row(result.fastest)
+    if result.fastest == result.base_nodes:
+        return f"no scale is faster than K={result.base_nodes}."
+    reach = f"fastest {format_speedup(fastest.speedup)}x at K={result.fastest}"
+    if result.regime == "weak":
+        reach = f"most work per second {format_speedup(fastest.speedup)}x at K={result.fastest}"
+    if result.bend.first_below is None:
+        end = f"efficiency stays at or above {result.bend.threshold:.2f}"
+    else:
+        share = result.bend.shares.get(str(result.bend.first_below), 1.0)
+        sure = "" if share >= 0.95 else f" (in {format_percent(share)} of resamples)"
+        end = f"efficiency falls below {result.bend.threshold:.2f} at K={result.bend.first_below}"
+        end += sure
+    return f"{reach} ({format_duration(fastest.seconds)}); {end}."
+
+
+def _regime_line(result: Scaling) -> str:
+    against = "the line S = K" if result.regime == "strong" else "the flat line E = 1"
+    base = "" if result.base_nodes == 1 else f", relative to K={result.base_nodes}"
+    return f"{result.regime} scaling against {against}{base}; centre: {result.center}"
+
+
+def _landmarks(result: Scaling) -> Report:
+    bend = result.bend
+    lines: Report = []
+    if bend.first_below is None:
+        lines.append(f"Bend: none; efficiency is {bend.threshold:.2f} or more at every scale.")
+    else:
+        share = bend.shares.get(str(bend.first_below))
+        sure = f" (in {format_percent(share)} of resamples)" if share is not None else ""
+        kept = f"; last at or above: K={bend.last_above}" if bend.last_above else ""
+        lines.append(
+            f"Bend: K={bend.first_below} is the first with efficiency below {bend.threshold:.2f}"
+            f"{sure}{kept}."
+        )
+    if result.knee is not None:
+        between = ""
+        if result.knee_low is not None and result.knee_high is not None:
+            between = f", between {result.knee_low} and {result.knee_high}"
+        lines.append(
+            f"Knee: K={result.knee} has the largest speedup x efficiency on the fit{between}."
+        )
+    else:
+        lines.append("Knee: not reached within the measured scales.")
+    return [*lines, ""]
+
+
+def _laws(result: Scaling) -> Report:
+    falls = result.efficiency_falls
+    lines: Report = [laws_table(result)]
+    if falls is not None:
+        lines.append(f"Amdahl predicts efficiency {falls.efficiency:.2f} at K = {falls.nodes:.1f}.")
+    return [*lines, result.cannot_tell]
+
+
+def _attribution_headline(result: Attribution, row: LedgerRow) -> str:
+    if result.dominant_cause is None:
+        return f"nothing to speak of is lost up to K={result.nodes}."
+    sure = ""
+    if result.confidence is not None:
+        sure = f", {format_percent(result.confidence)} of resamples agree"
+    top = row.causes[0]
+    return (
+        f"at K={row.nodes} {format_speedup(row.lost_folds)} of {row.ideal:g} folds are lost, most "
+        f"to **{row.named(top.cause)}** ({format_speedup(top.folds)}{sure})."
+    )
+
+
+def _causes_at(row: LedgerRow) -> Report:
+    """What was lost at one scale, as bars; or that nothing was."""
+    table = causes_table(row)
+    return [table] if table.rows else [f"  K={row.nodes}: nothing to speak of is lost."]
+
+
+def _changes(result: Attribution) -> Report:
+    if result.change is None:
+        return []
+    aim = "To move the bend" if result.bends else "To lose less"
+    lines: Report = ["", f"{aim}: **{result.change}**."]
+    grouped: dict[str, list[str]] = {}
+    for other in result.other_changes:
+        short = other.verdict.split(":")[0]
+        verdict = short if short in _GROUPED else other.verdict
+        grouped.setdefault(verdict, []).append(other.cause)
+    for verdict, causes in grouped.items():
+        lines.append(f"  - against {', '.join(causes)}: {_GROUPED.get(verdict, verdict)}.")
+    return lines
+
+
+def _shape(result: Attribution) -> Report:
+    """What repeated timings alone point at; stages say more, so only where there are none."""
+    if result.shape is None or result.evidence != "fitted law":
+        return []
+    shape = result.shape
+    agreed = f"agreed by {format_percent(shape.confidence)} of resamples"
+    return ["", f"Shape of the bend: {shape.shape}; {shape.evidence} ({agreed})."]
+
+
+def verdict(result: Decision) -> str:
+    """The scale to run at, in words."""
+    chosen = result.recommended.nodes
+    if chosen is None:
+        return "no scale passes every gate"
+    row = result.row(chosen)
+    cost = format_money(row.cost, result.price.currency)
+    nodes = f"{chosen} node{'s' if chosen > 1 else ''}"
+    wall = format_duration(row.seconds + result.price.startup_seconds)
+    return f"run on {nodes}, {wall} and {cost} a run"
+
+
+def rubric_caption(result: Decision) -> str:
+    """How to read the rubric."""
+    parts = [f"{result.regime} scaling", "measured" if result.measured else "from a model"]
+    if result.rows[0].nodes != 1:
+        parts.append(f"relative to K={result.rows[0].nodes}")
+    if len(rows_to_show(result)) < len(result.rows):
+        parts.append(f"{len(result.rows)} scales, --json has all")
+    parts += _line_items(result)
+    if result.price.source:
+        parts.append(f"price: {result.price.source}")
+    parts += _energy(result)
+    if result.quality is not None:
+        held = "held" if result.quality.held else "not held"
+        parts.append(
+            f"quality {held} (largest drift {result.quality.max_drift:.3f}, tolerance "
+            f"{result.quality.tolerance:g})"
+        )
+    return "; ".join(parts) + "."
+
+
+def _energy(result: Decision) -> list[str]:
+    """How joules and grams are known, and the range of a model at the recommended scale."""
+    if result.energy.basis == "unknown":
+        sought = result.energy.grid or result.energy.note != UNKNOWN.note
+        return [f"energy: unknown, {result.energy.note}"] if sought else []
+    parts = [f"energy: {result.energy.basis}, {result.energy.note}"]
+    chosen = result.recommended.nodes
+    row = None if chosen is None else result.row(chosen)
+    if row is not None and row.energy_low is not None and row.energy_high is not None:
+        low, high = format_quantity(row.energy_low), format_quantity(row.energy_high)
+        parts.append(f"at K={chosen} between {low} and {high} J")
+    if result.energy.grid:
+        parts.append(result.energy.grid)
+    return parts
+
+
+def _line_items(result: Decision) -> list[str]:
+    """What the cost of the recommended scale is made of, where it is more than node time."""
+    if result.recommended.nodes is None:
+        return []
+    bill = result.row(result.recommended.nodes).bill
+    items = {"start-up": bill.startup, "rounding": bill.rounding, "overhead": bill.fixed}
+    items |= {"storage": bill.storage, "egress": bill.egress, "waiting": bill.waiting}
+    named = [f"{name} {format_money(v, result.price.currency)}" for name, v in items.items() if v]
+    if not named:
+        return []
+    nodes = f"node time {format_money(bill.compute, result.price.currency)}"
+    return [f"cost at K={result.recommended.nodes}: {' + '.join([nodes, *named])}"]
+
+
+def excluded(result: Decision) -> Report:
+    """Why scales were excluded: those with the same reason on one line."""
+    grouped: dict[str, list[int]] = {}
+    for row in result.rows:
+        if row.excluded_because:
+            grouped.setdefault(row.excluded_because, []).append(row.nodes)
+    return [f"  excluded: K={listed(nodes)}: {reason}." for reason, nodes in grouped.items()]
+
+
+def _why_not_more(result: Decision, attribution: Attribution) -> Report:
+    row = _ledger_row(result, attribution)
+    lines = _causes_at(row)
+    if row.dominant_cause is not None:
+        lines.append(f"  To lose less: {CAUSES[row.dominant_cause].change}.")
+    return lines
+
+
+def _ledger_row(result: Decision, attribution: Attribution) -> LedgerRow:
+    """The first scale beyond the recommended one: where the next fold is lost."""
+    beyond = [row for row in attribution.rows if row.nodes > (result.recommended.nodes or 0)]
+    return beyond[0] if beyond and result.recommended.nodes else attribution.rows[-1]
+
+
+def _exchange(result: Decision) -> Report:
+    assert result.cheapest and result.fastest and result.price_of_speed
+    currency = result.price.currency
+    lines: Report = []
+    for one in result.deployments:
+        lines.append(
+            f"  {one.kind}: K={one.nodes}, {format_money(one.cost, currency)}, "
+            f"{format_duration(one.seconds)}; gives up {one.gives_up}."
+        )
+    speed = result.price_of_speed
+    if result.cheapest.nodes != result.fastest.nodes:
+        times = "" if speed.cost_ratio is None else f"{speed.cost_ratio:.2f}x the cost to go "
+        lines.append(
+            f"  Price of pure speed: {format_money(speed.extra_cost, currency)} from "
+            f"K={result.cheapest.nodes} to K={result.fastest.nodes}: {times}"
+            f"{speed.speed_ratio:.2f}x faster."
+        )
+    if result.cheapest_low is not None and result.cheapest_low != result.cheapest_high:
+        draws = "draws" if result.has_ranges else "resamples"
+        lines.append(
+            f"  The cheapest of 95 % of {draws} lies between K={result.cheapest_low} and "
+            f"K={result.cheapest_high}."
+        )
+    lines.append(f"  Within 1 % of the least cost: K={listed(result.within_1_percent)}.")
+    lines.append(f"  Not beaten in both speed and cost: K={listed(result.frontier)}.")
+    if result.pareto != result.frontier:
+        lines.append(f"  Nor where energy and quality count as well: K={listed(result.pareto)}.")
+    if result.least_regret is not None and result.has_ranges:
+        regret = result.row(result.least_regret.nodes)
+        expected, tail = regret.expected_regret or 0.0, regret.regret_p95 or 0.0
+        lines.append(
+            f"  Least regret over the ranges: K={regret.nodes}, {format_money(expected, currency)} "
+            f"expected, {format_money(tail, currency)} in the worst of 20 draws."
+        )
+    steps = result.marginal if len(result.marginal) < MOST_ROWS else result.doublings
+    if steps:
+        lines.append(marginal_table(steps, currency))
+    if result.first_unfavourable_doubling:
+        low, high = result.first_unfavourable_doubling
+        lines.append(f"  First doubling that raises the cost: {low} -> {high}.")
+    if result.price.currency != NODE_HOURS:
+        over = ", ".join(
+            f"K={row.nodes} {row.cost_multiplier:.2f}x" for row in rows_to_show(result)
+        )
+        lines.append(f"  Node time over that of ideal scaling, 1/efficiency: {over}.")
+    return lines
+
+
+def listed(scales: Iterable[int]) -> str:
+    """Scales in words; of very many the first and the last."""
+    named = [str(nodes) for nodes in scales]
+    if len(named) > MOST_ROWS:
+        return f"{named[0]}..{named[-1]}"
+    return ", ".join(named)
+
+
+def _notes(notes: Sequence[str]) -> Report:
+    return ["", *(f"note: {note}" for note in notes)] if notes else []

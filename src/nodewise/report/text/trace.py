@@ -1,0 +1,168 @@
+"""The breakdown of a traced job, as text and tables."""
+
+from collections.abc import Sequence
+
+from nodewise.base.units import format_efficiency, format_percent
+from nodewise.explain.trace.breakdown import JobBreakdown, RankBreakdown, StepBreakdown
+from nodewise.report.ledger_trace import LEDGER, part_of
+from nodewise.report.tables import Table
+from nodewise.report.text.findings import Report
+
+_MOST_STEPS = 12
+
+
+def job_report(job: JobBreakdown) -> Report:
+    """The answer first: where most of the time went, and who was waited for."""
+    used = [rank for rank in job.ranks if rank.used]
+    lines: Report = [f"**{_headline(job, used)}**", "", ranks_table(job)]
+    lines.append(
+        "Milliseconds; compute + exposed communication + exposed copies + idle = window "
+        f"({job.window})."
+    )
+    if job.collectives.kinds:
+        lines += ["", collectives_table(job), _split(job)]
+    if job.late_ranks:
+        lines += ["", *_late(job)]
+    if job.pop is not None:
+        lines += ["", _pop(job)]
+    if job.steps:
+        lines += ["", steps_table(job)]
+        if len(job.steps) > _MOST_STEPS:
+            lines.append(f"The first {_MOST_STEPS} of {len(job.steps)} steps; --json has all.")
+    notes = [f"{rank.file}: {rank.error}." for rank in job.ranks if rank.error]
+    notes += job.notes
+    if job.missing_ranks:
+        notes.append(f"Ranks of the job that have no trace here: {len(job.missing_ranks)}.")
+    return [*lines, *(["", *(f"note: {note}" for note in notes)] if notes else [])]
+
+
+def _headline(job: JobBreakdown, used: Sequence[RankBreakdown]) -> str:
+    window = sum(rank.window_us for rank in used)
+    wait = sum(rank.exposed_wait_us or 0.0 for rank in used)
+    parts = {
+        "compute": sum(rank.compute_us for rank in used),
+        "exposed communication": sum(rank.exposed_comm_us for rank in used) - wait,
+        "waiting for a late rank": wait,
+        "exposed copies": sum(rank.exposed_copy_us for rank in used),
+        "waiting for input": sum(rank.input_wait_us for rank in used),
+        "waiting for the host": sum(rank.host_bound_us for rank in used),
+    }
+    parts["other idle time"] = sum(rank.idle_us for rank in used) - sum(
+        parts[name] for name in ("waiting for input", "waiting for the host")
+    )
+    if not window:
+        return "nothing was recorded"
+    compute = parts.pop("compute")
+    most = max(parts, key=lambda name: parts[name])
+    count = f"{len(used)} rank{'s' if len(used) > 1 else ''}"
+    lost = f", {format_percent(parts[most] / window)} {most}" if parts[most] else ""
+    return f"{count}: {format_percent(compute / window)} compute{lost}"
+
+
+def ranks_table(job: JobBreakdown) -> Table:
+    """The time of each rank."""
+    titles = (
+        "rank", "window", "compute", "exposed comm", "of it wait", "exposed copies", "idle",
+        "of it input", "of it host", "comm", "overlapped",
+    )  # fmt: skip
+    rows = []
+    for rank in job.ranks:
+        name = "?" if rank.rank is None else str(rank.rank)
+        if not rank.used:
+            rows.append((name, "left out", *[""] * (len(titles) - 2)))
+            continue
+        cells = (
+            rank.window_us, rank.compute_us, rank.exposed_comm_us, rank.exposed_wait_us,
+            rank.exposed_copy_us, rank.idle_us, rank.input_wait_us, rank.host_bound_us,
+            rank.comm_us,
+        )  # fmt: skip
+        hidden = format_percent(rank.overlap_us / rank.comm_us) if rank.comm_us else ""
+        rows.append((name, *(_milliseconds(cell) for cell in cells), hidden))
+    return Table(name="The time of each rank", titles=titles, rows=tuple(rows))
+
+
+def _milliseconds(microseconds: float | None) -> str:
+    return "" if microseconds is None else f"{microseconds / 1000:.3f}"
+
+
+def collectives_table(job: JobBreakdown) -> Table:
+    """Each operation and group: calls, bytes, transfer and wait."""
+    rows = tuple(
+        (
+            kind.operation,
+            kind.group,
+            str(kind.calls),
+            "" if kind.bytes is None else f"{kind.bytes / 1e6:.3f}",
+            _milliseconds(kind.call_us),
+            _milliseconds(kind.exposed_us),
+            _milliseconds(kind.transfer_us),
+            _milliseconds(kind.wait_us),
+        )
+        for kind in job.collectives.kinds
+    )
+    return Table(
+        name="Collectives, summed over ranks",
+        titles=("collective", "group", "calls", "MB", "ms", "exposed", "transfer", "wait"),
+        rows=rows,
+        left=frozenset({"collective", "group"}),
+    )
+
+
+def _split(job: JobBreakdown) -> str:
+    found = job.collectives
+    if found.transfer_us is None or found.wait_us is None:
+        return "One rank alone cannot tell transfer from waiting."
+    share = found.wait_us / (found.wait_us + found.transfer_us or 1.0)
+    return (
+        f"{found.count} collectives matched over ranks: {format_percent(share)} of the time in "
+        "their calls is waiting for the rank that came last."
+    )
+
+
+def _late(job: JobBreakdown) -> list[str]:
+    first = job.late_ranks[0]
+    others = ", ".join(f"rank {late.rank} {late.times_last}" for late in job.late_ranks[1:6])
+    also = f"; {others}" if others else ""
+    return [
+        f"Last to come: **rank {first.rank}**, {first.times_last} of {job.collectives.count} "
+        f"times; the others waited {first.waited_for_us / 1000:.3f} ms for it{also}."
+    ]
+
+
+def _pop(job: JobBreakdown) -> str:
+    assert job.pop is not None
+    pop = job.pop
+    text = (
+        f"Parallel efficiency {format_efficiency(pop.parallel_efficiency)} = load balance "
+        f"{format_efficiency(pop.load_balance)}"
+    )
+    if pop.serialisation is None or pop.transfer is None:
+        communication = pop.parallel_efficiency / pop.load_balance
+        return f"{text} x communication and idling {format_efficiency(communication)}."
+    return (
+        f"{text} x serialisation {format_efficiency(pop.serialisation)} x transfer "
+        f"{format_efficiency(pop.transfer)}."
+    )
+
+
+def steps_table(job: JobBreakdown) -> Table:
+    """The slowest account of each step: its longest rank's window, and the rank waited for."""
+    ledger: tuple[tuple[str, str], ...] = LEDGER
+    if not job.collectives.count:  # nothing was divided into transfer and wait
+        ledger = (("compute", "compute_us"), ("exposed comm", "exposed_comm_us"), *LEDGER[3:])
+    rows = []
+    for step in job.steps[:_MOST_STEPS]:
+        cells = [_mean(step, field) for _, field in ledger]
+        critical = "" if step.critical_rank is None else str(step.critical_rank)
+        rows.append(
+            (str(step.number), _milliseconds(step.window_us), *map(_milliseconds, cells), critical)
+        )
+    return Table(
+        name="Steps, mean over ranks",
+        titles=("step", "window", *(name for name, _ in ledger), "critical rank"),
+        rows=tuple(rows),
+    )
+
+
+def _mean(step: StepBreakdown, field: str) -> float:
+    return sum(part_of(rank, field) for rank in step.ranks) / len(step.ranks)

@@ -1,0 +1,151 @@
+"""Study folders: append-only and safe under kill -9 at any moment.
+
+study.toml   the spec as run          runs.jsonl   one line a run, synced to disk
+ranks/       step stamps, one file a run       lock   held by the one process that measures
+"""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from nodewise.base.errors import DataError, RunError
+from nodewise.study.spec import Spec, parse_spec
+from nodewise.study.study import Run, Study
+
+SPEC, RUNS, RANKS, LOCK = "study.toml", "runs.jsonl", "ranks", "lock"
+
+
+def is_study(folder: Path) -> bool:
+    """Whether a folder holds a study."""
+    return (folder / SPEC).is_file()
+
+
+def create(folder: Path, spec_text: str) -> None:
+    """Make a study folder, or check that it was made for the same spec.
+
+    More scales or rounds than before are the same study, to be continued, and a price is no part
+    of what was measured; the newer spec is then kept.
+    """
+    spec_file = folder / SPEC
+    try:
+        (folder / RANKS).mkdir(parents=True, exist_ok=True)
+        if not spec_file.exists():
+            _write_whole(spec_file, spec_text)
+            return
+    except OSError as error:
+        raise RunError(
+            f"Cannot write to {folder}: {(error.strerror or 'it fails').lower()}.",
+            "Name a folder that you can write to with -o.",
+        ) from None
+    before, now = parse_spec(spec_file.read_text()), parse_spec(spec_text)
+    if not _continues(before, now):
+        raise RunError(
+            f"{folder} holds a study of another spec.",
+            "Scales and rounds may be added, and the price may change. Name another folder with "
+            "-o, or delete it to measure anew.",
+        )
+    if before != now and not is_running(folder):
+        _write_whole(spec_file, spec_text)
+
+
+def _continues(before: Spec, now: Spec) -> bool:
+    """Whether a spec measures all that an earlier one did, and nothing else but more of it."""
+    grown = msgspec.structs.replace(before, scales=now.scales, rounds=now.rounds, price=now.price)
+    return grown == now and set(before.scales) <= set(now.scales) and before.rounds <= now.rounds
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the study for this process; a second one is refused."""
+    with (folder / LOCK).open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise RunError(
+                f"Another process is measuring {folder}.", "Wait for it, or stop it first."
+            ) from None
+        _drop_torn_line(folder / RUNS)
+        yield
+
+
+def is_running(folder: Path) -> bool:
+    """Whether a process is measuring the study, as far as this system tells.
+
+    The kernel's list is read: trying the lock could refuse a process that begins just then.
+    """
+    try:
+        inode = (folder / LOCK).stat().st_ino
+        held = Path("/proc/locks").read_text().splitlines()
+    except OSError:
+        return False
+    # "1: FLOCK ADVISORY WRITE 4711 fd:00:1234567 0 EOF"; some file systems name another device
+    return any(" FLOCK " in line and f":{inode} " in line for line in held)
+
+
+def append(folder: Path, run: Run) -> None:
+    """Add a run; when this returns it is on the disk."""
+    with (folder / RUNS).open("ab") as file:
+        file.write(msgspec.json.encode(run) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def load(folder: Path) -> Study:
+    """The study of a folder, with its spec."""
+    try:
+        spec = parse_spec((folder / SPEC).read_text())
+        raw = (folder / RUNS).read_bytes() if (folder / RUNS).exists() else b""
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"Cannot read the study {folder}: {error}.", "Name a study folder."
+        ) from None
+    notes = []
+    *whole, torn = raw.split(b"\n")
+    if torn:
+        notes.append("The last line of runs.jsonl was cut off and is not used.")
+    runs = []
+    decoder = msgspec.json.Decoder(Run)
+    for number, line in enumerate(whole, start=1):
+        try:
+            runs.append(decoder.decode(line))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise DataError(
+                f"Line {number} of {folder / RUNS} is damaged: {error}.",
+                "Delete that line; the run will be made again.",
+            ) from None
+    return Study(
+        name=spec.name, regime=spec.regime, runs=tuple(runs), notes=tuple(notes), spec=spec
+    )
+
+
+def keep_stamps(folder: Path, run: Run, source: Path) -> None:
+    """Keep the binary stamps of a run's ranks, one file a run."""
+    label = "baseline" if run.baseline else f"K{run.nodes}"
+    target = folder / RANKS / f"{label}-round{run.round}.bin"
+    with target.open("wb") as file:
+        for rank in run.ranks:
+            stamps = source / f"rank-{rank.rank}.bin"
+            if stamps.exists():
+                with stamps.open("rb") as one:
+                    shutil.copyfileobj(one, file)
+
+
+def _drop_torn_line(path: Path) -> None:
+    """Cut off a last line without an end, so that the next run begins a line of its own."""
+    if not path.exists():
+        return
+    with path.open("r+b") as file:
+        content = file.read()
+        if content and not content.endswith(b"\n"):
+            file.truncate(content.rfind(b"\n") + 1)
+
+
+def _write_whole(path: Path, text: str) -> None:
+    part = path.with_suffix(".part")
+    part.write_text(text)
+    part.replace(path)

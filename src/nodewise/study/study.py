@@ -1,0 +1,174 @@
+"""Measured facts: a `Study` and its `Run`s. Only these are stored; all else is recomputed."""
+
+from functools import cached_property
+from typing import Literal, get_args
+
+import msgspec
+
+from nodewise.base.errors import DataError
+from nodewise.study.spec import Amount, Nodes, Number, Regime, Signed, Spec
+
+# Where the seconds of a rank can go. `idle` is waiting for others; what waiting was for is the
+# ledger's business, not the measurement's. `overhead` is what the engine itself takes: starting,
+# scheduling and handing out work.
+Stage = Literal["compute", "communication", "idle", "io", "serial", "overhead"]
+STAGES: tuple[Stage, ...] = get_args(Stage)
+
+
+Outcome = Literal["ok", "crashed", "timeout", "out of memory", "wrong workers", "not a number"]
+Fact = str | int | float | bool
+PROGRAM = "program_"  # and the name of a file: its checksum, in the provenance of a run
+
+
+SHORTEST_SECONDS = 1e-15  # of a run that ended well; also one operation at 1e15 a second
+
+
+class NoTime(DataError, ValueError):
+    """A run without a length; a decoder takes it for one of its own errors, and its words."""
+
+    def __str__(self) -> str:
+        """What is wrong, without the fix: that of a damaged file is another."""
+        return self.what.rstrip(".")
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a rank took from its machine, whether its program knows of us or not."""
+
+    cpu_seconds: Signed = 0.0
+    # Ready to run, but another process had the core; null where it is unknown.
+    run_delay_seconds: Signed | None = 0.0
+    memory_bytes: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+
+
+class Rank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one rank of a run did: seconds in each recorded stage, and its share of the items."""
+
+    rank: Number
+    stages: dict[Stage, Signed]
+    items: Amount | None = None
+    seconds: Amount | None = None  # of the timed region
+    setup_seconds: Amount | None = None
+    host: str = ""
+    usage: Usage | None = None
+
+
+class Contention(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What other load on the machine took from a run, as shares of its time."""
+
+    run_delay: Signed | None = 0.0  # of the rank that waited most for a core; null: unknown
+    foreign_cpu: Signed = 0.0  # cores that other processes kept busy, over all cores
+    steal: Signed = 0.0
+    throttled: Signed = 0.0
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"nodes": "K"}):
+    """One measured fact: one scale, one round; or how it failed."""
+
+    nodes: Nodes
+    round: Number
+    seconds: Amount
+    outcome: Outcome = "ok"
+    detail: str = ""  # of a failure: the code in words and the tail of the log
+    baseline: bool = False  # the best single-worker program, not the distributed one
+    stages: dict[Stage, Signed] = {}
+    ranks: tuple[Rank, ...] = ()
+    quality: Signed | None = None
+    work: Amount | None = None
+    rate_per_hour: Amount | None = None
+    energy_joules: Amount | None = None
+    setup_seconds: Amount | None = None
+    steps: int | None = None
+    facts: dict[str, Fact] = {}  # what the workload says it did: batch, dtype, data hash
+    contention: Contention | None = None
+    provenance: dict[str, Fact] = {}
+    started: str = ""  # date and time, UTC
+
+    def __post_init__(self) -> None:
+        """Refuse a run of no time, wherever it comes from: every speedup divides by it."""
+        if self.outcome == "ok" and self.seconds < SHORTEST_SECONDS:
+            raise NoTime(
+                f"No run takes {self.seconds:g} s (K={self.nodes}, round {self.round}).",
+                "Leave out what never ran.",
+            )
+
+
+class Study(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
+    """Runs of one job at several scales; the job (strong) or a node's share (weak) is fixed."""
+
+    name: str
+    regime: Regime
+    runs: tuple[Run, ...]
+    notes: tuple[str, ...] = ()
+    spec: Spec | None = None  # what was asked for, where the study was measured here
+
+    @cached_property
+    def _by_scale(self) -> dict[int, tuple[Run, ...]]:
+        grouped: dict[int, list[Run]] = {}
+        for run in sorted(self.runs, key=lambda run: (run.nodes, run.round)):
+            if run.outcome == "ok" and not run.baseline:
+                grouped.setdefault(run.nodes, []).append(run)
+        if self.base_is_baseline:
+            grouped[1] = [_compute_only(run) for run in self._baselines]
+        return {nodes: tuple(runs) for nodes, runs in grouped.items()}
+
+    @property
+    def _baselines(self) -> list[Run]:
+        runs = (run for run in self.runs if run.baseline and run.outcome == "ok")
+        return sorted(runs, key=lambda run: run.round)
+
+    @cached_property
+    def base_is_baseline(self) -> bool:
+        """Whether the best single-worker program beats the distributed code on one worker."""
+        ones = [r for r in self.runs if r.nodes == 1 and r.outcome == "ok" and not r.baseline]
+        if not ones or not self._baselines:
+            return False
+        return _mean_seconds(self._baselines) < _mean_seconds(ones)
+
+    @property
+    def scales(self) -> tuple[int, ...]:
+        """The measured node counts, ascending."""
+        return tuple(self._by_scale)
+
+    def at(self, nodes: int) -> tuple[Run, ...]:
+        """The runs at one scale, by round."""
+        return self._by_scale[nodes]
+
+    @property
+    def good_runs(self) -> tuple[Run, ...]:
+        """The runs that ended well, at every scale; at K=1 those of the better program."""
+        return tuple(run for runs in self._by_scale.values() for run in runs)
+
+    @property
+    def broken(self) -> dict[int, Outcome]:
+        """The scales at which every run failed, and how the first one did."""
+        failed: dict[int, Outcome] = {}
+        for run in sorted(self.runs, key=lambda run: (run.nodes, run.round)):
+            if run.outcome != "ok" and run.nodes not in self._by_scale:
+                failed.setdefault(run.nodes, run.outcome)
+        return failed
+
+    @cached_property
+    def paired(self) -> bool:
+        """Whether every scale was run in the same rounds, so that rounds can be compared whole."""
+        return len({tuple(run.round for run in runs) for runs in self._by_scale.values()}) == 1
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds that every scale has."""
+        return min(len(runs) for runs in self._by_scale.values())
+
+
+def _mean_seconds(runs: list[Run]) -> float:
+    return sum(run.seconds for run in runs) / len(runs)
+
+
+def _compute_only(run: Run) -> Run:
+    """A single-worker program computes all the time, unless it says otherwise."""
+    if run.ranks and run.ranks[0].stages:
+        return run
+    stages: dict[Stage, float] = dict.fromkeys(STAGES, 0.0) | {"compute": run.seconds}
+    usage = run.ranks[0].usage if run.ranks else None
+    rank = Rank(rank=0, stages=stages, items=run.work, seconds=run.seconds, usage=usage)
+    return msgspec.structs.replace(run, ranks=(rank,))

@@ -1,0 +1,115 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import optimize
+from scipy import stats as reference
+
+from nodewise.base.stats import (
+    center_of,
+    median_interval,
+    nonnegative_least_squares,
+    normal_share_below,
+    percentile_interval,
+    ratio_interval,
+    resample,
+    resample_rounds,
+    std,
+    student_quantile,
+)
+
+
+def test_the_order_statistics_hold_the_median_as_often_as_promised():
+    for n in [*range(6, 300), 999, 1000, 1001, 5000]:
+        interval = median_interval(np.arange(n, dtype=float))
+        cut = int(interval.low)
+        assert interval.high == n - 1 - cut
+        assert 1 - 2 * reference.binom.cdf(cut, n, 0.5) >= 0.95
+        assert n > 1000 or 1 - 2 * reference.binom.cdf(cut + 1, n, 0.5) < 0.95
+
+
+def test_below_six_values_it_is_the_range():
+    assert median_interval(np.array([3.0, 1.0, 2.0, 9.0, 4.0])) == (1.0, 9.0)
+
+
+@given(
+    arrays(float, (7, 3), elements=st.floats(0.1, 10)),
+    arrays(float, (4, 7), elements=st.floats(-5, 5)),
+)
+def test_least_squares_agree_with_scipy(design, targets):
+    ours = nonnegative_least_squares(design, targets)
+    assert np.all(ours >= 0)
+    for row, target in zip(ours, targets, strict=True):
+        _, error = optimize.nnls(design, target)
+        assert np.linalg.norm(design @ row - target) == pytest.approx(error, abs=1e-6)
+
+
+def test_resampling_is_reproducible_and_pairs_whole_rounds():
+    generator = np.random.default_rng(1)
+    drift = np.linspace(1, 2, 8)  # the machine slows down from round to round
+    base = 10 * drift * (1 + 0.001 * generator.standard_normal(8))
+    other = 5 * drift * (1 + 0.001 * generator.standard_normal(8))
+    paired = resample([base, other], paired=True, center="mean")
+    apart = resample([base, other], paired=False, center="mean")
+    again = resample([base, other], paired=True, center="mean")
+    assert np.array_equal(paired, again)
+    assert np.std(paired[:, 0] / paired[:, 1]) < 0.05 * np.std(apart[:, 0] / apart[:, 1])
+
+
+@pytest.mark.parametrize("rounds", [6, 7, 10, 15])
+def test_resampled_intervals_hold_a_ratio_as_often_as_they_say(rounds):
+    """Nominal 95 %; plain percentiles of seven rounds would hold it in 88."""
+    generator = np.random.default_rng(rounds)
+    held = 0
+    for study in range(300):
+        base, other = 1 + 0.05 * generator.standard_normal((2, rounds))
+        picks = resample_rounds(rounds, 2000, seed=study)
+        ratio = percentile_interval(base[picks].mean(axis=1) / other[picks].mean(axis=1), rounds)
+        held += ratio.low <= 1 <= ratio.high
+    assert 0.90 <= held / 300 <= 0.99
+
+
+@pytest.mark.parametrize("freedom", [5, 6, 9, 20, 100])
+def test_the_student_quantile(freedom):
+    assert student_quantile(0.975, freedom) == pytest.approx(
+        reference.t.ppf(0.975, freedom), abs=0.01
+    )
+
+
+def test_single_runs_give_no_resamples():
+    assert resample([np.array([1.0]), np.array([2.0, 3.0])], True, "mean") is None
+    assert std(np.array([1.0])) is None
+
+
+def test_centres():
+    values = np.array([1.0, 2.0, 9.0])
+    assert float(center_of(values, "mean")) == 4.0
+    assert float(center_of(values, "median")) == 2.0
+
+
+@given(st.floats(-6, 6))
+def test_the_normal_distribution(value):
+    assert normal_share_below(value) == pytest.approx(reference.norm.cdf(value), abs=1e-12)
+
+
+def test_the_interval_of_a_ratio_is_that_of_a_paired_t_test_when_noise_is_small():
+    generator = np.random.default_rng(3)
+    above = 4 * (1 + 1e-4 * generator.standard_normal(7))
+    below = 2 * (1 + 1e-4 * generator.standard_normal(7))
+    expected = reference.ttest_rel(np.log(above), np.log(below)).confidence_interval(0.95)
+    low, high = ratio_interval(above, below, paired=True)
+    # the expansion of Student's quantile is right to three digits
+    assert np.log([low, high]) == pytest.approx([expected.low, expected.high], abs=1e-7)
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_equal_jobs_are_called_different_no_more_often_than_promised(paired):
+    """Skewed noise with spikes, as on a busy machine; seven rounds."""
+    generator = np.random.default_rng(5)
+    studies = 2000
+    noise = np.exp(0.2 * generator.standard_normal((studies, 2, 7)))
+    spikes = generator.random((studies, 2, 7)) < 0.1
+    seconds = noise + spikes * generator.exponential(1.0, (studies, 2, 7))
+    intervals = [ratio_interval(above, below, paired) for above, below in seconds]
+    assert sum(not low <= 1 <= high for low, high in intervals) < 0.055 * studies

@@ -1,0 +1,207 @@
+import math
+import re
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nodewise.base.errors import DataError
+from nodewise.decide.forecast import advise, forecast
+from nodewise.decide.inputs import Question
+from nodewise.decide.prices.bill import Price
+from nodewise.explain.laws import Law
+from nodewise.explain.simulate import Plan, simulate
+from nodewise.report.charts.draw import beyond
+from nodewise.report.findings import find
+from nodewise.report.page.html import page
+from nodewise.report.terminal import render
+from nodewise.report.text.forecast import advice_report, forecast_report
+from nodewise.study.study import Run, Study
+from tests.conftest import golden_study
+
+TEXTBOOK = Law(s=0.03, c=0.0015, base_seconds=3600.0)
+PRICED = Question(price=Price(per_node_hour=2.1, fixed_per_hour=9.0))
+
+
+def ladder(*scales: int, noise: float = 0.0, rounds: int = 1) -> Study:
+    return simulate(Plan(law=TEXTBOOK, scales=scales, rounds=rounds, noise=noise))
+
+
+def test_the_textbook_optimum_is_found_from_half_of_its_ladder():
+    found = forecast(ladder(1, 2, 4, 8), PRICED, (16, 25, 32))
+    assert found.cheapest.nodes == 8
+    assert found.cheapest.low <= 8 <= found.cheapest.high
+    rows = {row.nodes: row for row in found.rows}
+    assert [row.nodes for row in found.rows if row.measured] == [1, 2, 4, 8]
+    for nodes in (16, 25, 32):
+        assert rows[nodes].seconds == pytest.approx(
+            float(TEXTBOOK.seconds(np.array([float(nodes)]))[0]), rel=0.02
+        )
+    assert rows[8].cost == pytest.approx(4.17315, rel=1e-4)
+    assert found.fastest.low <= 25 <= found.fastest.high
+
+
+def test_a_fastest_scale_beyond_the_runs_never_stands_without_its_bounds():
+    found = forecast(golden_study("step-times"), PRICED)
+    text = render(forecast_report(found), 100, colour=False)
+    assert "Fastest: K=91, with 80 % between 64 and 256 or more." in text
+    assert text.count("predicted ") == 2 + 1  # two rows, and the headline
+
+
+@settings(max_examples=15)
+@given(st.floats(1e-3, 1e3))
+def test_the_time_unit_changes_no_choice(unit):
+    study = ladder(1, 2, 4, 8, noise=0.02, rounds=3)
+    scaled = msgspec.structs.replace(
+        study,
+        runs=tuple(msgspec.structs.replace(run, seconds=run.seconds * unit) for run in study.runs),
+    )
+    first, second = (advise(one, PRICED) for one in (study, scaled))
+    assert (first.best, first.measure) == (second.best, second.measure)
+    assert second.expected_cost == pytest.approx(first.expected_cost * unit)
+
+
+def test_a_choice_outside_of_the_runs_is_looked_at_first():
+    study = Study(
+        name="linear", regime="strong",
+        runs=tuple(Run(nodes=k, round=0, seconds=100 / k) for k in (1, 2, 4)),
+    )  # fmt: skip
+    advice = advise(study, Question(price=Price(per_node_hour=1.0, fixed_per_hour=100.0)))
+    assert advice.best > 4
+    assert advice.measure > 4
+    assert "outside of what was measured" in advice.because
+
+
+def test_money_that_is_not_there_is_not_spent():
+    advice = advise(ladder(1, 2, 4, noise=0.05), PRICED, budget=4.0)
+    assert all(run.cost <= 4.0 for run in advice.runs)
+    nothing = advise(ladder(1, 2, 4, noise=0.05), PRICED, budget=0.0)
+    assert nothing.measure is None
+    assert nothing.runs == ()
+
+
+def test_a_shorter_run_costs_less_and_is_worth_more():
+    whole = {run.nodes: run for run in advise(ladder(2, 4, 8, noise=0.05), PRICED).runs}
+    tenth = {run.nodes: run for run in advise(ladder(2, 4, 8, noise=0.05), PRICED, share=0.1).runs}
+    for nodes, run in whole.items():
+        assert tenth[nodes].cost == pytest.approx(0.1 * run.cost)
+        assert tenth[nodes].saving == run.saving
+
+
+def test_the_scale_that_looks_best_is_a_candidate_where_every_scale_was_repeated():
+    once = advise(ladder(4, 8, 32, noise=0.05), PRICED)
+    often = advise(ladder(4, 8, 32, noise=0.05, rounds=4), PRICED)
+    doublings = {2**step for step in range(12)}
+    assert {run.nodes for run in once.runs} <= doublings
+    assert {run.nodes for run in often.runs} - doublings <= {often.best}
+    assert often.best in {run.nodes for run in often.runs}
+
+
+def test_it_stops_when_no_run_can_change_the_choice():
+    advice = advise(ladder(1, 2, 4, 8, 16, 32, 64, rounds=5, noise=0.002), PRICED)
+    assert advice.measure is None
+    first = render(advice_report(advice), 200, colour=False).splitlines()[0]
+    assert first.count("stop") == 1
+    assert f"stop measuring, because {advice.because}." in first
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_one_run_at_a_time_finds_the_cheapest_scale(seed):
+    """Within 2 % of the least cost for at most half of the money of the whole ladder."""
+    generator = np.random.default_rng(seed)
+    law = Law(
+        s=float(10 ** generator.uniform(-2.5, -1)), c=float(10 ** generator.uniform(-4, -2)),
+        base_seconds=3600.0,
+    )  # fmt: skip
+    every = np.arange(1.0, 65.0)
+    seconds = dict(zip(map(int, every), law.seconds(every), strict=True))
+
+    def cost(nodes: int) -> float:
+        return seconds[nodes] / 3600 * (2.1 * nodes + 9.0)
+
+    def run(nodes: int, number: int = 0) -> Run:
+        noisy = seconds[nodes] * (1 + 0.01 * generator.normal())
+        return Run(nodes=nodes, round=number, seconds=noisy)
+
+    money = sum(cost(nodes) for nodes in (1, 2, 4, 8, 16, 32, 64)) / 2
+    study = Study(name="truth", regime="strong", runs=(run(4), run(8), run(16)))
+    money -= sum(cost(one.nodes) for one in study.runs)
+    for number in range(1, 20):
+        advice = advise(study, PRICED, budget=money, largest=64)
+        if advice.measure is None:
+            break
+        money -= cost(advice.measure)
+        study = msgspec.structs.replace(study, runs=(*study.runs, run(advice.measure, number)))
+    assert money >= -0.01 * cost(64)
+    assert cost(advice.best) <= 1.02 * min(cost(nodes) for nodes in seconds)
+
+
+def test_beyond_a_saturation_nothing_is_claimed():
+    rates = ((1, 100), (4, 390), (16, 900), (64, 930))
+    runs = tuple(Run(nodes=k, round=0, seconds=k / rate) for k, rate in rates)
+    study = Study(name="load", regime="weak", runs=runs)
+    found = forecast(study, PRICED, (128,))
+    assert found.unknown_beyond == 64
+    row = found.rows[-1]
+    assert (row.nodes, row.seconds, row.high95, row.cost) == (128, None, None, None)
+    assert found.laws == () and not found.fastest.at_least
+    text = render(forecast_report(found), 100, colour=False)
+    assert "Beyond K=64 nothing is claimed" in text
+    assert [line for line in text.splitlines() if line.startswith("128")] == ["128  unknown"]
+    figure = beyond(study, PRICED)
+    assert figure is not None and figure.caption.startswith("Beyond K=64 nothing is claimed")
+    assert figure.rows[-1]["K"] == 64
+
+
+def test_the_chart_keeps_measured_and_predicted_apart():
+    figure = beyond(golden_study("step-times"), PRICED)
+    assert figure is not None
+    kinds = {row["K"]: row["kind"] for row in figure.rows}
+    assert kinds == dict.fromkeys((1, 2, 4, 8, 16, 32, 64), "measured") | {
+        128: "predicted", 256: "predicted",
+    }  # fmt: skip
+    styles = {}
+    for layer in figure.chart["layer"]:
+        if layer["mark"].get("style") in ("measured", "predicted"):
+            values = (
+                figure.chart["datasets"][layer["data"]["name"]]
+                if ("name" in layer["data"])
+                else layer["data"]["values"]
+            )
+            styles[layer["mark"]["style"]] = [row["K"] for row in values]
+    assert styles == {"measured": [1, 2, 4, 8, 16, 32, 64], "predicted": [128, 256]}
+    assert beyond(ladder(1, 2), PRICED) is None
+
+
+def test_the_page_keeps_what_nobody_ran_in_a_section_of_its_own():
+    def sections(study: Study) -> dict[str, str]:
+        made = page(study, find(study, PRICED, ()), "nodewise report", vega="")
+        parts = re.split(r'<section id="([a-z]+)"', made.partition("<footer>")[0])
+        return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+    found = sections(golden_study("step-times"))
+    assert list(found).index("decide") < list(found).index("beyond")
+    assert found["beyond"].count('<td class="words">predicted</td>') == 4  # chart's rows, table
+    assert "K=91, with 80 % between 64 and 256 or more" in found["beyond"]
+    assert 'data-chart="forecast"' in found["beyond"]
+    assert not any('"words">predicted<' in body for name, body in found.items() if name != "beyond")
+    assert "beyond" not in sections(ladder(1, 2))
+
+
+def test_two_scales_are_too_few():
+    with pytest.raises(DataError, match="needs 3 measured scales"):
+        forecast(ladder(1, 2), PRICED)
+
+
+def test_the_commands(nodewise):
+    shown = nodewise("predict", "examples/step-times.csv", "--at", "128", "--json").json
+    assert [row["K"] for row in shown["rows"]][-1] == 128
+    assert shown["currency"] == "node-h"
+    assert "was measured" in nodewise("predict", "examples/step-times.csv", "--at", "1,2").out
+    single = nodewise("predict", "examples/breakdown.csv")
+    assert "the usual noise of a single run" in " ".join(single.out.split())
+    outcome = nodewise("next", "examples/step-times.csv", "--price", "2.1", "--fixed", "9")
+    assert outcome.code == 0
+    assert math.isfinite(nodewise("next", "examples/step-times.csv", "--json").json["best"])

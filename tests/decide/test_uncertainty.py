@@ -1,0 +1,284 @@
+"""Ranges, regret, flips, scenarios: what holds when prices are not known exactly."""
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodewise.base.errors import SpecError
+from nodewise.base.interval import Range, parse_range
+from nodewise.base.units import parse_amount, parse_fraction, parse_seconds
+from nodewise.decide.decide import Needs, answer, decide_law
+from nodewise.decide.energy import NodePower, Site
+from nodewise.decide.inputs import (
+    INPUTS,
+    Question,
+    parse_scenario,
+    question_of,
+    scenario_of,
+    value_of,
+    with_range,
+    with_value,
+)
+from nodewise.decide.payment.spot import Preemptions
+from nodewise.decide.payment.ways import Alternatives
+from nodewise.decide.prices.bill import Price
+from nodewise.explain.laws import Law
+from nodewise.explain.simulate import Plan, simulate
+from nodewise.report.findings import find
+from nodewise.study.spec import parse_spec
+from nodewise.study.study import Study
+from nodewise.study.table import parse_table
+from tests.conftest import golden_study
+
+LAW = Law(s=0.03, c=0.0015, base_seconds=3600.0)
+TEXTBOOK = Question(price=Price(per_node_hour=2.10, fixed_per_hour=9.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "parse", "ends"),
+    [
+        ("2.1..3.5", parse_amount, (2.1, 3.5)),
+        ("$2..$3", parse_amount, (2, 3)),
+        ("2.1", parse_amount, (2.1, 2.1)),
+        ("1..5min", parse_seconds, (60, 300)),
+        ("90s..5min", parse_seconds, (90, 300)),
+        ("20..50%", parse_fraction, (0.2, 0.5)),
+        ("1.5 .. 2", parse_amount, (1.5, 2)),
+    ],
+)
+def test_a_range_is_two_numbers_and_their_unit(text, parse, ends):
+    found = parse_range(text, parse)
+    assert (found.low, found.high) == pytest.approx(ends)
+    assert found.center == pytest.approx(sum(ends) / 2)
+
+
+@pytest.mark.parametrize("text", ["3..2", "..3", "2..", "2..x", "2...3"])
+def test_what_is_no_range(text):
+    with pytest.raises(ValueError):
+        parse_range(text, parse_amount)
+
+
+def test_every_input_can_be_read_and_moved():
+    question = msgspec.structs.replace(
+        TEXTBOOK, alternatives=Alternatives(preemptions=Preemptions(per_second=1e-5))
+    )
+    for name in INPUTS:
+        assert value_of(with_value(question, name, 0.25), name) == 0.25
+    assert value_of(Question(), "price") is None
+    # a rate may be asked for where none was stated
+    assert value_of(with_value(Question(), "preempt", 0.1), "preempt") == 0.1
+
+
+def ranged(**ranges: tuple[float, float]) -> Question:
+    question = TEXTBOOK
+    for name, ends in ranges.items():
+        question = with_range(question, name.replace("_", "-"), Range(*ends))
+    return question
+
+
+def test_a_range_of_prices_gives_chances_and_regret():
+    decision = decide_law(LAW, 64, ranged(price=(2.1, 3.5)))
+    shares = {row.nodes: row.probability_cheapest for row in decision.rows}
+    assert sum(shares.values()) == pytest.approx(1)
+    # K=7 is the cheapest above $2.792, which is half of the way from 2.1 to 3.5
+    assert shares[7] == pytest.approx((3.5 - 2.792) / 1.4, abs=0.03)
+    assert shares[7] + shares[8] == pytest.approx(1)
+    best = decision.recommended.nodes
+    assert best == decision.least_regret.nodes
+    regrets = [row.expected_regret for row in decision.rows]
+    assert decision.row(best).expected_regret == min(regrets)
+    row = decision.row(8)
+    assert row.cost_low == pytest.approx(4.17315)
+    assert row.cost_high == pytest.approx(row.cost_low + 1.4 * 8 * row.seconds / 3600)
+    assert "least expected regret" in decision.recommended.because
+
+
+def test_ranges_and_noise_come_together():
+    study = simulate(Plan(law=LAW, noise=0.10, rounds=7, scales=(1, 4, 7, 8, 16)))
+    noisy = answer(study, TEXTBOOK)
+    both = answer(study, ranged(price=(1.0, 4.0), fixed=(4.0, 20.0)))
+    assert max(row.probability_cheapest for row in both.rows) < max(
+        row.probability_cheapest for row in noisy.rows
+    )
+    assert sum(row.probability_cheapest for row in both.rows) == pytest.approx(1)
+    assert all(row.regret_p95 >= 0 for row in both.rows)
+
+
+def test_a_deadline_is_held_against_the_longest_start_up():
+    needs = Needs(deadline_seconds=600)
+    known = msgspec.structs.replace(ranged(startup=(60.0, 60.0)), needs=needs)
+    spread = msgspec.structs.replace(ranged(startup=(0.0, 120.0)), needs=needs)
+    sure, unsure = (decide_law(LAW, 64, one, 0.05) for one in (known, spread))
+    assert unsure.recommended.nodes > sure.recommended.nodes
+    allowed = unsure.row(unsure.recommended.nodes)
+    assert allowed.deadline_probability >= 0.95
+
+
+@given(st.floats(0.5, 20), st.floats(1, 50), st.floats(0.005, 0.1), st.floats(1e-4, 0.01))
+def test_beyond_a_flip_another_scale_is_the_cheapest_and_before_it_is_not(price, fixed, s, c):
+    law = Law(s=s, c=c, base_seconds=3600.0)
+    decision = decide_law(law, 64, Question(price=Price(per_node_hour=price, fixed_per_hour=fixed)))
+    for flip in decision.flips:
+        field = {"price": "per_node_hour", "fixed": "fixed_per_hour"}[flip.input]
+        hair = 1e-4 if flip.side == "above" else -1e-4
+        for factor, nodes in ((1 - 2 * hair, decision.cheapest.nodes), (1 + hair, flip.nodes)):
+            given = msgspec.structs.replace(decision.price, **{field: flip.value * factor})
+            assert decide_law(law, 64, Question(price=given)).cheapest.nodes == nodes
+
+
+def test_where_no_hour_has_a_price_the_threshold_flips_the_answer():
+    decision = answer(golden_study("breakdown"), Question(price=Price(per_node_hour=3.2)))
+    found = {flip.side: (flip.input, round(flip.value, 3), flip.nodes) for flip in decision.flips}
+    assert found == {"above": ("threshold", 0.769, 2), "below": ("threshold", 0.485, 8)}
+    for needs, nodes in ((Needs(threshold=0.77), 2), (Needs(threshold=0.48), 8)):
+        moved = Question(price=Price(per_node_hour=3.2), needs=needs)
+        assert answer(golden_study("breakdown"), moved).recommended.nodes == nodes
+
+
+def test_the_tornado_names_the_input_that_moves_the_cheapest_scale_most():
+    decision = decide_law(LAW, 64, ranged(fixed=(1.0, 50.0)))
+    first = decision.tornado[0]
+    assert (first.input, first.is_range) == ("fixed", True)
+    assert (first.low_nodes, first.high_nodes) == (3, 15)  # as for the overhead alone
+    assert {one.input for one in decision.tornado} == {"price", "fixed", "s", "c"}
+
+
+def test_minimax_over_scenarios():
+    scenarios = {"cheap": {"price": 0.21}, "dear": {"price": 10.0}}
+    decision = decide_law(LAW, 64, msgspec.structs.replace(TEXTBOOK, scenarios=scenarios))
+    found = decision.minimax
+    by_name = {one.scenario: one for one in found.scenarios}
+    assert list(by_name) == ["as asked", "cheap", "dear"]
+    assert by_name["cheap"].nodes == 17
+    assert by_name["dear"].nodes < found.nodes < by_name["cheap"].nodes
+    costs = {
+        name: np.array([row.cost for row in decide_law(LAW, 64, Question(price=price)).rows])
+        for name, price in (
+            ("as asked", TEXTBOOK.price),
+            ("cheap", Price(per_node_hour=0.21, fixed_per_hour=9.0)),
+            ("dear", Price(per_node_hour=10.0, fixed_per_hour=9.0)),
+        )
+    }
+    worst = np.max([cost - cost.min() for cost in costs.values()], axis=0)
+    assert found.nodes == int(np.argmin(worst)) + 1
+    assert found.worst_regret == pytest.approx(worst.min())
+
+
+def test_a_scenario_of_spot_is_paid_on_spot():
+    name, changes = parse_scenario("storm: preempt=0.2/h, spot=0.3")
+    law = Law(s=0.03, c=0.0015, base_seconds=360_000.0)
+    asked = msgspec.structs.replace(TEXTBOOK, scenarios={name: changes})
+    [_, storm] = decide_law(law, 64, asked).minimax.scenarios
+    assert (storm.scenario, storm.nodes) == ("storm", 8)
+    assert storm.cost == pytest.approx(344.8, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "x: price", "x: luck=1", "x: price=much", ": price=1", "x: price=-1"]
+)
+def test_what_is_no_scenario(text):
+    with pytest.raises(SpecError):
+        parse_scenario(text)
+
+
+def test_energy_is_a_gate_and_is_labelled():
+    site = Site(power=NodePower(idle_watts=100, busy_watts=350), shared_watts=500.0)
+    question = msgspec.structs.replace(TEXTBOOK, site=site)
+    decision = decide_law(LAW, 64, question)
+    assert (decision.cheapest.nodes, decision.fastest.nodes) == (8, 25)
+    assert decision.greenest.nodes == 5
+    assert decision.energy.basis == "modelled"
+    row = decision.row(8)
+    assert row.energy_low < row.energy_joules == row.energy_high
+    least = decision.row(5).energy_joules
+    gated = msgspec.structs.replace(question, needs=Needs(energy_budget_joules=1.02 * least))
+    held = decide_law(LAW, 64, gated)
+    assert held.recommended.nodes < 8
+    assert "J (modelled)" in held.row(8).excluded_because
+    with pytest.raises(SpecError, match="carbon"):
+        decide_law(LAW, 64, msgspec.structs.replace(question, needs=Needs(carbon_budget_grams=1)))
+
+
+def test_energy_and_quality_make_the_frontier_wider():
+    rows = (
+        "K,time_s,energy_j,quality\n1,100,900,0.80\n2,60,950,0.81\n4,50,500,0.82\n8,49,990,0.80\n"
+    )
+    question = Question(price=Price(per_node_hour=1.0), needs=Needs(quality_better="higher"))
+    decision = answer(parse_table(rows), question)
+    assert decision.energy.basis == "imported"
+    assert decision.greenest.nodes == 4
+    assert decision.frontier == (1, 2, 4, 8)
+    assert decision.pareto == (1, 2, 4, 8)
+    assert answer(golden_study("breakdown"), question).energy.basis == "unknown"
+
+
+def test_tokens_cost_by_the_million():
+    study = parse_table("K,time_s,work\n1,3600,2000000\n2,2000,2000000\n")
+    asked = Question(price=Price(per_node_hour=1.0), work_unit="tokens")
+    assert answer(study, asked).row(1).cost_per_million_tokens == pytest.approx(0.5)
+    plain = Question(price=Price(per_node_hour=1.0))
+    assert answer(study, plain).row(1).cost_per_million_tokens is None
+
+
+SPEC = """
+name = "job"
+scales = [1, 2]
+work_unit = "tokens"
+[workload]
+command = ["true"]
+[price]
+per_node_hour = 2.1
+fixed_per_hour = 9
+spot = 0.4
+preempt = "0.05/h"
+checkpoint_seconds = 30
+correlation = 0.5
+while_down = "survivors"
+commit = 0.4
+utilisation = 0.7
+ranges = { fixed = [4, 12] }
+[energy]
+busy_watts = 400
+embodied_kilograms = 1000
+[gates]
+energy_budget_joules = 1e9
+[scenarios.crunch]
+price = 3.5
+preempt = "0.2/h"
+"""
+
+
+def test_a_spec_asks_the_whole_question():
+    spec = parse_spec(SPEC)
+    question = question_of(spec)
+    assert question.ranges == {"fixed": Range(4, 12)}
+    assert question.price.fixed_per_hour == 8
+    assert question.alternatives.preemptions.per_hour == pytest.approx(0.05)
+    assert question.alternatives.preemptions.correlation_exponent == 0.5
+    assert question.alternatives.while_down == "survivors"
+    assert question.scenarios["crunch"] == {"price": 3.5, "preempt": pytest.approx(0.2 / 3600)}
+    study = simulate(Plan(law=LAW, scales=(1, 2), rounds=3))
+    findings = find(Study(name="job", regime="strong", runs=study.runs, spec=spec), question, ())
+    decision = findings.decision
+    assert [one.label for one in decision.regimes] == [
+        "on-demand", "on-demand, committed", "spot", "owned",
+    ]  # fmt: skip
+    assert decision.rows[0].cost_per_million_tokens is not None
+    assert set(decision.checks) <= set(findings.checks)
+    again = msgspec.json.decode(msgspec.json.encode(question), type=Question)
+    assert again == question
+
+
+def test_scenarios_of_a_spec_are_written_as_the_options_are():
+    assert scenario_of({"startup": "2min", "price": 3}) == {"startup": 120.0, "price": 3.0}
+
+
+@pytest.mark.parametrize(
+    "line", ["ranges = { luck = [1, 2] }", "ranges = { fixed = [2, 1] }", 'preempt = "0.05"']
+)
+def test_a_spec_that_asks_for_nonsense_is_refused(line):
+    spec = parse_spec(f'name = "x"\nscales = [1]\nworkload.command = ["true"]\n[price]\n{line}\n')
+    with pytest.raises(SpecError):
+        question_of(spec)

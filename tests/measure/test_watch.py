@@ -1,0 +1,54 @@
+"""What is seen of a run from outside, and what is not."""
+
+from pathlib import Path
+
+import pytest
+
+from nodewise.measure import watch
+from nodewise.measure.loop import _with_usage
+from nodewise.study.study import Run, Usage
+
+RUN = Run(nodes=2, round=0, seconds=10.0)
+
+
+def watched(*groups: list[Usage]) -> watch.Watch:
+    """A watch that is over, with what it saw of the processes of each group."""
+    with watch.Watch() as made:
+        made.follow(list(range(-len(groups), 0)))  # no process has such a number
+    made._seen = {-len(groups) + at: dict(enumerate(group)) for at, group in enumerate(groups)}
+    return made
+
+
+def waited(seconds: float | None) -> Usage:
+    return Usage(cpu_seconds=1.0, run_delay_seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    ("groups", "ranks", "delay"),
+    [
+        ([[waited(1.0)], [waited(3.0)]], 2, 0.3),
+        ([[waited(0.0), waited(2.0)]], 0, 0.2),  # a launcher: both ranks in one group
+        ([[waited(1.0)], []], 2, None),  # one ended before it was seen
+        ([[waited(None)]], 0, None),
+        ([], 0, None),
+    ],
+)
+def test_a_wait_for_cores_is_known_or_unknown_but_never_made_up(groups, ranks, delay):
+    run = _with_usage(RUN, watched(*groups), emulated=False)
+    assert run.contention is not None
+    assert (len(run.ranks), run.contention.run_delay) == (ranks, delay)
+
+
+def test_an_emulated_node_waits_by_design():
+    run = _with_usage(RUN, watched([waited(1.0)], [waited(3.0)]), emulated=True)
+    assert run.contention is not None
+    assert run.contention.run_delay == 0.0
+
+
+def test_a_system_without_the_figure_does_not_say_zero(monkeypatch):
+    def no_file(_: Path) -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(Path, "read_text", no_file)
+    assert watch._usage_of(watch.psutil.Process(), watch._UNSEEN).run_delay_seconds is None
+    assert watch._usage_of(watch.psutil.Process(), waited(2.0)).run_delay_seconds == 2.0

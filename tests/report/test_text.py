@@ -1,0 +1,88 @@
+from nodewise.decide.decide import decide, decide_law
+from nodewise.decide.inputs import Question
+from nodewise.decide.prices.bill import Price
+from nodewise.explain.attribute import attribute
+from nodewise.explain.laws import Law
+from nodewise.explain.scaling import scale
+from nodewise.explain.simulate import Plan, simulate
+from nodewise.report.tables import Table
+from nodewise.report.terminal import render
+from nodewise.report.text.findings import attribution_report, decision_report, scaling_report
+from nodewise.study.table import parse_table
+from tests.conftest import golden_study
+
+
+def lines_of(report) -> str:
+    return "\n".join(part for part in report if isinstance(part, str))
+
+
+def test_the_scaling_table_prints_the_digits_of_the_worked_example():
+    table = next(
+        p for p in scaling_report(scale(golden_study("step-times"))) if isinstance(p, Table)
+    )
+    assert table.rows[3] == ("8", "5", "0.1884", "0.0039", "0.1844..0.1944", "5.33", "5.20..5.45",
+                       "0.667", "0.0715", "below")  # fmt: skip
+
+
+def test_every_row_of_a_report_has_a_value_in_every_measured_column():
+    table = next(p for p in decision_report(decide(golden_study("rubric"))) if isinstance(p, Table))
+    for row in table.rows:
+        assert all(row[:-1])
+
+
+def test_a_long_ladder_shows_doublings_and_the_chosen_scales():
+    price = Price(per_node_hour=2.1, fixed_per_hour=9.0)
+    decision = decide_law(Law(s=0.03, c=0.0015, base_seconds=3600.0), 64, Question(price=price))
+    table = next(p for p in decision_report(decision) if isinstance(p, Table))
+    shown = [row[0] for row in table.rows]
+    assert shown == ["1", "2", "4", "8", "16", "24", "25", "32", "48", "64"]
+
+
+def test_user_text_is_never_read_as_markup():
+    study = parse_table("K,time_s\n1,10\n2,6\n", "[red]evil[/red] [/]")
+    for report in (
+        scaling_report(scale(study)),
+        attribution_report(attribute(study)),
+        decision_report(decide(study, Price(per_node_hour=1.0, source="[bold]list[/x]"))),
+    ):
+        for colour in (True, False):
+            assert "[red]evil[/red] [/]" in render(report, 100, colour)
+
+
+def test_regime_and_evidence_are_always_said():
+    weak = simulate(Plan(law=Law(c=0.01, regime="weak")))
+    assert "weak scaling against the flat line E = 1" in lines_of(scaling_report(scale(weak)))
+    assert "evidence: stage totals" in lines_of(
+        attribution_report(attribute(golden_study("breakdown")))
+    )
+    model = decision_report(decide_law(Law(s=0.1), 8, Question(price=Price(per_node_hour=1.0))))
+    assert "from a model" in lines_of(model)
+
+
+def test_a_terminal_sees_strong_words_and_a_pipe_only_words():
+    report = attribution_report(attribute(golden_study("breakdown")))
+    assert "\x1b[1mcommunication\x1b[0m" in render(report, 100, colour=True)
+    piped = render(report, 100, colour=False)
+    assert "\x1b" not in piped
+    assert "**" not in piped
+
+
+def test_lines_are_wrapped_and_tables_never_cut():
+    narrow = render(decision_report(decide(golden_study("rubric"))), 40, colour=False)
+    wide = render(decision_report(decide(golden_study("rubric"))), 200, colour=False)
+    assert max(len(line) for line in narrow.splitlines() if line.startswith("note:")) <= 40
+    table = [line for line in wide.splitlines() if "recommended" in line]
+    assert table[0] in narrow
+
+
+def test_a_word_in_a_column_of_its_own_keeps_the_column_free():
+    first, *rest = render(["  fail     " + "evidence " * 30], 60, colour=False).splitlines()
+    assert first.startswith("  fail     evidence")
+    assert rest and all(line.startswith(" " * 11 + "evidence") for line in rest)
+
+
+def test_the_longest_bar_belongs_to_the_largest_loss():
+    report = attribution_report(attribute(golden_study("breakdown")))
+    table = next(p for p in report if isinstance(p, Table) and p.titles[0] == "lost at K=8")
+    assert [row[:2] for row in table.rows] == [("communication", "2.25"), ("idle", "1.86")]
+    assert [len(row[-1]) for row in table.rows] == [24, 20]

@@ -1,0 +1,99 @@
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given, settings
+
+from nodewise.base.errors import DataError, RunError
+from nodewise.study import store
+from nodewise.study.study import Run
+from tests.study.test_spec import MINIMAL
+from tests.study.test_table import studies
+
+
+@given(studies())
+@settings(max_examples=20)
+def test_what_was_appended_is_loaded(tmp_path_factory, study):
+    folder = tmp_path_factory.mktemp("study")
+    store.create(folder, MINIMAL)
+    for run in study.runs:
+        store.append(folder, run)
+    assert store.load(folder).runs == study.runs
+
+
+def test_a_line_that_was_cut_off_is_dropped_and_said(tmp_path):
+    store.create(tmp_path, MINIMAL)
+    store.append(tmp_path, Run(nodes=1, round=0, seconds=1.0))
+    with (tmp_path / "runs.jsonl").open("ab") as file:
+        file.write(b'{"K":2,"round":0,"sec')
+    study = store.load(tmp_path)
+    assert [run.nodes for run in study.runs] == [1]
+    assert "cut off" in study.notes[0]
+    with store.locked(tmp_path):
+        store.append(tmp_path, Run(nodes=4, round=0, seconds=1.0))
+    assert [run.nodes for run in store.load(tmp_path).runs] == [1, 4]
+
+
+def test_a_damaged_line_is_named(tmp_path):
+    store.create(tmp_path, MINIMAL)
+    (tmp_path / "runs.jsonl").write_bytes(b'{"K":1}\n')
+    with pytest.raises(DataError, match="Line 1"):
+        store.load(tmp_path)
+
+
+def test_another_spec_is_refused(tmp_path):
+    store.create(tmp_path, MINIMAL)
+    store.create(tmp_path, "# the same, with a comment\n" + MINIMAL)
+    with pytest.raises(RunError, match="another spec"):
+        store.create(tmp_path, MINIMAL.replace("[1, 2]", "[1, 4]"))
+
+
+def test_scales_and_rounds_may_be_added(tmp_path):
+    store.create(tmp_path, MINIMAL)
+    more = MINIMAL.replace("[1, 2]", "[1, 2, 8]")
+    store.create(tmp_path, more)
+    assert store.load(tmp_path).spec.scales == (1, 2, 8)
+    store.create(tmp_path, "rounds = 9\n" + more)
+    assert store.load(tmp_path).spec.rounds == 9
+    with pytest.raises(RunError, match="another spec"):
+        store.create(tmp_path, more)  # fewer rounds than were asked for
+    with pytest.raises(RunError, match="another spec"):
+        store.create(tmp_path, "rounds = 9\nseed = 3\n" + more)
+
+
+def test_a_price_is_no_part_of_what_was_measured(tmp_path):
+    store.create(tmp_path, MINIMAL)
+    store.create(tmp_path, MINIMAL + "\n[price]\nper_node_hour = 2\nsource = 'a list'\n")
+    assert store.load(tmp_path).spec.price.source == "a list"
+
+
+def test_a_second_process_on_one_study_is_refused(tmp_path):
+    store.create(tmp_path, MINIMAL)
+    code = """
+import sys, time
+from pathlib import Path
+from nodewise import store
+with store.locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(30)
+"""
+    holder = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(RunError, match="Another process"), store.locked(tmp_path):
+            pass
+    finally:
+        holder.kill()
+        holder.communicate()
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            with store.locked(tmp_path):
+                return
+        except RunError:
+            time.sleep(0.05)
+    pytest.fail("the lock outlived its holder")
