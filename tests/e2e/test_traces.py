@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from nodewise.study import store
-from tests.test_traces import job_events, write_trace
+from tests.explain.test_trace import job_events, write_trace
 
 
 @pytest.fixture
