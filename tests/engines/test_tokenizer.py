@@ -14,7 +14,7 @@ from nodewise.fleet.load.sweep import sweep
 from nodewise.fleet.load.tokenizer import read_tokenizer
 from nodewise.fleet.spec import parse_fleet
 from tests.e2e.test_fleet import always
-from tests.test_fleet_load import (
+from tests.fleet.test_load import (
     DONE,
     SPEC,
     USAGE,
