@@ -9,13 +9,13 @@ import click
 import msgspec
 
 from nodewise.base.errors import GATE_NOT_MET, SpecError
-from nodewise.cli.inputs import asked, is_given, question_options
+from nodewise.cli.inputs import analysis_options, asked, question_options
 from nodewise.cli.options import (
     FRACTION,
     POSITIVE_DURATION,
     QUANTITY,
-    analysis_options,
     emit,
+    is_given,
     json_option,
     read_study,
     shared,
@@ -106,7 +106,7 @@ def command(table: Path | None, as_json: bool, **options: Any) -> None:
 def _decide(table: Path | None, options: dict[str, Any]) -> "Decision":
     from nodewise.decide.decide import answer, decide_law
     from nodewise.decide.inputs import Question
-    from nodewise.decide.prices.lookup import question_today
+    from nodewise.decide.prices.lookup import question_of
     from nodewise.explain.laws import parse_law
 
     if (table is None) == (options["law"] is None):
@@ -118,7 +118,7 @@ def _decide(table: Path | None, options: dict[str, Any]) -> "Decision":
         _refuse("t1", "max_nodes", "noise", because="goes with --law; a table has its own")
         amount, unit = options["work"] or (None, "")
         study = read_study(table, options["regime"], amount)
-        question = asked(question_today(study.spec), options)
+        question = asked(question_of(study.asked), options)
         if unit:
             question = msgspec.structs.replace(question, work_unit=unit)
         return answer(study, question)

@@ -32,6 +32,9 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     quality_tolerance: float = 0.005
     quality_better: Literal["same", "higher", "lower"] = "same"  # a drift this way is no harm
     threshold: float = THRESHOLD
+    least_speedup: dict[int, float] = {}  # gates at named K
+    least_efficiency: dict[int, float] = {}
+    most_seconds: dict[int, float] = {}
 
 
 class Candidates(msgspec.Struct, frozen=True, kw_only=True):

@@ -53,12 +53,10 @@ from nodewise.decide.sentences import (
 )
 from nodewise.decide.uncertainty import (
     Flip,
-    Minimax,
     Regret,
     Swing,
     cost_bounds,
     flips,
-    minimax,
     regret_of,
     tornado,
 )
@@ -199,7 +197,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     cheaper_nodes: str
     tornado: tuple[Swing, ...]
     flips: tuple[Flip, ...]
-    minimax: Minimax | None
     would_change: tuple[str, ...]
     claim: str | None
     attribution: Attribution | None
@@ -356,7 +353,6 @@ def _decide(
         ),
         tornado=swings if _hour_has_a_price(question) or question.ranges else (),
         flips=_flips(scales, question, frontier, cheapest, chosen),
-        minimax=minimax(scales, question),
         would_change=what_would_change(scales, price, needs, bills, reasons, chosen, fastest),
         claim=claim(scales, price, bills.billed, reasons, chosen)
         if scales.measured and chosen is not None

@@ -1,8 +1,7 @@
-"""Which scale is the cheapest when prices are ranges: regret, the tornado, flips, scenarios.
+"""Which scale is the cheapest when prices are ranges: regret, the tornado, flips.
 
 A draw is a resample of the measured rounds with every input somewhere in its range. Over draws a
-scale is chosen by its expected regret; over named scenarios, of which nobody knows how likely they
-are, by its worst.
+scale is chosen by its expected regret.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,7 +13,7 @@ from nodewise.base.interval import Range
 from nodewise.base.stats import DRAWS, SEED, Floats
 from nodewise.decide.candidates import Candidates
 from nodewise.decide.choose import allowed_scales, cheapest_of
-from nodewise.decide.inputs import INPUTS, Question, value_of, with_scenario, with_value
+from nodewise.decide.inputs import RANGED, Question, value_of, with_value
 from nodewise.decide.payment.ways import Paid, on_demand, on_spot
 from nodewise.decide.prices.bill import NODE_HOURS, bill
 from nodewise.explain.laws import Law
@@ -61,30 +60,13 @@ class Flip(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
     nodes: int
 
 
-class ScenarioRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
-    """The cheapest scale of one scenario, and what the scale of least regret costs beyond it."""
-
-    scenario: str
-    nodes: int | None
-    cost: float | None
-    regret: float | None
-
-
-class Minimax(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
-    """The scale whose worst regret over the scenarios is the least."""
-
-    nodes: int | None
-    worst_regret: float | None
-    scenarios: tuple[ScenarioRow, ...]
-
-
 def regret_of(scales: Candidates, question: Question) -> Regret | None:
     """Chances and regrets of each scale; nothing where neither times nor inputs are spread."""
     price, needs = question.price, question.needs
     moved = {
         name: given
         for name, given in question.ranges.items()
-        if not INPUTS[name].on_spot and value_of(question, name) is not None
+        if not RANGED[name].on_spot and value_of(question, name) is not None
     }
     if scales.draws is None and not moved:
         return None
@@ -142,7 +124,7 @@ def cost_bounds(scales: Candidates, question: Question) -> tuple[Floats, Floats]
     for end, spent in zip(("low", "high"), seconds, strict=True):
         moved = question
         for name, given in question.ranges.items():
-            if not INPUTS[name].on_spot:
+            if not RANGED[name].on_spot:
                 moved = with_value(moved, name, getattr(given, end))
         priced = scales.priced(moved.price.per_node_hour) if "price" in question.ranges else scales
         ends.append(bill(moved.price, priced.rate_per_hour, spent).billed)
@@ -180,7 +162,7 @@ def tornado(
     alternatives = question.alternatives
     risky = alternatives.preemptions is not None and alternatives.trace is None
     rows = []
-    for name, one in INPUTS.items():
+    for name, one in RANGED.items():
         value = value_of(question, name)
         if not value or (one.on_spot and not risky):
             continue
@@ -232,7 +214,7 @@ def flips(scales: Candidates, question: Question) -> tuple[Flip, ...]:
         return ()
     now, _ = _cheapest(scales, question)
     found = []
-    for name, one in INPUTS.items():
+    for name, one in RANGED.items():
         value = value_of(question, name)
         if not value or one.on_spot or not now:
             continue
@@ -264,41 +246,3 @@ def _edge(
         middle = (near + beyond) / 2
         near, beyond = (middle, beyond) if at(middle) == now else (near, middle)
     return beyond, at(beyond)
-
-
-def minimax(scales: Candidates, question: Question) -> Minimax | None:
-    """The scale of the least worst regret over the named scenarios, the question as asked included.
-
-    A scenario that speaks of spot is paid on spot.
-    """
-    if not question.scenarios:
-        return None
-    named = {"as asked": {}, **question.scenarios}
-    regrets, best = [], []
-    for changes in named.values():
-        spot = any(INPUTS[name].on_spot for name in changes)
-        moved = with_scenario(question, changes)
-        paid = _paid(scales, moved, spot)
-        cost = np.full(len(scales.nodes), np.inf)
-        allowed = allowed_scales(paid.scales, moved.price, moved.needs, paid.bills)
-        known = (paid.bills.total / paid.scales.relative_work)[allowed]
-        cost[: len(allowed)][allowed] = known
-        at = cheapest_of(scales, cost, np.flatnonzero(np.isfinite(cost)).tolist())
-        best.append((at, cost))
-        regrets.append(cost - cost[at] if at is not None else np.full_like(cost, np.inf))
-    worst = np.max(regrets, axis=0)
-    chosen = int(np.argmin(worst))
-    holds = bool(np.isfinite(worst[chosen]))
-    return Minimax(
-        nodes=scales.nodes[chosen] if holds else None,
-        worst_regret=float(worst[chosen]) if holds else None,
-        scenarios=tuple(
-            ScenarioRow(
-                scenario=name,
-                nodes=None if at is None else scales.nodes[at],
-                cost=None if at is None else float(cost[at]),
-                regret=float(regret[chosen]) if np.isfinite(regret[chosen]) else None,
-            )
-            for name, (at, cost), regret in zip(named, best, regrets, strict=True)
-        ),
-    )

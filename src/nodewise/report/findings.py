@@ -43,5 +43,5 @@ def find(study: Study, question: Question, rules: Sequence[Rule]) -> Findings:
         question=question,
         scaling=scaling,
         decision=decision,
-        checks=(*check_study(study, scaling, rules, question.price), *decision.checks),
+        checks=(*check_study(study, scaling, rules, question), *decision.checks),
     )

@@ -22,7 +22,6 @@ from nodewise.decide.choose import Choice
 from nodewise.decide.decide import Decision, DecisionRow, Marginal
 from nodewise.decide.inputs import INPUTS
 from nodewise.decide.payment.ways import SpotOutlook
-from nodewise.decide.uncertainty import Minimax
 from nodewise.explain.attribute import Attribution, LedgerRow
 from nodewise.explain.compare import Comparison
 from nodewise.explain.laws import LawFit
@@ -417,26 +416,6 @@ def said_input(name: str, value: float, result: Decision) -> str:
     if name not in INPUTS:
         return f"{value:.3g}"
     return INPUTS[name].form(value, result.price.currency)
-
-
-def scenario_table(result: Minimax, currency: str) -> Table:
-    """The cheapest scale of each scenario, and what the one scale for all gives up there."""
-    rows = tuple(
-        (
-            one.scenario,
-            "none" if one.nodes is None else str(one.nodes),
-            _known_money(one.cost, currency),
-            "not possible" if one.regret is None else format_money(one.regret, currency),
-        )
-        for one in result.scenarios
-    )
-    return Table(
-        name="Scenarios",
-        titles=("scenario", "cheapest K", "cost", f"regret at K={result.nodes}"),
-        rows=rows,
-        left=frozenset({"scenario"}),
-        indent=2,
-    )
 
 
 def _regime_choice(choice: Choice | None, currency: str) -> tuple[str, str]:

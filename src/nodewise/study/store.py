@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from nodewise.base.errors import DataError, RunError
-from nodewise.study.spec import Spec, parse_spec
+from nodewise.study.spec import Regime, parse_file, parse_spec
 from nodewise.study.study import Run, Study
 
 SPEC, RUNS, RANKS, LOCK = "study.toml", "runs.jsonl", "ranks", "lock"
@@ -28,8 +28,8 @@ def is_study(folder: Path) -> bool:
 def create(folder: Path, spec_text: str) -> None:
     """Make a study folder, or check that it was made for the same spec.
 
-    More scales or rounds than before are the same study, to be continued, and a price is no part
-    of what was measured; the newer spec is then kept.
+    More scales or rounds continue a study, and a new question changes no measurement; the newer
+    spec is then kept.
     """
     spec_file = folder / SPEC
     try:
@@ -42,21 +42,15 @@ def create(folder: Path, spec_text: str) -> None:
             f"Cannot write to {folder}: {(error.strerror or 'it fails').lower()}.",
             "Name a folder that you can write to with -o.",
         ) from None
-    before, now = parse_spec(spec_file.read_text()), parse_spec(spec_text)
-    if not _continues(before, now):
+    kept = spec_file.read_text()
+    if not parse_spec(spec_text).continues(parse_spec(kept)):
         raise RunError(
-            f"{folder} holds a study of another spec.",
-            "Scales and rounds may be added, and the price may change. Name another folder with "
-            "-o, or delete it to measure anew.",
+            f"{folder} holds a study of another measurement.",
+            "Scales, rounds and everything that is asked may change; the job may not. Name another "
+            "folder with -o, or delete this one to measure again.",
         )
-    if before != now and not is_running(folder):
+    if kept != spec_text and not is_running(folder):
         _write_whole(spec_file, spec_text)
-
-
-def _continues(before: Spec, now: Spec) -> bool:
-    """Whether a spec measures all that an earlier one did, and nothing else but more of it."""
-    grown = msgspec.structs.replace(before, scales=now.scales, rounds=now.rounds, price=now.price)
-    return grown == now and set(before.scales) <= set(now.scales) and before.rounds <= now.rounds
 
 
 @contextmanager
@@ -98,7 +92,7 @@ def append(folder: Path, run: Run) -> None:
 def load(folder: Path) -> Study:
     """The study of a folder, with its spec."""
     try:
-        spec = parse_spec((folder / SPEC).read_text())
+        spec, asked = parse_file((folder / SPEC).read_text())
         raw = (folder / RUNS).read_bytes() if (folder / RUNS).exists() else b""
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
@@ -118,8 +112,14 @@ def load(folder: Path) -> Study:
                 f"Line {number} of {folder / RUNS} is damaged: {error}.",
                 "Delete that line; the run will be made again.",
             ) from None
+    regime: Regime = "weak" if asked.get("regime") == "weak" else "strong"
     return Study(
-        name=spec.name, regime=spec.regime, runs=tuple(runs), notes=tuple(notes), spec=spec
+        name=spec.name,
+        regime=regime,
+        runs=tuple(runs),
+        notes=tuple(notes),
+        spec=spec,
+        asked=asked,
     )
 
 

@@ -17,7 +17,6 @@ from nodewise.base.units import (
 from nodewise.decide.decide import Decision
 from nodewise.decide.energy import UNKNOWN
 from nodewise.decide.prices.bill import NODE_HOURS
-from nodewise.decide.uncertainty import Minimax
 from nodewise.explain.attribute import Attribution, LedgerRow
 from nodewise.explain.causes import CAUSES
 from nodewise.explain.compare import Comparison
@@ -38,7 +37,6 @@ from nodewise.report.tables import (
     rubric_table,
     said_input,
     scaling_table,
-    scenario_table,
     title_of,
     tornado_table,
 )
@@ -152,8 +150,6 @@ def decision_lines(result: Decision) -> Report:
             *([f"  Not priced: {', '.join(result.unpriced)}."] if result.unpriced else []),
             "",
         ]
-    if result.minimax is not None:
-        lines += ["**Scenarios**", *_scenarios(result.minimax, result.price.currency), ""]
     if result.tornado:
         lines += ["**Which input matters most**", tornado_table(result), ""]
     changes = [*_flips(result), *result.would_change]
@@ -230,14 +226,6 @@ def _ownership(result: Decision) -> Report:
     first = [f"{name} {' to '.join(uses)}" for name, uses in list(moved.items())[:4]]
     lines.append(f"  That use when one figure is 20 % lower to higher: {'; '.join(first)}.")
     return lines
-
-
-def _scenarios(result: Minimax, currency: str) -> Report:
-    lines: Report = [scenario_table(result, currency)]
-    if result.worst_regret is None:
-        return [*lines, "  No scale passes every gate in all of them."]
-    worst = format_money(result.worst_regret, currency)
-    return [*lines, f"  K={result.nodes} is never more than {worst} above the cheapest."]
 
 
 def _flips(result: Decision) -> list[str]:
