@@ -1,7 +1,9 @@
 """Probes: their bookkeeping exactly, their figures only for sense; machines are noisy."""
 
+import math
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import msgspec
@@ -35,9 +37,18 @@ def test_a_disturbed_window_falls_back_on_cpu_time():
 
 def test_the_median_has_its_interval():
     found = ceiling_of([float(n) for n in range(100)], "B/s", "")
-    assert (found.value, found.low, found.high) == (49.5, 40.0, 59.0)
+    assert (found.value, found.low, found.high) == (49.5, 39.0, 60.0)
     few = ceiling_of([3.0, 1.0], "B/s", "")
     assert (few.low, few.high) == (1.0, 3.0)
+
+
+@pytest.mark.parametrize("count", range(6, 31))
+def test_the_interval_of_a_ceiling_holds_the_median_in_95_of_100_cases(count):
+    found = ceiling_of([float(n) for n in range(count)], "B/s", "")
+    cut = int(found.low)
+    assert found.high == count - 1 - cut
+    missed = Fraction(2 * sum(math.comb(count, below) for below in range(cut + 1)), 2**count)
+    assert 1 - missed >= Fraction(95, 100)
 
 
 def test_a_loop_ends_and_has_at_least_one_window():
