@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
+
+from nodewise.base.fits import nonnegative_fit
 
 
 class AlphaBeta(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,13 +28,8 @@ def fit_alpha_beta(points: Sequence[tuple[int, float]]) -> AlphaBeta:
     """
     sizes = np.array([size for size, _ in points], np.float64)
     seconds = np.array([time for _, time in points], np.float64)
-    design = np.stack([1 / seconds, sizes / seconds], axis=1)
-    scale = np.abs(design).max(axis=0)
-    alpha, beta = np.linalg.lstsq(design / scale, np.ones(len(sizes)), rcond=None)[0] / scale
-    if alpha < 0:  # neither can be negative; the other one then explains all
-        alpha, beta = 0.0, _alone(design[:, 1])
-    elif beta < 0:
-        alpha, beta = _alone(design[:, 0]), 0.0
+    columns = np.stack([np.ones_like(sizes), sizes], axis=1)
+    alpha, beta = nonnegative_fit(columns, seconds, 1 / seconds)
     off = (alpha + beta * sizes) / seconds - 1
     return AlphaBeta(
         alpha_us=float(alpha * 1e6),
@@ -43,7 +39,3 @@ def fit_alpha_beta(points: Sequence[tuple[int, float]]) -> AlphaBeta:
         rms_error=float(np.sqrt(np.mean(off**2))),
         points=len(points),
     )
-
-
-def _alone(column: NDArray[np.float64]) -> float:
-    return float(column.sum() / (column**2).sum())

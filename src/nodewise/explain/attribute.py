@@ -16,11 +16,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from nodewise.base.fits import nonnegative_fit
 from nodewise.base.stats import (
     Center,
     Floats,
     center_of,
-    nonnegative_least_squares,
     percentile_interval,
     resample_rounds,
 )
@@ -467,13 +467,13 @@ def _ledger_of_law(times: Timings, scaling: Scaling, shape: ShapeName | None) ->
         elif times.regime == "strong":
             terms["serial fraction"] = 1 - 1 / times.k
         terms["communication"] = growth_term(nearest[0], times.k)
-    design = np.stack([ideal, *terms.values()], axis=1) / times.seconds[:, None]
+    columns = np.stack([ideal, *terms.values()], axis=1)
     undisturbed = np.array([samples.min() for samples in times.samples])
 
     def losses_of(seconds: Floats) -> Losses:
         # Where runs are held up, the law is that of the quickest runs and the rest is jitter.
         lawful = np.broadcast_to(undisturbed, seconds.shape) if shape == "noisy" else seconds
-        solved = nonnegative_least_squares(design, lawful / times.seconds)
+        solved = nonnegative_fit(columns, lawful, 1 / times.seconds)
         losses: Losses = {
             cause: solved[:, at, None] * term[None, :]
             for at, (cause, term) in enumerate(terms.items(), start=1)

@@ -23,7 +23,8 @@ import msgspec
 import numpy as np
 
 from nodewise.base.errors import DataError, SpecError
-from nodewise.base.stats import Floats, nonnegative_least_squares
+from nodewise.base.fits import nonnegative_fit
+from nodewise.base.stats import Floats
 from nodewise.decide.forecast import Forecast, forecast_curve
 from nodewise.decide.inputs import Question
 from nodewise.decide.paper.plan import Accelerator, Efficiency, Link, Precision
@@ -287,9 +288,7 @@ def _read_off(seconds: Floats, beta: Floats, alpha: Floats) -> tuple[float, floa
             "Measure two nodes or more, or leave the network out of the file.",
         )
     columns = [beta[apart], alpha[apart]] if np.any(alpha[apart] > 0) else [beta[apart]]
-    design = np.stack(columns, axis=1) / seconds[apart, None]
-    size = np.max(design, axis=0)
-    solved = nonnegative_least_squares(design / size, np.ones((1, len(design))))[0] / size
+    solved = nonnegative_fit(np.stack(columns, axis=1), seconds[apart], 1 / seconds[apart])
     return float(solved[0]), float(solved[1]) if len(solved) > 1 else None
 
 
