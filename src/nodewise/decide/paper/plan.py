@@ -35,6 +35,7 @@ from nodewise.decide.paper.transformer import (
 )
 from nodewise.decide.prices.bill import Price, bill
 from nodewise.diagnose.links import Link, Share
+from nodewise.diagnose.memory import Optimizer, optimizer_bytes
 from nodewise.study.spec import Count, Positive
 
 Precision = Literal["float16", "bfloat16", "tfloat32", "float32"]
@@ -42,7 +43,6 @@ Sharding = Literal["none", "optimizer", "full"]
 SHARDINGS: tuple[Sharding, ...] = ("none", "optimizer", "full")
 Choice = TypeVar("Choice")
 
-_OPTIMIZER_STATES = {"adam": 2, "momentum": 1, "sgd": 0}  # each of 4 bytes a parameter
 _LARGEST_MICRO_BATCH = 16
 _GATHERED_LAYERS = 2  # fully sharded: the layer in use and the next, which is on its way
 
@@ -107,7 +107,7 @@ class Training(_Part, frozen=True, kw_only=True):
     batch: Count
     precision: Precision = "bfloat16"
     gradient_precision: Precision | None = None  # None: as the weights
-    optimizer: Literal["adam", "momentum", "sgd"] = "adam"
+    optimizer: Optimizer = "adam"
     overlap: bool = True  # gradients travel while the backward pass goes on
     tokens: Positive | None = None  # of the whole training
 
@@ -122,14 +122,9 @@ class Training(_Part, frozen=True, kw_only=True):
         return _element_bytes(self.gradient_precision or self.precision)
 
     @property
-    def optimizer_bytes(self) -> int:
-        """Bytes of optimizer state a parameter; weights of 16 bits have a copy in 32.
-
-        >>> Training(batch=1).optimizer_bytes  # with weights and gradients 16 bytes a parameter
-        12
-        """
-        copy = 4 if self.weight_bytes < 4 else 0
-        return copy + 4 * _OPTIMIZER_STATES[self.optimizer]
+    def optimizer_bytes(self) -> float:
+        """Bytes of optimizer state a parameter; weights of 16 bits have a copy in 32."""
+        return optimizer_bytes(self.optimizer, "mixed" if self.weight_bytes < 4 else "fp32")
 
 
 class Fixed(_Part, frozen=True, kw_only=True):
