@@ -255,7 +255,7 @@ def _ledger_of_stages(study: Study, times: Timings, losses_of: "_LossesOf") -> _
     nothing = np.zeros((1, len(times.nodes)))
     drawn_losses: Losses = {
         cause: np.concatenate([one.get(cause, nothing) for one in drawn])
-        for cause in {cause for one in drawn for cause in one}
+        for cause in dict.fromkeys(cause for one in drawn for cause in one)
     }
     return _Ledger(losses, np.array(seconds), drawn_losses)
 
@@ -269,7 +269,7 @@ class _LossesOf(Protocol):
 def _beyond_ideal(parts: Sequence[dict[CauseName, float]], times: Timings) -> Losses:
     """What each part of the wall time takes beyond its ideal share of that part at the base."""
     share = 1 / times.k if times.regime == "strong" else np.ones_like(times.k)
-    causes = {cause for part in parts for cause in part}
+    causes = dict.fromkeys(cause for part in parts for cause in part)
     losses: Losses = {}
     for cause in causes:
         seconds = np.array([[part.get(cause, 0.0) for part in parts]])
