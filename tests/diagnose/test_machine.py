@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 
 from nodewise.diagnose.machine import compute, links, measured, memory
@@ -164,3 +165,18 @@ def test_watching_keeps_what_a_program_complains_about():
     seen = watch((sys.executable, "-c", "raise MemoryError"), 10)
     assert seen.exit_code == 1
     assert "MemoryError" in seen.error_tail
+
+
+def test_nothing_of_a_watched_program_is_left(tmp_path):
+    left = tmp_path / "pid"
+    code = (
+        "import os, pathlib, signal, time\n"
+        "if os.fork() == 0:\n"
+        "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        f"    pathlib.Path({str(left)!r}).write_text(str(os.getpid()))\n"
+        "    time.sleep(60)\n"
+        "time.sleep(60)\n"
+    )
+    assert watch((sys.executable, "-c", code), 1.5).stopped
+    child = int(left.read_text())
+    assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
