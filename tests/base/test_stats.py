@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as reference
 
+from nodewise.base.interval import Interval
 from nodewise.base.stats import (
     center_of,
     median_interval,
@@ -27,7 +28,7 @@ def test_the_order_statistics_hold_the_median_as_often_as_promised():
 
 
 def test_below_six_values_it_is_the_range():
-    assert median_interval(np.array([3.0, 1.0, 2.0, 9.0, 4.0])) == (1.0, 9.0)
+    assert median_interval(np.array([3.0, 1.0, 2.0, 9.0, 4.0])) == Interval(1.0, 9.0)
 
 
 def test_resampling_is_reproducible_and_pairs_whole_rounds():

@@ -3,10 +3,12 @@
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from nodewise.base.interval import Interval
 
 Center = Literal["mean", "median"]
 Floats = NDArray[np.float64]
@@ -17,13 +19,6 @@ LEVEL = 0.95
 ENOUGH_ROUNDS = 6
 DRAWS = 2000
 SEED = 7
-
-
-class Interval(NamedTuple):
-    """Two bounds; what they mean is said by whoever made them."""
-
-    low: float
-    high: float
 
 
 def center_of(samples: Floats, center: Center, axis: int = -1) -> Floats:

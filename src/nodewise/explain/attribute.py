@@ -537,7 +537,8 @@ def _fold_bounds(
     if ledger.drawn_seconds is None or cause not in ledger.drawn_losses:
         return None, None
     folds = times.k[at] * ledger.drawn_losses[cause][:, at] / ledger.drawn_seconds[:, at]
-    return percentile_interval(folds, times.rounds)
+    low, high = percentile_interval(folds, times.rounds)
+    return low, high
 
 
 def _agreement(
