@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nodewise.base.errors import SpecError
-from nodewise.base.sizes import parse_bandwidth, parse_bytes, parse_count, parse_latency
+from nodewise.base.units import parse_bandwidth, parse_bytes, parse_count, parse_latency
 from nodewise.cli.options import Parsed, emit, file_option, json_option, shared, write
 
 if TYPE_CHECKING:
