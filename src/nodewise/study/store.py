@@ -5,15 +5,13 @@ ranks/       step stamps, one file a run       lock   held by the one process th
 """
 
 import fcntl
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import msgspec
-
 from nodewise.base.errors import DataError, RunError
+from nodewise.study import json_lines
 from nodewise.study.spec import Regime, parse_file, parse_spec
 from nodewise.study.study import Run, Study
 
@@ -63,7 +61,7 @@ def locked(folder: Path) -> Iterator[None]:
             raise RunError(
                 f"Another process is measuring {folder}.", "Wait for it, or stop it first."
             ) from None
-        _drop_torn_line(folder / RUNS)
+        json_lines.drop_torn_line(folder / RUNS)
         yield
 
 
@@ -83,43 +81,22 @@ def is_running(folder: Path) -> bool:
 
 def append(folder: Path, run: Run) -> None:
     """Add a run; when this returns it is on the disk."""
-    with (folder / RUNS).open("ab") as file:
-        file.write(msgspec.json.encode(run) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+    json_lines.append(folder / RUNS, run)
 
 
 def load(folder: Path) -> Study:
     """The study of a folder, with its spec."""
     try:
         spec, asked = parse_file((folder / SPEC).read_text())
-        raw = (folder / RUNS).read_bytes() if (folder / RUNS).exists() else b""
+        runs, torn = json_lines.read(folder / RUNS, Run)
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
             f"Cannot read the study {folder}: {error}.", "Name a study folder."
         ) from None
-    notes = []
-    *whole, torn = raw.split(b"\n")
-    if torn:
-        notes.append("The last line of runs.jsonl was cut off and is not used.")
-    runs = []
-    decoder = msgspec.json.Decoder(Run)
-    for number, line in enumerate(whole, start=1):
-        try:
-            runs.append(decoder.decode(line))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise DataError(
-                f"Line {number} of {folder / RUNS} is damaged: {error}.",
-                "Delete that line; the run will be made again.",
-            ) from None
+    notes = ("The last line of runs.jsonl was cut off and is not used.",) if torn else ()
     regime: Regime = "weak" if asked.get("regime") == "weak" else "strong"
     return Study(
-        name=spec.name,
-        regime=regime,
-        runs=tuple(runs),
-        notes=tuple(notes),
-        spec=spec,
-        asked=asked,
+        name=spec.name, regime=regime, runs=tuple(runs), notes=notes, spec=spec, asked=asked
     )
 
 
@@ -133,16 +110,6 @@ def keep_stamps(folder: Path, run: Run, source: Path) -> None:
             if stamps.exists():
                 with stamps.open("rb") as one:
                     shutil.copyfileobj(one, file)
-
-
-def _drop_torn_line(path: Path) -> None:
-    """Cut off a last line without an end, so that the next run begins a line of its own."""
-    if not path.exists():
-        return
-    with path.open("r+b") as file:
-        content = file.read()
-        if content and not content.endswith(b"\n"):
-            file.truncate(content.rfind(b"\n") + 1)
 
 
 def _write_whole(path: Path, text: str) -> None:
