@@ -467,7 +467,7 @@ def _table_readers() -> dict[str, Reader]:
     from nodewise.decide.prices.files import read_owned
     from nodewise.decide.prices.lookup import _read as read_prices
     from nodewise.decide.prices.lookup import question_today
-    from nodewise.importers.benchmarks import claims_results
+    from nodewise.importers.benchmarks import mlperf, results
     from nodewise.report.page.html import study_of_page
     from nodewise.study import store
     from nodewise.study.bundle import pack, unfold, unpack
@@ -491,9 +491,7 @@ def _table_readers() -> dict[str, Reader]:
 
     def result(path: Path) -> Any:
         text = _plain(path)
-        if claims_results.is_mllog(text):
-            return claims_results.read_mllog(path, None)
-        return claims_results.read_json(text, "x")
+        return mlperf.read(path, None) if ":::MLLOG" in text else results.runs_of_json(text, "x")
 
     bundle = pack({"study.toml": _SPEC, "runs.jsonl": _runs()})
     return {
@@ -536,16 +534,17 @@ def _table_readers() -> dict[str, Reader]:
 def _trace_readers() -> dict[str, Reader]:
     """What profilers, engines and meters wrote."""
     from nodewise.diagnose.links import fit_alpha_beta
-    from nodewise.explain.trace.breakdown import Window, break_down, digest, runs_of
-    from nodewise.explain.trace.digest_format import pack, unpack
+    from nodewise.explain.trace.breakdown import break_down, digest, runs_of
     from nodewise.importers.benchmarks import energy_logs, link_tests, mlperf
     from nodewise.importers.profilers import caliper, extrap, kineto, nsys, talp
+    from nodewise.importers.profilers.digests import pack, unpack
     from nodewise.importers.schedulers import dask_stream, ray_timeline, spark_log
     from nodewise.importers.tables import csv_table
+    from nodewise.study.trace import TraceWindow
 
-    windows: tuple[Window, ...] = ("all", "hta", "common")
+    windows: tuple[TraceWindow, ...] = ("all", "hta", "common")
 
-    def told(digests: Any, window: Window) -> None:
+    def told(digests: Any, window: TraceWindow) -> None:
         job = break_down(digests, window, True)
         msgspec.json.encode(job)  # what was read must also be told
         runs_of(job, 2)
