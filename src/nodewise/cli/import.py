@@ -18,8 +18,11 @@ from nodewise.cli.sources import (
 )
 
 if TYPE_CHECKING:
+    from nodewise.importers.registry import Files
     from nodewise.report.text.findings import Report
     from nodewise.study.study import Study
+
+    _Scaled = tuple[int | None, Files]  # files, and K where it is given
 
 
 @click.command("import")
@@ -82,23 +85,40 @@ def command(
     nodes, first = sources[0]
     if len(sources) > 1 and nodes is None and str(first) in registry.NAMES:  # import FORMAT K=PATH
         form, sources = str(first), sources[1:]
-    found = [registry.open_file(path, form) for _, path in sources]
-    if all(files.format.gives == "link" for files in found):
-        emit([_link(path) for files in found for path in files.paths], as_json, _link_report)
+    found = [(nodes, registry.open_file(path, form)) for nodes, path in sources]
+    if all(files.format.gives == "link" for _, files in found):
+        emit([_link(path) for _, files in found for path in files.paths], as_json, _link_report)
         return
     traces = TraceReading(**reading)
     runs = [
         run
-        for (nodes, _), files in zip(sources, found, strict=True)
+        for nodes, files in _with_ranks_together(found)
         for run in runs_in(files, nodes, region, traces, missing == "accept")
     ]
     output = output or Path("imported.study")
     study = study_of_runs(name or output.stem, regime, runs)
-    _write(study, sorted({files.format.name for files in found}), sources, output)
+    words = [str(path) if nodes is None else f"{nodes}={path}" for nodes, path in sources]
+    typed = ("nodewise", "import", *words, *(("--format", form) if form else ()))
+    _write(study, sorted({files.format.name for _, files in found}), typed, output)
     emit(_summary(study, output), as_json, _summary_report)
 
 
-def _write(study: "Study", formats: Sequence[str], sources: Sequence[Source], output: Path) -> None:
+def _with_ranks_together(
+    found: "list[tuple[int | None, Files]]",
+) -> "list[tuple[int | None, Files]]":
+    """Single trace files without K are the ranks of one job."""
+    ranks = [
+        files
+        for nodes, files in found
+        if nodes is None and files.format.gives == "trace" and len(files.paths) == 1
+    ]
+    if not ranks:
+        return found
+    job = ranks[0]._replace(paths=tuple(files.paths[0] for files in ranks))
+    return [*((nodes, files) for nodes, files in found if files not in ranks), (None, job)]
+
+
+def _write(study: "Study", formats: Sequence[str], typed: tuple[str, ...], output: Path) -> None:
     """Write a table, or a folder whose spec has this import as its workload."""
     from nodewise.study import store
     from nodewise.study.spec import Spec, Workload
@@ -110,14 +130,13 @@ def _write(study: "Study", formats: Sequence[str], sources: Sequence[Source], ou
         return
     if (output / store.RUNS).exists():
         raise SpecError(f"{output} already holds runs.", "Name another folder with -o.")
-    words = [str(path) if nodes is None else f"{nodes}={path}" for nodes, path in sources]
     scales = tuple(sorted({run.nodes for run in study.runs}))
     spec = Spec(
         name=study.name,
         scales=scales,
         regime=study.regime,
         rounds=max(sum(run.nodes == nodes for run in study.runs) for nodes in scales),
-        workload=Workload(command=("nodewise", "import", *words)),
+        workload=Workload(command=typed),
     )
     store.create(
         output, spec_text(spec, "Imported: the workload below is the import, not the job.")

@@ -1,25 +1,19 @@
 """The one list of file formats that nodewise reads. Each is detected by its content."""
 
 import importlib
-import json
 import re
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from nodewise.base.errors import DataError, SpecError
-from nodewise.importers.files import read_start
+from nodewise.importers.head import Head
 from nodewise.study import store
 from nodewise.study.study import Run
 
 Gives = Literal["trace", "runs", "table", "load", "link"]
 
-_HEAD_BYTES = 2**16  # enough for a trace, whatever its size
-_TEXT_BYTES = 2**24
 _TRACE_ENDINGS = (".json", ".json.gz", ".sqlite", ".digests")
-_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[][{},]', re.DOTALL)
-_CLOSE = {"{": "}", "[": "]"}
 _RAY_EVENT = re.compile(rb'"cat"\s*:\s*"(?:task:|ray\.|submit_task)')
 _CALIPER_TIME = re.compile(r"(sum#|avg#)*time\.duration|time(\.exclusive\.duration| \(exc\))?$")
 _CALIPER_PATHS = {"path", "function", "region", "mpi.function", "source.function#callpath.address"}
@@ -31,89 +25,6 @@ _MARKDOWN_RULE = re.compile(
     r"^[ \t]*\|?([ \t]*:?-+:?[ \t]*\|)+[ \t]*(:?-+:?)?[ \t]*$", re.MULTILINE
 )
 _LATEX_TABLE = re.compile(r"\\begin\{(tabular|longtable)")
-
-
-class Head:
-    """The beginning of a file, as far as a detector asks for it."""
-
-    def __init__(self, path: Path) -> None:
-        """Read the first bytes; they are unpacked where the file is packed."""
-        self.path = path
-        self.raw = read_start(path, _HEAD_BYTES)
-        self.start = self.raw[:1024].removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-
-    @cached_property
-    def text(self) -> str:
-        """The text of the file, or what fits of it."""
-        whole = len(self.raw) < _HEAD_BYTES
-        raw = self.raw if whole else read_start(self.path, _TEXT_BYTES)
-        return "" if b"\0" in raw[:1024] else raw.decode("utf-8-sig", "replace")
-
-    @cached_property
-    def document(self) -> Any:
-        """The first JSON value of the text, closed where it is cut off; None if there is none."""
-        text = self.text.lstrip()
-        if text[:1] not in ("{", "["):
-            return None
-        decoder = json.JSONDecoder()
-        for some in (text, _closed(text[:_HEAD_BYTES])):
-            try:
-                return decoder.raw_decode(some)[0]
-            except (ValueError, RecursionError):
-                continue
-        return None
-
-    @cached_property
-    def keys(self) -> dict[str, Any]:
-        """The JSON object, or the first one of a list; empty if there is none."""
-        document = self.document
-        if isinstance(document, list):
-            document = next((one for one in document if isinstance(one, dict)), None)
-        return document if isinstance(document, dict) else {}
-
-    @cached_property
-    def is_list(self) -> bool:
-        """Whether the document is a list."""
-        return isinstance(self.document, list)
-
-    @cached_property
-    def rows(self) -> list[str]:
-        """The first lines that are neither blank nor a comment."""
-        lines = (line.strip() for line in self.text[:_HEAD_BYTES].splitlines())
-        return [line for line in lines if line and not line.startswith("#")][:2]
-
-    @cached_property
-    def titles(self) -> set[str]:
-        """The cells of the first row, read as CSV."""
-        return set(self.rows[0].split(",")) if self.rows else set()
-
-    def inner(self, key: str) -> dict[str, Any]:
-        """An object in the document; empty if there is none."""
-        found = self.keys.get(key)
-        return found if isinstance(found, dict) else {}
-
-    def first(self, key: str) -> dict[str, Any]:
-        """The first object of a list in the document; empty if there is none."""
-        values = self.keys.get(key)
-        found = values[0] if isinstance(values, list) and values else None
-        return found if isinstance(found, dict) else {}
-
-
-def _closed(text: str) -> str:
-    """The beginning of a JSON document, cut after its last whole value, with brackets closed."""
-    open_brackets: list[str] = []
-    end = 0
-    for token in _JSON_TOKEN.finditer(text):
-        mark = token[0]
-        if mark in _CLOSE:
-            open_brackets.append(_CLOSE[mark])
-            end = token.end()
-        elif mark in "]}" and open_brackets:
-            open_brackets.pop()
-            end = token.end()
-        elif mark == ",":
-            end = token.start()
-    return text[:end] + "".join(reversed(open_brackets))
 
 
 class Format(NamedTuple):
@@ -231,7 +142,7 @@ FORMATS = (
     Format("nccl-tests", "nccl-tests output", "link", "benchmarks.link_tests:read",
            lambda head: bool(_NCCL_ROW.search(head.text))),
     Format("osu", "OSU micro-benchmark output", "link", "benchmarks.link_tests:read",
-           lambda head: bool(_OSU_TITLE.search(head.text[:_HEAD_BYTES]))),
+           lambda head: bool(_OSU_TITLE.search(head.text))),
     Format("windows", "load windows (nodewise fleet sweep)", "load", "serving.read:own_windows",
            lambda head: "offered_per_second" in head.keys),
     Format("guidellm", "a GuideLLM report", "load", "serving.guidellm:windows",
@@ -316,7 +227,7 @@ def open_files(paths: Sequence[Path], name: str = "") -> Files:
         raise unknown(next(iter(skipped)) if named else paths[0])
     if len(found) > 1:
         raise DataError(
-            f"{paths[0]} and the other files are {' and '.join(one.title for one in found)}.",
+            f"The files are of several formats: {', '.join(one.name for one in found)}.",
             "Read the files of one format at a time.",
         )
     [(form, known_files)] = found.items()

@@ -45,7 +45,7 @@ def stages_report(runs: Sequence[Run]) -> Report:
         for rank in run.ranks or (Rank(rank=0, stages=run.stages, seconds=run.seconds),)
     ]
     stages = [stage for stage in STAGES if any(rank.stages.get(stage) for _, rank in rows)]
-    total = sum(rank.seconds or run.seconds for run, rank in rows)
+    total = sum(rank.seconds or run.seconds for run, rank in rows) or 1.0
     spent = {stage: sum(rank.stages.get(stage, 0.0) for _, rank in rows) for stage in stages}
     shares = ", ".join(f"{format_percent(spent[stage] / total)} {stage}" for stage in stages)
     table = Table(
