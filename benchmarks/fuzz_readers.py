@@ -533,8 +533,10 @@ def _table_readers() -> dict[str, Reader]:
 
 def _trace_readers() -> dict[str, Reader]:
     """What profilers, engines and meters wrote."""
+    from nodewise.cli.sources import runs_in
     from nodewise.diagnose.links import fit_alpha_beta
     from nodewise.explain.trace.breakdown import break_down, digest, runs_of
+    from nodewise.importers import registry
     from nodewise.importers.benchmarks import energy_logs, link_tests, mlperf
     from nodewise.importers.profilers import caliper, extrap, kineto, nsys, talp
     from nodewise.importers.profilers.digests import pack, unpack
@@ -562,6 +564,12 @@ def _trace_readers() -> dict[str, Reader]:
         path = Path(folder) / "trace.json"
         path.write_bytes(_kineto()[0])
         part = pack([digest(kineto.read(path), "all")], "all")
+
+    def any_runs(path: Path) -> Any:
+        files = registry.open_file(path)
+        gives_runs = files.format.gives in ("runs", "table", "trace")
+        return runs_in(files, None, accept_missing=True) if gives_runs else None
+
     carbon = [path.read_bytes() for path in (_ROOT / "tests/data/energy").glob("*.csv")]
     return {
         "kineto": Reader(_kineto(), lambda path: traced([kineto.read(path)])),
@@ -578,7 +586,12 @@ def _trace_readers() -> dict[str, Reader]:
         "csv": Reader(_csv(), lambda path: csv_table.read(path, None)),
         "codecarbon": Reader(carbon, lambda path: energy_logs.read_codecarbon([path], 2)),
         "zeus": Reader([_ZEUS], lambda path: energy_logs.read_zeus([path], 2)),
-    }
+        "any format": Reader(
+            [part, *_kineto(), *_nsys(), *_ray(), *_dask(), *_spark(), *_talp(), *_logs(),
+             *_extrap(), *_caliper()[:1], *_csv(), *_results(), *_links(), *_guidellm(), *_aiperf(),
+             *_vllm(), *_k6(), *_vegeta(), _MARKDOWN, _LATEX],
+            any_runs, commands=("trace {file}", "audit {file}", "decide {file}")),
+    }  # fmt: skip
 
 
 def _load_readers() -> dict[str, Reader]:

@@ -87,6 +87,7 @@ def _check(one: Digest) -> None:
         and all(len(getattr(one, name)) == steps for name in _OF_STEPS)
         and one.step_parts.shape == (steps, len(PARTS))
         and one.start <= one.end
+        and bool((one.step_starts <= one.step_ends).all())
         and (not calls or 0 <= one.call_kinds.min() <= one.call_kinds.max() < len(one.call_table))
     )
     if not good:
