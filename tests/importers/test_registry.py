@@ -51,6 +51,7 @@ SAMPLES: dict[str, list[bytes]] = {
     "latex": [fuzz_readers._LATEX],
     "csv": [
         *fuzz_readers._csv(), b"K time_s\n1 8\n2 4.5\n", b"nodes;seconds\n1;8\n2;5\n",
+        b'"K","time_s"\n1,8\n2,5\n',
         *(path.read_bytes() for path in (*GOLDEN.glob("*.csv"), *DATA.glob("*.csv"))),
     ],
 }  # fmt: skip

@@ -99,7 +99,7 @@ def _is_csv(head: Head) -> bool:
         return False
     if head.path.suffix in (".csv", ".tsv"):
         return True
-    if head.document is not None or not head.rows or not head.rows[0][:1].isalpha():
+    if head.document is not None or not head.rows or not head.rows[0].strip('"')[:1].isalpha():
         return False
     for mark in (",", ";", "\t"):
         if head.rows[0].count(mark):
