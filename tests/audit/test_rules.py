@@ -10,7 +10,7 @@ from nodewise.decide.inputs import Question
 from nodewise.decide.prices.bill import Price
 from nodewise.explain.laws import Law
 from nodewise.explain.simulate import Plan, simulate
-from nodewise.importers.tables.claims_tables import read_text
+from nodewise.importers.tables.claims_tables import claims_of_text
 from nodewise.report.findings import find
 from nodewise.study.claim import claim_of_study
 from nodewise.study.study import Contention, Rank
@@ -20,7 +20,7 @@ STRONG = "# strong scaling\n"
 
 
 def audited(text, name="claim"):
-    (claim,) = read_text(text, name, None)
+    (claim,) = claims_of_text(text, name, None)
     return audit(claim, RULES)
 
 
