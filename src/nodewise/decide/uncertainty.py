@@ -1,8 +1,7 @@
-"""Which scale is the cheapest when prices are ranges: regret, the tornado, flips, scenarios.
+"""Which scale is the cheapest when prices are ranges: regret, the tornado, flips.
 
 A draw is a resample of the measured rounds with every input somewhere in its range. Over draws a
-scale is chosen by its expected regret; over named scenarios, of which nobody knows how likely they
-are, by its worst.
+scale is chosen by its expected regret.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,14 +12,23 @@ import numpy as np
 from nodewise.base.interval import Range
 from nodewise.base.stats import DRAWS, SEED, Floats
 from nodewise.decide.candidates import Candidates
-from nodewise.decide.choose import allowed_scales, cheapest_of
-from nodewise.decide.inputs import INPUTS, Question, value_of, with_scenario, with_value
+from nodewise.decide.choose import Mask, allowed_scales, cheapest_of
+from nodewise.decide.inputs import INPUTS, Question, value_of, with_value
 from nodewise.decide.payment.ways import Paid, on_demand, on_spot
-from nodewise.decide.prices.bill import NODE_HOURS, bill
+from nodewise.decide.prices.bill import NODE_HOURS, Bills, bill
 from nodewise.explain.laws import Law
 
 _SWING = 0.2  # how far an input is moved that has no range of its own
 _REACH, _STEPS = 16.0, 48  # how far a flip is looked for: a sixteenth to sixteen times
+_PRICES_OFF = (0.5, 0.8, 1.2, 1.5)
+# The line items that one price stands behind.
+_ITEMS_OF_PRICE = {
+    "node price": ("compute", "startup", "rounding"),
+    "overhead": ("fixed",),
+    "storage": ("storage",),
+    "egress": ("egress",),
+    "waiting": ("waiting",),
+}
 
 
 class Regret(msgspec.Struct, frozen=True):
@@ -41,7 +49,7 @@ class Swing(
     """The cheapest scale with one input at either end, all others as they are."""
 
     input: str
-    regime: str  # on-demand or spot
+    payment: str  # on-demand or spot
     low: float
     high: float
     is_range: bool  # false: 20 % off, because no range was given
@@ -61,36 +69,28 @@ class Flip(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
     nodes: int
 
 
-class ScenarioRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
-    """The cheapest scale of one scenario, and what the scale of least regret costs beyond it."""
+class PriceOff(msgspec.Struct, frozen=True, kw_only=True, rename={"cheapest": "cheapest_K"}):
+    """What the recommended scale costs, and which is the cheapest, when one price is off."""
 
-    scenario: str
-    nodes: int | None
-    cost: float | None
-    regret: float | None
-
-
-class Minimax(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
-    """The scale whose worst regret over the scenarios is the least."""
-
-    nodes: int | None
-    worst_regret: float | None
-    scenarios: tuple[ScenarioRow, ...]
+    price: str  # the line items that it stands for, in words
+    factor: float
+    cost: float
+    cheapest: int
+    least_cost: float
 
 
-def regret_of(scales: Candidates, question: Question) -> Regret | None:
-    """Chances and regrets of each scale; nothing where neither times nor inputs are spread."""
+def regret_of(scales: Candidates, question: Question, allowed: Mask) -> Regret | None:
+    """Chances and regrets of the scales that pass every gate, over draws.
+
+    Nothing where neither times nor inputs are spread, or no scale passes.
+    """
     price, needs = question.price, question.needs
     moved = {
         name: given
         for name, given in question.ranges.items()
         if not INPUTS[name].on_spot and value_of(question, name) is not None
     }
-    if scales.draws is None and not moved:
-        return None
-    bills = on_demand(scales, price, needs).bills
-    allowed = allowed_scales(scales, price, needs, bills)
-    if not allowed.any():
+    if (scales.draws is None and not moved) or not allowed.any():
         return None
     if scales.draws is None or moved:
         costs = np.stack([cost[allowed] for cost in _drawn_costs(scales, question, moved)])
@@ -208,7 +208,7 @@ def _swing(
 ) -> Swing:
     return Swing(
         input=name,
-        regime="spot" if spot else "on-demand",
+        payment="spot" if spot else "on-demand",
         low=given.low,
         high=given.high,
         is_range=is_range,
@@ -266,39 +266,34 @@ def _edge(
     return beyond, at(beyond)
 
 
-def minimax(scales: Candidates, question: Question) -> Minimax | None:
-    """The scale of the least worst regret over the named scenarios, the question as asked included.
+def prices_off(
+    scales: Candidates, bills: Bills, allowed: Mask, chosen: int
+) -> tuple[PriceOff, ...]:
+    """How the cost and the cheapest scale move when one price is a fifth or a half off.
 
-    A scenario that speaks of spot is paid on spot.
+    Nothing where one price makes up the whole cost. Scales that a gate excludes stay excluded, also
+    where a lower price would bring them within a budget.
     """
-    if not question.scenarios:
-        return None
-    named = {"as asked": {}, **question.scenarios}
-    regrets, best = [], []
-    for changes in named.values():
-        spot = any(INPUTS[name].on_spot for name in changes)
-        moved = with_scenario(question, changes)
-        paid = _paid(scales, moved, spot)
-        cost = np.full(len(scales.nodes), np.inf)
-        allowed = allowed_scales(paid.scales, moved.price, moved.needs, paid.bills)
-        known = (paid.bills.total / paid.scales.relative_work)[allowed]
-        cost[: len(allowed)][allowed] = known
-        at = cheapest_of(scales, cost, np.flatnonzero(np.isfinite(cost)).tolist())
-        best.append((at, cost))
-        regrets.append(cost - cost[at] if at is not None else np.full_like(cost, np.inf))
-    worst = np.max(regrets, axis=0)
-    chosen = int(np.argmin(worst))
-    holds = bool(np.isfinite(worst[chosen]))
-    return Minimax(
-        nodes=scales.nodes[chosen] if holds else None,
-        worst_regret=float(worst[chosen]) if holds else None,
-        scenarios=tuple(
-            ScenarioRow(
-                scenario=name,
-                nodes=None if at is None else scales.nodes[at],
-                cost=None if at is None else float(cost[at]),
-                regret=float(regret[chosen]) if np.isfinite(regret[chosen]) else None,
+    items = {
+        name: np.sum([getattr(bills, part) for part in parts], axis=0) / scales.relative_work
+        for name, parts in _ITEMS_OF_PRICE.items()
+    }
+    present = {name: cost for name, cost in items.items() if cost[allowed].any()}
+    if len(present) < 2:
+        return ()
+    total = bills.total / scales.relative_work
+    rows = []
+    for name, part in present.items():
+        for factor in _PRICES_OFF:
+            costs = np.where(allowed, total + (factor - 1) * part, np.inf)
+            least = int(np.argmin(costs))
+            rows.append(
+                PriceOff(
+                    price=name,
+                    factor=factor,
+                    cost=float(costs[chosen]),
+                    cheapest=scales.nodes[least],
+                    least_cost=float(costs[least]),
+                )
             )
-            for name, (at, cost), regret in zip(named, best, regrets, strict=True)
-        ),
-    )
+    return tuple(rows)
