@@ -408,11 +408,11 @@ least_speedup = {2 = 1.5}
 
 
 def _page() -> list[bytes]:
-    from nodewise.decide.prices.lookup import question_today
+    from nodewise.decide.prices.lookup import question_of
     from nodewise.report.page.html import _Embedded
 
     study = parse_table((_EXAMPLES / "rubric.csv").read_text(), "rubric")
-    inside = msgspec.json.encode(_Embedded(study=study, question=question_today(None)))
+    inside = msgspec.json.encode(_Embedded(study=study, question=question_of({})))
     mark = b'<html><script type="application/json" id="nodewise-study">'
     return [mark + b"\n" + inside + b"\n</script></html>"]
 
@@ -466,7 +466,6 @@ def _table_readers() -> dict[str, Reader]:
     from nodewise.decide.payment.spot import most_nodes, parse_trace
     from nodewise.decide.prices.files import read_owned
     from nodewise.decide.prices.lookup import _read as read_prices
-    from nodewise.decide.prices.lookup import question_today
     from nodewise.importers.benchmarks import claims_results
     from nodewise.report.page.html import study_of_page
     from nodewise.study import store
@@ -501,7 +500,7 @@ def _table_readers() -> dict[str, Reader]:
                         lambda path: read_study(path, None), commands=of_table),
         "study spec": Reader(
             [*_text("digits.toml", "scan.toml"), _SPEC],
-            lambda path: question_today(read_spec(path)[1])),
+            lambda path: read_spec(path)),
         "fleet spec": Reader(_text("fleet/fleet.toml", "fleet/fleet_rehearsal.toml"), read_fleet),
         "job": Reader(_text("gpt-22b.toml"), read_job,
                       commands=(f"plan {{file}} {_EXAMPLES / 'a100-cluster.toml'} --scales 2,4",)),

@@ -22,8 +22,8 @@ import msgspec
 import numpy as np
 
 from nodewise.decide.inputs import Question
-from nodewise.decide.paper.plan import Link
 from nodewise.decide.paper.relocate import Collective, Move, Place, relocate
+from nodewise.diagnose.links import Link
 from nodewise.explain.predict.curve import FEWEST_SCALES, fit_curve
 from nodewise.study import store
 from nodewise.study.spec import parse_spec

@@ -13,8 +13,9 @@ from playwright.sync_api import Browser, sync_playwright
 
 from nodewise.audit.rule_book import read_rules
 from nodewise.cli.printing import find_browser, print_page
-from nodewise.decide.inputs import Question, question_of
+from nodewise.decide.inputs import Question
 from nodewise.decide.prices.bill import Price
+from nodewise.decide.prices.lookup import question_of
 from nodewise.explain.laws import Law
 from nodewise.explain.simulate import Plan, simulate
 from nodewise.report.findings import find
@@ -73,7 +74,7 @@ def main() -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
         for name, study in studies().items():
-            question = question_of(study.spec) if study.spec else PRICED
+            question = question_of(study.asked) if study.asked else PRICED
             html = folder / f"{name}.html"
             command = f"nodewise report {name}"
             content = page(study, find(study, question, read_rules()), command, vega_bundle())

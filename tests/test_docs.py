@@ -144,7 +144,8 @@ def test_bash_completes_commands_and_options():
         return [one.partition(",")[2] for one in done.stdout.splitlines()]
 
     assert complete("nodewise ") == list(COMMANDS)
-    assert complete("nodewise decide t.csv --price-") == ["--price-source"]
+    assert complete("nodewise decide t.csv --pri") == ["--price"]
+    assert complete("nodewise decide t.csv --set spo") == ["spot="]
     assert complete("nodewise init --engine r") == ["rehearsal", "ray"]
 
 

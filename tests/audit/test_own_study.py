@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from nodewise.audit.own_study import own_checks
+from nodewise.decide.candidates import Needs
 from nodewise.explain.scaling import scale
 from nodewise.study.check import Check
 from nodewise.study.spec import EngineSpec, Rehearsal, Spec, Workload
@@ -52,7 +53,9 @@ def emulated(nodes: int, transfer: float = 0.0, **changes: object) -> Run:
 
 def check(rule: str, *runs: Run) -> Check | None:
     study = Study(name="emulated", regime="strong", runs=runs, spec=SPEC)
-    return next((row for row in own_checks(study, SPEC, scale(study)) if row.rule == rule), None)
+    return next(
+        (row for row in own_checks(study, Needs(), SPEC, scale(study)) if row.rule == rule), None
+    )
 
 
 def test_limits_that_began_with_the_clock_are_not_honest():

@@ -25,17 +25,16 @@ from nodewise.decide.paper.plan import (
     Efficiency,
     Fixed,
     Job,
-    Link,
     Plan,
     Training,
     assess,
-    gather_seconds,
     memory_of,
     plan_job,
     plans_at,
     step_time,
 )
 from nodewise.decide.paper.transformer import Transformer, step_flops
+from nodewise.diagnose.links import Link
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 A100 = Cluster(
@@ -305,7 +304,7 @@ def test_a_cluster_that_is_faster_in_all_is_faster_by_that(plan, times):
 def test_a_ring_moves_all_but_its_own_part(size, devices):
     link = Link(latency_seconds=1e-6, bytes_per_second=1e9, efficiency=0.5)
     expected = size * (1 - 1 / devices) / 0.5e9 + (devices - 1) * 1e-6
-    assert gather_seconds(size, devices, link) == pytest.approx(expected)
+    assert link.gather(size, devices) == pytest.approx(expected)
 
 
 def test_gradients_hide_behind_the_backward_pass():

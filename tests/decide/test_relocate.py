@@ -10,9 +10,9 @@ import pytest
 from nodewise.base.errors import DataError, SpecError
 from nodewise.decide.inputs import Question
 from nodewise.decide.paper.files import read_move, shipped_accelerators, shipped_links
-from nodewise.decide.paper.plan import Link
 from nodewise.decide.paper.relocate import Move, Place, all_reduce_cost, rehearsed_place, relocate
 from nodewise.decide.prices.bill import Price
+from nodewise.diagnose.links import Link
 from nodewise.report.terminal import render
 from nodewise.report.text.forecast import relocated_report
 from nodewise.study.spec import EngineSpec, Rehearsal, Spec, Workload

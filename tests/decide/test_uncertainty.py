@@ -12,11 +12,8 @@ from nodewise.decide.candidates import Needs
 from nodewise.decide.decide import decide, decide_law
 from nodewise.decide.energy import NodePower, Site
 from nodewise.decide.inputs import (
-    INPUTS,
+    RANGED,
     Question,
-    parse_scenario,
-    question_of,
-    scenario_of,
     value_of,
     with_range,
     with_value,
@@ -24,10 +21,11 @@ from nodewise.decide.inputs import (
 from nodewise.decide.payment.spot import Preemptions
 from nodewise.decide.payment.ways import Alternatives
 from nodewise.decide.prices.bill import Price
+from nodewise.decide.prices.lookup import question_of
 from nodewise.explain.laws import Law
 from nodewise.explain.simulate import Plan, simulate
 from nodewise.report.findings import find
-from nodewise.study.spec import parse_spec
+from nodewise.study.spec import parse_file
 from nodewise.study.study import Study
 from nodewise.study.table import parse_table
 from tests.conftest import golden_study
@@ -64,7 +62,7 @@ def test_every_input_can_be_read_and_moved():
     question = msgspec.structs.replace(
         TEXTBOOK, alternatives=Alternatives(preemptions=Preemptions(per_second=1e-5))
     )
-    for name in INPUTS:
+    for name in RANGED:
         assert value_of(with_value(question, name, 0.25), name) == 0.25
     assert value_of(Question(), "price") is None
     # a rate may be asked for where none was stated
@@ -145,14 +143,6 @@ def test_the_tornado_names_the_input_that_moves_the_cheapest_scale_most():
     assert {one.input for one in decision.tornado} == {"price", "fixed", "s", "c"}
 
 
-@pytest.mark.parametrize(
-    "text", ["x", "x: price", "x: luck=1", "x: price=much", ": price=1", "x: price=-1"]
-)
-def test_what_is_no_scenario(text):
-    with pytest.raises(SpecError):
-        parse_scenario(text)
-
-
 def test_energy_is_a_gate_and_is_labelled():
     site = Site(power=NodePower(idle_watts=100, busy_watts=350), shared_watts=500.0)
     question = msgspec.structs.replace(TEXTBOOK, site=site)
@@ -221,16 +211,17 @@ preempt = "0.2/h"
 
 
 def test_a_spec_asks_the_whole_question():
-    spec = parse_spec(SPEC)
-    question = question_of(spec)
+    spec, asked = parse_file(SPEC)
+    question = question_of(asked)
     assert question.ranges == {"fixed": Range(4, 12)}
     assert question.price.fixed_per_hour == 8
     assert question.alternatives.preemptions.per_hour == pytest.approx(0.05)
     assert question.alternatives.preemptions.correlation_exponent == 0.5
     assert question.alternatives.while_down == "survivors"
-    assert question.scenarios["crunch"] == {"price": 3.5, "preempt": pytest.approx(0.2 / 3600)}
     study = simulate(Plan(law=LAW, scales=(1, 2), rounds=3))
-    findings = find(Study(name="job", regime="strong", runs=study.runs, spec=spec), question, ())
+    findings = find(
+        Study(name="job", regime="strong", runs=study.runs, spec=spec, asked=asked), question, ()
+    )
     decision = findings.decision
     assert [one.label for one in decision.payments] == [
         "on-demand", "on-demand, committed", "spot", "owned",
@@ -241,14 +232,10 @@ def test_a_spec_asks_the_whole_question():
     assert again == question
 
 
-def test_scenarios_of_a_spec_are_written_as_the_options_are():
-    assert scenario_of({"startup": "2min", "price": 3}) == {"startup": 120.0, "price": 3.0}
-
-
 @pytest.mark.parametrize(
     "line", ["ranges = { luck = [1, 2] }", "ranges = { fixed = [2, 1] }", 'preempt = "0.05"']
 )
 def test_a_spec_that_asks_for_nonsense_is_refused(line):
-    spec = parse_spec(f'name = "x"\nscales = [1]\nworkload.command = ["true"]\n[price]\n{line}\n')
+    text = f'name = "x"\nscales = [1]\nworkload.command = ["true"]\n[price]\n{line}\n'
     with pytest.raises(SpecError):
-        question_of(spec)
+        question_of(parse_file(text)[1])

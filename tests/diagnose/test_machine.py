@@ -1,10 +1,13 @@
 """Probes: their bookkeeping exactly, their figures only for sense; machines are noisy."""
 
+import math
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 
 from nodewise.diagnose.machine import compute, links, measured, memory
@@ -35,9 +38,18 @@ def test_a_disturbed_window_falls_back_on_cpu_time():
 
 def test_the_median_has_its_interval():
     found = ceiling_of([float(n) for n in range(100)], "B/s", "")
-    assert (found.value, found.low, found.high) == (49.5, 40.0, 59.0)
+    assert (found.value, found.low, found.high) == (49.5, 39.0, 60.0)
     few = ceiling_of([3.0, 1.0], "B/s", "")
     assert (few.low, few.high) == (1.0, 3.0)
+
+
+@pytest.mark.parametrize("count", range(6, 31))
+def test_the_interval_of_a_ceiling_holds_the_median_in_95_of_100_cases(count):
+    found = ceiling_of([float(n) for n in range(count)], "B/s", "")
+    cut = int(found.low)
+    assert found.high == count - 1 - cut
+    missed = Fraction(2 * sum(math.comb(count, below) for below in range(cut + 1)), 2**count)
+    assert 1 - missed >= Fraction(95, 100)
 
 
 def test_a_loop_ends_and_has_at_least_one_window():
@@ -153,3 +165,18 @@ def test_watching_keeps_what_a_program_complains_about():
     seen = watch((sys.executable, "-c", "raise MemoryError"), 10)
     assert seen.exit_code == 1
     assert "MemoryError" in seen.error_tail
+
+
+def test_nothing_of_a_watched_program_is_left(tmp_path):
+    left = tmp_path / "pid"
+    code = (
+        "import os, pathlib, signal, time\n"
+        "if os.fork() == 0:\n"
+        "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        f"    pathlib.Path({str(left)!r}).write_text(str(os.getpid()))\n"
+        "    time.sleep(60)\n"
+        "time.sleep(60)\n"
+    )
+    assert watch((sys.executable, "-c", code), 1.5).stopped
+    child = int(left.read_text())
+    assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from nodewise.diagnose.axes import CEILINGS, MENU, PROPOSALS, judge
 from nodewise.diagnose.flow import Facts, Service, diagnose, replicas_for
+from nodewise.diagnose.links import Link
 from nodewise.diagnose.memory import Demand, demand_of, device_bytes, fit
-from nodewise.diagnose.roofline import Exchange, binds_at, roofline
+from nodewise.diagnose.roofline import binds_at, roofline
 
 POSITIVE = st.floats(1e-3, 1e3)
 EXERCISE = {
@@ -19,11 +20,17 @@ EXERCISE = {
     "flops": 6e12,
     "memory_bytes": 1.2e11,
 }
-LINK = Exchange(net_bytes=4e9, net_bandwidth=25e9, alpha=10e-6)
+
+
+def link(bytes_per_second, latency=0.0):
+    return Link(latency_seconds=latency, bytes_per_second=bytes_per_second, efficiency=1)
+
+
+LINK = {"link": link(25e9, 10e-6), "net_bytes": 4e9}
 
 
 def test_the_exercise_of_the_book():
-    step = roofline(**EXERCISE, exchange=LINK)
+    step = roofline(**EXERCISE, **LINK)
     assert (step.ridge, step.intensity) == (25.0, 50.0)
     assert (step.bound, step.axis) == ("compute", "training")
     assert step.compute_s == pytest.approx(0.3, rel=1e-12)
@@ -35,17 +42,13 @@ def test_the_exercise_of_the_book():
 
 def test_golden_figures(shared):
     golden = json.loads((shared / "golden" / "golden.json").read_text())["roofline"]
-    exchange = Exchange(
-        net_bytes=golden["net_bytes"],
-        net_bandwidth=golden["net_bytes_per_s"],
-        alpha=golden["alpha_s"],
-    )
     step = roofline(
         peak_flops=golden["peak_flops"],
         memory_bandwidth=golden["mem_bytes_per_s"],
         flops=golden["step_flops"],
         memory_bytes=golden["step_bytes"],
-        exchange=exchange,
+        link=link(golden["net_bytes_per_s"], golden["alpha_s"]),
+        net_bytes=golden["net_bytes"],
     )
     for name, expected in golden["expected"].items():
         found = getattr(step, name)
@@ -63,11 +66,11 @@ def test_no_step_is_faster_than_its_roof(peak, bandwidth, flops, moved):
 
 @given(st.floats(1e-6, 10), POSITIVE, st.floats(0, 0.1), st.booleans())
 def test_the_number_of_workers_at_which_the_exchange_binds(step_s, size, alpha, shared_step):
-    link = Exchange(net_bytes=size, net_bandwidth=1.0, alpha=alpha)
-    found = binds_at(link, step_s, shared=shared_step)
+    slow = link(1.0, alpha)
+    found = binds_at(slow, size, step_s, shared=shared_step)
     counts = range(1, 300)
     own = {count: step_s / count if shared_step else step_s for count in counts}
-    first = next((count for count in counts if link.ring_seconds(count) > own[count]), None)
+    first = next((count for count in counts if slow.ring(size, count) > own[count]), None)
     if first is not None:
         assert found == first
     else:
@@ -75,7 +78,7 @@ def test_the_number_of_workers_at_which_the_exchange_binds(step_s, size, alpha, 
 
 
 def test_a_slow_link_moves_the_remedy_to_coordination():
-    step = roofline(**EXERCISE, exchange=Exchange(net_bytes=4e9, net_bandwidth=1e9))
+    step = roofline(**EXERCISE, link=link(1e9), net_bytes=4e9)
     assert step.communication_bound
     assert step.axis == "coordination"
     assert "more workers make it worse" in step.verdict
@@ -84,7 +87,7 @@ def test_a_slow_link_moves_the_remedy_to_coordination():
 def test_memory_may_hide_the_exchange():
     step = roofline(
         peak_flops=1e12, memory_bandwidth=1e9, flops=1e9, memory_bytes=1e9,
-        exchange=Exchange(net_bytes=1e9, net_bandwidth=2e9),
+        link=link(2e9), net_bytes=1e9,
     )  # fmt: skip
     assert step.communication_bound  # against the arithmetic alone
     assert step.axis == "model"
@@ -182,7 +185,7 @@ def test_a_model_that_fits_is_not_split_and_nothing_more_is_known():
 
 
 def test_a_yes_says_where_it_ends():
-    facts = Facts(step=roofline(**EXERCISE, exchange=LINK))
+    facts = Facts(step=roofline(**EXERCISE, **LINK))
     answer = diagnose(facts, "data-parallel").answer
     assert answer.answer == "yes"
     assert "from 2 workers on that share one step" in answer.reason

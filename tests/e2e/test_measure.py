@@ -16,7 +16,7 @@ import pytest
 from nodewise.audit.own_study import answers
 from nodewise.explain.scaling import scale
 from nodewise.study import store
-from nodewise.study.spec import parse_spec
+from nodewise.study.spec import parse_file
 from tests.jobs import left_behind, measure, write_job
 
 JOB = """
@@ -123,9 +123,12 @@ def test_init_asks_on_a_terminal(tmp_path):
         os.close(ours)
         os.close(theirs)
     assert done.returncode == 0, done.stderr
-    spec = parse_spec((tmp_path / "heat.toml").read_text())
+    spec, asked = parse_file((tmp_path / "heat.toml").read_text())
     assert (spec.name, spec.scales, spec.engine.name) == ("heat", (1, 2), "mpi")
-    assert (spec.workload.command, spec.price.per_node_hour) == (("{python}", "heat.py"), 2.5)
+    assert (spec.workload.command, asked["price"]["per_node_hour"]) == (
+        ("{python}", "heat.py"),
+        2.5,
+    )
 
 
 def test_a_finished_study_is_not_measured_again(tmp_path):
@@ -369,7 +372,7 @@ def test_init_writes_a_spec_that_works_and_never_overwrites(tmp_path):
         'the "list", 2026-11-16',
     ]
     assert subprocess.run(arguments, capture_output=True, timeout=60).returncode == 0
-    assert parse_spec(spec.read_text()).price.source == 'the "list", 2026-11-16'
+    assert parse_file(spec.read_text())[1]["price"]["source"] == 'the "list", 2026-11-16'
     (tmp_path / "job.py").write_text(JOB)
     spec.write_text(spec.read_text().replace("rounds = 7", "rounds = 1"))
     assert measure(spec).returncode == 0

@@ -385,7 +385,7 @@ def test_every_number_of_a_price_may_be_a_range(nodewise):
         ["--preempt", "0.05"], ["--preempt", "-1/h"], ["--preempt", "120%/month"],
         ["--price", "3..2"], ["--price", "2..x"], ["--watts", "5..x"],
         ["--pue", "0.5", "--watts", "9"],
-        ["--budget", "3apples"], ["--scenario", "x"], ["--scenario", "x: luck=1"],
+        ["--budget", "3apples"], ["--set", "x"], ["--set", "luck=1"],
         ["--grid", "Nowhere"], ["--own", "none.toml"], ["--own", "2"], ["--egress", "5"],
         ["--egress", "x@aws"], ["--egress", "5@nimbus"], ["--commit", "100%"],
         ["--trace", "none.csv"], ["--checkpoint", "never"],

@@ -372,3 +372,23 @@ def test_jobs_without_an_engine_do_not_hear_of_its_overhead():
     rows = ["K,compute_s,comm_s", *(f"{k},{80 / k},{k - 1}" for k in (1, 2, 4, 8))]
     result = attribute(parse_table("\n".join(rows), "job"))
     assert "engine overhead" not in {change.cause for change in result.other_changes}
+
+
+def test_equal_losses_are_listed_in_the_order_of_the_stages():
+    shares = ("communication", "idle", "io", "overhead")
+    runs = tuple(
+        Run(
+            nodes=nodes,
+            round=0,
+            seconds=16 / nodes + 4 * nodes**0.5,
+            stages={"compute": 16 / nodes, **dict.fromkeys(shares, nodes**0.5)},
+        )
+        for nodes in (1, 2, 4, 8)
+    )
+    row = attribute(Study(name="ties", regime="strong", runs=runs)).rows[-1]
+    assert [loss.cause for loss in row.causes if loss.folds > 0.1] == [
+        "communication",
+        "idle",
+        "input/output",
+        "engine overhead",
+    ]

@@ -8,10 +8,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nodewise.base.errors import DataError
-from nodewise.base.stats import nonnegative_least_squares
 from nodewise.explain.laws import Law
 from nodewise.explain.predict.curve import Curve, fit_curve, predict_curve
-from nodewise.explain.predict.laws import Ladder, fit_plain
+from nodewise.explain.predict.laws import Ladder
 from nodewise.explain.simulate import Plan, simulate
 from nodewise.study.study import Run, Study
 from nodewise.study.table import parse_table
@@ -128,19 +127,6 @@ def test_the_answer_lies_between_the_laws(ladder):
     answer = sum(row.seconds * row.weight for row in rows)
     assert sum(row.weight for row in rows) == pytest.approx(1)
     assert min(said) * (1 - 1e-9) <= answer <= max(said) * (1 + 1e-9)
-
-
-@given(ladder=ladders())
-def test_the_quick_solver_agrees_with_the_exact_one(ladder):
-    k = ladder.nodes / ladder.nodes[0]
-    seconds = np.exp(ladder.y - ladder.y[0])
-    design = np.stack([1 / k, np.ones_like(k), k - 1], axis=1) / seconds[:, None]
-    exact = nonnegative_least_squares(design, np.ones((1, len(k))))[0]
-    quick = fit_plain("universal", ladder).coefficients
-    assert np.min(quick) >= 0
-    assert np.sum((design @ quick - 1) ** 2) == pytest.approx(
-        np.sum((design @ exact - 1) ** 2), abs=1e-9
-    )
 
 
 def test_draws_are_seeded_centred_and_as_wide_as_the_interval():

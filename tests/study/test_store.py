@@ -45,7 +45,7 @@ def test_a_damaged_line_is_named(tmp_path):
 def test_another_spec_is_refused(tmp_path):
     store.create(tmp_path, MINIMAL)
     store.create(tmp_path, "# the same, with a comment\n" + MINIMAL)
-    with pytest.raises(RunError, match="another spec"):
+    with pytest.raises(RunError, match="another measurement"):
         store.create(tmp_path, MINIMAL.replace("[1, 2]", "[1, 4]"))
 
 
@@ -56,16 +56,56 @@ def test_scales_and_rounds_may_be_added(tmp_path):
     assert store.load(tmp_path).spec.scales == (1, 2, 8)
     store.create(tmp_path, "rounds = 9\n" + more)
     assert store.load(tmp_path).spec.rounds == 9
-    with pytest.raises(RunError, match="another spec"):
+    with pytest.raises(RunError, match="another measurement"):
         store.create(tmp_path, more)  # fewer rounds than were asked for
-    with pytest.raises(RunError, match="another spec"):
+    with pytest.raises(RunError, match="another measurement"):
         store.create(tmp_path, "rounds = 9\nseed = 3\n" + more)
 
 
 def test_a_price_is_no_part_of_what_was_measured(tmp_path):
     store.create(tmp_path, MINIMAL)
     store.create(tmp_path, MINIMAL + "\n[price]\nper_node_hour = 2\nsource = 'a list'\n")
-    assert store.load(tmp_path).spec.price.source == "a list"
+    assert store.load(tmp_path).asked["price"]["source"] == "a list"
+
+
+@pytest.mark.parametrize(
+    ("question", "key"),
+    [
+        ("[gates]\ndeadline_seconds = 60", "gates"),
+        ("[gates]\nleast_speedup = { 2 = 1.5 }", "gates"),
+        ("[energy]\ngrid = 'FRA'", "energy"),
+        ("[quality]\ntolerance = 0.1", "quality"),
+        ("[scenarios.x]\nprice = 3", "scenarios"),
+    ],
+)
+def test_a_new_question_asks_for_no_new_measurement(tmp_path, question, key):
+    store.create(tmp_path, MINIMAL)
+    store.create(tmp_path, f"{MINIMAL}\n{question}\n")
+    assert key in store.load(tmp_path).asked
+
+
+@pytest.mark.parametrize("line", ["threshold = 0.8", "regime = 'weak'", "work_unit = 'tokens'"])
+def test_a_new_line_of_the_question_asks_for_no_new_measurement(tmp_path, line):
+    store.create(tmp_path, MINIMAL)
+    store.create(tmp_path, f"{line}\n{MINIMAL}")
+    study = store.load(tmp_path)
+    assert study.asked
+    assert study.regime == study.asked.get("regime", "strong")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ('["true"]', '["false"]'),
+        ("[workload]", "[engine]\nname = 'mpi'\n[workload]"),
+        ("[workload]", "[workload]\nwarmup_steps = 2"),
+        ("[workload]", "[workload]\nenvironment = { A = '1' }"),
+    ],
+)
+def test_another_job_is_another_measurement(tmp_path, change):
+    store.create(tmp_path, MINIMAL)
+    with pytest.raises(RunError, match="another measurement"):
+        store.create(tmp_path, MINIMAL.replace(*change))
 
 
 def test_a_second_process_on_one_study_is_refused(tmp_path):
@@ -73,7 +113,7 @@ def test_a_second_process_on_one_study_is_refused(tmp_path):
     code = """
 import sys, time
 from pathlib import Path
-from nodewise import store
+from nodewise.study import store
 with store.locked(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(30)

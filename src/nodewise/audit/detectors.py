@@ -14,12 +14,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from nodewise.base.stats import (
-    Floats,
-    nonnegative_least_squares,
-    normal_share_below,
-    student_quantile,
-)
+from nodewise.base.fits import nonnegative_fit
+from nodewise.base.stats import Floats, normal_share_below, student_quantile
 from nodewise.base.units import format_percent
 from nodewise.explain.laws import Growth, terms
 from nodewise.study.spec import Regime
@@ -151,7 +147,7 @@ def _implied(points: Points) -> list[_Implied]:
     for growth in _GROWTHS:
         names: tuple[Growth, ...] = () if growth == "none" else (growth,)
         design = terms(points.k, points.regime, *names)[1:] / seconds[1:, None]
-        solved = nonnegative_least_squares(design, np.ones((1, len(design))))[0]
+        solved = nonnegative_fit(design, np.ones(len(design)))
         missed = 1 - design @ solved
         free = max(len(missed) - int(np.count_nonzero(solved)), 1)
         fits.append((math.sqrt(float(missed @ missed) / free), design, solved))
@@ -168,7 +164,7 @@ def _implied(points: Points) -> list[_Implied]:
             continue
         draws = 1 + np.maximum(points.noise, misfit) * shaken
         # Of the terms of a law only the first, what shrinks, is left at k = 1.
-        implied = nonnegative_least_squares(design, draws[:, 1:])[:, 0]
+        implied = nonnegative_fit(design, draws[:, 1:])[:, 0]
         ratios = seconds[0] * (1 + points.noise[0] * shaken[:, 0]) / np.maximum(implied, 1e-12)
         low, high = np.quantile(ratios, [FALSE_ALARMS / 2, 1 - FALSE_ALARMS / 2])
         found.append(

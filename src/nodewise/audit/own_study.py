@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from nodewise.base.stats import ENOUGH_ROUNDS
 from nodewise.base.units import format_duration, format_percent
+from nodewise.decide.candidates import Needs
 from nodewise.explain.scaling import AMBER, RED, Scaling
 from nodewise.study.check import Check, Verdict
 from nodewise.study.spec import Spec
@@ -55,10 +56,10 @@ def answers(study: Study, spec: Spec, scaling: Scaling) -> dict[str, Answer]:
     }
 
 
-def own_checks(study: Study, spec: Spec, scaling: Scaling) -> tuple[Check, ...]:
+def own_checks(study: Study, needs: Needs, spec: Spec, scaling: Scaling) -> tuple[Check, ...]:
     """What only this study is asked: of its emulated nodes, and by the gates of its spec."""
     rehearsal = _rehearsal(spec, study) if spec.engine.name == "rehearsal" else []
-    return (*rehearsal, *_gates(spec, scaling))
+    return (*rehearsal, *_gates(needs, scaling))
 
 
 def _baseline(study: Study, scaling: Scaling) -> Answer:
@@ -96,7 +97,7 @@ def _fixed_workload(spec: Spec, study: Study) -> Answer:
                 f"{name} changes between runs: {', '.join(sorted(values))}",
                 "Hold it fixed, or declare the study weak.",
             )
-    problem = _work_problem(runs, spec)
+    problem = _work_problem(runs, study)
     if problem:
         return Answer("fail", problem, "Hold the work fixed.")
     if not spec.fixed and any(run.work is None for run in runs):
@@ -109,17 +110,17 @@ def _fixed_workload(spec: Spec, study: Study) -> Answer:
     return Answer("pass", f"{held} did not change in {len(runs)} runs")
 
 
-def _work_problem(runs: list[Run], spec: Spec) -> str:
+def _work_problem(runs: list[Run], study: Study) -> str:
     """How the work changes with K against the declared regime, or nothing."""
     per_unit = [
-        run.work / (run.nodes if spec.regime == "weak" else 1)
+        run.work / (run.nodes if study.regime == "weak" else 1)
         for run in runs
         if run.work is not None
     ]
     if not per_unit or max(per_unit) <= min(per_unit) * (1 + _SAME_WORK):
         return ""
-    unit = "work per node" if spec.regime == "weak" else "total work"
-    return f"the {unit} runs from {min(per_unit):g} to {max(per_unit):g} {spec.work_unit}"
+    unit = "work per node" if study.regime == "weak" else "total work"
+    return f"the {unit} runs from {min(per_unit):g} to {max(per_unit):g} {study.work_unit}"
 
 
 def _warmup(spec: Spec, study: Study) -> Answer:
@@ -156,13 +157,13 @@ def _regime(spec: Spec, study: Study) -> Answer:
     if any(run.work is None for run in runs):
         return Answer(
             "unknown",
-            f"declared {spec.regime}; the work of the runs is not recorded",
+            f"declared {study.regime}; the work of the runs is not recorded",
             "Report it with probe.work.",
         )
-    problem = _work_problem(runs, spec)
+    problem = _work_problem(runs, study)
     return Answer(
         "fail" if problem else "pass",
-        problem or f"declared {spec.regime}, and the work of the runs agrees",
+        problem or f"declared {study.regime}, and the work of the runs agrees",
         "Declare the regime that was run." if problem else "",
     )
 
@@ -259,14 +260,13 @@ def _same_place(study: Study) -> Answer:
     return Answer("pass", f"{len(names)} recorded facts are alike in all runs")
 
 
-def _gates(spec: Spec, scaling: Scaling) -> list[Check]:
-    """The limits that the spec sets at named scales."""
+def _gates(needs: Needs, scaling: Scaling) -> list[Check]:
+    """The limits that the question sets at named scales."""
     found = []
-    gates = spec.gates
     for name, limits in (
-        ("speedup", gates.least_speedup),
-        ("efficiency", gates.least_efficiency),
-        ("seconds", gates.most_seconds),
+        ("speedup", needs.least_speedup),
+        ("efficiency", needs.least_efficiency),
+        ("seconds", needs.most_seconds),
     ):
         for nodes, limit in sorted(limits.items()):
             word = "at most" if name == "seconds" else "at least"

@@ -37,7 +37,7 @@ from nodewise.audit.own_study import Answer, answers, own_checks
 from nodewise.base.stats import ENOUGH_ROUNDS, Floats
 from nodewise.base.units import format_duration, format_efficiency, format_percent
 from nodewise.decide.candidates import QUALITY_TOLERANCE
-from nodewise.decide.prices.bill import Price
+from nodewise.decide.inputs import Question, ask, read_tables
 from nodewise.explain.scaling import RED, THRESHOLD, Scaling, scale
 from nodewise.study.check import Check, Verdict
 from nodewise.study.claim import Claim, Column, claim_of_study
@@ -173,7 +173,8 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
 def audit(claim: Claim, rules: Sequence[Rule], threshold: float = THRESHOLD) -> Audit:
     """Ask every rule, and say what stands."""
     assert claim.study is not None
-    case = _Case(claim, claim.study, scale(claim.study, threshold))
+    asked = ask(Question(), read_tables(claim.study.asked))
+    case = _Case(claim, claim.study, scale(claim.study, threshold), asked)
     answered = [_ask(rule, case) for rule in rules]
     checks = (*answered, *case.own_checks)
     correction = _correct(case)
@@ -191,10 +192,10 @@ def audit(claim: Claim, rules: Sequence[Rule], threshold: float = THRESHOLD) -> 
 
 
 def check_study(
-    study: Study, scaling: Scaling, rules: Sequence[Rule], price: Price
+    study: Study, scaling: Scaling, rules: Sequence[Rule], question: Question
 ) -> tuple[Check, ...]:
-    """The same rules, asked of a study whose scaling is known, at the price asked with."""
-    case = _Case(claim_of_study(study), study, scaling, price)
+    """Every rule, asked of a study whose scaling is known."""
+    case = _Case(claim_of_study(study), study, scaling, question)
     return (*(_ask(rule, case) for rule in rules), *case.own_checks)
 
 
@@ -206,11 +207,9 @@ def is_grave(check: Check) -> bool:
 class _Case:
     """A claim with what the predicates ask for, each computed once."""
 
-    def __init__(
-        self, claim: Claim, study: Study, scaling: Scaling, price: Price | None = None
-    ) -> None:
+    def __init__(self, claim: Claim, study: Study, scaling: Scaling, question: Question) -> None:
         self.claim = claim
-        self.price = price or (study.spec.price if study.spec else None)
+        self.question = question
         self.study = study
         self.scaling = scaling
 
@@ -224,7 +223,9 @@ class _Case:
     def own_checks(self) -> tuple[Check, ...]:
         """What only a study that was measured here is asked."""
         spec = self.study.spec
-        return () if spec is None else own_checks(self.study, spec, self.scaling)
+        return (
+            () if spec is None else own_checks(self.study, self.question.needs, spec, self.scaling)
+        )
 
     @cached_property
     def samples(self) -> list[Floats]:
@@ -324,7 +325,7 @@ class _Case:
             or spec is not None,
             "price": "price" in columns
             or "$" in text
-            or (self.price is not None and self.price.per_node_hour is not None),
+            or self.question.price.per_node_hour is not None,
             "energy": bool({"energy", "power"} & columns)
             or any(run.energy_joules is not None for run in runs),
             "latency": bool(_LATENCY.search(text)),
@@ -783,7 +784,7 @@ def _predicted(case: _Case) -> Answer:
 
 
 def _price(case: _Case) -> Answer:
-    text = case.claim.text + (case.price.source if case.price else "")
+    text = case.claim.text + case.question.price.source
     if "price_date" in case.claim.columns or _YEAR.search(text):
         return Answer("pass", "a price is given with its date")
     return Answer("fail", "a price is given without a date")

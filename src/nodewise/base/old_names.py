@@ -20,7 +20,7 @@ _MOVED = {
     "queueing": "base.queueing",
     "intervals": "base.time_sets",
     "ranges": "base.interval",
-    "sizes": "base.sizes",
+    "sizes": "base.units",
     "spec": "study.spec",
     "question": "decide.inputs",
     "table": "study.table",

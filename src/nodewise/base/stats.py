@@ -3,10 +3,12 @@
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from nodewise.base.interval import Interval
 
 Center = Literal["mean", "median"]
 Floats = NDArray[np.float64]
@@ -17,13 +19,6 @@ LEVEL = 0.95
 ENOUGH_ROUNDS = 6
 DRAWS = 2000
 SEED = 7
-
-
-class Interval(NamedTuple):
-    """Two bounds; what they mean is said by whoever made them."""
-
-    low: float
-    high: float
 
 
 def center_of(samples: Floats, center: Center, axis: int = -1) -> Floats:
@@ -142,32 +137,6 @@ def student_quantile(share: float, freedom: int) -> float:
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
     )
     return z + sum(term / float(freedom) ** power for power, term in enumerate(terms, start=1))
-
-
-def nonnegative_least_squares(design: Floats, targets: Floats) -> Floats:
-    """Coefficients >= 0 that fit each row of `targets` best; a row of coefficients each.
-
-    The optimum is an ordinary least squares solution on the columns that it uses, so all subsets of
-    the (at most four) columns are tried. This is exact, and fits thousands of resamples in one
-    matrix product, where an iterative solver takes them one by one.
-
-    >>> fit = nonnegative_least_squares(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[2.0, -1.0]]))
-    >>> [round(float(value), 12) for value in fit[0]]
-    [2.0, 0.0]
-    """
-    columns = design.shape[1]
-    best = np.zeros((len(targets), columns))
-    best_error = np.sum(targets**2, axis=1)
-    for chosen in range(1, 2**columns):
-        used = [column for column in range(columns) if chosen >> column & 1]
-        part = design[:, used]
-        solved = targets @ np.linalg.pinv(part).T
-        error = np.sum((targets - solved @ part.T) ** 2, axis=1)
-        better = np.all(solved >= 0, axis=1) & (error < best_error)
-        best_error = np.where(better, error, best_error)
-        best[better] = 0.0
-        best[np.ix_(better, used)] = solved[better]
-    return best
 
 
 def normal_share_below(value: float) -> float:

@@ -5,14 +5,15 @@ from typing import Any
 
 import click
 
-from nodewise.cli.options import analysis_options, emit, json_option, read_study, table_argument
+from nodewise.cli.inputs import analysis_options, value
+from nodewise.cli.options import emit, json_option, read_study, table_argument
 
 
 @click.command("attribute")
 @table_argument
 @analysis_options
 @json_option
-def command(table: Path, regime: Any, threshold: float, center: Any, as_json: bool) -> None:
+def command(table: Path, as_json: bool, **options: Any) -> None:
     """The cause of every lost fold of speedup at every K, and the one change that would help.
 
     TABLE is a CSV file (- reads stdin) or a study folder. The better its records, the more the
@@ -28,4 +29,6 @@ def command(table: Path, regime: Any, threshold: float, center: Any, as_json: bo
     from nodewise.explain.attribute import attribute
     from nodewise.report.text import findings as text
 
-    emit(attribute(read_study(table, regime), threshold, center), as_json, text.attribution_report)
+    study = read_study(table, options["regime"])
+    found = attribute(study, value(options, "threshold"), value(options, "center"))
+    emit(found, as_json, text.attribution_report)

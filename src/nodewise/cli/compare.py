@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from nodewise.cli.inputs import read_question
-from nodewise.cli.options import analysis_options, emit, file_option, json_option, write
+from nodewise.cli.inputs import analysis_options, read_question, value
+from nodewise.cli.options import emit, file_option, json_option, write
 
 
 @click.command("compare")
@@ -44,6 +44,7 @@ def command(
     from nodewise.explain.compare import compare
     from nodewise.report.text import findings as text
 
+    shown = value(options, "threshold"), value(options, "center")
     studies = [read_question(path, options["regime"])[0] for path in (first, second, *more)]
     if more:
         if output is not None:
@@ -51,9 +52,13 @@ def command(
         from nodewise.explain.lineup import line_up
         from nodewise.report.text.lineup import lineup_report
 
-        emit(line_up(studies, options["threshold"], options["center"]), as_json, lineup_report)
+        emit(
+            line_up(studies, *shown),
+            as_json,
+            lineup_report,
+        )
         return
-    result = compare(studies[0], studies[1], options["threshold"], options["center"])
+    result = compare(studies[0], studies[1], *shown)
     emit(result, as_json, text.comparison_report)
     if output is None:
         return

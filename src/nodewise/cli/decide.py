@@ -9,13 +9,13 @@ import click
 import msgspec
 
 from nodewise.base.errors import GATE_NOT_MET, SpecError
-from nodewise.cli.inputs import asked, is_given, question_options
+from nodewise.cli.inputs import analysis_options, asked, question_options
 from nodewise.cli.options import (
     FRACTION,
     POSITIVE_DURATION,
     QUANTITY,
-    analysis_options,
     emit,
+    is_given,
     json_option,
     read_study,
     shared,
@@ -107,14 +107,14 @@ def command(table: Path | None, as_json: bool, **options: Any) -> None:
 
 def _of_table(table: Path, options: dict[str, Any], as_json: bool) -> "Decision":
     """Print what a study says; the honesty rules are for audit, study and report."""
-    from nodewise.decide.prices.lookup import question_today
+    from nodewise.decide.prices.lookup import question_of
     from nodewise.report.findings import find
     from nodewise.report.text.findings import decision_report
 
     _refuse("t1", "max_nodes", "noise", because="goes with --law; a table has its own")
     amount, unit = options["work"] or (None, "")
     study = read_study(table, options["regime"], amount)
-    question = asked(question_today(study.spec), options)
+    question = asked(question_of(study.asked), options)
     if unit:
         question = msgspec.structs.replace(question, work_unit=unit)
     findings = find(study, question)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nodewise.base.errors import GATE_NOT_MET, SpecError
-from nodewise.base.sizes import parse_latency, parse_rate
+from nodewise.base.units import parse_latency, parse_rate
 from nodewise.cli.options import POSITIVE_DURATION, Parsed, emit, file_option, json_option, shared
 from nodewise.cli.roofline import BANDWIDTH, COUNT, SIZE, step_of, step_options
 from nodewise.diagnose.axes import CEILINGS, PROPOSALS

@@ -79,7 +79,7 @@ def _analysed(study: "Study") -> dict[str, bytes]:
     """What is computed from it: so that a reader needs no nodewise."""
     from nodewise.audit.rule_book import read_rules
     from nodewise.audit.rules import audit
-    from nodewise.decide.inputs import question_of
+    from nodewise.decide.prices.lookup import question_of
     from nodewise.report.charts.draw import figures, sized
     from nodewise.report.export import export
     from nodewise.report.findings import find
@@ -88,7 +88,7 @@ def _analysed(study: "Study") -> dict[str, bytes]:
     from nodewise.study.table import format_table
 
     rules = read_rules()
-    findings = find(study, question_of(study.spec), rules)
+    findings = find(study, question_of(study.asked), rules)
     made = {
         "samples.csv": format_table(study).encode(),
         "result.json": to_json(findings.document).encode(),

@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from nodewise.base.errors import SpecError
-from nodewise.cli.inputs import is_given
-from nodewise.cli.options import MONEY, file_option, parse_scales, to_json
+from nodewise.cli.options import MONEY, file_option, is_given, parse_scales, to_json
 
 _ENGINES = [
     *("local", "mpi", "torchrun", "rehearsal", "slurm", "ssh", "kubernetes"),
@@ -141,6 +140,7 @@ def _schema() -> str:
     """The JSON schema of a spec, for editors."""
     import msgspec
 
+    from nodewise.decide.inputs import schema
     from nodewise.measure.engines.base import NoOptions
     from nodewise.measure.engines.registry import engine_type, names
     from nodewise.study.spec import Spec
@@ -148,6 +148,14 @@ def _schema() -> str:
     types = {name: engine_type(name).options_type for name in names()}
     types = {name: kind for name, kind in types.items() if kind is not NoOptions}
     (whole, *tables), parts = msgspec.json.schema_components([Spec, *types.values()])
+    asked = schema()
+    parts["Quality"]["properties"] |= asked.pop("quality")
+    parts["Spec"]["properties"] |= asked.pop("") | {
+        table: {"type": "object", "properties": fields, "additionalProperties": False}
+        for table, fields in asked.items()
+    }
+    for name in ("Spec", "Quality"):
+        parts[name]["additionalProperties"] = False
     engine = parts["EngineSpec"]["properties"]
     del engine["tables"]  # each of them has a name of its own
     engine |= dict(zip(types, tables, strict=True))

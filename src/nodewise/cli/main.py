@@ -44,6 +44,7 @@ SECTIONS = {
         "ui": "A local page of all studies, live while they are measured.",
         "export": "A study as one bundle with spec, runs, plots and checksums.",
         "rerun": "Repeat the study of a bundle; say at each K if it agrees.",
+        "help": "Help on a command; the inputs of a question: help inputs.",
     },
 }
 COMMANDS = {name: line for section in SECTIONS.values() for name, line in section.items()}

@@ -172,7 +172,8 @@ def _tell_energy() -> None:
 
 def read_spec(path: Path) -> "tuple[str, Spec]":
     """The text and the spec of a file."""
-    from nodewise.study.spec import parse_spec
+    from nodewise.decide.prices.lookup import question_of
+    from nodewise.study.spec import parse_file
 
     try:
         text = path.read_text()
@@ -180,7 +181,9 @@ def read_spec(path: Path) -> "tuple[str, Spec]":
         raise SpecError(
             f"Cannot read the spec {path}.", "Make one with: nodewise init -o study.toml"
         ) from None
-    return text, parse_spec(text)
+    spec, asked = parse_file(text)
+    question_of(asked)  # what cannot be asked is an error before anything is run
+    return text, spec
 
 
 class _Teller:

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from nodewise.cli.inputs import asked, question_options, read_question
-from nodewise.cli.options import FRACTION, analysis_options, emit, json_option, table_argument
+from nodewise.cli.inputs import analysis_options, asked, question_options, read_question
+from nodewise.cli.options import FRACTION, emit, json_option, table_argument
 
 
 @click.command("next")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from nodewise.base.errors import DataError, NodewiseError, SpecError, printable
 from nodewise.base.units import parse_amount, parse_fraction, parse_seconds
@@ -98,28 +99,6 @@ def file_option(words: str, **more: Any) -> Decorator:
 
 table_argument = click.argument("table", metavar="TABLE", type=click.Path(path_type=Path))
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the same result as JSON.")
-analysis_options = shared(
-    click.option(
-        "--regime",
-        type=click.Choice(["strong", "weak"]),
-        help="strong: the job is fixed; weak: the work per node is. Default: what the table says, "
-        "else strong.",
-    ),
-    click.option(
-        "--threshold",
-        type=FRACTION,
-        default="0.70",
-        show_default=True,
-        help="Efficiency below which the curve has bent.",
-    ),
-    click.option(
-        "--center",
-        type=click.Choice(["mean", "median"]),
-        default="mean",
-        show_default=True,
-        help="Centre of repeated runs; median for noisy data.",
-    ),
-)
 
 
 def parse_scales(text: str) -> tuple[int, ...]:
@@ -145,10 +124,13 @@ def parse_scales(text: str) -> tuple[int, ...]:
 
 def read_study(table: Path, regime: "Regime | None", work: float | None = None) -> "Study":
     """The study in a study folder, in a CSV file, or on stdin for `-`."""
+    import msgspec
+
     from nodewise.study.table import parse_table
 
     if table.is_dir():
-        return read_folder(table)
+        study = read_folder(table)
+        return msgspec.structs.replace(study, regime=regime or study.regime)
     name = "stdin" if str(table) == "-" else table.stem
     try:
         text = read_bytes(table).decode("utf-8-sig")
@@ -246,3 +228,9 @@ def emit(result: Any, as_json: bool, report: "Callable[[Any], Report]") -> None:
     on_terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if on_terminal else PIPED_WIDTH
     click.echo(render(report(result), width, colour=on_terminal))
+
+
+def is_given(name: str) -> bool:
+    """Whether an option is on the command line."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source == ParameterSource.COMMANDLINE

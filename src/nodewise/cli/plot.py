@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from nodewise.base.errors import DataError
-from nodewise.cli.inputs import find_in, question_options
-from nodewise.cli.options import analysis_options, file_option, table_argument, write
+from nodewise.cli.inputs import analysis_options, find_in, question_options
+from nodewise.cli.options import file_option, table_argument, write
 
 # As CHARTS in nodewise.report.charts.draw, which takes half a second to import; a test compares.
 NAMES = (

@@ -6,8 +6,8 @@ from typing import Any
 import click
 import msgspec
 
-from nodewise.cli.inputs import asked, is_given, question_options, read_question
-from nodewise.cli.options import analysis_options, emit, json_option, parse_scales, table_argument
+from nodewise.cli.inputs import analysis_options, asked, question_options, read_question
+from nodewise.cli.options import emit, is_given, json_option, parse_scales, table_argument
 
 
 @click.command("predict")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nodewise.cli.inputs import find_in, question_options
-from nodewise.cli.options import analysis_options, file_option, table_argument, write
+from nodewise.cli.inputs import analysis_options, find_in, question_options
+from nodewise.cli.options import file_option, table_argument, write
 
 if TYPE_CHECKING:
     from nodewise.report.findings import Findings

@@ -87,9 +87,10 @@ def command(bundle: Path, directory: Path | None, output: Path | None, as_json: 
 
 
 def _compare(first: "Study", second: "Study") -> _Rerun:
+    from nodewise.decide.prices.lookup import question_of
     from nodewise.explain.compare import compare
 
-    threshold = first.spec.threshold if first.spec else 0.70
+    threshold = question_of(first.asked).needs.threshold
     comparison = compare(first, second, threshold)
     rows = tuple(_repeated(row, comparison) for row in comparison.rows)
     return _Rerun(

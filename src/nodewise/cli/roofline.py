@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nodewise.base.errors import SpecError
-from nodewise.base.sizes import parse_bandwidth, parse_bytes, parse_count, parse_latency
+from nodewise.base.units import parse_bandwidth, parse_bytes, parse_count, parse_latency
 from nodewise.cli.options import Parsed, emit, file_option, json_option, shared, write
 
 if TYPE_CHECKING:
@@ -64,23 +64,25 @@ def command(output: Path | None, as_json: bool, **options: Any) -> None:
 
 def step_of(options: dict[str, Any]) -> "Roofline | None":
     """The roofline of the options, or nothing where none of them is given."""
-    from nodewise.diagnose.roofline import Exchange, roofline
+    from nodewise.diagnose.links import Link
+    from nodewise.diagnose.roofline import roofline
 
     needed = ("peak_flops", "memory_bandwidth", "flops", "memory_bytes")
     net = ("net_bytes", "net_bandwidth")
     given = [name for name in (*needed, *net) if options[name] is not None]
     if not given:
         return None
-    exchange = None
+    exchange: dict[str, Any] = {}
     if any(options[name] is not None for name in net):
         _need_all(net, options)
-        exchange = Exchange(
-            net_bytes=options["net_bytes"],
-            net_bandwidth=options["net_bandwidth"],
-            alpha=options["alpha"],
+        link = Link(
+            latency_seconds=options["alpha"],
+            bytes_per_second=options["net_bandwidth"],
+            efficiency=1.0,
         )
+        exchange = {"link": link, "net_bytes": options["net_bytes"]}
     _need_all(needed, options)
-    return roofline(**{name: options[name] for name in needed}, exchange=exchange)
+    return roofline(**{name: options[name] for name in needed}, **exchange)
 
 
 def _need_all(names: tuple[str, ...], options: dict[str, Any]) -> None:

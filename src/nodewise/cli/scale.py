@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
+from nodewise.cli.inputs import analysis_options, value
 from nodewise.cli.options import (
     FRACTION,
-    analysis_options,
     emit,
     json_option,
     read_study,
@@ -26,9 +26,7 @@ from nodewise.cli.options import (
     help="Also say at which K Amdahl's law brings the efficiency down to this.",
 )
 @json_option
-def command(
-    table: Path, regime: Any, threshold: float, center: Any, at_efficiency: float, as_json: bool
-) -> None:
+def command(table: Path, at_efficiency: float, as_json: bool, **options: Any) -> None:
     """Speedup and efficiency at every K, with intervals; the bend, the knee, the fitted laws.
 
     TABLE is a CSV file (- reads stdin) or a study folder. A CSV has a column K (also p, n, nodes,
@@ -44,5 +42,10 @@ def command(
     from nodewise.explain.scaling import scale
     from nodewise.report.text import findings as text
 
-    result = scale(read_study(table, regime), threshold, center, at_efficiency)
+    result = scale(
+        read_study(table, options["regime"]),
+        value(options, "threshold"),
+        value(options, "center"),
+        at_efficiency,
+    )
     emit(result, as_json, text.scaling_report)

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from nodewise.base.errors import GATE_NOT_MET
-from nodewise.cli.measure import measure_spec, output_option, read_spec, spec_argument
+from nodewise.cli.measure import measure_spec, output_option, spec_argument
 from nodewise.cli.options import emit, json_option, read_folder, to_json
 from nodewise.cli.report import page_of
 
@@ -28,14 +28,13 @@ def command(spec: Path, output: Path | None, as_json: bool) -> None:
       nodewise study study.toml --json > result.json
     """
     from nodewise.audit.rule_book import read_rules
-    from nodewise.decide.prices.lookup import question_today
+    from nodewise.decide.prices.lookup import question_of
     from nodewise.report.findings import find
     from nodewise.report.text import findings as text
 
-    question_today(read_spec(spec)[1])  # what cannot be asked is an error before anything is run
     folder = measure_spec(spec, output)
     study = read_folder(folder)
-    findings = find(study, question_today(study.spec), read_rules())
+    findings = find(study, question_of(study.asked), read_rules())
     (folder / "result.json").write_text(to_json(findings.document), encoding="utf-8")
     (folder / "report.html").write_text(page_of(study, findings, folder), encoding="utf-8")
     emit(findings.document if as_json else findings, as_json, text.findings_report)

@@ -39,6 +39,9 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     quality_tolerance: float = QUALITY_TOLERANCE
     quality_better: Literal["same", "higher", "lower"] = "same"  # a drift this way is no harm
     threshold: float = THRESHOLD
+    least_speedup: dict[int, float] = {}  # gates at named K
+    least_efficiency: dict[int, float] = {}
+    most_seconds: dict[int, float] = {}
 
 
 class Candidates(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,18 +1,20 @@
-"""What is asked of a study: prices, ways to pay, gates, energy, and what is known as a range only.
+"""The question and the one table of its inputs.
 
-The inputs that are numbers have a name each, the one of their option, so that a range, a scenario
-and a search for the value that flips the answer all speak of the same thing.
+Every input has one row here: its key, its place in a TOML file, its unit and bounds, its help, its
+place in the question. The TOML reader, the command-line options, `--set`, ranges and the
+sensitivity analysis are made from this table. A default is written once, in the struct that holds
+the value.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import date
 from typing import Any, NamedTuple
 
 import msgspec
 
-from nodewise.base.errors import SpecError
-from nodewise.base.interval import Range
+from nodewise.base.errors import NodewiseError, SpecError
+from nodewise.base.interval import Range, parse_range
 from nodewise.base.stats import Center
 from nodewise.base.units import (
     SECONDS_PER_HOUR,
@@ -26,152 +28,458 @@ from nodewise.base.units import (
 from nodewise.decide.candidates import Needs
 from nodewise.decide.energy import Embodied, NodePower, Site
 from nodewise.decide.payment.owned import Commitment
-from nodewise.decide.payment.spot import Checkpointing, Preemptions, parse_preemptions
+from nodewise.decide.payment.spot import Preemptions, parse_preemptions
 from nodewise.decide.payment.ways import Alternatives
 from nodewise.decide.prices.bill import Price
 from nodewise.decide.prices.records import PriceRecord
-from nodewise.study.spec import Spec
+from nodewise.study.question import Tables
+from nodewise.study.spec import Regime
+
+_LARGEST = 1e30  # beyond it a figure is a typing error, and products of such figures overflow
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What the answer is to hold to. Numbers given as a range stand at its centre."""
+    """What is asked of a study. A number that was given as a range is at its centre."""
 
     price: Price = Price()
     needs: Needs = Needs()
     alternatives: Alternatives = Alternatives()
     site: Site = Site()
+    regime: Regime | None = None  # None: as the study says
     center: Center = "mean"
     records: tuple[PriceRecord, ...] = ()  # where the prices come from
     ranges: dict[str, Range] = {}  # by input
-    scenarios: dict[str, dict[str, float]] = {}  # inputs that differ, by scenario
     work_unit: str = "items"
     asked_on: date | None = None  # prices age
 
 
-def question_of(spec: Spec | None) -> Question:
-    """The question that a spec asks; without one, the defaults."""
-    if spec is None:
-        return Question()
-    asked, watts = spec.price, spec.energy
-    rate = None
-    if asked.preempt:
-        rate = msgspec.structs.replace(
-            parse_preemptions(asked.preempt), correlation_exponent=asked.correlation
-        )
-    power = None
-    if watts.busy_watts is not None:
-        power = NodePower(idle_watts=watts.idle_watts, busy_watts=watts.busy_watts)
-    question = Question(
-        price=msgspec.convert(asked, Price, from_attributes=True),
-        needs=msgspec.structs.replace(
-            msgspec.convert(spec.gates, Needs, from_attributes=True),
-            value_per_hour=asked.value_per_hour,
-            quality_tolerance=spec.quality.tolerance,
-            quality_better=spec.quality.better,
-            threshold=spec.threshold,
-        ),
-        alternatives=Alternatives(
-            spot_fraction=0.30 if asked.spot is None else asked.spot,
-            preemptions=rate,
-            while_down=asked.while_down,
-            checkpointing=Checkpointing(
-                save_seconds=asked.checkpoint_seconds,
-                downtime_seconds=asked.downtime_seconds,
-                restart_seconds=asked.restart_seconds,
-            ),
-            utilisation=asked.utilisation,
-            commitment=None if asked.commit is None else Commitment(discount=asked.commit),
-        ),
-        site=Site(
-            power=power,
-            shared_watts=watts.shared_watts,
-            pue=watts.pue,
-            embodied=Embodied(kilograms=watts.embodied_kilograms)
-            if watts.embodied_kilograms
-            else None,
-        ),
-        scenarios={name: scenario_of(changes) for name, changes in spec.scenarios.items()},
-        work_unit=spec.work_unit,
-    )
-    for name, (low, high) in asked.ranges.items():
-        question = with_range(question, name, Range(low, high))
-    return question
+Settings = dict[str, Any]  # values by key
+
+
+class Kind(NamedTuple):
+    """How an input is written, read, bounded and shown."""
+
+    name: str
+    read: Callable[[str], Any]
+    form: Callable[[Any, str], str] = lambda value, _: str(value)
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None  # a bound that the value itself may not have
+    choices: tuple[str, ...] = ()
+    numeric: bool = True
 
 
 class Input(NamedTuple):
-    """A number of the question: where it stands, how it is written and said."""
+    """One row of the table."""
 
-    title: str
-    path: tuple[str, ...]
-    parse: Callable[[str], float]
-    form: Callable[[float, str], str]
-    on_spot: bool = False  # it matters on spot only
+    key: str  # of --set; the option is --key
+    toml: str  # where a TOML file has it
+    kind: Kind
+    help: str
+    path: tuple[str, ...] = ()  # where it lies in the question
+    title: str = ""  # in a sentence about what changes the answer
+    common: bool = False  # whether --help shows its option
+    ranged: bool = False  # whether two ends may be given
+    on_spot: bool = False  # whether it matters on spot only
+    put: "Callable[[Question, Any, Settings], Question] | None" = None  # where a path is not enough
+
+    @property
+    def name(self) -> str:
+        """The key as an identifier."""
+        return self.key.replace("-", "_")
+
+    def form(self, value: float, currency: str) -> str:
+        """A value as text."""
+        return self.kind.form(value, currency)
 
 
-def _seconds(value: float, _: str) -> str:
-    return format_duration(value)
+def _number(value: float, _: str) -> str:
+    return f"{value:g}"
 
 
-INPUTS: dict[str, Input] = {
-    "price": Input("price of a node", ("price", "per_node_hour"), parse_amount, format_money),
-    "fixed": Input("overhead by the hour", ("price", "fixed_per_hour"), parse_amount, format_money),
-    "storage": Input("storage by the hour", ("price", "storage_per_hour"), parse_amount,
-                     format_money),
-    "startup": Input("start-up", ("price", "startup_seconds"), parse_seconds, _seconds),
-    "value-per-hour": Input("value of an hour", ("needs", "value_per_hour"), parse_amount,
-                            format_money),
-    "spot": Input("spot price, of that on demand", ("alternatives", "spot_fraction"),
-                  parse_fraction, lambda value, _: format_percent(value), on_spot=True),
-    "preempt": Input("preemptions", ("alternatives", "preemptions", "per_second"),
-                     lambda text: parse_preemptions(text).per_second,
-                     lambda value, _: f"{value * SECONDS_PER_HOUR:.3g}/h", on_spot=True),
-    "checkpoint": Input("time to save", ("alternatives", "checkpointing", "save_seconds"),
-                        parse_seconds, _seconds, on_spot=True),
-    "downtime": Input("time to get nodes back",
-                      ("alternatives", "checkpointing", "downtime_seconds"),
-                      parse_seconds, _seconds, on_spot=True),
-    "restart": Input("time to reload", ("alternatives", "checkpointing", "restart_seconds"),
-                     parse_seconds, _seconds, on_spot=True),
-}  # fmt: skip
+def _text(text: str) -> str:
+    return text
+
+
+def _choice(*names: str) -> Kind:
+    return Kind("|".join(names), _text, choices=names, numeric=False)
+
+
+def _rate(text: str) -> tuple[Preemptions, Range]:
+    """Preemptions with their unit; the rate a second as a range."""
+    given = parse_range(text, lambda one: parse_preemptions(one).per_second)
+    stated = parse_preemptions(text.rpartition("..")[2])
+    return msgspec.structs.replace(stated, per_second=given.center), given
+
+
+def _saving(text: str) -> Range | str:
+    """The time to save, or `none`."""
+    return "none" if text.strip() == "none" else parse_range(text, parse_seconds)
+
+
+def _watts(text: str) -> Range:
+    """A power, or the idle and the busy one; one alone is the busy one, and idle is unknown."""
+    given = parse_range(text, lambda one: parse_amount(one.strip().rstrip("wW")))
+    return Range(0.0, given.high) if given.is_known else given
+
+
+_BUDGETS = {
+    "": ("budget", 1.0),
+    "j": ("energy_budget_joules", 1.0),
+    "kj": ("energy_budget_joules", 1e3),
+    "mj": ("energy_budget_joules", 1e6),
+    "wh": ("energy_budget_joules", 3.6e3),
+    "kwh": ("energy_budget_joules", 3.6e6),
+    "g": ("carbon_budget_grams", 1.0),
+    "kg": ("carbon_budget_grams", 1e3),
+}
+
+
+def _budgets(text: str) -> dict[str, float]:
+    """Gates by name: money (5), energy (2kWh, 500kJ), carbon (300g); several with commas."""
+    found = {}
+    for part in text.lower().split(","):
+        plain = part.strip()
+        number = plain.rstrip("abcdefghijklmnopqrstuvwxyz ")
+        unit = plain[len(number) :].strip()
+        if unit not in _BUDGETS:
+            raise ValueError(f"'{part.strip()}' is not a budget; write for example 5, 2kWh or 300g")
+        gate, factor = _BUDGETS[unit]
+        amount = parse_amount(number)
+        if amount < 0:
+            raise ValueError(f"{part.strip()} is below 0")
+        found[gate] = factor * amount
+    return found
+
+
+def _by_scale(text: str) -> dict[int, float]:
+    """Limits by K: `4=0.7,8=0.5`."""
+    try:
+        pairs = [part.split("=") for part in text.split(",")]
+        return {int(nodes): float(limit) for nodes, limit in pairs}
+    except ValueError:
+        raise ValueError(
+            f"'{text}' is not a list of limits; write for example 4=0.7,8=0.5"
+        ) from None
+
+
+MONEY = Kind("money", parse_amount, format_money, least=0, most=_LARGEST)
+NUMBER = Kind("number", parse_amount, _number, least=0, most=_LARGEST)
+POSITIVE = Kind("number", parse_amount, _number, above=0, most=_LARGEST)
+SECONDS = Kind("time", parse_seconds, lambda value, _: format_duration(value), least=0,
+               most=_LARGEST)  # fmt: skip
+DEADLINE = Kind("time", parse_seconds, lambda value, _: format_duration(value), above=0,
+                most=_LARGEST)  # fmt: skip
+SHARE = Kind("share", parse_fraction, lambda value, _: format_percent(value), least=0, most=1)
+EFFICIENCY = Kind("share", parse_fraction, lambda value, _: f"{value:.3g}", least=0, most=1)
+TEXT = Kind("text", _text, numeric=False)
+FILE = Kind("file", _text, numeric=False)
+RATE = Kind("rate", _rate, lambda value, _: f"{value * SECONDS_PER_HOUR:.3g}/h", numeric=False)
+SAVING = Kind("time", _saving, lambda value, _: format_duration(value), least=0, most=_LARGEST)
+WATTS = Kind("idle..busy", _watts, numeric=False)
+BUDGET = Kind("amount", _budgets, numeric=False)
+BY_SCALE = Kind("K=limit,...", _by_scale, numeric=False)
+
+
+def _put_price(question: Question, value: Range, _: Settings) -> Question:
+    """A price of your own replaces that of a list, with its source."""
+    if question.records:
+        question = replaced(msgspec.structs.replace(question, records=()), ("price", "source"), "")
+    return with_range(question, "price", value)
+
+
+def _put_preempt(
+    question: Question, value: tuple[Preemptions, Range], settings: Settings
+) -> Question:
+    if "trace" in settings:
+        raise SpecError("A trace says how often nodes are lost.", "Drop --preempt or --trace.")
+    stated, given = value
+    before = question.alternatives.preemptions
+    if before is not None:
+        exponent = before.correlation_exponent
+        stated = msgspec.structs.replace(stated, correlation_exponent=exponent)
+    question = replaced(question, ("alternatives", "preemptions"), stated)
+    return with_range(question, "preempt", given)
+
+
+def _put_correlation(question: Question, value: float, _: Settings) -> Question:
+    """How the rate of a gang grows with its nodes; one that is counted of the gang does not."""
+    rate = question.alternatives.preemptions
+    if rate is None or rate.scope == "gang":
+        raise SpecError(
+            "--correlation goes with preemptions of a node.", "Add --preempt, for example 0.05/h."
+        )
+    changed = msgspec.structs.replace(rate, correlation_exponent=value)
+    return replaced(question, ("alternatives", "preemptions"), changed)
+
+
+def _put_checkpoint(question: Question, value: Range | str, _: Settings) -> Question:
+    question = replaced(question, ("alternatives", "saves"), value != "none")
+    return question if isinstance(value, str) else with_range(question, "checkpoint", value)
+
+
+def _put_commit(question: Question, value: float, _: Settings) -> Question:
+    return replaced(question, ("alternatives", "commitment"), Commitment(discount=value))
+
+
+def _put_watts(question: Question, value: Range, _: Settings) -> Question:
+    power = NodePower(idle_watts=value.low, busy_watts=value.high)
+    return replaced(question, ("site", "power"), power)
+
+
+def _put_idle(question: Question, value: float, settings: Settings) -> Question:
+    if "busy-watts" not in settings:
+        raise SpecError("energy.idle_watts needs energy.busy_watts.", "Write both.")
+    return question
+
+
+def _put_busy(question: Question, value: float, settings: Settings) -> Question:
+    return _put_watts(question, Range(settings.get("idle-watts", 0.0), value), settings)
+
+
+def _put_embodied(question: Question, value: float, _: Settings) -> Question:
+    made = Embodied(kilograms=value) if value else None
+    return replaced(question, ("site", "embodied"), made)
+
+
+def _put_budget(question: Question, value: dict[str, float], _: Settings) -> Question:
+    for gate, amount in value.items():
+        question = replaced(question, ("needs", gate), amount)
+    return question
+
+
+_PRICE, _PAY, _SITE, _NEEDS = "price", "alternatives", "site", "needs"
+_SAVES = (_PAY, "checkpointing")
+_ROWS = (
+    Input("instance", "price.instance", TEXT,
+          "Price of an instance: aws:p5.48xlarge[@REGION].", common=True),
+    Input("prices", "price.list", TEXT,
+          "Your own price list, FILE or FILE@DAY: TOML, SkyPilot CSV, AWS or Azure JSON."),
+    Input("price", "price.per_node_hour", MONEY,
+          "Dollars per node-hour, or a range: 2.1..3.5.",
+          (_PRICE, "per_node_hour"), "price of a node", common=True, ranged=True, put=_put_price),
+    Input("price-source", "price.source", TEXT, "Where and when the price was read.",
+          (_PRICE, "source")),
+    Input("fixed", "price.fixed_per_hour", MONEY, "Overhead in dollars per wall-clock hour.",
+          (_PRICE, "fixed_per_hour"), "overhead by the hour", common=True, ranged=True),
+    Input("startup", "price.startup_seconds", SECONDS,
+          "Launch and tear-down, billed on every node.",
+          (_PRICE, "startup_seconds"), "start-up", common=True, ranged=True),
+    Input("storage", "price.storage_per_hour", MONEY, "Disks of the job, in dollars per hour.",
+          (_PRICE, "storage_per_hour"), "storage by the hour", ranged=True),
+    Input("egress", "price.egress_gb", TEXT,
+          "Data that a run sends out of the cloud, GB or GB@CLOUD: 500@aws."),
+    Input("cloud", "price.cloud", TEXT, "The cloud whose egress price counts."),
+    Input("billing-unit", "price.billing_unit_seconds", SECONDS,
+          "Billed time is rounded up to this.", (_PRICE, "billing_unit_seconds")),
+    Input("billing-minimum", "price.billing_minimum_seconds", SECONDS, "Shortest time billed.",
+          (_PRICE, "billing_minimum_seconds")),
+    Input("spot", "price.spot", SHARE, "Spot price as a fraction of the on-demand price.",
+          (_PAY, "spot_fraction"), "spot price, of that on demand", ranged=True, on_spot=True),
+    Input("preempt", "price.preempt", RATE,
+          "Spot preemptions: 0.05/h, 0.4/gang-h, 5%/month.",
+          (_PAY, "preemptions", "per_second"), "preemptions", common=True, ranged=True,
+          on_spot=True, put=_put_preempt),
+    Input("checkpoint", "price.checkpoint_seconds", SAVING,
+          "Time to save a checkpoint on spot; none: a stopped run starts again.",
+          (*_SAVES, "save_seconds"), "time to save", ranged=True, on_spot=True,
+          put=_put_checkpoint),
+    Input("downtime", "price.downtime_seconds", SECONDS, "Time until lost nodes are back.",
+          (*_SAVES, "downtime_seconds"), "time to get nodes back", ranged=True, on_spot=True),
+    Input("restart", "price.restart_seconds", SECONDS, "Time to load a checkpoint.",
+          (*_SAVES, "restart_seconds"), "time to reload", ranged=True, on_spot=True),
+    Input("correlation", "price.correlation", SHARE,
+          "K nodes are stopped K^this times as often as one; 0: all are lost at once.",
+          put=_put_correlation),
+    Input("while-down", "price.while_down", _choice("all", "survivors", "none"),
+          "Nodes billed while replacements start.", (_PAY, "while_down")),
+    Input("trace", "price.trace", FILE, "Replay when spot nodes were available: CSV or JSON."),
+    Input("own", "price.own", TEXT,
+          "Owned nodes: a fraction of the price, or a TOML file of what one costs."),
+    Input("owned-above", "price.owned_above", SHARE,
+          "Utilisation above which the owned fraction holds.", (_PAY, "owned_above")),
+    Input("utilisation", "price.utilisation", SHARE, "Share of hours that owned nodes work.",
+          (_PAY, "utilisation")),
+    Input("commit", "price.commit", SHARE, "Discount on hours that are paid whether used or not.",
+          put=_put_commit),
+    Input("watts", "energy.watts", WATTS, "Power of a node, idle..busy, to model joules.",
+          put=_put_watts),
+    Input("idle-watts", "energy.idle_watts", NUMBER, "Power of an idle node.", put=_put_idle),
+    Input("busy-watts", "energy.busy_watts", POSITIVE, "Power of a busy node.", put=_put_busy),
+    Input("shared-watts", "energy.shared_watts", NUMBER,
+          "Power of equipment that runs beside the nodes.", (_SITE, "shared_watts")),
+    Input("pue", "energy.pue", Kind("number", parse_amount, _number, least=1, most=_LARGEST),
+          "Power of the site per watt of nodes.", (_SITE, "pue")),
+    Input("grid", "energy.grid", TEXT, "Country of the power, for CO2e: FRA.",
+          common=True),
+    Input("embodied", "energy.embodied_kilograms", NUMBER,
+          "Carbon to make a node, in kg, over 4 years.", put=_put_embodied),
+    Input("deadline", "gates.deadline_seconds", DEADLINE,
+          "Longest time of a run, start-up included.", (_NEEDS, "deadline_seconds"), common=True),
+    Input("confidence", "gates.deadline_confidence", SHARE,
+          "Share of runs that must keep the deadline.", (_NEEDS, "deadline_confidence")),
+    Input("budget", "gates.budget", BUDGET,
+          "Most that a run may take: 5, 2kWh or 300g.", common=True,
+          put=_put_budget),
+    Input("energy-budget", "gates.energy_budget_joules", POSITIVE, "Most joules of a run.",
+          (_NEEDS, "energy_budget_joules")),
+    Input("carbon-budget", "gates.carbon_budget_grams", POSITIVE, "Most grams of CO2e of a run.",
+          (_NEEDS, "carbon_budget_grams")),
+    Input("least-speedup", "gates.least_speedup", BY_SCALE, "Lowest speedup at named K.",
+          (_NEEDS, "least_speedup")),
+    Input("least-efficiency", "gates.least_efficiency", BY_SCALE, "Lowest efficiency at named K.",
+          (_NEEDS, "least_efficiency")),
+    Input("most-seconds", "gates.most_seconds", BY_SCALE, "Longest time at named K.",
+          (_NEEDS, "most_seconds")),
+    Input("value-per-hour", "price.value_per_hour", MONEY, "Worth of an hour of waiting.",
+          (_NEEDS, "value_per_hour"), "value of an hour", common=True, ranged=True),
+    Input("quality-tolerance", "quality.tolerance", NUMBER,
+          "Largest drift of quality.", (_NEEDS, "quality_tolerance"),
+          common=True),
+    Input("quality-better", "quality.better", _choice("same", "higher", "lower"),
+          "Direction of change that is acceptable.", (_NEEDS, "quality_better")),
+    Input("threshold", "threshold", EFFICIENCY, "Lowest efficiency worth its nodes.",
+          (_NEEDS, "threshold"), common=True),
+    Input("center", "center", _choice("mean", "median"),
+          "Centre of repeated runs; median for noisy data.", ("center",)),
+    Input("regime", "regime", _choice("strong", "weak"),
+          "strong: fixed job; weak: fixed work per node.",
+          ("regime",), common=True),
+    Input("work-unit", "work_unit", TEXT, "What the work of a run is counted in.",
+          ("work_unit",)),
+)  # fmt: skip
+INPUTS: dict[str, Input] = {row.key: row for row in _ROWS}
+RANGED: dict[str, Input] = {row.key: row for row in _ROWS if row.ranged}
+_BY_TOML: dict[str, Input] = {row.toml: row for row in _ROWS}
 
 
 def input_named(name: str) -> Input:
-    """The input that is called so."""
-    if name not in INPUTS:
-        raise SpecError(f"'{name}' is no input.", f"Take one of {', '.join(INPUTS)}.")
-    return INPUTS[name]
+    """The input of a key, or of its place in a TOML file."""
+    row = INPUTS.get(name) or INPUTS.get(name.replace("_", "-")) or _BY_TOML.get(name)
+    if row is None:
+        raise SpecError(f"'{name}' is not an input.", "List the inputs: nodewise help inputs")
+    return row
+
+
+def read_value(row: Input, given: object) -> Any:
+    """A value as the question holds it, from text, a number or a table; ValueError if it is bad."""
+    kind = row.kind
+    if isinstance(given, dict) and kind is BY_SCALE:
+        given = ",".join(f"{nodes}={limit}" for nodes, limit in given.items())
+    if isinstance(given, bool) or not isinstance(given, str | int | float):
+        raise ValueError(f"expected {kind.name}, got {type(given).__name__}")
+    text = given if isinstance(given, str) else repr(given)
+    if kind.choices and text not in kind.choices:
+        raise ValueError(f"'{text}' is not one of {', '.join(kind.choices)}")
+    if not isinstance(given, str) and kind.choices:
+        raise ValueError(f"expected one of {', '.join(kind.choices)}")
+    is_range = row.ranged and kind.numeric and kind is not SAVING
+    value = parse_range(text, kind.read) if is_range else kind.read(text)
+    _check_bounds(kind, value, text)
+    return value
+
+
+def _check_bounds(kind: Kind, value: Any, text: str) -> None:
+    if not kind.numeric or isinstance(value, str):
+        return
+    for end in (value.low, value.high) if isinstance(value, Range) else (value,):
+        if kind.least is not None and end < kind.least:
+            raise ValueError(f"{text} is below {kind.least:g}")
+        if kind.above is not None and end <= kind.above:
+            raise ValueError(f"{text} is not above {kind.above:g}")
+        if kind.most is not None and end > kind.most:
+            raise ValueError(f"{text} is above {kind.most:g}")
+
+
+def read_tables(tables: Tables) -> Settings:
+    """The settings of a question as a TOML file has it; a bad one is named by its path."""
+    found: Settings = {}
+    for name, table in tables.items():
+        if name == "scenarios":
+            continue  # asked by version 0.1, and answered no longer
+        fields = {f"{name}.{key}": value for key, value in table.items()} if isinstance(
+            table, dict) else {name: table}  # fmt: skip
+        for path, given in fields.items():
+            if path == "price.ranges" and isinstance(given, dict):
+                found |= {key: _read_ends(key, ends) for key, ends in given.items()}
+            elif path not in _BY_TOML:
+                raise SpecError(f"{path}: unknown field.", "List the inputs: nodewise help inputs")
+            elif given != "":  # an empty text is not set
+                row = _BY_TOML[path]
+                found.setdefault(row.key, _read_or_refuse(row, given, path))
+    return found
+
+
+def _read_or_refuse(row: Input, given: object, path: str) -> Any:
+    try:
+        return read_value(row, given)
+    except ValueError as error:
+        raise SpecError(f"{path}: {error}.", "See its unit: nodewise help inputs") from None
+    except NodewiseError as error:
+        raise SpecError(f"{path}: {error.what}", error.fix) from None
+
+
+def _read_ends(key: str, ends: object) -> Any:
+    """A range from [price.ranges]: two numbers."""
+    row = input_named(key)
+    if not (row.ranged and isinstance(ends, list | tuple) and len(ends) == 2):
+        raise SpecError(f"price.ranges.{key}: not a range.", "Write two numbers: [low, high].")
+    low, high = (float(end) for end in ends if isinstance(end, int | float))
+    if not 0 <= low <= high < math.inf:
+        raise SpecError(
+            f"{key}: {low:g}..{high:g} is not a range.",
+            "Write two numbers of 0 or more, the smaller one first.",
+        )
+    given = Range(low, high)
+    return (Preemptions(per_second=given.center), given) if row.kind is RATE else given
+
+
+def ask(question: Question, settings: Settings) -> Question:
+    """The question with other settings; those that name a list or a file are looked up before."""
+    for key, row in INPUTS.items():
+        if key not in settings:
+            continue
+        value = settings[key]
+        if row.put is not None:
+            question = row.put(question, value, settings)
+        elif isinstance(value, Range):
+            question = with_range(question, key, value)
+        elif row.path:
+            question = replaced(question, row.path, value)
+    return question
+
+
+def default_of(row: Input) -> Any:
+    """What holds where an input is not set; nothing where there is no such value."""
+    value: Any = Question()
+    for step in row.path:
+        value = None if value is None else getattr(value, step)
+    return value if row.path else None
+
+
+def default_text(row: Input) -> str:
+    """The default of an input as text; empty where there is none to state."""
+    default = default_of(row)
+    if default is None or default in (0, "", {}):
+        return ""
+    return default if isinstance(default, str) else row.form(default, "$")
 
 
 def value_of(question: Question, name: str) -> float | None:
-    """What an input is; nothing where it is not stated."""
+    """What a number of the question is; nothing where it is not stated."""
     value: Any = question
-    for step in input_named(name).path:
+    for step in RANGED[name].path:
         value = None if value is None else getattr(value, step)
     return None if value is None else float(value)
 
 
 def with_value(question: Question, name: str, value: float) -> Question:
-    """The question with one input at another value."""
-    replaced: Question = _replaced(question, input_named(name).path, value)
-    return replaced
-
-
-def _replaced(whole: Any, path: tuple[str, ...], value: float) -> Any:
-    step, *rest = path
-    inner = getattr(whole, step)
-    if step == "preemptions" and inner is None:
-        inner = Preemptions(per_second=0.0)
-    new = _replaced(inner, tuple(rest), value) if rest else value
-    return msgspec.structs.replace(whole, **{step: new})
+    """The question with one number at another value."""
+    return replaced(question, RANGED[name].path, value)
 
 
 def with_range(question: Question, name: str, given: Range) -> Question:
-    """The question with an input at the centre of its range, which is kept where it is one."""
-    if not 0 <= given.low <= given.high < math.inf:
-        raise SpecError(
-            f"{name}: {given.low:g}..{given.high:g} is no range.",
-            "Write two numbers of 0 or more, the smaller one first.",
-        )
+    """The question with a number at the centre of its range, which is kept where it is one."""
     moved = with_value(question, name, given.center)
     ranges = {key: value for key, value in question.ranges.items() if key != name}
     if not given.is_known:
@@ -179,40 +487,40 @@ def with_range(question: Question, name: str, given: Range) -> Question:
     return msgspec.structs.replace(moved, ranges=ranges)
 
 
-def with_scenario(question: Question, changes: Mapping[str, float]) -> Question:
-    """The question in a scenario."""
-    for name, value in changes.items():
-        question = with_value(question, name, value)
-    return question
+def replaced(question: Question, path: tuple[str, ...], value: Any) -> Question:
+    """The question with another value at a path."""
+    made: Question = _replaced(question, path, value)
+    return made
 
 
-def parse_scenario(text: str) -> tuple[str, dict[str, float]]:
-    """A scenario from `crunch: price=3.5, preempt=0.2/h`.
-
-    >>> parse_scenario("crunch: price=3.5, startup=2min")
-    ('crunch', {'price': 3.5, 'startup': 120.0})
-    """
-    name, colon, rest = text.partition(":")
-    fix = 'Write for example --scenario "crunch: price=3.5, fixed=4".'
-    if not colon or not name.strip():
-        raise SpecError(f"'{text}' names no scenario.", fix)
-    changes = {}
-    for part in rest.split(","):
-        key, equals, value = part.partition("=")
-        if not equals:
-            raise SpecError(f"'{part.strip()}' changes no input.", fix)
-        changes[key.strip()] = value.strip()
-    return name.strip(), scenario_of(changes)
+def _replaced(whole: Any, path: tuple[str, ...], value: Any) -> Any:
+    step, *rest = path
+    inner = getattr(whole, step)
+    if rest and step == "preemptions" and inner is None:
+        inner = Preemptions(per_second=0.0)
+    new = _replaced(inner, tuple(rest), value) if rest else value
+    return msgspec.structs.replace(whole, **{step: new})
 
 
-def scenario_of(changes: Mapping[str, str | float]) -> dict[str, float]:
-    """The inputs of a scenario as numbers; none may be negative."""
-    found = {}
-    for name, value in changes.items():
-        try:
-            found[name] = input_named(name).parse(str(value))
-        except ValueError as error:
-            raise SpecError(f"{name}: {error}.", "Write it as the option of that name.") from None
-        if found[name] < 0:
-            raise SpecError(f"{name}: {value} is below 0.", "Write 0 or more.")
-    return found
+def schema() -> dict[str, dict[str, Any]]:
+    """The JSON schema of every input, by its table in a TOML file and its field there."""
+    made: dict[str, dict[str, Any]] = {}
+    for row in INPUTS.values():
+        table, _, field = row.toml.rpartition(".")
+        made.setdefault(table, {})[field] = _schema_of(row)
+    return made
+
+
+def _schema_of(row: Input) -> dict[str, Any]:
+    kind = row.kind
+    if kind.choices:
+        return {"enum": list(kind.choices), "description": row.help}
+    types = ["number", "string"] if kind.numeric else ["string", "number", "object"]
+    stated = {
+        "minimum": kind.least,
+        "maximum": kind.most,
+        "exclusiveMinimum": kind.above,
+        "default": default_of(row),
+    }
+    known = {name: value for name, value in stated.items() if isinstance(value, int | float | str)}
+    return {"type": types, "description": row.help, **known}

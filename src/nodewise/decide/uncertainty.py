@@ -13,7 +13,7 @@ from nodewise.base.interval import Range
 from nodewise.base.stats import DRAWS, SEED, Floats
 from nodewise.decide.candidates import Candidates
 from nodewise.decide.choose import Mask, allowed_scales, cheapest_of
-from nodewise.decide.inputs import INPUTS, Question, value_of, with_value
+from nodewise.decide.inputs import RANGED, Question, value_of, with_value
 from nodewise.decide.payment.ways import Paid, on_demand, on_spot
 from nodewise.decide.prices.bill import NODE_HOURS, Bills, bill
 from nodewise.explain.laws import Law
@@ -88,7 +88,7 @@ def regret_of(scales: Candidates, question: Question, allowed: Mask) -> Regret |
     moved = {
         name: given
         for name, given in question.ranges.items()
-        if not INPUTS[name].on_spot and value_of(question, name) is not None
+        if not RANGED[name].on_spot and value_of(question, name) is not None
     }
     if (scales.draws is None and not moved) or not allowed.any():
         return None
@@ -142,7 +142,7 @@ def cost_bounds(scales: Candidates, question: Question) -> tuple[Floats, Floats]
     for end, spent in zip(("low", "high"), seconds, strict=True):
         moved = question
         for name, given in question.ranges.items():
-            if not INPUTS[name].on_spot:
+            if not RANGED[name].on_spot:
                 moved = with_value(moved, name, getattr(given, end))
         priced = scales.priced(moved.price.per_node_hour) if "price" in question.ranges else scales
         ends.append(bill(moved.price, priced.rate_per_hour, spent).billed)
@@ -180,7 +180,7 @@ def tornado(
     alternatives = question.alternatives
     risky = alternatives.preemptions is not None and alternatives.trace is None
     rows = []
-    for name, one in INPUTS.items():
+    for name, one in RANGED.items():
         value = value_of(question, name)
         if not value or (one.on_spot and not risky):
             continue
@@ -232,7 +232,7 @@ def flips(scales: Candidates, question: Question) -> tuple[Flip, ...]:
         return ()
     now, _ = _cheapest(scales, question)
     found = []
-    for name, one in INPUTS.items():
+    for name, one in RANGED.items():
         value = value_of(question, name)
         if not value or one.on_spot or not now:
             continue

@@ -10,8 +10,13 @@ from typing import Literal
 
 import msgspec
 
-from nodewise.base.sizes import format_bandwidth, format_bytes, format_latency
-from nodewise.base.units import format_duration, format_percent
+from nodewise.base.units import (
+    format_bandwidth,
+    format_bytes,
+    format_duration,
+    format_latency,
+    format_percent,
+)
 from nodewise.diagnose.axes import MENU, PROPOSALS, Answer, AxisName, CeilingName, axis_words, judge
 from nodewise.diagnose.memory import Fit
 from nodewise.diagnose.roofline import Roofline

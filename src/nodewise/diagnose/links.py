@@ -1,10 +1,65 @@
-"""The two numbers of a link: seconds to begin (alpha) and seconds for each byte (beta)."""
+"""A link by two numbers, latency and bandwidth; the collectives over it; its fit to a link test."""
 
 from collections.abc import Sequence
+from typing import Annotated, TypeVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
+
+from nodewise.base.fits import nonnegative_fit
+from nodewise.base.stats import Floats
+from nodewise.study.spec import Amount, Positive
+
+Share = Annotated[float, msgspec.Meta(ge=1e-6, le=1)]
+Scales = TypeVar("Scales", float, Floats)
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A link: latency of a hop, bandwidth in one direction, and the share collectives reach.
+
+    A transfer that is hidden behind work still occupies some of the device: `device_share`.
+    """
+
+    name: str = "own"
+    latency_seconds: Amount
+    bytes_per_second: Positive
+    efficiency: Share = 0.8
+    device_share: Annotated[float, msgspec.Meta(ge=0, lt=1)] = (
+        0.0  # taken from work it hides behind
+    )
+    source: str = ""
+    date: str = ""
+
+    @property
+    def rate(self) -> float:
+        """Bytes per second that are reached."""
+        return self.bytes_per_second * self.efficiency
+
+    def shared(self, adapters: float) -> "Link":
+        """The link of a device that has this many of them, or a share of one."""
+        return msgspec.structs.replace(self, bytes_per_second=self.bytes_per_second * adapters)
+
+    def message(self, size: float) -> float:
+        """Seconds of one message."""
+        return self.latency_seconds + size / self.rate
+
+    def gather(self, size: float, devices: Scales, calls: float = 1.0) -> Scales:
+        """Seconds of a ring all-gather or reduce-scatter of `size` bytes in all, in so many calls.
+
+        >>> link = Link(latency_seconds=0, bytes_per_second=100e9, efficiency=1)
+        >>> link.gather(80e9, 4), link.gather(80e9, 1)
+        (0.6000000000000001, 0.0)
+        """
+        return (devices - 1) * (calls * self.latency_seconds + size / devices / self.rate)
+
+    def ring(self, size: float, devices: Scales, calls: float = 1.0) -> Scales:
+        """Seconds of a ring all-reduce: a reduce-scatter, then an all-gather."""
+        return 2 * self.gather(size, devices, calls)
+
+    def tree(self, size: float, devices: Floats, calls: float = 1.0) -> Floats:
+        """Seconds of a tree all-reduce: halves are exchanged and put together again."""
+        hops = np.log2(devices)
+        return 2 * (calls * hops * self.latency_seconds + size * (1 - 1 / devices) / self.rate)
 
 
 class AlphaBeta(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,13 +82,8 @@ def fit_alpha_beta(points: Sequence[tuple[int, float]]) -> AlphaBeta:
     """
     sizes = np.array([size for size, _ in points], np.float64)
     seconds = np.array([time for _, time in points], np.float64)
-    design = np.stack([1 / seconds, sizes / seconds], axis=1)
-    scale = np.abs(design).max(axis=0)
-    alpha, beta = np.linalg.lstsq(design / scale, np.ones(len(sizes)), rcond=None)[0] / scale
-    if alpha < 0:  # neither can be negative; the other one then explains all
-        alpha, beta = 0.0, _alone(design[:, 1])
-    elif beta < 0:
-        alpha, beta = _alone(design[:, 0]), 0.0
+    columns = np.stack([np.ones_like(sizes), sizes], axis=1)
+    alpha, beta = nonnegative_fit(columns, seconds, 1 / seconds)
     off = (alpha + beta * sizes) / seconds - 1
     return AlphaBeta(
         alpha_us=float(alpha * 1e6),
@@ -43,7 +93,3 @@ def fit_alpha_beta(points: Sequence[tuple[int, float]]) -> AlphaBeta:
         rms_error=float(np.sqrt(np.mean(off**2))),
         points=len(points),
     )
-
-
-def _alone(column: NDArray[np.float64]) -> float:
-    return float(column.sum() / (column**2).sum())

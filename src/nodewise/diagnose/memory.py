@@ -78,6 +78,15 @@ _SPLITS: dict[Strategy, _Split] = {
 }
 
 
+def optimizer_bytes(optimizer: Optimizer, precision: Precision) -> float:
+    """Bytes of optimizer state per parameter, with its own copy of the parameters.
+
+    >>> optimizer_bytes("adam", "mixed")
+    12.0
+    """
+    return _STATES[optimizer][precision] + _MASTER_COPY[precision]
+
+
 def demand_of(
     parameters: float,
     optimizer: Optimizer = "adam",
@@ -92,7 +101,7 @@ def demand_of(
     return Demand(
         parameters=parameters * _PARAMETER[precision],
         gradients=parameters * _PARAMETER[precision],
-        states=parameters * (_STATES[optimizer][precision] + _MASTER_COPY[precision]),
+        states=parameters * optimizer_bytes(optimizer, precision),
         activations=activations,
     )
 

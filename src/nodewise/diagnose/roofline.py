@@ -8,27 +8,10 @@ from typing import Literal
 import msgspec
 
 from nodewise.diagnose.axes import AxisName
+from nodewise.diagnose.links import Link
 
 Bound = Literal["compute", "memory bandwidth"]
 _MOST_WORKERS = 1_000_000
-
-
-class Exchange(msgspec.Struct, frozen=True, kw_only=True):
-    """An all-reduce of so many bytes that each step would need over a link."""
-
-    net_bytes: float
-    net_bandwidth: float
-    alpha: float = 0.0  # seconds before the first byte of a message arrives
-
-    @property
-    def seconds(self) -> float:
-        """One message with all bytes: alpha + Q / beta."""
-        return self.alpha + self.net_bytes / self.net_bandwidth
-
-    def ring_seconds(self, workers: int) -> float:
-        """A ring all-reduce among so many workers: each sends 2 (K-1) parts of Q / K bytes."""
-        messages = 2 * (workers - 1)
-        return messages * (self.alpha + self.net_bytes / workers / self.net_bandwidth)
 
 
 class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,9 +52,12 @@ def roofline(
     memory_bandwidth: float,
     flops: float,
     memory_bytes: float,
-    exchange: Exchange | None = None,
+    link: Link | None = None,
+    net_bytes: float = 0.0,
 ) -> Roofline:
     """The bound of a step, its axis, and whether its all-reduce would take longer than its work.
+
+    `net_bytes` are all-reduced over the link after each step.
 
     >>> step = roofline(peak_flops=20e12, memory_bandwidth=800e9, flops=6e12, memory_bytes=1.2e11)
     >>> step.ridge, step.intensity, step.bound, step.axis
@@ -95,28 +81,32 @@ def roofline(
     notes = []
     if abs(intensity / ridge - 1) < 0.1:
         notes.append("The step stands near the ridge: compute and memory bandwidth both bind.")
-    if exchange is None:
+    if link is None:
         return msgspec.structs.replace(local, verdict=_verdict(local), notes=tuple(notes))
-    communication_bound = exchange.seconds > compute_s
-    if communication_bound and exchange.seconds <= step_s:
+    comm_s = link.message(net_bytes)
+    communication_bound = comm_s > compute_s
+    if communication_bound and comm_s <= step_s:
         notes.append(
             "The exchange takes longer than the arithmetic, but not longer than memory does: "
             "memory bandwidth still binds."
         )
     whole = msgspec.structs.replace(
         local,
-        axis="coordination" if exchange.seconds > step_s else local.axis,
-        comm_s=exchange.seconds,
+        axis="coordination" if comm_s > step_s else local.axis,
+        comm_s=comm_s,
         communication_bound=communication_bound,
-        binds_at_strong=binds_at(exchange, step_s, shared=True),
-        binds_at_weak=binds_at(exchange, step_s, shared=False),
-        workers=tuple(_at(workers, exchange, step_s) for workers in (1, 2, 4, 8, 16, 32, 64)),
+        binds_at_strong=binds_at(link, net_bytes, step_s, shared=True),
+        binds_at_weak=binds_at(link, net_bytes, step_s, shared=False),
+        workers=tuple(
+            _at(workers, link.ring(net_bytes, workers), step_s)
+            for workers in (1, 2, 4, 8, 16, 32, 64)
+        ),
         notes=tuple(notes),
     )
     return msgspec.structs.replace(whole, verdict=_verdict(whole))
 
 
-def binds_at(exchange: Exchange, step_s: float, shared: bool) -> int | None:
+def binds_at(link: Link, net_bytes: float, step_s: float, shared: bool) -> int | None:
     """The fewest workers at which a ring all-reduce takes longer than a worker's own part.
 
     `shared`: the workers share one step (strong scaling); otherwise each has a whole one (weak).
@@ -125,7 +115,7 @@ def binds_at(exchange: Exchange, step_s: float, shared: bool) -> int | None:
 
     def binds(workers: int) -> bool:
         own = step_s / workers if shared else step_s
-        return exchange.ring_seconds(workers) > own
+        return link.ring(net_bytes, workers) > own
 
     if not binds(_MOST_WORKERS):
         return None
@@ -136,9 +126,8 @@ def binds_at(exchange: Exchange, step_s: float, shared: bool) -> int | None:
     return high
 
 
-def _at(workers: int, exchange: Exchange, step_s: float) -> WorkerRow:
+def _at(workers: int, exchange_s: float, step_s: float) -> WorkerRow:
     """Without overlap: the step is work, then exchange."""
-    exchange_s = exchange.ring_seconds(workers)
     strong, weak = step_s / workers + exchange_s, step_s + exchange_s
     return WorkerRow(
         workers=workers,

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from nodewise.base.sizes import format_bandwidth, format_bytes
-from nodewise.base.units import format_percent
+from nodewise.base.units import format_bandwidth, format_bytes, format_percent
 from nodewise.diagnose.axes import MENU, Answer, AxisName, CeilingName, judge
 from nodewise.diagnose.flow import Confidence
 from nodewise.study.observed import Observation, Sample

@@ -16,11 +16,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from nodewise.base.fits import nonnegative_fit
 from nodewise.base.stats import (
     Center,
     Floats,
     center_of,
-    nonnegative_least_squares,
     percentile_interval,
     resample_rounds,
 )
@@ -265,7 +265,7 @@ def _ledger_of_stages(study: Study, times: Timings, losses_of: "_LossesOf") -> _
     nothing = np.zeros((1, len(times.nodes)))
     drawn_losses: Losses = {
         cause: np.concatenate([one.get(cause, nothing) for one in drawn])
-        for cause in {cause for one in drawn for cause in one}
+        for cause in dict.fromkeys(cause for one in drawn for cause in one)
     }
     return _Ledger(losses, np.array(seconds), drawn_losses)
 
@@ -279,7 +279,7 @@ class _LossesOf(Protocol):
 def _beyond_ideal(parts: Sequence[dict[CauseName, float]], times: Timings) -> Losses:
     """What each part of the wall time takes beyond its ideal share of that part at the base."""
     share = 1 / times.k if times.regime == "strong" else np.ones_like(times.k)
-    causes = {cause for part in parts for cause in part}
+    causes = dict.fromkeys(cause for part in parts for cause in part)
     losses: Losses = {}
     for cause in causes:
         seconds = np.array([[part.get(cause, 0.0) for part in parts]])
@@ -486,13 +486,13 @@ def _ledger_of_law(times: Timings, scaling: Scaling, shape: ShapeName | None) ->
         elif times.regime == "strong":
             terms["serial fraction"] = 1 - 1 / times.k
         terms["communication"] = growth_term(nearest[0], times.k)
-    design = np.stack([ideal, *terms.values()], axis=1) / times.seconds[:, None]
+    columns = np.stack([ideal, *terms.values()], axis=1)
     undisturbed = np.array([samples.min() for samples in times.samples])
 
     def losses_of(seconds: Floats) -> Losses:
         # Where runs are held up, the law is that of the quickest runs and the rest is jitter.
         lawful = np.broadcast_to(undisturbed, seconds.shape) if shape == "noisy" else seconds
-        solved = nonnegative_least_squares(design, lawful / times.seconds)
+        solved = nonnegative_fit(columns, lawful, 1 / times.seconds)
         losses: Losses = {
             cause: solved[:, at, None] * term[None, :]
             for at, (cause, term) in enumerate(terms.items(), start=1)
@@ -556,7 +556,8 @@ def _fold_bounds(
     if ledger.drawn_seconds is None or cause not in ledger.drawn_losses:
         return None, None
     folds = times.k[at] * ledger.drawn_losses[cause][:, at] / ledger.drawn_seconds[:, at]
-    return percentile_interval(folds, times.rounds)
+    low, high = percentile_interval(folds, times.rounds)
+    return low, high
 
 
 def _agreement(

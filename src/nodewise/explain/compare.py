@@ -5,7 +5,8 @@ from typing import Literal
 import msgspec
 
 from nodewise.base.errors import DataError
-from nodewise.base.stats import ENOUGH_ROUNDS, LEVEL, Center, Interval, ratio_interval
+from nodewise.base.interval import Interval
+from nodewise.base.stats import ENOUGH_ROUNDS, LEVEL, Center, ratio_interval
 from nodewise.explain.scaling import Scaling, Timings, scale_timings, timings
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study

@@ -17,12 +17,8 @@ import msgspec
 import numpy as np
 
 from nodewise.base.errors import SpecError
-from nodewise.base.stats import (
-    ENOUGH_ROUNDS,
-    Floats,
-    nonnegative_least_squares,
-    percentile_interval,
-)
+from nodewise.base.fits import nonnegative_fit
+from nodewise.base.stats import ENOUGH_ROUNDS, Floats, percentile_interval
 from nodewise.base.units import format_percent
 from nodewise.study.spec import Regime
 
@@ -284,11 +280,10 @@ def terms(k: Floats, regime: Regime, *growths: Growth) -> Floats:
 
 def _growing(growth: Growth, k: Floats, seconds: Floats, regime: Regime) -> _Solver:
     """Non-negative least squares of relative residuals on T0, T0*s and T0*c."""
-    design = terms(k, regime, growth) / seconds[:, None]
+    columns = terms(k, regime, growth)
 
     def solve(times: Floats, keep: Floats) -> Floats:
-        kept = keep > 0
-        solved = nonnegative_least_squares(design[kept], (times / seconds)[:, kept])
+        solved = nonnegative_fit(columns, times, keep / seconds)
         # Where time only rises with K nothing shrinks and T0 would be zero; s is then very large.
         base = np.maximum(solved[:, 0], _LEAST_BASE * seconds[0])
         s = solved[:, 1] / base if regime == "strong" else np.full_like(base, np.nan)

@@ -6,15 +6,15 @@ import msgspec
 import numpy as np
 
 from nodewise.base.errors import DataError
+from nodewise.base.fits import nonnegative_fit
+from nodewise.base.interval import Interval
 from nodewise.base.stats import (
     ENOUGH_ROUNDS,
     LEVEL,
     Center,
     Floats,
-    Interval,
     center_of,
     median_interval,
-    nonnegative_least_squares,
     percentile_interval,
     ratio_interval,
     resample,
@@ -311,11 +311,11 @@ def _knee(times: Timings) -> tuple[int | None, int | None, int | None]:
         return None, None, None
     grid = np.unique(np.geomspace(times.nodes[0], times.nodes[-1], 400).round())
     k = grid / times.nodes[0]
-    design = terms(times.k, times.regime, "log2", "linear") / times.seconds[:, None]
-    fine_design = terms(k, times.regime, "log2", "linear")
+    columns = terms(times.k, times.regime, "log2", "linear")
+    fine_columns = terms(k, times.regime, "log2", "linear")
 
     def knees(seconds: Floats) -> Floats:
-        fitted = nonnegative_least_squares(design, seconds / times.seconds) @ fine_design.T
+        fitted = nonnegative_fit(columns, seconds, 1 / times.seconds) @ fine_columns.T
         fitted = np.maximum(fitted, 1e-12 * times.seconds.min())
         # S*E is T0^2 / (k*T^2) for a fixed job and k*T0^2 / T^2 when the job grows with k
         power = k / fitted**2 if times.regime == "weak" else 1 / (k * fitted**2)

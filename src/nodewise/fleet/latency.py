@@ -15,7 +15,8 @@ from typing import Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from nodewise.base.stats import LEVEL, Floats, Interval, student_quantile
+from nodewise.base.interval import Interval
+from nodewise.base.stats import LEVEL, Floats, student_quantile
 from nodewise.base.units import format_percent
 from nodewise.study.check import Check
 from nodewise.study.objective import Objective, format_share

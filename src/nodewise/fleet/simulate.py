@@ -19,7 +19,8 @@ import msgspec
 import numpy as np
 
 from nodewise.base.errors import DataError
-from nodewise.base.stats import Floats, nonnegative_least_squares
+from nodewise.base.fits import nonnegative_fit
+from nodewise.base.stats import Floats
 from nodewise.fleet.batching import Engine, Router, poisson_traffic, replayed, simulate
 from nodewise.fleet.latency import Served, seconds_before, served
 from nodewise.study.objective import Objective
@@ -99,7 +100,7 @@ def calibrate(
     scaled = design / times[:, None]  # every request counts alike, long or short
     kept = np.ones(len(times), bool)
     for _ in range(_REFITS):
-        found = nonnegative_least_squares(scaled[kept], np.ones((1, int(kept.sum()))))[0]
+        found = nonnegative_fit(scaled, np.ones(len(times)), kept.astype(np.float64))
         off = np.abs(scaled @ found - 1)
         kept = off <= _FAR * max(float(np.median(off)), 1e-9)
     step, per_sequence, per_prompt_token, per_request = (float(value) for value in found)

@@ -129,7 +129,7 @@ def _tasks(spec: Spec, study: Study, enough: Callable[[Study], bool]) -> list[Ta
 def plans(spec: Spec, home: Path, folder: Path, engine: Engine) -> Iterator[tuple[Task, str]]:
     """What would be run, for each scale and the baseline, without running it."""
     engine.check_spec(spec.scales)
-    empty = Study(name=spec.name, regime=spec.regime, runs=())
+    empty = Study(name=spec.name, regime="strong", runs=())
     first = missing(msgspec.structs.replace(spec, rounds=1), empty)
     for task in sorted(first, key=lambda task: (task.baseline, task.nodes)):
         scratch = folder / _JOBS / _label(task)

@@ -47,7 +47,7 @@ class Findings:
         if rules:
             from nodewise.audit.rules import check_study
 
-            asked = check_study(self.study, self.scaling, rules, self.question.price)
+            asked = check_study(self.study, self.scaling, rules, self.question)
             found = [*asked, *found]
         return one_row_each(found)
 

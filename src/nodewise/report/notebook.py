@@ -14,7 +14,7 @@ from typing import Any
 from nodewise.audit.rule_book import read_rules
 from nodewise.base.errors import DataError
 from nodewise.decide.inputs import Question
-from nodewise.decide.prices.lookup import question_today
+from nodewise.decide.prices.lookup import question_of
 from nodewise.report.findings import Findings, find
 from nodewise.study.study import Study
 
@@ -91,7 +91,7 @@ def open_study(
         study = store.load(place)
     else:
         study = parse_table(place.read_text(encoding="utf-8-sig"), place.stem)
-    asked = question or question_today(study.spec)
+    asked = question or question_of(study.asked)
     if price is not None:
         priced = msgspec.structs.replace(asked.price, per_node_hour=price)
         asked = msgspec.structs.replace(asked, price=priced)

@@ -1,6 +1,7 @@
-"""What is to be measured: the TOML file that a user writes, as frozen structs.
+"""What is measured: the TOML file that a user writes, as frozen structs.
 
 Every field has its unit in its name where that is not seconds; a bad one is named by its path.
+What the same file asks (prices, gates, regime) is in `nodewise.study.question`.
 """
 
 import tomllib
@@ -9,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from nodewise.base.errors import SpecError
+from nodewise.study.question import Tables, split
 
 Regime = Literal["strong", "weak"]
 # Beyond these bounds a figure is a typing error or damage, and products of such figures overflow.
@@ -68,61 +70,11 @@ class EngineSpec(Part, frozen=True, kw_only=True):
     tables: dict[str, dict[str, Any]] = {}  # [engine.NAME], as its engine reads it
 
 
-class Quality(Part, frozen=True, kw_only=True):
-    """The figure of merit that must not move."""
+class Quality(Part, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """The figure of merit that the workload reports."""
 
     name: str = "quality"
-    tolerance: Amount = 0.005
-    better: Literal["same", "higher", "lower"] = "same"
     split: str = ""
-
-
-class Price(Part, frozen=True, kw_only=True):
-    """What a node costs; the words of the decision."""
-
-    per_node_hour: Amount | None = None
-    fixed_per_hour: Amount = 0.0
-    startup_seconds: Amount = 0.0
-    value_per_hour: Amount = 0.0
-    storage_per_hour: Amount | None = None
-    egress_gb: Amount | None = None  # of a run, out of the cloud
-    instance: str = ""  # cloud:name@region instead of per_node_hour
-    cloud: str = ""  # whose egress it is, without an instance
-    spot: Share | None = None  # of the price on demand
-    preempt: str = ""  # a rate with its unit, 0.05/h
-    checkpoint_seconds: Amount = 60.0
-    downtime_seconds: Amount = 300.0
-    restart_seconds: Amount = 120.0
-    correlation: Share = 1.0  # K nodes are stopped K^this times as often as one
-    while_down: Literal["all", "survivors", "none"] = "all"  # that stay on the meter
-    utilisation: Share | None = None  # of owned or committed nodes
-    commit: Share | None = None
-    ranges: dict[str, tuple[float, float]] = {}  # by input: price, fixed, startup, ...
-    source: str = ""
-
-
-class Energy(Part, frozen=True, kw_only=True):
-    """What a node draws and where, for joules and grams."""
-
-    idle_watts: Amount = 0.0
-    busy_watts: Positive | None = None
-    shared_watts: Amount = 0.0
-    pue: Annotated[float, msgspec.Meta(ge=1)] = 1.0
-    grid: str = ""  # a country, FRA
-    embodied_kilograms: Amount = 0.0  # to make a node, over 4 years
-
-
-class Gates(Part, frozen=True, kw_only=True):
-    """What must hold: for the recommended scale the first five, at named scales the others."""
-
-    deadline_seconds: Positive | None = None
-    deadline_confidence: Share = 0.95
-    budget: Amount | None = None
-    energy_budget_joules: Positive | None = None
-    carbon_budget_grams: Positive | None = None
-    least_speedup: dict[int, float] = {}  # by K
-    least_efficiency: dict[int, float] = {}
-    most_seconds: dict[int, float] = {}
 
 
 class Precision(Part, frozen=True, kw_only=True):
@@ -132,54 +84,91 @@ class Precision(Part, frozen=True, kw_only=True):
     most_rounds: Annotated[int, msgspec.Meta(ge=6, le=100_000)] = 40
 
 
-class Spec(Part, frozen=True, kw_only=True):
-    """A scaling study: what, at which scales, how often, and what must hold."""
+class Spec(Part, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """What a scaling study measures: the job, the scales, the rounds.
+
+    Studies stored by version 0.1 have their question in here; it is skipped. A file with an unknown
+    key is refused by `parse_file`.
+    """
 
     format: Literal[1] = 1
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
     scales: Annotated[tuple[Nodes, ...], msgspec.Meta(min_length=1)]
-    regime: Regime = "strong"
     rounds: Rounds = 7
     timeout_seconds: Positive = 600.0
     seed: int = 7
-    threshold: Share = 0.70
     fixed: tuple[str, ...] = ()  # facts that must be the same at every scale
-    work_unit: str = "items"
     workload: Workload
     baseline: Baseline | None = None
     engine: EngineSpec = EngineSpec()
     quality: Quality = Quality()
-    price: Price = Price()
-    energy: Energy = Energy()
-    scenarios: dict[str, dict[str, float | str]] = {}  # inputs that differ, by scenario
-    gates: Gates = Gates()
     precision: Precision | None = None
+
+    def continues(self, before: "Spec") -> bool:
+        """Whether this measures what `before` did: the same job, with scales or rounds added."""
+        same_job = all(
+            getattr(self, name) == getattr(before, name)
+            for name in ("workload", "baseline", "engine", "seed")
+        )
+        return same_job and set(before.scales) <= set(self.scales) and before.rounds <= self.rounds
 
 
 def parse_spec(text: str) -> Spec:
-    """The spec in a TOML text."""
-    try:
-        raw = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # too many digits, too deep
-        raise SpecError(
-            f"The spec is not TOML: {error}.", "Mend that line, or make a spec with nodewise init."
-        ) from None
-    spec = convert(_with_engine_tables(raw), Spec, "", "nodewise init --schema or docs/spec.md")
+    """The measured part of a TOML text."""
+    return parse_file(text)[0]
+
+
+def parse_file(text: str) -> tuple[Spec, Tables]:
+    """What a TOML text measures, and what it asks."""
+    measured, asked = split(read_toml(text))
+    measured = _with_engine_tables(measured)
+    _refuse_unknown(measured, Spec, "")
+    quality = measured.get("quality")
+    if isinstance(quality, dict):
+        _refuse_unknown(quality, Quality, "quality.")
+    spec = convert(measured, Spec, "", "nodewise init --schema or docs/spec.md")
     if len(set(spec.scales)) != len(spec.scales):
         raise SpecError("scales: a scale stands there twice.", "Name each scale once.")
-    for field in ("least_speedup", "least_efficiency", "most_seconds"):
-        strangers = [nodes for nodes in getattr(spec.gates, field) if nodes not in spec.scales]
-        if strangers:
-            raise SpecError(
-                f"gates.{field}: K={strangers[0]} is not measured.",
-                f"Name one of the scales: {', '.join(map(str, spec.scales))}.",
-            )
+    _refuse_unmeasured(asked.get("gates"), spec.scales)
     if bool(spec.workload.command) == bool(spec.workload.function):
         raise SpecError(
             "workload: give a command or a function, one of the two.",
             'Write command = ["python", "train.py"] or function = "module:function".',
         )
-    return spec
+    return spec, asked
+
+
+def read_toml(text: str) -> Tables:
+    """The tables of a TOML text."""
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # too many digits, too deep
+        raise SpecError(
+            f"The file is not TOML: {error}.", "Correct that line, or make a spec: nodewise init"
+        ) from None
+
+
+def _refuse_unknown(raw: Tables, kind: type[Part], path: str) -> None:
+    known = {field.encode_name for field in msgspec.structs.fields(kind)}
+    for key in raw:
+        if key not in known:
+            raise SpecError(
+                f"{path or 'the spec'}: object contains unknown field `{key}`."
+                if not path
+                else f"{path}{key}: unknown field.",
+                "See nodewise init --schema or docs/spec.md for what it may be.",
+            )
+
+
+def _refuse_unmeasured(gates: object, scales: tuple[int, ...]) -> None:
+    """A gate at a scale that is not measured would never be looked at."""
+    for name, by_scale in (gates if isinstance(gates, dict) else {}).items():
+        for nodes in by_scale if isinstance(by_scale, dict) else ():
+            if nodes not in map(str, scales):
+                raise SpecError(
+                    f"gates.{name}: K={nodes} is not measured.",
+                    f"Name one of the scales: {', '.join(map(str, scales))}.",
+                )
 
 
 def convert(raw: object, kind: type[Table], path: str, page: str) -> Table:

@@ -5,16 +5,14 @@ ranks/       step stamps, one file a run       lock   held by the one process th
 """
 
 import fcntl
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import msgspec
-
 from nodewise.base.errors import DataError, RunError
-from nodewise.study.spec import Spec, parse_spec
+from nodewise.study import json_lines
+from nodewise.study.spec import Regime, parse_file, parse_spec
 from nodewise.study.study import Run, Study
 
 SPEC, RUNS, RANKS, LOCK = "study.toml", "runs.jsonl", "ranks", "lock"
@@ -28,8 +26,8 @@ def is_study(folder: Path) -> bool:
 def create(folder: Path, spec_text: str) -> None:
     """Make a study folder, or check that it was made for the same spec.
 
-    More scales or rounds than before are the same study, to be continued, and a price is no part
-    of what was measured; the newer spec is then kept.
+    More scales or rounds continue a study, and a new question changes no measurement; the newer
+    spec is then kept.
     """
     spec_file = folder / SPEC
     try:
@@ -42,21 +40,15 @@ def create(folder: Path, spec_text: str) -> None:
             f"Cannot write to {folder}: {(error.strerror or 'it fails').lower()}.",
             "Name a folder that you can write to with -o.",
         ) from None
-    before, now = parse_spec(spec_file.read_text()), parse_spec(spec_text)
-    if not _continues(before, now):
+    kept = spec_file.read_text()
+    if not parse_spec(spec_text).continues(parse_spec(kept)):
         raise RunError(
-            f"{folder} holds a study of another spec.",
-            "Scales and rounds may be added, and the price may change. Name another folder with "
-            "-o, or delete it to measure anew.",
+            f"{folder} holds a study of another measurement.",
+            "Scales, rounds and everything that is asked may change; the job may not. Name another "
+            "folder with -o, or delete this one to measure again.",
         )
-    if before != now and not is_running(folder):
+    if kept != spec_text and not is_running(folder):
         _write_whole(spec_file, spec_text)
-
-
-def _continues(before: Spec, now: Spec) -> bool:
-    """Whether a spec measures all that an earlier one did, and nothing else but more of it."""
-    grown = msgspec.structs.replace(before, scales=now.scales, rounds=now.rounds, price=now.price)
-    return grown == now and set(before.scales) <= set(now.scales) and before.rounds <= now.rounds
 
 
 @contextmanager
@@ -69,7 +61,7 @@ def locked(folder: Path) -> Iterator[None]:
             raise RunError(
                 f"Another process is measuring {folder}.", "Wait for it, or stop it first."
             ) from None
-        _drop_torn_line(folder / RUNS)
+        json_lines.drop_torn_line(folder / RUNS)
         yield
 
 
@@ -89,37 +81,22 @@ def is_running(folder: Path) -> bool:
 
 def append(folder: Path, run: Run) -> None:
     """Add a run; when this returns it is on the disk."""
-    with (folder / RUNS).open("ab") as file:
-        file.write(msgspec.json.encode(run) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+    json_lines.append(folder / RUNS, run)
 
 
 def load(folder: Path) -> Study:
     """The study of a folder, with its spec."""
     try:
-        spec = parse_spec((folder / SPEC).read_text())
-        raw = (folder / RUNS).read_bytes() if (folder / RUNS).exists() else b""
+        spec, asked = parse_file((folder / SPEC).read_text())
+        runs, torn = json_lines.read(folder / RUNS, Run)
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
             f"Cannot read the study {folder}: {error}.", "Name a study folder."
         ) from None
-    notes = []
-    *whole, torn = raw.split(b"\n")
-    if torn:
-        notes.append("The last line of runs.jsonl was cut off and is not used.")
-    runs = []
-    decoder = msgspec.json.Decoder(Run)
-    for number, line in enumerate(whole, start=1):
-        try:
-            runs.append(decoder.decode(line))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise DataError(
-                f"Line {number} of {folder / RUNS} is damaged: {error}.",
-                "Delete that line; the run will be made again.",
-            ) from None
+    notes = ("The last line of runs.jsonl was cut off and is not used.",) if torn else ()
+    regime: Regime = "weak" if asked.get("regime") == "weak" else "strong"
     return Study(
-        name=spec.name, regime=spec.regime, runs=tuple(runs), notes=tuple(notes), spec=spec
+        name=spec.name, regime=regime, runs=tuple(runs), notes=notes, spec=spec, asked=asked
     )
 
 
@@ -133,16 +110,6 @@ def keep_stamps(folder: Path, run: Run, source: Path) -> None:
             if stamps.exists():
                 with stamps.open("rb") as one:
                     shutil.copyfileobj(one, file)
-
-
-def _drop_torn_line(path: Path) -> None:
-    """Cut off a last line without an end, so that the next run begins a line of its own."""
-    if not path.exists():
-        return
-    with path.open("r+b") as file:
-        content = file.read()
-        if content and not content.endswith(b"\n"):
-            file.truncate(content.rfind(b"\n") + 1)
 
 
 def _write_whole(path: Path, text: str) -> None:

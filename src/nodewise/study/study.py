@@ -6,6 +6,7 @@ from typing import Literal, get_args
 import msgspec
 
 from nodewise.base.errors import DataError
+from nodewise.study.question import Tables
 from nodewise.study.spec import Amount, Nodes, Number, Regime, Signed, Spec
 
 # Where the seconds of a rank can go. `idle` is waiting for others; what waiting was for is the
@@ -101,7 +102,13 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
     regime: Regime
     runs: tuple[Run, ...]
     notes: tuple[str, ...] = ()
-    spec: Spec | None = None  # what was asked for, where the study was measured here
+    spec: Spec | None = None  # what was measured, where that was done here
+    asked: Tables = {}  # the question of its spec file; see nodewise.decide.inputs
+
+    @property
+    def work_unit(self) -> str:
+        """What the work of a run is counted in."""
+        return str(self.asked.get("work_unit", "items"))
 
     @cached_property
     def _by_scale(self) -> dict[int, tuple[Run, ...]]:

@@ -10,9 +10,10 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from nodewise.base.errors import SpecError
-from nodewise.decide.paper.plan import Accelerator, Cluster, Efficiency, Job, Link, Precision
+from nodewise.decide.paper.plan import Accelerator, Cluster, Efficiency, Job, Precision
 from nodewise.decide.paper.relocate import Bound, Collective, Move, Place
 from nodewise.decide.prices.bill import Price
+from nodewise.diagnose.links import Link
 from nodewise.study.spec import Amount, Count, Positive
 
 Decoded = TypeVar("Decoded")

@@ -15,7 +15,7 @@ et al. 2020 (arXiv 1910.02054) for sharding, Korthikanti et al. 2022 (arXiv 2205
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -34,15 +34,15 @@ from nodewise.decide.paper.transformer import (
     step_flops,
 )
 from nodewise.decide.prices.bill import Price, bill
-from nodewise.study.spec import Amount, Count, Positive
+from nodewise.diagnose.links import Link, Share
+from nodewise.diagnose.memory import Optimizer, optimizer_bytes
+from nodewise.study.spec import Count, Positive
 
 Precision = Literal["float16", "bfloat16", "tfloat32", "float32"]
 Sharding = Literal["none", "optimizer", "full"]
 SHARDINGS: tuple[Sharding, ...] = ("none", "optimizer", "full")
-Share = Annotated[float, msgspec.Meta(ge=1e-6, le=1)]
 Choice = TypeVar("Choice")
 
-_OPTIMIZER_STATES = {"adam": 2, "momentum": 1, "sgd": 0}  # each of 4 bytes a parameter
 _LARGEST_MICRO_BATCH = 16
 _GATHERED_LAYERS = 2  # fully sharded: the layer in use and the next, which is on its way
 
@@ -70,27 +70,6 @@ class Accelerator(_Part, frozen=True, kw_only=True):
     memory_bytes_per_second: Positive
     source: str = ""
     date: str = ""
-
-
-class Link(_Part, frozen=True, kw_only=True):
-    """A link: latency of a hop, bandwidth in one direction, and the share collectives reach.
-
-    A transfer that is hidden behind work still occupies some of the device: `device_share`.
-    """
-
-    name: str = "own"
-    latency_seconds: Amount
-    bytes_per_second: Positive
-    efficiency: Share = 0.8
-    device_share: Annotated[float, msgspec.Meta(ge=0, lt=1)] = (
-        0.0  # taken from work it hides behind
-    )
-    source: str = ""
-    date: str = ""
-
-    def shared(self, adapters: float) -> "Link":
-        """The link of a device that has this many of them, or a share of one."""
-        return msgspec.structs.replace(self, bytes_per_second=self.bytes_per_second * adapters)
 
 
 class Efficiency(_Part, frozen=True, kw_only=True):
@@ -128,7 +107,7 @@ class Training(_Part, frozen=True, kw_only=True):
     batch: Count
     precision: Precision = "bfloat16"
     gradient_precision: Precision | None = None  # None: as the weights
-    optimizer: Literal["adam", "momentum", "sgd"] = "adam"
+    optimizer: Optimizer = "adam"
     overlap: bool = True  # gradients travel while the backward pass goes on
     tokens: Positive | None = None  # of the whole training
 
@@ -143,14 +122,9 @@ class Training(_Part, frozen=True, kw_only=True):
         return _element_bytes(self.gradient_precision or self.precision)
 
     @property
-    def optimizer_bytes(self) -> int:
-        """Bytes of optimizer state a parameter; weights of 16 bits have a copy in 32.
-
-        >>> Training(batch=1).optimizer_bytes  # with weights and gradients 16 bytes a parameter
-        12
-        """
-        copy = 4 if self.weight_bytes < 4 else 0
-        return copy + 4 * _OPTIMIZER_STATES[self.optimizer]
+    def optimizer_bytes(self) -> float:
+        """Bytes of optimizer state a parameter; weights of 16 bits have a copy in 32."""
+        return optimizer_bytes(self.optimizer, "mixed" if self.weight_bytes < 4 else "fp32")
 
 
 class Fixed(_Part, frozen=True, kw_only=True):
@@ -319,8 +293,7 @@ def step_time(job: Job, plan: Plan, cluster: Cluster) -> Step:
     # Two all-reduces a layer forward, two backward, and two more to go forward again
     passes = 3 if plan.recompute == "full" else 2
     sent = element * tokens * model.hidden
-    reduce = 2 * gather_seconds(sent, plan.tensor, cluster.node_link)
-    tensor = 2 * passes * layers * reduce
+    tensor = 2 * passes * layers * cluster.node_link.ring(sent, plan.tensor)
 
     pipeline = _pipeline_seconds(plan, sent, cluster)
     stage_seconds = sum(_seconds(stage, job, cluster)) + tensor + pipeline
@@ -337,18 +310,6 @@ def step_time(job: Job, plan: Plan, cluster: Cluster) -> Step:
         data=data,
         update=_update_seconds(job, plan, cluster),
     )
-
-
-def gather_seconds(total_bytes: float, devices: int, link: Link) -> float:
-    """A ring all-gather or reduce-scatter of `total_bytes` over some devices.
-
-    >>> link = Link(latency_seconds=0, bytes_per_second=100e9, efficiency=1)
-    >>> gather_seconds(80e9, 4, link), gather_seconds(80e9, 1, link)
-    (0.6, 0.0)
-    """
-    moved = total_bytes * (devices - 1) / devices
-    reached = link.bytes_per_second * link.efficiency
-    return moved / reached + (devices - 1) * link.latency_seconds
 
 
 def _seconds(work: Work, job: Job, cluster: Cluster) -> tuple[float, float]:
@@ -370,9 +331,9 @@ def _pipeline_seconds(plan: Plan, sent: float, cluster: Cluster) -> float:
         return 0.0
     inside = plan.devices <= cluster.devices_per_node
     link = cluster.node_link if inside else cluster.adapter
-    hop = sent / plan.tensor / (link.bytes_per_second * link.efficiency) + link.latency_seconds
+    hop = link.message(sent / plan.tensor)
     if not plan.sequence_parallel:
-        hop += gather_seconds(sent, plan.tensor, cluster.node_link)
+        hop += cluster.node_link.gather(sent, plan.tensor)
     return 2 * plan.interleave * hop
 
 
@@ -385,8 +346,7 @@ def _data_link(plan: Plan, cluster: Cluster) -> Link:
     if plan.data <= ranks_on_node:
         return cluster.node_link
     ringing = cluster.adapter.shared(ranks_on_node)
-    inside = cluster.node_link.bytes_per_second * cluster.node_link.efficiency
-    most = inside / ringing.efficiency
+    most = cluster.node_link.rate / ringing.efficiency
     return msgspec.structs.replace(
         ringing,
         bytes_per_second=min(ringing.bytes_per_second, most),
@@ -406,8 +366,8 @@ def _data_seconds(
         return 0.0
     link, training = _data_link(plan, cluster), job.training
     parameters = _stage_parameters(job.model, plan)
-    scattered = gather_seconds(parameters * training.gradient_bytes, plan.data, link)
-    weights = gather_seconds(parameters * training.weight_bytes, plan.data, link)
+    scattered = link.gather(parameters * training.gradient_bytes, plan.data)
+    weights = link.gather(parameters * training.weight_bytes, plan.data)
     if plan.sharding == "full":
         layers = job.model.layers // plan.pipeline
         hops = 3 * (layers - 1) * (plan.data - 1) * link.latency_seconds

@@ -23,11 +23,13 @@ import msgspec
 import numpy as np
 
 from nodewise.base.errors import DataError, SpecError
-from nodewise.base.stats import Floats, nonnegative_least_squares
+from nodewise.base.fits import nonnegative_fit
+from nodewise.base.stats import Floats
 from nodewise.decide.forecast import Forecast, forecast_curve
 from nodewise.decide.inputs import Question
-from nodewise.decide.paper.plan import Accelerator, Efficiency, Link, Precision
+from nodewise.decide.paper.plan import Accelerator, Efficiency, Precision
 from nodewise.decide.prices.bill import Price
+from nodewise.diagnose.links import Link
 from nodewise.explain.predict.curve import Curve, measured_ladder, stage_parts
 from nodewise.explain.predict.laws import Part, Parts
 from nodewise.explain.scaling import timings
@@ -146,18 +148,14 @@ def all_reduce_cost(place: Place, nodes: Floats) -> tuple[Floats, Floats]:
     """Seconds for each byte and for each message at every K."""
     assert place.network is not None
     adapter = place.network.shared(place.adapters_per_node)
-    rate = adapter.bytes_per_second * adapter.efficiency
-    others = (nodes - 1) / nodes
     if place.collective == "neighbours":
         apart = np.where(nodes > 1, 1.0, 0.0)
-        return apart / rate, 2 * apart * adapter.latency_seconds
-    hops = np.log2(nodes) if place.collective == "tree" else nodes - 1
-    beta, alpha = 2 * others / rate, 2 * hops * adapter.latency_seconds
+        return apart / adapter.rate, 2 * apart * adapter.latency_seconds
+    reduce = adapter.tree if place.collective == "tree" else adapter.ring
+    beta, alpha = reduce(1.0, nodes, 0.0), reduce(0.0, nodes)
     if place.collective == "hierarchical" and place.node_link is not None:
-        devices = place.devices_per_node
-        inside = place.node_link.bytes_per_second * place.node_link.efficiency
-        beta = beta + 2 * (devices - 1) / devices / inside
-        alpha = alpha + 2 * (devices - 1) * place.node_link.latency_seconds
+        beta = beta + place.node_link.ring(1.0, place.devices_per_node, 0.0)
+        alpha = alpha + place.node_link.ring(0.0, place.devices_per_node)
     return beta, alpha
 
 
@@ -288,9 +286,7 @@ def _read_off(seconds: Floats, beta: Floats, alpha: Floats) -> tuple[float, floa
             "Measure two nodes or more, or leave the network out of the file.",
         )
     columns = [beta[apart], alpha[apart]] if np.any(alpha[apart] > 0) else [beta[apart]]
-    design = np.stack(columns, axis=1) / seconds[apart, None]
-    size = np.max(design, axis=0)
-    solved = nonnegative_least_squares(design / size, np.ones((1, len(design))))[0] / size
+    solved = nonnegative_fit(np.stack(columns, axis=1), seconds[apart], 1 / seconds[apart])
     return float(solved[0]), float(solved[1]) if len(solved) > 1 else None
 
 

@@ -8,12 +8,18 @@ from typing import Any
 import msgspec
 
 from nodewise.base.errors import SpecError
-from nodewise.base.units import parse_amount
-from nodewise.decide.energy import find_grid, power_of_parts
-from nodewise.decide.inputs import Question, question_of
-from nodewise.decide.prices.files import read_prices, shipped_grids, shipped_prices, shipped_tariffs
+from nodewise.base.units import parse_amount, parse_fraction
+from nodewise.decide.energy import NodePower, find_grid, power_of_parts
+from nodewise.decide.inputs import Question, Settings, ask, read_tables, replaced
+from nodewise.decide.prices.files import (
+    read_owned,
+    read_prices,
+    shipped_grids,
+    shipped_prices,
+    shipped_tariffs,
+)
 from nodewise.decide.prices.records import PriceRecord, find, find_tariff
-from nodewise.study.spec import Spec
+from nodewise.study.question import Tables
 
 
 def today() -> date:
@@ -29,24 +35,62 @@ def today() -> date:
         ) from None
 
 
-def question_today(spec: Spec | None) -> Question:
-    """The question of a spec, asked today: prices are looked up, and their age is known."""
-    question = msgspec.structs.replace(question_of(spec), asked_on=today())
-    if spec is None:
-        return question
-    if spec.price.instance:
-        question = with_instance(question, spec.price.instance)
-        if spec.price.spot is not None:
-            question = put(question, "alternatives", spot_fraction=spec.price.spot)
-    if spec.price.egress_gb is not None:
-        question = with_egress(question, f"{spec.price.egress_gb}@{spec.price.cloud}")
-    return with_grid(question, spec.energy.grid) if spec.energy.grid else question
+def question_of(tables: Tables) -> Question:
+    """The question that a TOML file asks, asked today."""
+    return ask_today(Question(), read_tables(tables))
 
 
-def put(question: Question, part: str, **fields: Any) -> Question:
-    """The question with some fields of one part changed."""
-    changed = msgspec.structs.replace(getattr(question, part), **fields)
-    return msgspec.structs.replace(question, **{part: changed})
+def ask_today(question: Question, settings: Settings) -> Question:
+    """The question with other settings: what they name is looked up, and prices have an age."""
+    question = msgspec.structs.replace(question, asked_on=today())
+    if "prices" in settings and "instance" not in settings:
+        raise SpecError("--prices is a list: which of its nodes?", "Add --instance with its name.")
+    if "instance" in settings and "price" in settings:
+        raise SpecError("--price and --instance both name a price.", "Drop one of the two.")
+    if "instance" in settings:
+        question = with_instance(question, settings["instance"], settings.get("prices"))
+    if "egress" in settings:
+        question = with_egress(question, settings["egress"], settings.get("cloud", ""))
+    question = ask(question, settings)
+    if "trace" in settings:
+        text = _text_of(Path(settings["trace"]))
+        question = replaced(question, ("alternatives", "trace"), text)
+    if "own" in settings:
+        question = _with_own(question, settings)
+    return with_grid(question, settings["grid"]) if "grid" in settings else question
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8", "replace")
+    except OSError as error:
+        raise SpecError(
+            f"Cannot read {path}: {(error.strerror or 'it fails').lower()}.", "Name a CSV or JSON."
+        ) from None
+
+
+def _with_own(question: Question, settings: Settings) -> Question:
+    """Owned nodes: a fraction of the price, or what one costs by a file."""
+    text = settings["own"]
+    if not text.endswith(".toml"):
+        try:
+            fraction = parse_fraction(text)
+        except ValueError as error:
+            raise SpecError(f"own: {error}.", "Write a share or a TOML file.") from None
+        if not 0 <= fraction <= 1:
+            raise SpecError(f"own: {text} is not a share.", "Write 0 to 1, or a TOML file.")
+        question = replaced(question, ("alternatives", "owned_fraction"), fraction)
+        return replaced(question, ("alternatives", "owned"), None)
+    owned = read_owned(Path(text))
+    question = replaced(question, ("alternatives", "owned"), owned)
+    if owned.busy_watts and question.site.power is None:
+        power = NodePower(
+            idle_watts=owned.idle_watts, busy_watts=owned.busy_watts, source=f"stated in {text}"
+        )
+        question = replaced(question, ("site", "power"), power)
+        if "pue" not in settings:
+            question = replaced(question, ("site", "pue"), owned.pue)
+    return question
 
 
 def with_instance(question: Question, name: str, prices: str | None = None) -> Question:
@@ -57,20 +101,26 @@ def with_instance(question: Question, name: str, prices: str | None = None) -> Q
     records = shipped_prices() if prices is None else _read(prices)
     record = find(records, name)
     price = record.price()
-    question = put(
+    question = _with(
         question, "price",
         per_node_hour=price.per_node_hour, currency=price.currency, source=price.source,
     )  # fmt: skip
     used = [record, *(spot for spot in records if _is_spot_of(spot, record))][:2]
     if len(used) > 1:
         fraction = used[1].per_node_hour / record.per_node_hour
-        question = put(question, "alternatives", spot_fraction=fraction)
+        question = _with(question, "alternatives", spot_fraction=fraction)
     if record.vcpus is not None and record.memory_gib is not None:
         power = power_of_parts(
             record.vcpus, record.memory_gib, record.accelerator, record.accelerator_count
         )
-        question = put(question, "site", power=power or question.site.power)
+        question = _with(question, "site", power=power or question.site.power)
     return msgspec.structs.replace(question, records=tuple(used))
+
+
+def _with(question: Question, part: str, **fields: Any) -> Question:
+    for name, value in fields.items():
+        question = replaced(question, (part, name), value)
+    return question
 
 
 def _is_spot_of(spot: PriceRecord, record: PriceRecord) -> bool:
@@ -90,21 +140,20 @@ def _read(prices: str) -> tuple[PriceRecord, ...]:
     return read_prices(Path(name), dated)
 
 
-def with_egress(question: Question, text: str) -> Question:
-    """What the data that leave the cloud cost, by its tiers: `500@aws`, in gigabytes."""
-    amount, _, cloud = text.partition("@")
-    cloud = cloud or (question.records[0].cloud if question.records else "")
+def with_egress(question: Question, text: str, cloud: str = "") -> Question:
+    """The price of data that leave the cloud, by its tiers: `500@aws`, in gigabytes."""
+    amount, _, named = text.partition("@")
+    cloud = named or cloud or (question.records[0].cloud if question.records else "")
     if not cloud:
         raise SpecError("Whose egress price is it?", f"Write {amount}@aws, or name an instance.")
     try:
         gigabytes = parse_amount(amount.lower().removesuffix("gb"))
     except ValueError:
         raise SpecError(f"'{amount}' is no amount of data.", "Write gigabytes: 500.") from None
-    return put(
-        question, "price", egress=float(find_tariff(shipped_tariffs(), cloud).cost(gigabytes))
-    )
+    cost = float(find_tariff(shipped_tariffs(), cloud).cost(gigabytes))
+    return replaced(question, ("price", "egress"), cost)
 
 
 def with_grid(question: Question, place: str) -> Question:
     """The grid of a country or a region."""
-    return put(question, "site", grid=find_grid(shipped_grids(), place))
+    return replaced(question, ("site", "grid"), find_grid(shipped_grids(), place))

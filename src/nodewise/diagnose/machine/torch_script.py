@@ -357,7 +357,7 @@ def _write(path: Path, run: CountedRun) -> None:
 
 def count(command: tuple[str, ...], most_seconds: float) -> CountedRun:
     """Run a torch script and count a step of it; end it when the time is up."""
-    from nodewise.diagnose.machine.watching import end  # not needed in the script's own process
+    from nodewise.measure.engines.base import end  # not needed in the script's own process
 
     if importlib.util.find_spec("torch") is None:
         raise SpecError(
@@ -380,7 +380,7 @@ def count(command: tuple[str, ...], most_seconds: float) -> CountedRun:
         except subprocess.TimeoutExpired:
             pass
         finally:
-            end(program, patience_seconds=5)  # it writes down what it has counted
+            end(program, grace_seconds=5)  # it writes down what it has counted
         try:
             return msgspec.json.decode(report.read_bytes(), type=CountedRun)
         except (OSError, msgspec.MsgspecError):

@@ -7,7 +7,6 @@ second. Looks become rarer when the tree is large, so that watching stays cheap.
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -22,6 +21,7 @@ from nodewise.base.errors import RunError
 from nodewise.diagnose.machine.hot_spots import HotSpots
 from nodewise.diagnose.machine.identity import contention
 from nodewise.diagnose.machine.memory import limits
+from nodewise.measure.engines.base import end
 from nodewise.study.observed import Observation, Sample
 
 _LOOK_SECONDS = 0.02
@@ -89,7 +89,8 @@ def watch(command: tuple[str, ...], most_seconds: float) -> Observation:
             if len(looker.samples) == _STARTED_WINDOWS:
                 hot_spots.begin(program.pid)
     finally:
-        end(program)
+        with contextlib.suppress(PermissionError):  # a program of another user
+            end(program)
         spots = hot_spots.found()
     if len(looker.samples) < 3:  # else the last one is cut short by the end of the program
         looker.close_window()
@@ -125,16 +126,6 @@ def _copy(source: IO[bytes], tail: bytearray) -> None:
             sys.stderr.write(line.decode(errors="replace"))
             tail += line
             del tail[:-_TAIL_BYTES]
-
-
-def end(program: subprocess.Popen[bytes], patience_seconds: float = 2.0) -> None:
-    """End the program and all that it started; both are in a session of their own."""
-    for how in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(program.pid, how)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            program.wait(timeout=patience_seconds)
-            return
 
 
 class _Thread:

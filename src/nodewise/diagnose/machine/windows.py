@@ -15,6 +15,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
+import numpy as np
+
+from nodewise.base.stats import median_interval
 from nodewise.study.machine import Ceiling, Unit
 
 ENOUGH_CLEAN = 20
@@ -171,17 +174,14 @@ def ceiling(
 
 
 def ceiling_of(values: Sequence[float], unit: Unit, how: str, clean: float = 1.0) -> Ceiling:
-    """The median of values, with the interval that holds it in 95 of 100 cases, or their range."""
-    ordered = sorted(values)
-    count = len(ordered)
-    reach = 0.98 * count**0.5
-    low = max(int(count / 2 - reach), 0) if count > 5 else 0
+    """The median of values with its 95 % interval; below six values, their range."""
+    low, high = median_interval(np.array(values))
     return Ceiling(
-        value=statistics.median(ordered),
-        low=ordered[low],
-        high=ordered[count - 1 - low],
+        value=statistics.median(values),
+        low=low,
+        high=high,
         unit=unit,
-        windows=count,
+        windows=len(values),
         clean=clean,
         how=how,
     )

@@ -27,7 +27,8 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from nodewise.base.stats import Floats, nonnegative_least_squares
+from nodewise.base.fits import nonnegative_fit
+from nodewise.base.stats import Floats
 from nodewise.study.spec import Regime
 
 LawName = Literal["amdahl", "log2", "universal", "drift", "stages"]
@@ -102,27 +103,9 @@ def fit_plain(law: PlainLaw, ladder: Ladder) -> PlainFit:
     weights = 1 / seconds
     if terms.shape[1] == 2:
         weights = weights * k**_RECENCY_OF_TWO
-    solved = _nonnegative(terms * weights[:, None], seconds * weights)
+    solved = nonnegative_fit(terms, seconds, weights)
     fit = PlainFit(law, ladder, solved, np.zeros_like(k))
     return fit._replace(residuals=ladder.y - fit.raw(ladder.x))
-
-
-def _nonnegative(design: Floats, target: Floats) -> Floats:
-    """Coefficients >= 0 that fit best: every subset of the columns, solved in one call.
-
-    The same as `stats.nonnegative_least_squares` for one target, thirty times as fast.
-    """
-    size = np.sqrt(np.sum(design**2, axis=0))
-    scaled = design / size
-    columns = design.shape[1]
-    used = np.array([[chosen >> c & 1 for c in range(columns)] for chosen in range(1, 2**columns)])
-    both = used[:, :, None] * used[:, None, :]
-    # The columns left out keep a one on the diagonal, and so a coefficient of zero.
-    gram = both * (scaled.T @ scaled) + np.eye(columns) * (1 - used[:, :, None] + 1e-14)
-    solved = np.linalg.solve(gram, (used * (target @ scaled))[:, :, None])[:, :, 0]
-    error = np.sum((target - solved @ scaled.T) ** 2, axis=1)
-    error[np.any(solved < 0, axis=1)] = np.inf
-    return np.asarray(solved[np.argmin(error)] / size)
 
 
 def parameters(law: PlainLaw, regime: Regime) -> int:
@@ -170,10 +153,7 @@ def fit_stages(ladder: Ladder, parts: Parts) -> StageFit:
         terms = _part_terms(part, ladder.regime, nodes)
         # No more terms than scales that could tell them apart; the last ones grow the fastest.
         told = int(np.sum(np.any(terms > 0, axis=1)))
-        design = terms[:, :told] / wall[:, None]
-        size = np.sqrt(np.sum(design**2, axis=0))
-        share = (seconds / wall)[None, :]
-        solved = nonnegative_least_squares(design / size, share)[0] / size
+        solved = nonnegative_fit(terms[:, :told], seconds, 1 / wall)
         coefficients[part] = np.append(solved, np.zeros(terms.shape[1] - len(solved)))
     fit = StageFit(ladder, coefficients, np.zeros_like(nodes))
     return fit._replace(residuals=ladder.y - fit.raw(ladder.x))

@@ -219,10 +219,10 @@ def in_words(code: int) -> str:
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
-def end(worker: Worker) -> None:
+def end(worker: Worker, grace_seconds: float = _GRACE_SECONDS) -> None:
     """End a worker and everything in its group: asked first, then killed."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        deadline = time.monotonic() + _GRACE_SECONDS
+        deadline = time.monotonic() + grace_seconds
         if not signal_group(worker.pid, number):
             break
         while time.monotonic() < deadline:

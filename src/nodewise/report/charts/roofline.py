@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import altair as alt
 import msgspec
 
-from nodewise.base.sizes import format_bandwidth, format_flops
+from nodewise.base.units import format_bandwidth, format_flops
 from nodewise.diagnose.flow import Diagnosis, headline
 from nodewise.diagnose.training_step import TrainingStep
 from nodewise.report.charts.look import (

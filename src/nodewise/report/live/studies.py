@@ -15,7 +15,7 @@ import msgspec
 
 from nodewise.audit.rule_book import read_rules
 from nodewise.base.errors import DataError, NodewiseError
-from nodewise.decide.prices.lookup import question_today
+from nodewise.decide.prices.lookup import question_of
 from nodewise.explain.scaling import speedup_is_known
 from nodewise.measure.loop import Task, missing
 from nodewise.report.findings import Findings, find
@@ -212,7 +212,7 @@ def _read(key: str, folder: Path, stamp: Stamp) -> Reading:
             reading = msgspec.structs.replace(reading, study=study)
             reading = msgspec.structs.replace(reading, left=_left(study))
             if len(study.scales) >= 2:
-                findings = find(study, question_today(study.spec), read_rules())
+                findings = find(study, question_of(study.asked), read_rules())
                 reading = msgspec.structs.replace(reading, findings=findings)
     except NodewiseError as problem:
         reading = msgspec.structs.replace(reading, problem=problem)

@@ -2,8 +2,16 @@
 
 from collections.abc import Callable
 
-from nodewise.base.sizes import format_bandwidth, format_bytes, format_flops, format_latency
-from nodewise.base.units import capitalised, format_efficiency, format_percent, format_seconds
+from nodewise.base.units import (
+    capitalised,
+    format_bandwidth,
+    format_bytes,
+    format_efficiency,
+    format_flops,
+    format_latency,
+    format_percent,
+    format_seconds,
+)
 from nodewise.diagnose.axes import MENU, Answer, Remedy, axis_words
 from nodewise.diagnose.flow import Diagnosis, from_workers, headline
 from nodewise.diagnose.memory import Fit

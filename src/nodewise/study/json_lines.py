@@ -1,0 +1,45 @@
+"""Append-only files of JSON lines that survive kill -9: a last line without an end is not used."""
+
+import os
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from nodewise.base.errors import DataError
+
+Record = TypeVar("Record", bound=msgspec.Struct)
+
+
+def append(path: Path, record: msgspec.Struct) -> None:
+    """Add a line; when this returns it is on the disk."""
+    with path.open("ab") as file:
+        file.write(msgspec.json.encode(record) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read(path: Path, kind: type[Record]) -> tuple[list[Record], bool]:
+    """The records of a file, none where it is missing; and whether its last line was cut off."""
+    *whole, torn = path.read_bytes().split(b"\n") if path.exists() else [b""]
+    records = []
+    decoder = msgspec.json.Decoder(kind)
+    for number, line in enumerate(whole, start=1):
+        try:
+            records.append(decoder.decode(line))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise DataError(
+                f"Line {number} of {path} is damaged: {error}.",
+                "Delete that line; it will be measured again.",
+            ) from None
+    return records, bool(torn)
+
+
+def drop_torn_line(path: Path) -> None:
+    """Cut off a last line without an end, so that the next record begins a line of its own."""
+    if not path.exists():
+        return
+    with path.open("r+b") as file:
+        content = file.read()
+        if content and not content.endswith(b"\n"):
+            file.truncate(content.rfind(b"\n") + 1)
