@@ -466,7 +466,7 @@ def _table_readers() -> dict[str, Reader]:
     from nodewise.decide.payment.spot import most_nodes, parse_trace
     from nodewise.decide.prices.files import read_owned
     from nodewise.decide.prices.lookup import _read as read_prices
-    from nodewise.importers.benchmarks import claims_results
+    from nodewise.importers.benchmarks import mlperf, results
     from nodewise.report.page.html import study_of_page
     from nodewise.study import store
     from nodewise.study.bundle import pack, unfold, unpack
@@ -490,9 +490,7 @@ def _table_readers() -> dict[str, Reader]:
 
     def result(path: Path) -> Any:
         text = _plain(path)
-        if claims_results.is_mllog(text):
-            return claims_results.read_mllog(path, None)
-        return claims_results.read_json(text, "x")
+        return mlperf.read(path, None) if ":::MLLOG" in text else results.runs_of_json(text, "x")
 
     bundle = pack({"study.toml": _SPEC, "runs.jsonl": _runs()})
     return {
@@ -534,17 +532,20 @@ def _table_readers() -> dict[str, Reader]:
 
 def _trace_readers() -> dict[str, Reader]:
     """What profilers, engines and meters wrote."""
+    from nodewise.cli.sources import runs_in
     from nodewise.diagnose.links import fit_alpha_beta
-    from nodewise.explain.trace.breakdown import Window, break_down, digest, runs_of
-    from nodewise.explain.trace.digest_format import pack, unpack
+    from nodewise.explain.trace.breakdown import break_down, digest, runs_of
+    from nodewise.importers import registry
     from nodewise.importers.benchmarks import energy_logs, link_tests, mlperf
     from nodewise.importers.profilers import caliper, extrap, kineto, nsys, talp
+    from nodewise.importers.profilers.digests import pack, unpack
     from nodewise.importers.schedulers import dask_stream, ray_timeline, spark_log
     from nodewise.importers.tables import csv_table
+    from nodewise.study.trace import TraceWindow
 
-    windows: tuple[Window, ...] = ("all", "hta", "common")
+    windows: tuple[TraceWindow, ...] = ("all", "hta", "common")
 
-    def told(digests: Any, window: Window) -> None:
+    def told(digests: Any, window: TraceWindow) -> None:
         job = break_down(digests, window, True)
         msgspec.json.encode(job)  # what was read must also be told
         runs_of(job, 2)
@@ -562,6 +563,12 @@ def _trace_readers() -> dict[str, Reader]:
         path = Path(folder) / "trace.json"
         path.write_bytes(_kineto()[0])
         part = pack([digest(kineto.read(path), "all")], "all")
+
+    def any_runs(path: Path) -> Any:
+        files = registry.open_file(path)
+        gives_runs = files.format.gives in ("runs", "table", "trace")
+        return runs_in(files, None, accept_missing=True) if gives_runs else None
+
     carbon = [path.read_bytes() for path in (_ROOT / "tests/data/energy").glob("*.csv")]
     return {
         "kineto": Reader(_kineto(), lambda path: traced([kineto.read(path)])),
@@ -578,7 +585,12 @@ def _trace_readers() -> dict[str, Reader]:
         "csv": Reader(_csv(), lambda path: csv_table.read(path, None)),
         "codecarbon": Reader(carbon, lambda path: energy_logs.read_codecarbon([path], 2)),
         "zeus": Reader([_ZEUS], lambda path: energy_logs.read_zeus([path], 2)),
-    }
+        "any format": Reader(
+            [part, *_kineto(), *_nsys(), *_ray(), *_dask(), *_spark(), *_talp(), *_logs(),
+             *_extrap(), *_caliper()[:1], *_csv(), *_results(), *_links(), *_guidellm(), *_aiperf(),
+             *_vllm(), *_k6(), *_vegeta(), _MARKDOWN, _LATEX],
+            any_runs, commands=("trace {file}", "audit {file}", "decide {file}")),
+    }  # fmt: skip
 
 
 def _load_readers() -> dict[str, Reader]:

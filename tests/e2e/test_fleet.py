@@ -90,7 +90,7 @@ def test_a_sweep_is_a_study_a_decision_and_goes_on_where_it_stopped(tmp_path):
 
     study = store.load(folder)
     assert study.spec.scales == (1, 2)
-    assert study.spec.price.per_node_hour == 0.36
+    assert study.asked["price"]["per_node_hour"] == 0.36
     assert {run.nodes for run in study.runs} == {1, 2}
     assert all("host" in run.provenance for run in study.runs)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nodewise.base.errors import SpecError
-from nodewise.cli.trace_clusters import map_on_cluster
+from nodewise.importers.profilers.clusters import map_on_cluster
 
 TRACES = Path(__file__).parents[1] / "data" / "traces" / "k4"
 

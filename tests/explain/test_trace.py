@@ -19,7 +19,6 @@ from nodewise.base.errors import DataError, NodewiseError
 from nodewise.base.time_sets import common, joined, union, without
 from nodewise.diagnose.links import fit_alpha_beta
 from nodewise.explain.trace.breakdown import break_down, digest, runs_of
-from nodewise.explain.trace.digest_format import pack, unpack
 from nodewise.importers.benchmarks import link_tests, mlperf
 from nodewise.importers.profilers import (
     caliper,
@@ -29,6 +28,7 @@ from nodewise.importers.profilers import (
     nsys,
     talp,  # fmt: skip
 )
+from nodewise.importers.profilers.digests import pack, unpack
 from nodewise.importers.schedulers import dask_stream, ray_timeline, spark_log
 from nodewise.importers.tables import csv_table
 from nodewise.study.trace import COMMUNICATION, COPY, Call, RankTrace, Step, Unreadable
@@ -771,7 +771,7 @@ def test_logs_of_mlperf(tmp_path):
     run = mlperf.read(path, 8)[0]
     assert (run.nodes, run.seconds, run.quality, run.setup_seconds) == (8, 60.0, 0.759, 10.0)
     assert run.facts == {"global_batch_size": 256}
-    with pytest.raises(NodewiseError, match="how many nodes"):
+    with pytest.raises(NodewiseError, match="number of nodes"):
         mlperf.read(path, None)
 
 
@@ -918,7 +918,7 @@ def test_plain_records_of_caliper_and_trees_of_hatchet(tmp_path):
         run = caliper.read(path, 4)[0]
         assert (run.nodes, run.seconds) == (4, 4.0)
         assert run.stages == {"compute": 3.0, "communication": 1.0}
-        with pytest.raises(NodewiseError, match="how many nodes"):
+        with pytest.raises(NodewiseError, match="number of nodes"):
             caliper.read(path, None)
 
 

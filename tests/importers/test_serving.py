@@ -298,13 +298,13 @@ def test_results_of_two_tools_end_in_one_decision(read):
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        ("{", "not JSON"),
-        ("[]", "no load test that is known"),
-        ('{"a": 1}', "no load test that is known"),
-        ('{"latencies": {}, "rate": 1}', "lacks what its format promises"),
-        ('{"benchmarks": []}', "holds no finished request"),
+        ("{", "no known format"),
+        ("[]", "no known format"),
+        ('{"a": 1}', "no known format"),
+        ('{"latencies": {}, "rate": 1}', "lacks what its format requires"),
+        ('{"benchmarks": []}', "has no finished request"),
         ('{"offered_per_second": "x"}', "not a window"),
-        ("", "not JSON"),
+        ("", "no known format"),
     ],
 )
 def test_other_files_are_refused_in_two_lines(read, content, what):
@@ -314,11 +314,11 @@ def test_other_files_are_refused_in_two_lines(read, content, what):
 
 def test_the_number_of_replicas_must_be_said(read):
     for said in (None, 0):
-        with pytest.raises(SpecError, match="does not say how many replicas"):
+        with pytest.raises(SpecError, match="does not give the number of replicas"):
             read(vllm(), said)
 
 
 def test_our_own_windows_say_their_replicas_themselves(read):
     own = Summary(replicas=1, offered_per_second=2.0, seconds=1.0, completed=2)
-    with pytest.raises(SpecError, match="says itself how many replicas"):
+    with pytest.raises(SpecError, match="gives its number of replicas itself"):
         read(msgspec.json.encode(own).decode(), 3)

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from nodewise.base.errors import DataError
-from nodewise.importers.benchmarks.claims_results import read_json, read_mllog
-from nodewise.importers.tables.claims_tables import read_text
+from nodewise.importers.benchmarks import mlperf
+from nodewise.importers.benchmarks.results import runs_of_json
+from nodewise.importers.tables.claims_tables import claims_of_text
 from nodewise.study.claim import claims_of_cells
 
 MARKDOWN = """
@@ -42,7 +43,7 @@ LATEX = r"""
 
 
 def test_markdown_with_units_marks_and_a_summary():
-    (claim,) = read_text(MARKDOWN, "slide", None)
+    (claim,) = claims_of_text(MARKDOWN, "slide", None)
     assert claim.name == "slide, table 1"
     assert claim.scales == (1, 2, 4)
     assert claim.regime == claim.shown_regime == "weak"
@@ -56,7 +57,7 @@ def test_markdown_with_units_marks_and_a_summary():
 
 
 def test_latex():
-    (claim,) = read_text(LATEX, "paper", None)
+    (claim,) = claims_of_text(LATEX, "paper", None)
     assert claim.scales == (1, 2, 4)
     assert [row["seconds"].value for row in claim.rows] == [412.0, 212.5, 110.2]
     assert [row["speedup"].value for row in claim.rows] == [1.0, 1.94, 3.74]
@@ -65,7 +66,7 @@ def test_latex():
 
 
 def test_scales_along_the_top_are_laid_down():
-    (claim,) = read_text(
+    (claim,) = claims_of_text(
         "| GPUs | 1 | 2 | 4 |\n|--|--|--|--|\n| Speedup | 1 | 1.9 | 3.6 |\n", "x", None
     )
     assert [row["speedup"].value for row in claim.rows] == [1, 1.9, 3.6]
@@ -75,7 +76,7 @@ def test_scales_along_the_top_are_laid_down():
 def test_csv_of_several_curves_with_metrics():
     text = "curve_id,regime,metric,K,value\na,strong,time_s,1,10\na,strong,time_s,2,6\n"
     text += "b,weak,throughput,1,5\nb,weak,throughput,2,9\n"
-    first, second = read_text(text, "file", None)
+    first, second = claims_of_text(text, "file", None)
     assert (first.name, second.name) == ("a", "b")
     assert first.study.at(2)[0].seconds == 6
     assert second.study.at(2)[0].seconds == pytest.approx(2 / 9)
@@ -83,12 +84,12 @@ def test_csv_of_several_curves_with_metrics():
 
 def test_a_table_of_runs_keeps_its_stages_and_ranks():
     text = "K,rank,compute_s,comm_s\n1,0,10,0\n2,0,5,1\n2,1,4,2\n"
-    (claim,) = read_text(text, "runs", None)
+    (claim,) = claims_of_text(text, "runs", None)
     assert claim.source is not None and len(claim.source.at(2)[0].ranks) == 2
 
 
 def test_work_that_changes_is_kept_for_the_rules_to_judge():
-    (claim,) = read_text("K,time_s,work\n1,10,100\n2,6,100\n4,3,80\n", "x", None)
+    (claim,) = claims_of_text("K,time_s,work\n1,10,100\n2,6,100\n4,3,80\n", "x", None)
     assert claim.shown_regime is None
     assert claim.by_scale("work") == {1: 100, 2: 100, 4: 80}
 
@@ -108,7 +109,7 @@ def test_work_that_changes_is_kept_for_the_rules_to_judge():
 )
 def test_what_is_no_scaling_table_is_refused(text):
     with pytest.raises(DataError):
-        read_text(text, "x", None)
+        claims_of_text(text, "x", None)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +163,7 @@ def test_hyperfine():
             ]
         }
     )
-    runs = read_json(text, "x")
+    runs = runs_of_json(text, "x")
     assert [(run.nodes, run.round, run.seconds, run.outcome) for run in runs] == [
         (1, 0, 10.0, "ok"),
         (1, 1, 10.2, "ok"),
@@ -192,7 +193,7 @@ def test_pyperf_leaves_warm_up_apart():
             ],
         }
     )
-    runs = read_json(text, "x")
+    runs = runs_of_json(text, "x")
     assert [run.nodes for run in runs] == [1, 1, 1, 2, 2, 2]
     assert runs[0].setup_seconds == 0.5 and runs[0].provenance["hostname"] == "n1"
     assert runs[0].started.startswith("2026")
@@ -219,7 +220,7 @@ def test_reframe_of_both_formats(performance):
         }
         for k in (1, 2)
     ]
-    runs = read_json(json.dumps({"session_info": {}, "runs": [{"testcases": cases}]}), "x")
+    runs = runs_of_json(json.dumps({"session_info": {}, "runs": [{"testcases": cases}]}), "x")
     assert [(run.nodes, run.seconds) for run in runs] == [(1, 12.5), (2, 12.5)]
     assert runs[0].provenance == {"system": "daint", "environment": "gnu"}
 
@@ -229,7 +230,7 @@ def test_reframe_of_both_formats(performance):
 )
 def test_a_result_without_a_scale_is_refused(document):
     with pytest.raises(DataError):
-        read_json(document, "x")
+        runs_of_json(document, "x")
 
 
 def test_mlperf_log_says_its_scale(tmp_path):
@@ -250,7 +251,7 @@ def test_mlperf_log_says_its_scale(tmp_path):
             ]
         )
     )
-    (run,) = read_mllog(log, None)
+    (run,) = mlperf.read(log, None)
     assert (run.nodes, run.seconds, run.quality, run.setup_seconds) == (16, 60.0, 0.76, 5.0)
-    (run,) = read_mllog(log, 128)
+    (run,) = mlperf.read(log, 128)
     assert run.nodes == 128

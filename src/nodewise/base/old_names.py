@@ -41,7 +41,7 @@ _MOVED = {
     "lineup": "explain.lineup",
     "simulate": "explain.simulate",
     "breakdown": "explain.trace.breakdown",
-    "digest_format": "explain.trace.digest_format",
+    "digest_format": "importers.profilers.digests",
     "curves": "explain.predict.laws",
     "predict": "explain.predict.curve",
     "axes": "diagnose.axes",

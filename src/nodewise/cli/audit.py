@@ -17,6 +17,7 @@ from nodewise.cli.options import (
     read_bytes,
     read_folder,
 )
+from nodewise.cli.sources import format_option, runs_in, study_of_runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,19 +42,21 @@ if TYPE_CHECKING:
     help="Efficiency below which the curve has bent.",
 )
 @click.option("--curve", help="Of a file with several curves, only the one of this name.")
+@format_option
 @json_option
 def command(
     sources: tuple[Source, ...],
     regime: "Regime | None",
     threshold: float,
     curve: str | None,
+    form: str,
     as_json: bool,
 ) -> None:
     """Is this scaling claim honest? Which inflations it shows, rules out, and what to ask.
 
-    FILE is a table (CSV, Markdown, LaTeX) or a result of hyperfine, pyperf, ReFrame (JSON) or
-    MLPerf (logs, as K=FILE where they do not tell their scale); STUDY is a study folder. Exits
-    with 1 when a rule of severity fail is broken, so that it can gate a CI or an artifact.
+    FILE is a table (CSV, Markdown, LaTeX) or anything that nodewise import reads: results of
+    hyperfine, pyperf, ReFrame, MLPerf, traces. Write K=FILE where the file does not give K. STUDY
+    is a study folder. Exits with 1 if a rule of severity fail is broken, so it can gate a CI.
 
     \b
     Examples:
@@ -66,7 +69,7 @@ def command(
     from nodewise.report.text.audit import audit_report, audits_report
 
     rules = read_rules()
-    claims = _claims(sources, regime)
+    claims = _claims(sources, regime, form)
     if curve is not None:
         claims = tuple(claim for claim in claims if claim.name == curve)
         if not claims:
@@ -80,55 +83,41 @@ def command(
         sys.exit(GATE_NOT_MET)
 
 
-def _claims(sources: "Sequence[Source]", regime: "Regime | None") -> "tuple[Claim, ...]":
-    """The claims in all sources; results of single runs make one claim together."""
+def _claims(
+    sources: "Sequence[Source]", regime: "Regime | None", form: str = ""
+) -> "tuple[Claim, ...]":
+    """The claims in all sources; the runs of other formats make one claim together."""
+    from nodewise.importers import registry
+    from nodewise.importers.benchmarks.results import runs_of_json
+    from nodewise.importers.tables.claims_tables import claims_of_text
+    from nodewise.study import store
     from nodewise.study.claim import claim_of_study
-    from nodewise.study.study import Study
 
     claims: list[Claim] = []
     runs: list[Run] = []
     for nodes, path in sources:
-        made = _read(path, nodes, regime)
-        if isinstance(made, tuple):
-            claims += made
+        if store.is_study(path):
+            claims.append(claim_of_study(read_folder(path)))
+            continue
+        text = _text(path) if str(path) == "-" else ""
+        if text.lstrip()[:1] in ("{", "["):
+            runs += runs_of_json(text, "stdin")
+        elif str(path) == "-":
+            claims += claims_of_text(text, "stdin", regime)
         else:
-            runs += made
+            files = registry.open_file(path, form)
+            if files.format.gives != "table":
+                runs += runs_in(files, nodes)
+                continue
+            for file in files.paths:
+                claims += claims_of_text(_text(file), file.stem, regime)
     if runs:
-        counts: dict[int, int] = {}
-        for at, run in enumerate(runs):
-            number = counts.get(run.nodes, 0)
-            counts[run.nodes] = number + 1
-            runs[at] = msgspec.structs.replace(run, round=number)
-        study = Study(name=sources[0][1].stem, regime=regime or "strong", runs=tuple(runs))
+        study = study_of_runs(sources[0][1].stem, regime or "strong", runs)
         if len(study.scales) < 2:
-            raise DataError(
-                "The results are of fewer than two scales.", "Hand in K=FILE for two K or more."
-            )
-        claim = claim_of_study(study)
-        claims.append(msgspec.structs.replace(claim, regime=regime))
+            raise DataError("The results are of fewer than two scales.", "Name the files of two K.")
+        claims.append(msgspec.structs.replace(claim_of_study(study), regime=regime))
     return tuple(claims)
 
 
-def _read(
-    path: Path, nodes: int | None, regime: "Regime | None"
-) -> "tuple[Claim, ...] | list[Run]":
-    """The claims of a table or a study, or the runs of a benchmark tool."""
-    from nodewise.importers.benchmarks import claims_results
-    from nodewise.importers.tables import claims_tables
-    from nodewise.study import store
-    from nodewise.study.claim import claim_of_study
-
-    if path.is_dir() and store.is_study(path):
-        return (claim_of_study(read_folder(path)),)
-    if path.is_dir():
-        logs = sorted(file for file in path.rglob("*") if file.suffix in (".txt", ".log", ".out"))
-        if not logs:
-            raise DataError(f"{path} holds neither a study nor logs.", "Name a file or a study.")
-        return [run for log in logs for run in claims_results.read_mllog(log, nodes)]
-    text = read_bytes(path).decode("utf-8-sig", errors="replace")
-    name = "stdin" if str(path) == "-" else path.stem
-    if claims_results.is_mllog(text) and str(path) != "-":
-        return claims_results.read_mllog(path, nodes)
-    if text.lstrip()[:1] in ("{", "["):
-        return claims_results.read_json(text, name)
-    return claims_tables.read_text(text, name, regime)
+def _text(path: Path) -> str:
+    return read_bytes(path).decode("utf-8-sig", errors="replace")

@@ -14,6 +14,8 @@ from nodewise.cli.options import (
     MONEY,
     POSITIVE_DURATION,
     QUANTITY,
+    SOURCE,
+    Source,
     emit,
     json_option,
     shared,
@@ -78,7 +80,9 @@ def sweep_command(spec: Path, output: Path | None, as_json: bool) -> None:
         sys.exit(GATE_NOT_MET)
 
 
-_windows_argument = click.argument("windows", metavar="WINDOWS...", nargs=-1, required=True)
+_windows_argument = click.argument(
+    "windows", metavar="WINDOWS...", nargs=-1, required=True, type=SOURCE
+)
 _objective_options = shared(
     click.option("--ttft", type=POSITIVE_DURATION, help="Limit of the time to the first token."),
     click.option("--tpot", type=POSITIVE_DURATION, help="Limit of the time for a further token."),
@@ -108,7 +112,7 @@ _objective_options = shared(
 )
 @json_option
 def decide_command(
-    windows: tuple[str, ...],
+    windows: tuple[Source, ...],
     demand_curve: str | None,
     plot: Path | None,
     as_json: bool,
@@ -116,9 +120,9 @@ def decide_command(
 ) -> None:
     """The replicas to run, from WINDOWS: a folder of a sweep, its windows.jsonl, or K=FILE.
 
-    FILE is what GuideLLM, AIPerf, vllm bench serve, k6 or vegeta wrote for K replicas. Of a
-    folder, what is not asked here is what its spec asks. Exits with 1 if no fleet meets the
-    objective.
+    FILE is what GuideLLM, AIPerf, vllm bench serve, k6 or vegeta wrote for K replicas; its format
+    is detected. For a folder, unset options default to its spec. Exits with 1 if no fleet meets
+    the objective.
 
     \b
     Examples:
@@ -153,7 +157,7 @@ def decide_command(
 )
 @json_option
 def predict_command(
-    windows: tuple[str, ...],
+    windows: tuple[Source, ...],
     replicas: str,
     slots: int | None,
     kv_tokens: int | None,
@@ -251,23 +255,20 @@ def _same_fleet(folder: Path, text: str, fleet: "FleetSpec") -> None:
 
 def _study_text(fleet: "FleetSpec") -> str:
     """The sweep as the spec of a study: K is the number of replicas, the requests are the job."""
-    import msgspec
+    from nodewise.study.spec import Spec, Workload
+    from nodewise.study.spec_text import spec_text
 
-    lines = [
-        f"name = {msgspec.json.encode(fleet.name).decode()}",
-        f"scales = {sorted(fleet.replicas)}",
-        f"rounds = {fleet.rounds}",
-        f"seed = {fleet.seed}",
-        'work_unit = "requests"',
-        "[workload]",
-        f'command = ["nodewise", "fleet", "sweep", "{FLEET}"]',
-        "[price]",
-        f"fixed_per_hour = {fleet.price.fixed_per_hour!r}",
-        f"source = {msgspec.json.encode(fleet.price.source).decode()}",
-    ]
+    spec = Spec(
+        name=fleet.name,
+        scales=tuple(sorted(fleet.replicas)),
+        rounds=fleet.rounds,
+        seed=fleet.seed,
+        workload=Workload(command=("nodewise", "fleet", "sweep", FLEET)),
+    )
+    price = {"fixed_per_hour": fleet.price.fixed_per_hour, "source": fleet.price.source}
     if fleet.price.per_replica_hour is not None:
-        lines.append(f"per_node_hour = {fleet.price.per_replica_hour!r}")
-    return "\n".join(lines) + "\n"
+        price["per_node_hour"] = fleet.price.per_replica_hour
+    return spec_text(spec, {"work_unit": "requests", "price": price})
 
 
 def _keep_runs(
@@ -362,17 +363,14 @@ def _objective(fleet: "FleetSpec | None", asked: dict[str, Any]) -> "Objective":
     return Objective(**limits, share=share)
 
 
-def _read(texts: Sequence[str]) -> "tuple[str, list[Window | Summary], FleetSpec | None]":
-    """The name, the windows, and the spec of what was handed in."""
+def _read(sources: "Sequence[Source]") -> "tuple[str, list[Window | Summary], FleetSpec | None]":
+    """The name, the windows and the spec of a sweep or of other load tests."""
     from nodewise.fleet.load.windows import WINDOWS
     from nodewise.importers.serving.read import read_windows
 
     found: list[Window | Summary] = []
     fleet, name = None, ""
-    for text in texts:
-        before, equals, after = text.partition("=")
-        replicas = int(before) if equals and before.isdecimal() else None
-        path = Path(after if replicas is not None else text)
+    for replicas, path in sources:
         if path.is_dir():
             _, fleet = read_fleet(path / FLEET)
             name, path = fleet.name, path / WINDOWS

@@ -1,7 +1,6 @@
 """`nodewise import`."""  # noqa: N999 - the module of a command has its name
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,44 +8,25 @@ import click
 import msgspec
 
 from nodewise.base.errors import DataError, SpecError
-from nodewise.cli.options import SOURCE, Source, emit, json_option
-from nodewise.cli.trace import (
-    Broken,
+from nodewise.cli.options import SOURCE, Source, emit, json_option, write
+from nodewise.cli.sources import (
     broken_option,
-    check_broken,
-    missing_ranks,
-    read_digests,
+    format_option,
     reading_options,
-    trace_paths,
+    runs_in,
+    study_of_runs,
 )
 
 if TYPE_CHECKING:
-    from nodewise.explain.trace.breakdown import Window
+    from nodewise.importers.registry import Files
     from nodewise.report.text.findings import Report
-    from nodewise.study.spec import Regime
-    from nodewise.study.study import Run, Study
+    from nodewise.study.study import Study
 
-_TRACES = ("kineto", "nsys")
-_LINKS = ("nccl-tests", "osu")
-_MODULES = {
-    "talp": "profilers.talp",
-    "ray": "schedulers.ray_timeline",
-    "dask": "schedulers.dask_stream",
-    "spark": "schedulers.spark_log",
-    "extra-p": "profilers.extrap",
-    "mlperf": "benchmarks.mlperf",
-    "caliper": "profilers.caliper",
-    "csv": "tables.csv_table",
-}
-_METERS = ("codecarbon", "zeus")
-_REGIONS = ("talp", "extra-p", "caliper", *_METERS)
+    _Scaled = tuple[int | None, Files]  # files, and K where it is given
 
 
 @click.command("import")
-@click.argument(
-    "form", metavar="FORMAT", type=click.Choice([*_TRACES, *_MODULES, *_METERS, *_LINKS])
-)
-@click.argument("sources", metavar="K=PATH...", nargs=-1, required=True, type=SOURCE)
+@click.argument("sources", metavar="[K=]PATH...", nargs=-1, required=True, type=SOURCE)
 @click.option(
     "-o",
     "--output",
@@ -59,176 +39,109 @@ _REGIONS = ("talp", "extra-p", "caliper", *_METERS)
     type=click.Choice(["strong", "weak"]),
     default="strong",
     show_default=True,
-    help="strong: the job is fixed; weak: the work per node is. Traces cannot tell.",
+    help="strong: the job is fixed; weak: the work per node is.",
 )
-@click.option(
-    "--region", default="", help="The region to take, of talp, extra-p, caliper, codecarbon, zeus."
-)
+@click.option("--region", default="", help="The region, project or window to take.")
 @click.option(
     "--missing",
     type=click.Choice(["refuse", "accept"]),
     default="refuse",
     show_default=True,
-    help="A scale of which ranks have no trace: refuse it, for a missing one may be the slow one, "
-    "or accept.",
+    help="Ranks without a trace: refuse, since a missing one may be the slow one, or accept.",
 )
+@format_option
 @broken_option("refuse")
 @reading_options
 @json_option
 def command(
-    form: str,
     sources: tuple[Source, ...],
     output: Path | None,
     name: str | None,
     regime: Any,
     region: str,
     missing: str,
-    broken: Broken,
-    window: Any,
-    collective_kernels: str,
-    jobs: int | None,
-    engine: str,
+    form: str,
     as_json: bool,
+    **reading: Any,
 ) -> None:
     """A study from what other tools wrote at several scales; nothing is run again.
 
-    \b
-    FORMAT      what PATH is
-      kineto      a folder of torch.profiler's traces, one a rank
-      nsys        a folder of Nsight Systems' SQLite exports
-      talp        a JSON of TALP (DLB)
-      ray         a timeline of Ray
-      dask        a task stream of Dask, as JSON
-      spark       an event log of Spark
-      extra-p     measurements of Extra-P, as text or JSON
-      mlperf      a log of MLPerf training
-      caliper     a JSON of Caliper or Hatchet
-      csv         a table of timings, to be joined with others
-      codecarbon  an emissions.csv, or a folder with one of each node: times and joules
-      zeus        the log of a ZeusMonitor, likewise
-      nccl-tests, osu   timings of messages: latency and bandwidth are fitted, no study is made
+    PATH is a file or a folder; its format is detected. Traces: kineto, nsys. Runs: talp, ray, dask,
+    spark, extra-p, caliper, mlperf, hyperfine, pyperf, reframe, codecarbon, zeus. Tables: csv,
+    markdown, latex. nccl-tests and osu give latency and bandwidth, not a study.
 
-    Several sources of one K are its rounds. Steps of a trace are rounds too.
+    K is needed only where the file does not give it. Files of one K are its rounds.
 
     \b
     Examples:
-      nodewise import kineto 8=traces8/ 16=traces16/ -o training.study
-      nodewise import talp 2=talp_2.json 4=talp_4.json -o talp.csv
-      nodewise import codecarbon 1=one/emissions.csv 2=two/ -o energy.study
-      nodewise import nccl-tests all_reduce.txt
+      nodewise import 8=traces8/ 16=traces16/ -o training.study
+      nodewise import talp_*.json -o talp.csv
+      nodewise import 1=one/emissions.csv 2=two/ -o energy.study
+      nodewise import all_reduce.txt --format nccl-tests
     """
-    if form in _LINKS:
-        emit([_link(path) for _, path in sources], as_json, _link_report)
+    from nodewise.importers import registry
+    from nodewise.importers.profilers.read import TraceReading
+
+    nodes, first = sources[0]
+    if len(sources) > 1 and nodes is None and str(first) in registry.NAMES:  # import FORMAT K=PATH
+        form, sources = str(first), sources[1:]
+    found = [(nodes, registry.open_file(path, form)) for nodes, path in sources]
+    if all(files.format.gives == "link" for _, files in found):
+        emit([_link(path) for _, files in found for path in files.paths], as_json, _link_report)
         return
-    if region and form not in _REGIONS:
-        raise SpecError(f"--region has no meaning for {form}.", "Leave it out.")
-    read: Callable[[Source], Sequence[Run]]
-    if form in _TRACES:
-
-        def read(source: Source) -> "Sequence[Run]":
-            return _traced_runs(source, window, collective_kernels, jobs, engine, broken, missing)
-    else:
-
-        def read(source: Source) -> "Sequence[Run]":
-            return _logged_runs(form, source, region)
-
+    traces = TraceReading(**reading)
+    runs = [
+        run
+        for nodes, files in _with_ranks_together(found)
+        for run in runs_in(files, nodes, region, traces, missing == "accept")
+    ]
     output = output or Path("imported.study")
-    study = _study(name or output.stem, regime, [run for one in sources for run in read(one)])
-    _write(study, form, sources, output)
+    study = study_of_runs(name or output.stem, regime, runs)
+    words = [str(path) if nodes is None else f"{nodes}={path}" for nodes, path in sources]
+    typed = ("nodewise", "import", *words, *(("--format", form) if form else ()))
+    _write(study, sorted({files.format.name for _, files in found}), typed, output)
     emit(_summary(study, output), as_json, _summary_report)
 
 
-def _traced_runs(
-    source: Source,
-    window: "Window",
-    collective_kernels: str,
-    jobs: int | None,
-    engine: str,
-    broken: Broken,
-    missing: str,
-) -> "Sequence[Run]":
-    """The runs in the traces of one scale, which must tell of all its ranks."""
-    from nodewise.explain.trace.breakdown import break_down, runs_of
-
-    nodes, path = source
-    digests = read_digests(trace_paths([path]), window, collective_kernels, jobs, engine)
-    check_broken(digests, broken)
-    job = break_down(digests, window, use_damaged=broken == "use")
-    if job.missing_ranks and missing == "refuse":
-        raise DataError(
-            f"{path} has no trace of rank {missing_ranks(job)}.",
-            "Add it, or go without with --missing accept.",
-        )
-    if nodes is None:
-        # Ranks that are there and ranks that are not: the scale is that of the whole job.
-        nodes = sum(rank.used for rank in job.ranks) + len(job.missing_ranks)
-    return runs_of(job, nodes)
+def _with_ranks_together(
+    found: "list[tuple[int | None, Files]]",
+) -> "list[tuple[int | None, Files]]":
+    """Single trace files without K are the ranks of one job."""
+    ranks = [
+        files
+        for nodes, files in found
+        if nodes is None and files.format.gives == "trace" and len(files.paths) == 1
+    ]
+    if not ranks:
+        return found
+    job = ranks[0]._replace(paths=tuple(files.paths[0] for files in ranks))
+    return [*((nodes, files) for nodes, files in found if files not in ranks), (None, job)]
 
 
-def _logged_runs(form: str, source: Source, region: str) -> "Sequence[Run]":
-    import importlib
-
-    nodes, path = source
-    paths = sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
-    if not paths:
-        raise DataError(f"{path} is empty.", "Name a folder with files, or a file.")
-    if form in _METERS:
-        from nodewise.importers.benchmarks import energy_logs
-
-        meters = {"codecarbon": energy_logs.read_codecarbon, "zeus": energy_logs.read_zeus}
-        return meters[form](paths, nodes, region)
-    module = importlib.import_module(f"nodewise.importers.{_MODULES[form]}")
-    more = {"region": region} if form in _REGIONS else {}
-    runs: list[Run] = []
-    for file in paths:
-        runs += module.read(file, nodes, **more)
-    return runs
-
-
-def _study(name: str, regime: "Regime", runs: "Sequence[Run]") -> "Study":
-    """The runs as rounds of their scales, in the order in which they were handed in."""
-    from nodewise.study.study import Study
-
-    made: dict[int, int] = {}
-    numbered = []
-    for run in runs:
-        at = made.get(run.nodes, 0)
-        made[run.nodes] = at + 1
-        numbered.append(msgspec.structs.replace(run, round=at))
-    return Study(name=name[:100] or "imported", regime=regime, runs=tuple(numbered))
-
-
-def _write(study: "Study", form: str, sources: Sequence[Source], output: Path) -> None:
-    """A table, or a folder whose spec says that its workload is this import."""
-    from nodewise.cli.options import write
+def _write(study: "Study", formats: Sequence[str], typed: tuple[str, ...], output: Path) -> None:
+    """Write a table, or a folder whose spec has this import as its workload."""
     from nodewise.study import store
+    from nodewise.study.spec import Spec, Workload
+    from nodewise.study.spec_text import spec_text
     from nodewise.study.table import format_table
 
     if output.suffix == ".csv":
-        write(format_table(study, [f"imported from {form}"]), output)
+        write(format_table(study, [f"imported from {', '.join(formats)}"]), output)
         return
     if (output / store.RUNS).exists():
         raise SpecError(f"{output} already holds runs.", "Name another folder with -o.")
-    store.create(output, _spec_text(study, form, sources))
+    scales = tuple(sorted({run.nodes for run in study.runs}))
+    spec = Spec(
+        name=study.name,
+        scales=scales,
+        rounds=max(sum(run.nodes == nodes for run in study.runs) for nodes in scales),
+        workload=Workload(command=typed),
+    )
+    comment = "Imported: the workload below is the import, not the job."
+    store.create(output, spec_text(spec, {"regime": study.regime}, comment))
     for run in study.runs:
         store.append(output, run)
     click.echo(f"Wrote {output}.", err=True)
-
-
-def _spec_text(study: "Study", form: str, sources: Sequence[Source]) -> str:
-    words = [str(path) if nodes is None else f"{nodes}={path}" for nodes, path in sources]
-    scales = sorted({run.nodes for run in study.runs})
-    rounds = max(sum(run.nodes == nodes for run in study.runs) for nodes in scales)
-    command = ["nodewise", "import", form, *words]
-    return (
-        "# Imported: the workload below is the import, not the job.\n"
-        f"name = {json.dumps(study.name)}\n"
-        f"scales = {scales}\n"
-        f'regime = "{study.regime}"\n'
-        f"rounds = {rounds}\n\n"
-        "[workload]\n"
-        f"command = {json.dumps(command)}\n"
-    )
 
 
 class _Scale(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):

@@ -123,14 +123,21 @@ def parse_scales(text: str) -> tuple[int, ...]:
 
 
 def read_study(table: Path, regime: "Regime | None", work: float | None = None) -> "Study":
-    """The study in a study folder, in a CSV file, or on stdin for `-`."""
+    """The study in a study folder, in a file of any format, or in a CSV on stdin for `-`."""
     import msgspec
 
+    from nodewise.importers.registry import open_file
     from nodewise.study.table import parse_table
 
     if table.is_dir():
         study = read_folder(table)
         return msgspec.structs.replace(study, regime=regime or study.regime)
+    if str(table) != "-":
+        files = open_file(table)
+        if files.format.name != "csv":
+            from nodewise.cli.sources import runs_in, study_of_runs
+
+            return study_of_runs(table.stem, regime or "strong", runs_in(files, None))
     name = "stdin" if str(table) == "-" else table.stem
     try:
         text = read_bytes(table).decode("utf-8-sig")
@@ -183,7 +190,9 @@ def read_folder(folder: Path) -> "Study":
     from nodewise.study import store
 
     if not store.is_study(folder):
-        raise DataError(f"{folder} holds no study.", "Name a CSV file or a study folder.")
+        raise DataError(
+            f"{folder} holds no study.", f"Make one from its files: nodewise import {folder}"
+        )
     study = store.load(folder)
     if not study.scales and (folder / "fleet.toml").is_file():
         raise DataError(

@@ -1,55 +1,90 @@
-"""What the readers of small text formats share: reading a file, and saying that it is another."""
+"""What the readers share: the text of a file, and the errors of a file in another format."""
 
 import contextlib
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from nodewise.base.errors import DataError
+from nodewise.base.errors import DataError, SpecError
 
-MOST_BYTES = 2**30
+MAX_BYTES = 2**30
+AS_WRITTEN = "Use the file as the tool wrote it."
+_GZIP = b"\x1f\x8b"
 
 
-def text_of(path: Path) -> str:
-    """The text of a file of bounded size."""
+def read_start(path: Path, size: int) -> bytes:
+    """The first bytes of a file; of a gzip file, as many as can be unpacked."""
+    raw = _read(path, size)
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise DataError(f"{path} is larger than 1 GiB.", "Hand in one run at a time.")
-        return path.read_text(encoding="utf-8", errors="replace")
+        return zlib.decompressobj(31).decompress(raw, size) if raw[:2] == _GZIP else raw
+    except zlib.error:
+        return b""
+
+
+def read_text(path: Path) -> str:
+    """The text of a file of bounded size; it may be packed."""
+    raw = _read(path)
+    if raw[:2] == _GZIP:
+        unpacker = zlib.decompressobj(31)
+        try:
+            raw = unpacker.decompress(raw, MAX_BYTES + 1)
+        except zlib.error as error:
+            raise DataError(f"{path} is damaged: {error}.", AS_WRITTEN) from None
+        if not unpacker.eof and len(raw) <= MAX_BYTES:
+            raise DataError(f"{path} is cut off.", AS_WRITTEN)
+    if len(raw) > MAX_BYTES:
+        raise DataError(f"{path} is larger than 1 GiB.", "Read one run at a time.")
+    return raw.decode("utf-8", "replace")
+
+
+def _read(path: Path, size: int = -1) -> bytes:
+    try:
+        with path.open("rb") as file:
+            if size < 0 and path.stat().st_size > MAX_BYTES:
+                raise DataError(f"{path} is larger than 1 GiB.", "Read one run at a time.")
+            return file.read(size)
     except OSError as error:
         raise DataError(
             f"Cannot read {path}: {(error.strerror or str(error)).lower()}.",
-            "Name a file that is there and that you may read.",
+            "Name a file that exists and is readable.",
         ) from None
 
 
-def json_of(path: Path, what: str) -> Any:
-    """The JSON document in a file; `what` it should have been, for the error."""
+def read_json(path: Path, what: str) -> Any:
+    """The JSON document in a file; `what` is the expected format, for the error."""
     try:
-        return msgspec.json.decode(text_of(path).encode())
+        return msgspec.json.decode(read_text(path).encode())
     except (msgspec.DecodeError, RecursionError) as error:
-        raise foreign(path, what, str(error)) from None
+        raise wrong_format(path, what, str(error)) from None
 
 
-def foreign(path: Path, what: str, why: str) -> DataError:
-    """The error of a file that is not of the format it was handed in as."""
+def wrong_format(path: Path, what: str, why: str) -> DataError:
+    """The error of a file that is not in the format it is read as."""
     return DataError(
         f"{path} is not {what}: {why.rstrip('.')}.",
-        "Name its format; nodewise import --help lists them.",
+        f"{AS_WRITTEN} nodewise import --help lists the formats.",
+    )
+
+
+def no_scale(path: Path) -> SpecError:
+    """The error of a file that does not give K."""
+    return SpecError(
+        f"{path} does not give the number of nodes.", f"Write K=PATH, for example 8={path}."
     )
 
 
 @contextlib.contextmanager
-def as_promised(name: object, fix: str) -> Iterator[None]:
-    """Around the reading of a document: what its format promises and it lacks is an error of it."""
+def format_errors(name: object, fix: str = AS_WRITTEN) -> Iterator[None]:
+    """Turn the errors of decoding a document into one `DataError`."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError,
             msgspec.MsgspecError) as error:  # fmt: skip
         raise DataError(
-            f"{name} lacks what its format promises ({type(error).__name__}: {error}).", fix
+            f"{name} lacks what its format requires ({type(error).__name__}: {error}).", fix
         ) from None
 
 

@@ -1,7 +1,7 @@
-"""What a trace of one rank holds, whatever profiler wrote it. Times are integer nanoseconds."""
+"""The trace of one rank, whatever profiler wrote it, and its digest. Times are nanoseconds."""
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,11 @@ COPY: Final = 2
 
 NO_LAUNCH: Final = np.iinfo(np.int64).min  # of a row whose launching call was not recorded
 NO_CALL: Final = -1  # of a row that is no call of a collective
+
+# What part of a trace counts: of each rank, as Holistic Trace Analysis, or of all ranks.
+TraceWindow = Literal["all", "hta", "common"]
+# The columns of a table of steps, in nanoseconds; the first six add up to the step's length.
+PARTS = ("compute", "exposed_comm", "exposed_copy", "input_wait", "host_bound", "other_idle")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +68,50 @@ class RankTrace:
             order = np.argsort(self.starts, kind="stable")
             for column in (self.starts, self.ends, self.kinds, self.launches, self.calls):
                 column[:] = column[order]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Digest:
+    """What is left of a rank's trace once its rows are added up; small, whatever its size was."""
+
+    file: str
+    rank: int | None
+    world_size: int | None
+    start: int
+    end: int
+    compute: int
+    communication: int
+    copy: int
+    busy: int
+    computing_or_communicating: int
+    input_wait: int
+    host_bound: int
+    rows: int
+    on_device: bool
+    call_starts: Nanoseconds
+    call_lengths: Nanoseconds
+    call_exposed: Nanoseconds
+    call_steps: NDArray[np.int64]
+    call_kinds: NDArray[np.int32]
+    call_table: tuple[Call, ...]
+    step_numbers: NDArray[np.int64]
+    step_starts: Nanoseconds
+    step_ends: Nanoseconds
+    step_parts: NDArray[np.int64]  # a row a step, a column each of PARTS
+    damage: str
+    notes: tuple[str, ...]
+
+    @property
+    def exposed_communication(self) -> int:
+        """Nanoseconds in which the rank communicated and did not compute."""
+        return self.computing_or_communicating - self.compute
+
+    @property
+    def useful(self) -> int:
+        """Nanoseconds of use: a device while it computes, a processor while it does not wait."""
+        if self.on_device:
+            return self.compute
+        return self.end - self.start - self.exposed_communication
 
 
 @dataclass(frozen=True, kw_only=True)

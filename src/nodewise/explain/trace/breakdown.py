@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -23,19 +23,18 @@ from nodewise.study.trace import (
     COMPUTE,
     NO_CALL,
     NO_LAUNCH,
+    PARTS,
     Call,
+    Digest,
     Nanoseconds,
     RankTrace,
+    TraceWindow,
     Unreadable,
 )
-
-Window = Literal["all", "hta", "common"]
 
 _OUTSIDE_STEPS = -1
 _NEVER = np.iinfo(np.int64).max
 _ROWS_AT_ONCE = 2**16
-# The columns of a table of steps, in nanoseconds; the first six add up to the step's length.
-PARTS = ("compute", "exposed_comm", "exposed_copy", "input_wait", "host_bound", "other_idle")
 
 
 class RankBreakdown(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,7 +129,7 @@ class StepBreakdown(msgspec.Struct, frozen=True, kw_only=True):
 class JobBreakdown(msgspec.Struct, frozen=True, kw_only=True):
     """Where the time of a job went."""
 
-    window: Window
+    window: TraceWindow
     ranks: tuple[RankBreakdown, ...]
     collectives: Collectives
     late_ranks: tuple[LateRank, ...]
@@ -140,51 +139,7 @@ class JobBreakdown(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Digest:
-    """What is left of a rank's trace once its rows are added up; small, whatever its size was."""
-
-    file: str
-    rank: int | None
-    world_size: int | None
-    start: int
-    end: int
-    compute: int
-    communication: int
-    copy: int
-    busy: int
-    computing_or_communicating: int
-    input_wait: int
-    host_bound: int
-    rows: int
-    on_device: bool
-    call_starts: Nanoseconds
-    call_lengths: Nanoseconds
-    call_exposed: Nanoseconds
-    call_steps: NDArray[np.int64]
-    call_kinds: NDArray[np.int32]
-    call_table: tuple[Call, ...]
-    step_numbers: NDArray[np.int64]
-    step_starts: Nanoseconds
-    step_ends: Nanoseconds
-    step_parts: NDArray[np.int64]  # a row a step, a column each of PARTS
-    damage: str
-    notes: tuple[str, ...]
-
-    @property
-    def exposed_communication(self) -> int:
-        """Nanoseconds in which the rank communicated and did not compute."""
-        return self.computing_or_communicating - self.compute
-
-    @property
-    def useful(self) -> int:
-        """Nanoseconds of use: a device while it computes, a processor while it does not wait."""
-        if self.on_device:
-            return self.compute
-        return self.end - self.start - self.exposed_communication
-
-
-def digest(trace: RankTrace, window: Window = "all") -> Digest:
+def digest(trace: RankTrace, window: TraceWindow = "all") -> Digest:
     """Add up the rows of a rank."""
     kept = _kept(trace, window)
     starts, ends, kinds = trace.starts[kept], trace.ends[kept], trace.kinds[kept]
@@ -266,7 +221,7 @@ def _cover(starts: Nanoseconds, ends: Nanoseconds, chosen: NDArray[np.bool_]) ->
     return union(starts[chosen], ends[chosen])
 
 
-def _kept(trace: RankTrace, window: Window) -> NDArray[np.bool_] | slice:
+def _kept(trace: RankTrace, window: TraceWindow) -> NDArray[np.bool_] | slice:
     """The rows in the window: all, or those that Holistic Trace Analysis keeps.
 
     It leaves out what was launched from the start of the last step on, and what has no launch.
@@ -320,7 +275,7 @@ def _steps(
 
 
 def break_down(
-    digests: Sequence[Digest | Unreadable], window: Window = "all", use_damaged: bool = False
+    digests: Sequence[Digest | Unreadable], window: TraceWindow = "all", use_damaged: bool = False
 ) -> JobBreakdown:
     """The account of a job from the digests of its ranks.
 

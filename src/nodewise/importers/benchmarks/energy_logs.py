@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nodewise.base.errors import DataError, SpecError
-from nodewise.importers.files import foreign, text_of
+from nodewise.importers.files import AS_WRITTEN, no_scale, read_text, wrong_format
 from nodewise.study.study import Fact, Run
 
 _JOULES_PER_KWH = 3.6e6
@@ -23,7 +23,9 @@ def read_codecarbon(paths: Sequence[Path], nodes: int | None, region: str = "") 
     files = [_rows(path, "CodeCarbon's emissions.csv", "project_name", region) for path in paths]
     for path, rows in zip(paths, files, strict=True):
         if not {"duration", "energy_consumed"} <= rows[0].keys():
-            raise foreign(path, "CodeCarbon's emissions.csv", "it lacks duration, energy_consumed")
+            raise wrong_format(
+                path, "CodeCarbon's emissions.csv", "it lacks duration, energy_consumed"
+            )
 
     def joules(row: _Row) -> float:
         pue = _amount(row.get("pue") or "1", "pue")
@@ -43,7 +45,9 @@ def read_zeus(paths: Sequence[Path], nodes: int | None, region: str = "") -> lis
     files = [_rows(path, "the log of a ZeusMonitor", "window_name", region) for path in paths]
     for path, rows in zip(paths, files, strict=True):
         if "elapsed_time" not in rows[0] or not any(map(_GPU.fullmatch, rows[0])):
-            raise foreign(path, "the log of a ZeusMonitor", "it lacks elapsed_time, gpu0_energy")
+            raise wrong_format(
+                path, "the log of a ZeusMonitor", "it lacks elapsed_time, gpu0_energy"
+            )
 
     def joules(row: _Row) -> float:
         return sum(_amount(value, name) for name, value in row.items() if _GPU.fullmatch(name))
@@ -60,14 +64,14 @@ def read_zeus(paths: Sequence[Path], nodes: int | None, region: str = "") -> lis
 def _rows(path: Path, what: str, column: str, wanted: str) -> list[_Row]:
     """The rows of one file that belong to one name, by the names of its columns."""
     try:
-        rows = list(csv.DictReader(text_of(path).splitlines()))
+        rows = list(csv.DictReader(read_text(path).splitlines()))
     except csv.Error as error:
-        raise foreign(path, what, str(error)) from None
+        raise wrong_format(path, what, str(error)) from None
     if not rows or column not in rows[0]:
-        raise foreign(path, what, f"no row has {column}")
+        raise wrong_format(path, what, f"no row has {column}")
     for at, row in enumerate(rows, start=1):
         if None in row or None in row.values():
-            raise foreign(path, what, f"its row {at} has not a value for each column")
+            raise wrong_format(path, what, f"its row {at} has not a value for each column")
     names = sorted({row[column] for row in rows})
     if wanted and wanted not in names:
         raise DataError(f"{path} has no {column} {wanted}.", f"There are {', '.join(names)}.")
@@ -88,14 +92,11 @@ def _runs(
 ) -> list[Run]:
     """A run for each row: the longest of its nodes, and the energy of all."""
     if nodes is None:
-        raise SpecError(
-            f"{paths[0]} does not say on how many nodes it ran.",
-            f"Put the number before it: 8={paths[0]}.",
-        )
+        raise no_scale(paths[0])
     if len(files) not in (1, nodes):
         raise DataError(
             f"K={nodes} has {len(files)} files: one tracker a node, never one a rank.",
-            "Hand in a file for each node, or one for a single machine.",
+            "Use a file for each node, or one for a single machine.",
         )
     if len({len(rows) for rows in files}) > 1:
         raise DataError(f"The files of K={nodes} differ in their runs.", "Give each node's rows.")
@@ -116,10 +117,12 @@ def _runs(
 
 
 def _seconds(text: str, name: str) -> float:
-    """The length of a run, which cannot be none."""
+    """The length of a run, above 0."""
     value = _amount(text, name)
     if not value:
-        raise DataError(f"{name}: a run of 0 s is none.", "Leave out rows of runs that never ran.")
+        raise DataError(
+            f"{name}: the run time must be above 0 s.", "Leave out rows of runs that never ran."
+        )
     return value
 
 
@@ -130,5 +133,5 @@ def _amount(text: str, name: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < 1e18:
-        raise DataError(f"{name}: '{text}' is no amount.", "Hand in the file as it was written.")
+        raise DataError(f"{name}: '{text}' is no amount.", AS_WRITTEN)
     return value

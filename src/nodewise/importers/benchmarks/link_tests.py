@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from nodewise.importers.files import foreign, text_of
+from nodewise.importers.files import read_text, wrong_format
 
 WHAT = "an output of nccl-tests or of the OSU micro-benchmarks"
 _SIZE, _NUMBER = r"(\d{1,15})", r"(\d{1,15}(?:\.\d*)?)"
@@ -23,7 +23,7 @@ class LinkTest(NamedTuple):
 
 def read(path: Path) -> LinkTest:
     """The timings in one output."""
-    text = text_of(path)
+    text = read_text(path)
     if re.search(r"^\s*#.*OSU ", text, re.MULTILINE):
         return _osu(path, text)
     points = []
@@ -32,7 +32,7 @@ def read(path: Path) -> LinkTest:
         if row and int(row[1]) > 0 and float(row[2]) > 0:
             points.append((int(row[1]), float(row[2]) / 1e6))
     if not points:
-        raise foreign(path, WHAT, "it has no table of sizes and times")
+        raise wrong_format(path, WHAT, "it has no table of sizes and times")
     ranks = {int(found[1]) for found in _RANK.finditer(text)}
     named = re.search(r"(all_reduce|all_gather|reduce_scatter|broadcast|reduce|alltoall|sendrecv)"
                       r"_perf", text)  # fmt: skip
@@ -43,7 +43,7 @@ def _osu(path: Path, text: str) -> LinkTest:
     title = re.search(r"OSU\s+(?:MPI\S*\s+)?(.*?)\s*(?:Test|v\d|$)", text, re.MULTILINE)
     header = re.search(r"^#\s*Size\s+(.*)$", text, re.MULTILINE)
     if header is None:
-        raise foreign(path, WHAT, "it has no line '# Size'")
+        raise wrong_format(path, WHAT, "it has no line '# Size'")
     gives_rate = "MB/s" in header[1]
     points = []
     for line in text.splitlines():
@@ -52,5 +52,5 @@ def _osu(path: Path, text: str) -> LinkTest:
             size, value = int(row[1]), float(row[2])
             points.append((size, size / (value * 1e6) if gives_rate else value / 1e6))
     if not points:
-        raise foreign(path, WHAT, "it has no rows")
+        raise wrong_format(path, WHAT, "it has no rows")
     return LinkTest(title[1] if title else "OSU", None, tuple(points))

@@ -1,37 +1,43 @@
-"""MLPerf training logs: lines that hold `:::MLLOG` and a JSON object. K must be said."""
+"""MLPerf training logs: lines that hold `:::MLLOG` and a JSON object."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from nodewise.base.errors import DataError, SpecError
-from nodewise.importers.files import foreign, number, text_of
+from nodewise.base.errors import DataError
+from nodewise.importers.files import AS_WRITTEN, no_scale, number, read_text, wrong_format
 from nodewise.study.study import Fact, Run
 
 WHAT = "a log of MLPerf"
 _MARK = ":::MLLOG"
+_SCALE = ("number_of_nodes", "accelerators_per_node", "submission_platform")
 _FACTS = ("global_batch_size", "submission_benchmark", "submission_division", "seed", "seq_length")
 
 
 def read(path: Path, nodes: int | None) -> list[Run]:
-    """The run in one log: from run_start to run_stop, with its last accuracy as quality."""
-    if nodes is None:
-        raise SpecError(
-            f"{path} does not say on how many nodes it ran.", f"Put the number before it: 8={path}."
-        )
+    """The run in one log: from run_start to run_stop, with its last accuracy as quality.
+
+    Without `nodes`, K is that of the log: its accelerators, or the machines of its platform.
+    """
     log = _Log()
-    for line in text_of(path).splitlines():
+    for line in read_text(path).splitlines():
         _, mark, text = line.partition(_MARK)
         if mark:
             log.add(text)
     if not log.times and not log.facts:
-        raise foreign(path, WHAT, f"no line has {_MARK}")
+        raise wrong_format(path, WHAT, f"no line has {_MARK}")
     if "run_start" not in log.times or "run_stop" not in log.times:
-        raise DataError(f"{path} has no run_start or no run_stop.", "Hand in a finished run.")
+        raise DataError(
+            f"{path} has no run_start or no run_stop.", "Use the log of a finished run."
+        )
+    nodes = nodes or log.nodes
+    if nodes is None:
+        raise no_scale(path)
     seconds = (log.times["run_stop"] - log.times["run_start"]) / 1000
     if seconds <= 0:
-        raise DataError(f"The run in {path} ends before it starts.", "Hand in the log as written.")
+        raise DataError(f"The run in {path} ends before it starts.", AS_WRITTEN)
     begun = log.times.get("init_start")
     good = log.status in ("", "success")
     return [
@@ -50,7 +56,7 @@ def read(path: Path, nodes: int | None) -> list[Run]:
 
 
 class _Log:
-    """What the lines of a log say."""
+    """What the lines of a log record."""
 
     def __init__(self) -> None:
         self.times: dict[str, float] = {}
@@ -58,6 +64,17 @@ class _Log:
         self.quality: float | None = None
         self.samples: float | None = None
         self.status = ""
+        self._scale: dict[str, Any] = {}
+
+    @property
+    def nodes(self) -> int | None:
+        """K, where the log gives it."""
+        counted = number(self._scale.get("number_of_nodes"))
+        if counted:
+            return int(counted * (number(self._scale.get("accelerators_per_node")) or 1))
+        # "16xDGXA100_n16": so many machines
+        platform = re.match(r"(\d{1,7})\s*x", str(self._scale.get("submission_platform", "")))
+        return int(platform[1]) if platform else None
 
     def add(self, text: str) -> None:
         try:
@@ -67,6 +84,8 @@ class _Log:
         if not isinstance(event, dict):
             return
         key, value = str(event.get("key")), event.get("value")
+        if key in _SCALE:
+            self._scale.setdefault(key, value)
         when = number(event.get("time_ms"))
         if key in ("init_start", "run_start", "run_stop") and when is not None:
             self.times.setdefault(key, when)

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nodewise.base.errors import DataError, SpecError
-from nodewise.importers.files import foreign, json_of, number
+from nodewise.base.errors import DataError
+from nodewise.importers.files import no_scale, number, read_json, wrong_format
 from nodewise.study.study import Rank, Run, Stage
 
 WHAT = "a JSON of Caliper or Hatchet"
@@ -34,8 +34,8 @@ class _Record(NamedTuple):
 
 
 def read(path: Path, nodes: int | None, region: str = "") -> list[Run]:
-    """The run in one profile; K is what was said, else the number of processes."""
-    document = json_of(path, WHAT)
+    """The run in one profile; K is `nodes`, else the number of processes."""
+    document = read_json(path, WHAT)
     if isinstance(document, dict):
         records = list(_split(path, document))
     elif isinstance(document, list):
@@ -44,7 +44,7 @@ def read(path: Path, nodes: int | None, region: str = "") -> list[Run]:
     else:
         records = []
     if not records:
-        raise foreign(path, WHAT, "it has no times of paths")
+        raise wrong_format(path, WHAT, "it has no times of paths")
     if region:
         records = [record for record in records if region in record.path]
         if not records:
@@ -52,9 +52,7 @@ def read(path: Path, nodes: int | None, region: str = "") -> list[Run]:
     ranks = sorted({record.rank for record in records})
     size = len(ranks) if len(ranks) > 1 else _size(document)
     if nodes is None and size is None:
-        raise SpecError(
-            f"{path} does not say on how many nodes it ran.", f"Put the number before it: 8={path}."
-        )
+        raise no_scale(path)
     parts = [_rank(at, [one for one in records if one.rank == rank]) for at, rank in
              enumerate(ranks)]  # fmt: skip
     seconds = max(part.seconds or 0.0 for part in parts)
@@ -77,16 +75,18 @@ def _split(path: Path, document: dict[str, Any]) -> Iterator[_Record]:
     """Rows of numbers, and the tree of the paths that they point into."""
     columns, rows, nodes = (document.get(name) for name in ("columns", "data", "nodes"))
     if not (isinstance(columns, list) and isinstance(rows, list) and isinstance(nodes, list)):
-        raise foreign(path, WHAT, "it has no columns, data and nodes")
+        raise wrong_format(path, WHAT, "it has no columns, data and nodes")
     titles = [str(column) for column in columns]
     time = next((title for title in titles if _TIME.fullmatch(title)), None)
     place = next((title for title in _PATHS if title in titles), None)
     if time is None or place is None:
-        raise foreign(path, WHAT, f"no column of {', '.join(titles)[:200]} is a time of a path")
+        raise wrong_format(
+            path, WHAT, f"no column of {', '.join(titles)[:200]} is a time of a path"
+        )
     names = _names(nodes)
     for row in rows:
         if not isinstance(row, list) or len(row) != len(titles):
-            raise foreign(path, WHAT, "a row has not a value for each column")
+            raise wrong_format(path, WHAT, "a row has not a value for each column")
         cells = dict(zip(titles, row, strict=True))
         at = number(cells[place])
         found = names(int(at)) if at is not None else (str(cells[place] or ""),)
@@ -163,7 +163,7 @@ def _record(names: tuple[str, ...], cells: dict[str, Any], time: str) -> _Record
 
 
 def _size(document: Any) -> int | None:
-    """The number of processes, where the profile says it of the whole."""
+    """The number of processes, where the profile gives it."""
     for name in _SIZES if isinstance(document, dict) else ():
         found = str(document.get(name, ""))
         if found.isascii() and found.isdigit() and 0 < len(found) < 8 and int(found) > 0:

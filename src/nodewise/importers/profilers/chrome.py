@@ -94,7 +94,7 @@ class _Exact(_Whole, gc=False):
     dur: Decimal | None = None  # type: ignore[assignment]
 
 
-Event = _Whole
+TraceEvent = _Whole
 _FORMS: tuple[type[_Whole], ...] = (_Whole, _Fractional, _Exact)
 _DECODERS = tuple(msgspec.json.Decoder(list[form]) for form in _FORMS)  # type: ignore[valid-type]
 _RAW = msgspec.json.Decoder(list[msgspec.Raw])
@@ -190,12 +190,12 @@ class Reader:
         self._form = 0  # of the events' times; a file that needs more digits moves on for good
         self._known: dict[bytes, bool | None] = {}
 
-    def __iter__(self) -> Iterator[list[Event]]:
+    def __iter__(self) -> Iterator[list[TraceEvent]]:
         """Lists of events; afterwards `damage` says whether some are missing.
 
         The times of one list have one form.
         """
-        batch: list[Event] = []
+        batch: list[TraceEvent] = []
         form = self._form
         for events in self._lists():
             if batch and (len(batch) >= _BATCH or self._form != form):
@@ -206,7 +206,7 @@ class Reader:
         if batch:
             yield batch
 
-    def _lists(self) -> Iterator[list[Event]]:
+    def _lists(self) -> Iterator[list[TraceEvent]]:
         """The events of each block."""
         text = self._blocks()
         rest = self._head(text)
@@ -231,7 +231,7 @@ class Reader:
         if tail is None:
             self.damage = self.damage or "the file is cut off"
         elif not self._is_list:
-            # Behind the events stand, with some profilers, the rank and what times count from.
+            # Some profilers write the rank and the base of the times behind the events.
             if not tail.rstrip().endswith(b"}") and len(tail) < _MOST_TAIL_BYTES:
                 self.damage = self.damage or "the file is cut off behind its events"
             self.metadata |= _object(b"{" + tail.lstrip()[1:].lstrip(b" \t\r\n,"))
@@ -265,10 +265,10 @@ class Reader:
         what = self.damage or ("it is empty" if not head.strip() else "it has no traceEvents")
         raise DataError(
             f"{self.path} is not a trace in Chrome's format: {what}.",
-            "Hand in what torch.profiler's export_chrome_trace wrote: .json or .json.gz.",
+            "Use what torch.profiler's export_chrome_trace wrote: .json or .json.gz.",
         )
 
-    def _part(self, buffer: bytes) -> tuple[list[Event], bytes, bytes | None]:
+    def _part(self, buffer: bytes) -> tuple[list[TraceEvent], bytes, bytes | None]:
         """Events, the text that is left, and, where the list of events ended, what follows it."""
         keys = _keys(buffer)
         if len(keys) < 2:
@@ -312,11 +312,11 @@ class Reader:
         wanted[complete] = [known[kind] for kind in kinds]
         return wanted
 
-    def _decode(self, text: bytes) -> list[Event] | None:
+    def _decode(self, text: bytes) -> list[TraceEvent] | None:
         """Events with all digits of their times, or nothing where one of them is malformed."""
         for form in range(self._form, len(_FORMS)):
             try:
-                events: list[Event] = _DECODERS[form].decode(text)
+                events: list[TraceEvent] = _DECODERS[form].decode(text)
             except msgspec.ValidationError:
                 continue
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -329,7 +329,7 @@ class Reader:
             return events
         return None
 
-    def _scan(self, buffer: bytes) -> tuple[list[Event], bytes, bytes | None]:
+    def _scan(self, buffer: bytes) -> tuple[list[TraceEvent], bytes, bytes | None]:
         """As `_part`, by brackets instead of by layout: slow, and sure."""
         if len(buffer) < self._scan_from:
             return [], buffer, None
@@ -344,13 +344,13 @@ class Reader:
             return chosen, b"", buffer[closed:]
         return chosen, buffer[ends[-1] if len(ends) else 0 :], None
 
-    def _decode_singly(self, texts: list[bytes]) -> list[Event]:
-        """Each event by itself, mended where profilers are known to write what is not JSON."""
+    def _decode_singly(self, texts: list[bytes]) -> list[TraceEvent]:
+        """Each event by itself, repaired where profilers are known to write what is not JSON."""
         good: list[bytes] = []
         for text in texts:
-            for mended in (text, _mend(text)):
-                if self._decode(b"[" + mended + b"]") is not None:
-                    good.append(mended)
+            for repaired in (text, _repair(text)):
+                if self._decode(b"[" + repaired + b"]") is not None:
+                    good.append(repaired)
                     break
             else:
                 self.unread_events += 1
@@ -390,15 +390,15 @@ def _is_list_of_events(buffer: bytes, keys: NDArray[np.int64]) -> bool:
 
 def _object(text: bytes) -> dict[str, Any]:
     """A JSON object, or an empty one where the text is none."""
-    for mended in (text, _mend(text)):
+    for repaired in (text, _repair(text)):
         try:
-            return msgspec.json.decode(mended.strip(), type=dict[str, Any])
+            return msgspec.json.decode(repaired.strip(), type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue
     return {}
 
 
-def _mend(text: bytes) -> bytes:
+def _repair(text: bytes) -> bytes:
     """JSON where profilers are known to write what is none: bare nan, control characters."""
     return _NO_NUMBER.sub(b"null", text.translate(_CONTROL))
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from nodewise.base.errors import DataError
-from nodewise.importers.files import foreign, number, text_of
+from nodewise.importers.files import number, read_text, wrong_format
 from nodewise.study.study import Run
 
 WHAT = "measurements of Extra-P"
@@ -19,13 +19,13 @@ Points = dict[tuple[str, str], list[tuple[float, list[float]]]]
 
 def read(path: Path, nodes: int | None, region: str = "") -> list[Run]:
     """The runs of one region: the one that was named, else the first that has times."""
-    text = text_of(path)
+    text = read_text(path)
     points = _from_json(path, text) if text.lstrip()[:1] in ("{", "[") else _from_text(path, text)
     chosen = _choose(path, points, region)
     runs = []
     for scale, values in chosen:
         if not 1 <= scale < 10_000_000 or scale != int(scale):  # also where it is no number
-            raise foreign(path, WHAT, f"K={scale:g} is not a number of nodes")
+            raise wrong_format(path, WHAT, f"K={scale:g} is not a number of nodes")
         runs += [
             Run(nodes=int(scale), round=at, seconds=seconds)
             for at, seconds in enumerate(values)
@@ -56,20 +56,20 @@ def _from_text(path: Path, text: str) -> Points:
         try:
             known = table.add(word.upper(), rest)
         except ValueError:
-            raise foreign(path, WHAT, f"line {number_of_line} has no number") from None
+            raise wrong_format(path, WHAT, f"line {number_of_line} has no number") from None
         if not known:
-            raise foreign(path, WHAT, f"line {number_of_line} begins with {word[:20]}")
+            raise wrong_format(path, WHAT, f"line {number_of_line} begins with {word[:20]}")
     if table.parameters > 1:
         raise DataError(
             f"{path} has {table.parameters} parameters.",
             "Keep the number of nodes alone, in one file.",
         )
     if not table.scales or not table.rows:
-        raise foreign(path, WHAT, "it has no POINTS or no DATA")
+        raise wrong_format(path, WHAT, "it has no POINTS or no DATA")
     for key, data in table.rows.items():
         if len(data) != len(table.scales):
             missing = f"{key[0] or 'it'} has {len(data)} of {len(table.scales)} points"
-            raise foreign(path, WHAT, missing)
+            raise wrong_format(path, WHAT, missing)
     return {key: list(zip(table.scales, data, strict=True)) for key, data in table.rows.items()}
 
 
@@ -115,7 +115,9 @@ def _from_json(path: Path, text: str) -> Points:
                 for row in rows if isinstance(rows, list) else ():
                     _add_point(path, points, (region, metric), row)
     if not points:
-        raise foreign(path, WHAT, "it has neither measurements nor lines with params and value")
+        raise wrong_format(
+            path, WHAT, "it has neither measurements nor lines with params and value"
+        )
     return points
 
 
@@ -123,17 +125,17 @@ def _lines(path: Path, text: str) -> list[Any]:
     try:
         return [msgspec.json.decode(line.encode()) for line in text.splitlines() if line.strip()]
     except (msgspec.DecodeError, RecursionError) as error:
-        raise foreign(path, WHAT, str(error)) from None
+        raise wrong_format(path, WHAT, str(error)) from None
 
 
 def _add_row(path: Path, points: Points, row: Any) -> None:
     parameters = row.get("params") if isinstance(row, dict) else None
     value = number(row.get("value")) if isinstance(row, dict) else None
     if not isinstance(parameters, dict) or len(parameters) != 1 or value is None:
-        raise foreign(path, WHAT, "a line has no value of one parameter")
+        raise wrong_format(path, WHAT, "a line has no value of one parameter")
     scale = number(next(iter(parameters.values())))
     if scale is None:
-        raise foreign(path, WHAT, "a parameter is no number")
+        raise wrong_format(path, WHAT, "a parameter is no number")
     _append(points, (str(row.get("callpath", "")), str(row.get("metric", ""))), scale, [value])
 
 
@@ -141,11 +143,11 @@ def _add_point(path: Path, points: Points, key: tuple[str, str], row: Any) -> No
     place = row.get("point") if isinstance(row, dict) else None
     values = row.get("values") if isinstance(row, dict) else None
     if not isinstance(place, list) or len(place) != 1 or not isinstance(values, list):
-        raise foreign(path, WHAT, "a measurement has no point of one parameter")
+        raise wrong_format(path, WHAT, "a measurement has no point of one parameter")
     scale = number(place[0])
     found = [value for value in map(number, values) if value is not None]
     if scale is None or len(found) != len(values):
-        raise foreign(path, WHAT, "a measurement is no number")
+        raise wrong_format(path, WHAT, "a measurement is no number")
     _append(points, key, scale, found)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nodewise.base.errors import DataError
 from nodewise.base.time_sets import union, without
-from nodewise.importers.profilers.chrome import Event, Reader, nanoseconds
+from nodewise.importers.profilers.chrome import Reader, TraceEvent, nanoseconds
 from nodewise.study.trace import (
     COMMUNICATION,
     COMPUTE,
@@ -46,7 +46,7 @@ _CODES: dict[str | None, int] = {
 
 # Calls that never put work on a device; two thirds of what a host calls.
 _NO_WORK = re.compile(
-    r"(cuda|hip)(Event|Stream(?!.*Value)|Get|Set|Device|Occupancy|Func|Peek|Pointer|Malloc|Free"
+    r"(cuda|hip)(TraceEvent|Stream(?!.*Value)|Get|Set|Device|Occupancy|Func|Peek|Pointer|Malloc|Free"
     r"|Host|ThreadExchange|CtxGet|IpcGet)"
 )
 COLLECTIVE_KERNEL = re.compile(r"(?:nccl|rccl|msccl)", re.IGNORECASE)
@@ -119,8 +119,8 @@ class _Marks:
         self.inputs: list[tuple[int, int]] = []
         self.unread = 0
 
-    def see(self, event: Event, start: int, end: int) -> None:
-        """Take a mark for what it is; others mean nothing here."""
+    def add(self, event: TraceEvent, start: int, end: int) -> None:
+        """Keep a mark of a step or of waiting for input; other marks are ignored."""
         on_host = event.cat != "gpu_user_annotation"
         if event.name.startswith(_INPUT) and on_host:
             self.inputs.append((start, end))
@@ -132,7 +132,7 @@ class _Marks:
         if on_host or number not in self.steps:
             self.steps[number] = Step(number=number, start=start, end=end)
 
-    def timed(self, events: list[Event]) -> tuple[list[Event], Nanoseconds, Nanoseconds]:
+    def timed(self, events: list[TraceEvent]) -> tuple[list[TraceEvent], Nanoseconds, Nanoseconds]:
         """The events that have a time, when they start and how long they are; others are counted.
 
         All at once, because hardly a file has a bad one.
@@ -150,7 +150,7 @@ class _Marks:
         return good, starts, nanoseconds([event.dur for event in good])
 
 
-def _has_time(event: Event) -> bool:
+def _has_time(event: TraceEvent) -> bool:
     try:
         return nanoseconds([event.dur])[0] >= 0 and len(nanoseconds([event.ts])) == 1
     except ValueError:
@@ -177,7 +177,7 @@ class _Rows:
     def count(self) -> int:
         return len(self._kinds)
 
-    def add(self, events: list[Event]) -> None:
+    def add(self, events: list[TraceEvent]) -> None:
         events, starts, lengths = self._marks.timed(events)
         codes = np.array([_CODES.get(event.cat, _MARK) for event in events], np.int8)
         numbers = _identities(events)
@@ -195,9 +195,9 @@ class _Rows:
         self._calls.extend([NO_CALL] * copies)
         for at in np.flatnonzero(codes == _MARK).tolist():
             start = int(starts[at])
-            self._marks.see(events[at], start, start + int(lengths[at]))
+            self._marks.add(events[at], start, start + int(lengths[at]))
 
-    def _classify(self, kernels: list[Event]) -> None:
+    def _classify(self, kernels: list[TraceEvent]) -> None:
         """Tell compute from communication by the names of the kernels."""
         names = [kernel.name for kernel in kernels]
         for name in set(names) - self._kind_of.keys():
@@ -218,7 +218,7 @@ class _Rows:
             self._like_collectives.add(name.split("<")[0].split("(void")[0])
         return COMPUTE
 
-    def _call(self, kernel: Event) -> int:
+    def _call(self, kernel: TraceEvent) -> int:
         arguments = kernel.args
         key: tuple[Any, ...] = (kernel.name,)
         if arguments is not None:
@@ -266,7 +266,7 @@ class _Rows:
         )
 
 
-def _identities(events: list[Event]) -> NDArray[np.int64]:
+def _identities(events: list[TraceEvent]) -> NDArray[np.int64]:
     """The numbers that rows share with the calls that launched them; -1 where there is none."""
     numbers = [event.args.correlation if event.args else -1 for event in events]
     try:
@@ -308,7 +308,7 @@ class _Threads:
     def count(self) -> int:
         return len(self._operators) + len(self._collectives)
 
-    def add(self, events: list[Event]) -> None:
+    def add(self, events: list[TraceEvent]) -> None:
         events, starts, lengths = self._marks.timed(events)
         ends = starts + lengths
         for event, start, end in zip(events, starts.tolist(), ends.tolist(), strict=True):
@@ -319,7 +319,7 @@ class _Threads:
                 at = self._call_of.setdefault(call, len(self._call_of))
                 self._collectives.append((start, end, at))
             elif is_mark or event.name.startswith(_NAMED_MARKS):
-                self._marks.see(event, start, end)
+                self._marks.add(event, start, end)
             else:
                 calls = _COLLECTIVE_OPERATOR.match(event.name) is not None
                 spans = self._waits if calls else self._operators
@@ -404,7 +404,7 @@ def operation_of_kernel(name: str) -> str:
     return found[1] if found else name.split("(")[0][:60]
 
 
-def _call_of_kernel(event: Event) -> Call:
+def _call_of_kernel(event: TraceEvent) -> Call:
     arguments = event.args
     operation = operation_of_kernel(event.name)
     if arguments is None:
@@ -423,13 +423,13 @@ def _call_of_kernel(event: Event) -> Call:
     )
 
 
-def _call_of_mark(operation: str, event: Event) -> Call:
+def _call_of_mark(operation: str, event: TraceEvent) -> Call:
     return Call(
         operation=operation, bytes=_input_bytes(event), pairwise=operation.lower() in _PAIRWISE
     )
 
 
-def _input_bytes(event: Event) -> int | None:
+def _input_bytes(event: TraceEvent) -> int | None:
     """Bytes of the tensors that an operator was called with, by their shapes and types."""
     arguments = event.args
     if arguments is None:
@@ -451,20 +451,8 @@ def _input_bytes(event: Event) -> int | None:
     return total if 0 <= total < _MOST_BYTES else None
 
 
-def trace_files(path: Path) -> list[Path]:
-    """The traces that a file or a folder names, in order; nothing else in the folder counts."""
-    if not path.is_dir():
-        return [path]
-    endings = (".json", ".json.gz", ".sqlite", ".digests")
-    return sorted(
-        (file for file in path.rglob("*") if file.is_file() and file.name.endswith(endings)),
-        key=lambda file: [int(part) if part.isdecimal() else part
-                          for part in re.split(r"(\d+)", str(file))],
-    )  # fmt: skip
-
-
 def rank_of_name(path: Path) -> int | None:
-    """The rank that a file name tells, such as rank3.json, trace-rank-3.json.gz or 3.json."""
+    """The rank in a file name, such as rank3.json, trace-rank-3.json.gz or 3.json."""
     stem = path.name.split(".")[0]
     found = re.search(r"rank[-_]?(\d+)", path.name, re.IGNORECASE) or re.fullmatch(r"(\d+)", stem)
     return int(found[1]) if found else None

@@ -8,7 +8,7 @@ stays unexplained.
 from pathlib import Path
 from typing import Any
 
-from nodewise.importers.files import foreign, json_of, number
+from nodewise.importers.files import number, read_json, wrong_format
 from nodewise.study.study import Run, Stage
 
 WHAT = "a JSON of TALP"
@@ -17,14 +17,14 @@ _LOST = ("mpiTime", "ompLoadImbalanceTime", "ompSchedulingTime", "ompSerializati
 
 
 def read(path: Path, nodes: int | None, region: str = "") -> list[Run]:
-    """The run in one file; K is what was said, else the number of MPI processes."""
-    document = json_of(path, WHAT)
+    """The run in one file; K is `nodes`, else the number of MPI processes."""
+    document = read_json(path, WHAT)
     regions = document.get("Application") if isinstance(document, dict) else None
     if not isinstance(regions, dict) or not regions:
-        raise foreign(path, WHAT, "it has no Application")
+        raise wrong_format(path, WHAT, "it has no Application")
     name = region or (_GLOBAL if _GLOBAL in regions else next(iter(regions)))
     if not isinstance(regions.get(name), dict):
-        raise foreign(path, WHAT, f"it has no region {name}; there are {', '.join(regions)}")
+        raise wrong_format(path, WHAT, f"it has no region {name}; there are {', '.join(regions)}")
     values: dict[str, Any] = regions[name]
     resources = document.get("resources")
     resources = resources if isinstance(resources, dict) else {}
@@ -41,10 +41,10 @@ def read(path: Path, nodes: int | None, region: str = "") -> list[Run]:
     useful = number(values.get("usefulTime"))
     scale = nodes or first("numMpiRanks", "numNodes")
     if elapsed is None or cpus is None or useful is None or scale is None:
-        raise foreign(path, WHAT, "it lacks elapsedTime, usefulTime, numCpus or numMpiRanks")
+        raise wrong_format(path, WHAT, "it lacks elapsedTime, usefulTime, numCpus or numMpiRanks")
 
     def share(*names: str) -> float:
-        # A counter that overflowed is negative: it says nothing.
+        # A counter that overflowed is negative and counts as nothing.
         return sum(max(number(values.get(name)) or 0.0, 0.0) for name in names) / cpus / 1e9
 
     stages: dict[Stage, float] = {

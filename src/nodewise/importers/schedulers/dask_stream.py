@@ -7,7 +7,7 @@ import numpy as np
 
 from nodewise.base.errors import DataError
 from nodewise.base.time_sets import union, without
-from nodewise.importers.files import foreign, text_of
+from nodewise.importers.files import read_text, wrong_format
 from nodewise.study.study import Rank, Run
 
 WHAT = "a task stream of Dask"
@@ -35,9 +35,9 @@ class _Task(msgspec.Struct):
 def read(path: Path, nodes: int | None) -> list[Run]:
     """The run in one stream: a rank for each worker."""
     try:
-        tasks = msgspec.json.decode(text_of(path).encode(), type=list[_Task])
+        tasks = msgspec.json.decode(read_text(path).encode(), type=list[_Task])
     except (msgspec.DecodeError, RecursionError) as error:
-        raise foreign(path, WHAT, str(error)) from None
+        raise wrong_format(path, WHAT, str(error)) from None
     spans: dict[str, dict[str, list[tuple[int, int]]]] = {}
     counts: dict[str, int] = {}
     for task in tasks:

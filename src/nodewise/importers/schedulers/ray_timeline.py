@@ -7,7 +7,7 @@ import numpy as np
 
 from nodewise.base.errors import DataError
 from nodewise.base.time_sets import Cover, union, without
-from nodewise.importers.files import foreign, text_of
+from nodewise.importers.files import read_text, wrong_format
 from nodewise.study.study import Rank, Run
 
 WHAT = "a timeline of Ray"
@@ -28,9 +28,9 @@ class _Event(msgspec.Struct):
 def read(path: Path, nodes: int | None) -> list[Run]:
     """The run in one timeline: a rank for each worker process."""
     try:
-        events = msgspec.json.decode(text_of(path).encode(), type=list[_Event], strict=False)
+        events = msgspec.json.decode(read_text(path).encode(), type=list[_Event], strict=False)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise foreign(path, WHAT, str(error)) from None
+        raise wrong_format(path, WHAT, str(error)) from None
     spans: dict[tuple[str, str], dict[str, list[tuple[int, int]]]] = {}
     for event in events:
         stage = "compute" if event.cat == _WORK else "io" if event.cat in _MOVING else ""

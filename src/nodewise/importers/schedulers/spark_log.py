@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from nodewise.base.errors import DataError
-from nodewise.importers.files import foreign, number, text_of
+from nodewise.importers.files import number, read_text, wrong_format
 from nodewise.study.study import Rank, Run
 
 WHAT = "an event log of Spark"
@@ -83,14 +83,14 @@ def read(path: Path, nodes: int | None) -> list[Run]:
 def events_of(path: Path) -> Iterator[Event]:
     """The events in a log, in their order."""
     decoder = msgspec.json.Decoder(Event)
-    lines = [line for line in text_of(path).split("\n") if line.strip()]
+    lines = [line for line in read_text(path).split("\n") if line.strip()]
     for number_of_line, line in enumerate(lines, start=1):
         try:
             yield decoder.decode(line)
         except (msgspec.DecodeError, RecursionError) as error:
             if number_of_line == len(lines) and number_of_line > 1:
                 return  # an application that was killed leaves a torn last line
-            raise foreign(path, WHAT, f"line {number_of_line}: {error}") from None
+            raise wrong_format(path, WHAT, f"line {number_of_line}: {error}") from None
 
 
 def _add_task(

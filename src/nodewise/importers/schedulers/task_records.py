@@ -1,7 +1,7 @@
 """From the tasks that an engine recorded to the seconds of each worker, by stage.
 
-Ray, Dask and Spark record when a task was handed in, when it was ready and what its worker did for
-it. From that alone every second of a worker gets one name, and the names add up to the wall time:
+Ray, Dask and Spark record when a task was submitted, when it was ready and what its worker did for
+it. From that every second of a worker gets one name, and the names add up to the wall time:
 
 compute, communication, io   as recorded; what overlaps with computing costs nothing
 overhead                     the next task was ready, and the worker did not have it yet
@@ -73,20 +73,20 @@ def ranks_of(tasks: Sequence[Task], workers: Iterable[str], begin: int, end: int
         worker: _alone([task for task in its if task.kind in kinds], worker, doing, busy)
         for worker, its in own.items()
     }
-    nobody = without(whole, joined(*busy.values()))
-    serial = joined(nobody, *lone.values()).length
-    told = []
+    all_idle = without(whole, joined(*busy.values()))
+    serial = joined(all_idle, *lone.values()).length
+    found = []
     for worker, covers in doing.items():
         stages: dict[Stage, float] = {name: cover.length / 1e9 for name, cover in covers.items()}
         stages["compute"] = (covers["compute"].length - lone[worker].length) / 1e9
         stages["serial"] = serial / 1e9
         parallel = busy[worker].length - lone[worker].length
         stages["idle"] = (whole.length - serial - parallel) / 1e9
-        told.append((worker, stages))
-    told.sort(key=lambda one: (-one[1]["compute"] - one[1]["io"], one[0]))
+        found.append((worker, stages))
+    found.sort(key=lambda one: (-one[1]["compute"] - one[1]["io"], one[0]))
     return [
         Rank(rank=at, host=worker, stages=stages, seconds=whole.length / 1e9)
-        for at, (worker, stages) in enumerate(told)
+        for at, (worker, stages) in enumerate(found)
     ]
 
 
@@ -110,8 +110,8 @@ def one_at_a_time(tasks: Sequence[Task]) -> set[str]:
         known = sorted(
             (task.start if task.handed_in is None else task.handed_in, task.end) for task in same
         )
-        told = len(same) == 1 or all(task.handed_in is not None for task in same)
-        if told and all(one[1] <= next_[0] for one, next_ in pairwise(known)):
+        is_known = len(same) == 1 or all(task.handed_in is not None for task in same)
+        if is_known and all(one[1] <= next_[0] for one, next_ in pairwise(known)):
             kinds.add(kind)
     return kinds
 

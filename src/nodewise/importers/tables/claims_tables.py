@@ -1,19 +1,21 @@
-"""Tables that people write: CSV, Markdown and LaTeX. Text in, claims out."""
+"""Tables that people write: CSV, Markdown and LaTeX. Text to claims."""
 
 import csv
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from nodewise.base.errors import DataError
+from nodewise.importers.files import read_text
 from nodewise.study.claim import Claim, claim_of_study, claims_of_cells
 from nodewise.study.spec import Regime
-from nodewise.study.study import Study
+from nodewise.study.study import Run, Study
 from nodewise.study.table import parse_table
 
 _RULE = re.compile(r":?-{2,}:?|:?-:?")
 _TABULAR = re.compile(r"\\begin\{(tabular[x*]?|tabulary|longtable)\}")
-# Options have an end soon: a bracket that nobody closes is not looked for through the whole text.
+# Options are short: an unclosed bracket is not looked for through the whole text.
 _LATEX_RULES = re.compile(
     r"\\(toprule|midrule|bottomrule|hline|cmidrule(\([^)]{0,99}\))?\{[^}]{0,99}\}|cline\{[^}]{0,99}\})"
 )
@@ -25,8 +27,25 @@ class _Cells(NamedTuple):
     rows: list[list[str]]
 
 
-def read_text(text: str, name: str, regime: Regime | None) -> tuple[Claim, ...]:
-    """The claims in a text: its LaTeX or Markdown tables that name a scale, or the CSV it is."""
+def read_runs(path: Path, nodes: int | None) -> list[Run]:
+    """The runs in the one table of a file; with `nodes`, those of that K."""
+    claims = claims_of_text(read_text(path), path.stem, None)
+    if len(claims) > 1:
+        names = ", ".join(claim.name for claim in claims[:5])
+        raise DataError(f"{path} has several tables: {names}.", "Keep one of them in a file.")
+    study = claims[0].study if claims[0].has_seconds else None
+    if study is None:
+        raise DataError(
+            f"{path} has ratios and no times.", f"Check the claim: nodewise audit {path}"
+        )
+    found = [run for run in study.runs if nodes is None or run.nodes == nodes]
+    if not found:
+        raise DataError(f"{path} has no runs at K={nodes}.", "Leave K out to take all of them.")
+    return found
+
+
+def claims_of_text(text: str, name: str, regime: Regime | None) -> tuple[Claim, ...]:
+    """The claims in the LaTeX, Markdown or CSV tables of a text."""
     if r"\begin{tabular" in text or r"\begin{longtable" in text:
         return _chosen(list(_latex_tables(text)), _latex_words(text), name, regime)
     tables = list(_markdown_tables(text))
@@ -39,7 +58,7 @@ def read_text(text: str, name: str, regime: Regime | None) -> tuple[Claim, ...]:
 def _chosen(
     tables: list[_Cells], words: str, name: str, regime: Regime | None
 ) -> tuple[Claim, ...]:
-    """The claims of the tables that are scaling tables; the others are somebody else's business."""
+    """The claims of the scaling tables; other tables are left out."""
     made: list[Claim] = []
     first: DataError | None = None
     for number, table in enumerate(tables[:_MOST_TABLES], start=1):
@@ -49,7 +68,7 @@ def _chosen(
         except DataError as error:
             first = first or error
     if not made:
-        raise first or DataError("There is no table.", "Hand in a CSV, Markdown or LaTeX table.")
+        raise first or DataError("No table was found.", "Use a CSV, Markdown or LaTeX table.")
     return tuple(made)
 
 
@@ -58,7 +77,7 @@ def _csv(text: str, name: str, regime: Regime | None) -> tuple[Claim, ...]:
     words = "\n".join(line.lstrip("# ") for line in text.splitlines() if line.startswith("#"))
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     if not lines:
-        raise DataError("The table is empty.", "Hand in a CSV with a header such as K,time_s.")
+        raise DataError("The table is empty.", "Use a CSV with a header such as K,time_s.")
     mark = max(",;\t", key=lines[0].count)
     if mark not in lines[0]:
         lines, mark = [re.sub(r"\s+", ",", line.strip()) for line in lines], ","
@@ -123,7 +142,7 @@ def _divided(text: str) -> tuple[list[str], str]:
         close = rf"\end{{{begin[1]}}}"
         end = text.find(close, begin.end())
         if end < 0:
-            endless.add(begin[1])  # nor will it be found for the next one
+            endless.add(begin[1])  # later ones have no end either
             continue
         tables.append(text[begin.end() : end])
         rest.append(text[at : begin.start()])
@@ -154,6 +173,6 @@ def _spanned(cell: str) -> str:
 
 
 def _latex_words(text: str) -> str:
-    """What stands outside the tables, captions included, without its commands."""
+    """The text outside the tables, captions included, without its commands."""
     words = re.sub(r"(?<!\\)%.*", "", _divided(text)[1])
     return " ".join(re.sub(r"\\[a-zA-Z]+\*?(\[[^\]]{0,99}\])?|[{}]", " ", words).split())

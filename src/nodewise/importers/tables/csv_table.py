@@ -1,16 +1,16 @@
-"""CSV tables of timings (docs/tables.md), to be joined with others of the same job."""
+"""CSV tables of timings (docs/tables.md)."""
 
 from pathlib import Path
 
 from nodewise.base.errors import DataError
-from nodewise.importers.files import text_of
+from nodewise.importers.files import read_text
 from nodewise.study.study import Run
 from nodewise.study.table import parse_table
 
 
 def read(path: Path, nodes: int | None) -> list[Run]:
-    """The runs in one table; where K is said, those of that K."""
-    text = text_of(path)
+    """The runs in one table; with `nodes`, those of that K."""
+    text = read_text(path)
     try:
         runs = parse_table(text, path.stem).runs
     except DataError as error:

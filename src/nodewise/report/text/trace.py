@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from nodewise.base.units import format_efficiency, format_percent
+from nodewise.base.units import format_efficiency, format_percent, format_seconds
 from nodewise.explain.trace.breakdown import JobBreakdown, RankBreakdown, StepBreakdown
 from nodewise.report.ledger_trace import LEDGER, part_of
 from nodewise.report.tables import Table
 from nodewise.report.text.findings import Report
+from nodewise.study.study import STAGES, Rank, Run
 
 _MOST_STEPS = 12
 
@@ -34,6 +35,39 @@ def job_report(job: JobBreakdown) -> Report:
     if job.missing_ranks:
         notes.append(f"Ranks of the job that have no trace here: {len(job.missing_ranks)}.")
     return [*lines, *(["", *(f"note: {note}" for note in notes)] if notes else [])]
+
+
+def stages_report(runs: Sequence[Run]) -> Report:
+    """Where the time of runs with recorded stages went, rank by rank."""
+    rows = [
+        (run, rank)
+        for run in runs
+        for rank in run.ranks or (Rank(rank=0, stages=run.stages, seconds=run.seconds),)
+    ]
+    stages = [stage for stage in STAGES if any(rank.stages.get(stage) for _, rank in rows)]
+    total = sum(rank.seconds or run.seconds for run, rank in rows) or 1.0
+    spent = {stage: sum(rank.stages.get(stage, 0.0) for _, rank in rows) for stage in stages}
+    shares = ", ".join(f"{format_percent(spent[stage] / total)} {stage}" for stage in stages)
+    table = Table(
+        name="The stages of each rank",
+        titles=("K", "round", "rank", "seconds", *stages),
+        rows=tuple(
+            (
+                str(run.nodes),
+                str(run.round),
+                str(rank.rank) if run.ranks else "mean",
+                *(
+                    format_seconds(seconds)
+                    for seconds in (
+                        rank.seconds or run.seconds,
+                        *(rank.stages.get(stage, 0.0) for stage in stages),
+                    )
+                ),
+            )
+            for run, rank in rows
+        ),
+    )
+    return [f"**{shares}**", "", table, "Seconds; the rest of each run is unexplained."]
 
 
 def _headline(job: JobBreakdown, used: Sequence[RankBreakdown]) -> str:

@@ -1,7 +1,7 @@
-"""Results of benchmark tools as runs: hyperfine, pyperf, ReFrame and MLPerf logs.
+"""Results of benchmark tools as runs: hyperfine, pyperf and ReFrame.
 
-None of them knows that its results are a scaling curve, so K is looked for where people put it: in
-a parameter, in the name of a benchmark (`fft_8`, `fft[gpus=8]`), in the number of tasks.
+These tools have no field for K. It is looked for where people put it: in a parameter, in the name
+of a benchmark (`fft_8`, `fft[gpus=8]`), in the number of tasks.
 """
 
 import re
@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 
 from nodewise.base.errors import DataError
-from nodewise.importers.benchmarks import mlperf
-from nodewise.importers.files import as_promised, number, text_of
+from nodewise.importers.files import AS_WRITTEN, format_errors, number, read_text
 from nodewise.study.study import Fact, Run
 
 _SCALE = (
@@ -23,66 +22,46 @@ _LAST = re.compile(r"[_\s-](\d+)$")
 _SECONDS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "second": 1.0, "ms": 1e-3, "us": 1e-6}
 
 
-def is_mllog(text: str) -> bool:
-    """Whether a text is a log of MLPerf."""
-    return ":::MLLOG" in text
+def read(path: Path, nodes: int | None) -> list[Run]:
+    """The runs in one file; with `nodes`, those of that K, or all where the file has one K."""
+    runs = runs_of_json(read_text(path), str(path), nodes)
+    if nodes is None or {run.nodes for run in runs} == {nodes}:
+        return runs
+    if len({run.nodes for run in runs}) == 1:  # K as given counts, not a number in a name
+        return [msgspec.structs.replace(run, nodes=nodes) for run in runs]
+    found = [run for run in runs if run.nodes == nodes]
+    if not found:
+        raise DataError(f"{path} has no runs at K={nodes}.", "Leave K out to take all of them.")
+    return found
 
 
-def read_json(text: str, name: str) -> list[Run]:
-    """The runs in a JSON document of hyperfine, pyperf or ReFrame."""
+def runs_of_json(text: str, name: str, nodes: int | None = None) -> list[Run]:
+    """The runs in a JSON document; `nodes` is K where the document does not give it."""
     try:
         document: Any = msgspec.json.decode(text.encode())
     except (msgspec.DecodeError, RecursionError) as error:
-        raise DataError(
-            f"{name} is not JSON: {error}.", "Hand in the file as the tool wrote it."
-        ) from None
+        raise DataError(f"{name} is not JSON: {error}.", AS_WRITTEN) from None
     known = {"benchmarks": _pyperf, "results": _hyperfine, "runs": _reframe}
     for key, read in known.items():
         if isinstance(document, dict) and isinstance(document.get(key), list):
-            with as_promised(name, "Hand in the file as the tool wrote it."):
-                # decoded again, what no run can be is found by its field
-                runs = msgspec.json.decode(msgspec.json.encode(read(document)), type=list[Run])
+            with format_errors(name):
+                # decoded again, so that a value that no run can have is named by its field
+                plain = msgspec.json.encode(read(document, nodes))
+                runs = msgspec.json.decode(plain, type=list[Run])
             if runs:
                 return runs
     raise DataError(
         f"{name} is no result of hyperfine, pyperf or ReFrame.",
-        "Hand in its JSON, or a table with the columns K and time_s.",
+        "Use its JSON, or a table with the columns K and time_s.",
     )
 
 
-def read_mllog(path: Path, nodes: int | None) -> list[Run]:
-    """The run in a log of MLPerf; K as said, or as the log says it."""
-    if nodes is None:
-        nodes = _mllog_scale(text_of(path))
-    return mlperf.read(path, nodes)
-
-
-def _mllog_scale(text: str) -> int | None:
-    said: dict[str, Any] = {}
-    for line in text.splitlines():
-        _, mark, event = line.partition(":::MLLOG")
-        if not mark:
-            continue
-        try:
-            found: Any = msgspec.json.decode(event.strip().encode())
-        except (msgspec.DecodeError, RecursionError):
-            continue
-        if isinstance(found, dict):
-            said.setdefault(str(found.get("key")), found.get("value"))
-    counted = number(said.get("number_of_nodes"))
-    if counted:
-        return int(counted * (number(said.get("accelerators_per_node")) or 1))
-    # "16xDGXA100_n16": so many machines
-    platform = re.match(r"(\d+)\s*x", str(said.get("submission_platform", "")))
-    return int(platform.group(1)) if platform else None
-
-
-def _hyperfine(document: dict[str, Any]) -> list[Run]:
+def _hyperfine(document: dict[str, Any], otherwise: int | None) -> list[Run]:
     runs: list[Run] = []
     for result in _objects(document["results"]):
         parameters = result.get("parameters")
         command = str(result.get("command", ""))
-        nodes = _scale_of(parameters if isinstance(parameters, dict) else {}, command)
+        nodes = _scale_of(parameters if isinstance(parameters, dict) else {}, command, otherwise)
         times = result.get("times") or [result.get("mean")]
         codes = result.get("exit_codes") or []
         for at, seconds in enumerate(times):
@@ -91,12 +70,12 @@ def _hyperfine(document: dict[str, Any]) -> list[Run]:
     return runs
 
 
-def _pyperf(document: dict[str, Any]) -> list[Run]:
+def _pyperf(document: dict[str, Any], otherwise: int | None) -> list[Run]:
     runs: list[Run] = []
     shared: dict[str, Any] = document.get("metadata") or {}
     for benchmark in _objects(document["benchmarks"]):
         about = {**shared, **(benchmark.get("metadata") or {})}
-        nodes = _scale_of(about, str(about.get("name", "")))
+        nodes = _scale_of(about, str(about.get("name", "")), otherwise)
         at = 0
         for run in _objects(benchmark.get("runs")):
             facts = {**about, **(run.get("metadata") or {})}
@@ -122,7 +101,7 @@ def _pyperf(document: dict[str, Any]) -> list[Run]:
     return runs
 
 
-def _reframe(document: dict[str, Any]) -> list[Run]:
+def _reframe(document: dict[str, Any], otherwise: int | None) -> list[Run]:
     runs: list[Run] = []
     made: dict[int, int] = {}
     for session in _objects(document["runs"]):
@@ -134,13 +113,14 @@ def _reframe(document: dict[str, Any]) -> list[Run]:
             }
             listed = case.get("nodelist")
             name = str(case.get("display_name") or case.get("name", ""))
-            nodes = _scale_of(variables, name, len(listed) if isinstance(listed, list) else None)
+            hosts = len(listed) if isinstance(listed, list) else None
+            nodes = _scale_of(variables, name, otherwise or hosts)
             good = case.get("result") in ("success", "pass")
             seconds = _reframe_seconds(case)
             if seconds is None and good:
                 raise DataError(
                     f"The test {name} reports no performance variable in seconds.",
-                    "Add one, or hand in its time_run.",
+                    "Add one, or keep time_run in the report.",
                 )
             at = made.get(nodes, 0)
             made[nodes] = at + 1
@@ -184,16 +164,14 @@ def _scale_of(parameters: dict[str, Any], name: str, otherwise: int | None = Non
     if otherwise:
         return otherwise
     raise DataError(
-        f"Nothing in '{name[:60]}' tells the number of nodes.",
-        "Name a parameter nodes, or end the names with it: job_1, job_2, job_4.",
+        f"'{name[:60]}' does not give the number of nodes.",
+        "Write K=PATH, name a parameter nodes, or end the names with K: job_1, job_2.",
     )
 
 
 def _run(nodes: int, at: int, seconds: Any, good: bool, facts: dict[str, Fact]) -> Run:
     value = number(seconds)
     if value is None or (value <= 0 and good):
-        raise DataError(
-            f"A run at K={nodes} has no time.", "Hand in the file as the tool wrote it."
-        )
+        raise DataError(f"A run at K={nodes} has no time.", AS_WRITTEN)
     outcome = "ok" if good else "crashed"
     return Run(nodes=nodes, round=at, seconds=value, outcome=outcome, facts=facts)  # type: ignore[arg-type]

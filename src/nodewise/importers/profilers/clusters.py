@@ -1,7 +1,7 @@
-"""Trace files of thousands of ranks, read where a Ray or Dask cluster has its workers.
+"""Trace files read on the workers of a Ray or Dask cluster.
 
-The workers must see the files under the same paths and have nodewise installed; what comes back
-from each file is its digest, some kilobytes.
+The workers must see the files under the same paths and have nodewise installed. Each file comes
+back as its digest, a few kilobytes.
 """
 
 import importlib
@@ -13,7 +13,7 @@ from nodewise.base.errors import RunError, SpecError
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
-_PENDING = 10_000  # tasks that a cluster is handed at a time
+_MAX_PENDING = 10_000  # tasks submitted at a time
 
 
 def map_on_cluster(
@@ -28,8 +28,8 @@ def map_on_cluster(
             "Write ray, ray://HOST:PORT, dask or dask://HOST:PORT.",
         )
     results: list[_Result] = []
-    for begin in range(0, len(tasks), _PENDING):
-        results += maps[name](address, function, tasks[begin : begin + _PENDING])
+    for begin in range(0, len(tasks), _MAX_PENDING):
+        results += maps[name](address, function, tasks[begin : begin + _MAX_PENDING])
     return results
 
 
@@ -42,37 +42,38 @@ def _package(name: str, extra: str) -> Any:
         ) from None
 
 
+def _no_cluster(name: str, error: Exception) -> RunError:
+    return RunError(
+        f"Cannot reach a {name} cluster: {str(error).rstrip('.')}.",
+        f"Start it, or correct the address after --engine {name.lower()}://.",
+    )
+
+
 def _map_on_ray(address: str, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-    """Ray: the cluster of the address or of RAY_ADDRESS, else one made for this."""
+    """On the cluster of the address or of RAY_ADDRESS, else on one started for this."""
     ray = _package("ray", "ray")
-    where = f"ray://{address}" if address else os.environ.get("RAY_ADDRESS", "local")
-    was_there = ray.is_initialized()
-    if not was_there:
+    was_running = ray.is_initialized()
+    if not was_running:
+        where = f"ray://{address}" if address else os.environ.get("RAY_ADDRESS", "local")
         try:
             ray.init(where, log_to_driver=False, logging_level="error")
         except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-            raise RunError(
-                f"No cluster of Ray: {str(error).rstrip('.')}.",
-                "Start it, or correct the address after --engine ray://.",
-            ) from None
+            raise _no_cluster("Ray", error) from None
     try:
         remote = ray.remote(function)
         return list(ray.get([remote.remote(task) for task in tasks]))
     finally:
-        if not was_there:
+        if not was_running:
             ray.shutdown()
 
 
 def _map_on_dask(address: str, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-    """Dask: the scheduler of an address, else workers of this machine."""
+    """On the scheduler of the address, else on workers of this machine."""
     distributed = _package("distributed", "dask")
     where = {"address": address} if address else {"dashboard_address": None}
     try:
         client = distributed.Client(**where)
     except OSError as error:
-        raise RunError(
-            f"No scheduler of Dask: {str(error).rstrip('.')}.",
-            "Start it, or correct the address after --engine dask://.",
-        ) from None
+        raise _no_cluster("Dask", error) from None
     with client:
         return list(client.gather(client.map(function, tasks, pure=False)))

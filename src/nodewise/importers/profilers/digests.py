@@ -1,8 +1,7 @@
-"""Partial results of a job's traces as bytes: the digests of some of its ranks, to be merged later.
+"""Digest files (`nodewise trace --part`): the digests of some ranks of a job, to be merged later.
 
-A digest is small whatever its trace was, so ranks may be read where their files are, at different
-times and places, and the account of the job be made from the parts. The account of the merged parts
-is that of all files at once, because digests are all that it is made from.
+A digest is small whatever the size of its trace. So each rank can be read where its file is. The
+breakdown of the merged parts equals that of all files, because it is made from digests alone.
 """
 
 from collections.abc import Sequence
@@ -12,8 +11,7 @@ import msgspec
 import numpy as np
 
 from nodewise.base.errors import DataError, SpecError
-from nodewise.explain.trace.breakdown import PARTS, Digest, Window
-from nodewise.study.trace import Unreadable
+from nodewise.study.trace import PARTS, Digest, TraceWindow, Unreadable
 
 MAGIC = b"nodewise digests 1\n"
 _ARRAYS = {"int64": np.int64, "int32": np.int32}
@@ -22,14 +20,14 @@ _OF_STEPS = ("step_starts", "step_ends", "step_parts")
 
 
 class _Part(msgspec.Struct, frozen=True):
-    window: Window
+    window: TraceWindow
     digests: tuple[Digest, ...]
     unreadable: tuple[Unreadable, ...]
-    collective_kernels: str | None = None  # None: of an older version, which did not say
+    collective_kernels: str | None = None  # None: written by an older version
 
 
 def pack(
-    digests: Sequence[Digest | Unreadable], window: Window, collective_kernels: str = ""
+    digests: Sequence[Digest | Unreadable], window: TraceWindow, collective_kernels: str = ""
 ) -> bytes:
     """The digests of some ranks, and what they were read with."""
     part = _Part(
@@ -41,7 +39,9 @@ def pack(
     return MAGIC + msgspec.msgpack.encode(part, enc_hook=_array_to_plain)
 
 
-def unpack(text: bytes, window: Window, collective_kernels: str = "") -> list[Digest | Unreadable]:
+def unpack(
+    text: bytes, window: TraceWindow, collective_kernels: str = ""
+) -> list[Digest | Unreadable]:
     """The digests in a part; rows that were read in another way cannot be merged with these."""
     try:
         part = msgspec.msgpack.decode(
@@ -51,13 +51,13 @@ def unpack(text: bytes, window: Window, collective_kernels: str = "") -> list[Di
         raise DataError(f"The part is damaged: {error}.", "Make it again with --part.") from None
     if {part.window, window} & {"hta"} and part.window != window:
         raise SpecError(
-            f"A part was made with --window {part.window}.", f"Say --window {part.window}."
+            f"A part was made with --window {part.window}.", f"Add --window {part.window}."
         )
     if part.collective_kernels not in (None, collective_kernels):
         raise SpecError(
             f"A part was made with --collective-kernels {part.collective_kernels!r}, not "
             f"{collective_kernels!r}.",
-            "Say the pattern of the parts; if they differ, make them anew with one.",
+            "Use the pattern of the parts; if they differ, read them again with one pattern.",
         )
     for one in part.digests:
         _check(one)
@@ -87,6 +87,7 @@ def _check(one: Digest) -> None:
         and all(len(getattr(one, name)) == steps for name in _OF_STEPS)
         and one.step_parts.shape == (steps, len(PARTS))
         and one.start <= one.end
+        and bool((one.step_starts <= one.step_ends).all())
         and (not calls or 0 <= one.call_kinds.min() <= one.call_kinds.max() < len(one.call_table))
     )
     if not good:
