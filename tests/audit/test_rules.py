@@ -204,7 +204,7 @@ def test_a_correction_that_does_not_move_the_bend_says_the_efficiency():
 )
 def test_the_price_asked_with_is_the_one_that_needs_a_date(price, verdict):
     found = find(planted_study(), Question(price=price), RULES).checks
-    assert [check.verdict for check in found if check.rule == "prices are dated"] == [verdict]
+    assert [check.verdict for check in found if check.key == "price"] == [verdict]
 
 
 def test_caches_and_factors_come_from_the_runs():

@@ -5,17 +5,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.base.errors import SpecError
-from nodewise.decide.decide import Needs, decide, decide_law
+from nodewise.decide.candidates import Needs
+from nodewise.decide.decide import Decision, decide_law
+from nodewise.decide.decide import decide as decide_question
 from nodewise.decide.inputs import Question
 from nodewise.decide.payment.ways import Alternatives
 from nodewise.decide.prices.bill import Price
 from nodewise.explain.laws import Law
 from nodewise.explain.simulate import Plan, simulate
-from nodewise.study.study import Run
+from nodewise.study.study import Run, Study
 from nodewise.study.table import parse_table
 from tests.conftest import golden_study
 
 DOLLARS = Price(per_node_hour=3.20)
+
+
+def decide(study: Study, price: Price = Price(), needs: Needs = Needs(), **asked) -> Decision:  # noqa: B008
+    return decide_question(study, Question(price=price, needs=needs, **asked))
 
 
 @given(st.integers(0, 200), st.floats(1.01, 5.0), st.integers(1, 40))
@@ -38,7 +44,7 @@ def test_cheapest_scale_does_not_depend_on_the_price_without_an_overhead():
     for price in (0.01, 3.2, 500.0):
         decision = decide(study, Price(per_node_hour=price, startup_seconds=30))
         assert decision.cheapest.nodes == 1
-        assert {one.cheapest.nodes for one in decision.regimes} == {1}
+        assert {one.cheapest.nodes for one in decision.payments} == {1}
         assert "do not move" in decision.cheaper_nodes
 
 
@@ -77,6 +83,7 @@ def test_deadline_budget_and_the_gate_that_nobody_passes():
     late = decide(study, DOLLARS, Needs(deadline_seconds=250))
     assert late.recommended.nodes == late.cheapest.nodes == 8
     assert late.row(4).excluded_because == "it misses the deadline of 4.17 min"
+    assert (late.row(4).refused_by, late.row(8).refused_by) == ("deadline", None)
     poor = decide(study, DOLLARS, Needs(budget=1.0))
     assert poor.fastest.nodes == 4
     nobody = decide(study, DOLLARS, Needs(deadline_seconds=100))
@@ -163,10 +170,10 @@ def test_weak_scaling_is_ranked_by_unit_of_work():
 
 def test_owned_nodes_pay_only_when_they_are_used():
     idle = decide(golden_study("breakdown"), DOLLARS, alternatives=Alternatives(utilisation=0.4))
-    owned = next(one for one in idle.regimes if one.regime == "owned")
+    owned = next(one for one in idle.payments if one.payment == "owned")
     assert not owned.applies
     busy = decide(golden_study("breakdown"), DOLLARS, alternatives=Alternatives(utilisation=0.8))
-    assert next(one for one in busy.regimes if one.regime == "owned").applies
+    assert next(one for one in busy.payments if one.payment == "owned").applies
 
 
 def test_without_a_price_costs_are_node_hours_and_money_is_refused():
@@ -182,13 +189,12 @@ def test_without_a_price_costs_are_node_hours_and_money_is_refused():
 def test_a_price_overrides_the_column_and_says_so():
     decision = decide(golden_study("rubric"), Price(per_node_hour=2.0, source="a list, 2026-01-01"))
     assert decision.row(8).cost == pytest.approx(2.0 * 8 * 560 / 3600)
-    assert any("rate_per_hour is not used" in note for note in decision.notes)
-    assert not any("no source" in note for note in decision.notes)
+    assert any("rate_per_hour is not used" in check.evidence for check in decision.checks)
+    assert not any("nobody says" in check.evidence for check in decision.checks)
 
 
-def test_the_decision_carries_its_attribution():
+def test_the_decision_names_the_cause():
     decision = decide(golden_study("breakdown"), DOLLARS)
-    assert decision.attribution.dominant_cause == "communication"
     assert decision.cause == "communication"
     assert "communication" in decision.recommended.because
 
@@ -252,7 +258,7 @@ def test_free_nodes_are_no_error():
 def test_ties_go_to_the_faster_scale_and_rounding_is_no_difference():
     decision = decide_law(Law(s=0.0), 64, Question(price=Price(per_node_hour=2.0)))
     assert decision.cheapest.nodes == decision.fastest.nodes == 64
-    assert {one.cheapest.nodes for one in decision.regimes} == {64}
+    assert {one.cheapest.nodes for one in decision.payments} == {64}
     assert decision.frontier == (64,)
     assert all(step.cost == 0 for step in decision.marginal)
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from nodewise.base.errors import SpecError
 from nodewise.base.interval import Range, parse_range
 from nodewise.base.units import parse_amount, parse_fraction, parse_seconds
-from nodewise.decide.decide import Needs, answer, decide_law
+from nodewise.decide.candidates import Needs
+from nodewise.decide.decide import decide, decide_law
 from nodewise.decide.energy import NodePower, Site
 from nodewise.decide.inputs import (
     RANGED,
@@ -94,8 +95,8 @@ def test_a_range_of_prices_gives_chances_and_regret():
 
 def test_ranges_and_noise_come_together():
     study = simulate(Plan(law=LAW, noise=0.10, rounds=7, scales=(1, 4, 7, 8, 16)))
-    noisy = answer(study, TEXTBOOK)
-    both = answer(study, ranged(price=(1.0, 4.0), fixed=(4.0, 20.0)))
+    noisy = decide(study, TEXTBOOK)
+    both = decide(study, ranged(price=(1.0, 4.0), fixed=(4.0, 20.0)))
     assert max(row.probability_cheapest for row in both.rows) < max(
         row.probability_cheapest for row in noisy.rows
     )
@@ -126,12 +127,12 @@ def test_beyond_a_flip_another_scale_is_the_cheapest_and_before_it_is_not(price,
 
 
 def test_where_no_hour_has_a_price_the_threshold_flips_the_answer():
-    decision = answer(golden_study("breakdown"), Question(price=Price(per_node_hour=3.2)))
+    decision = decide(golden_study("breakdown"), Question(price=Price(per_node_hour=3.2)))
     found = {flip.side: (flip.input, round(flip.value, 3), flip.nodes) for flip in decision.flips}
     assert found == {"above": ("threshold", 0.769, 2), "below": ("threshold", 0.485, 8)}
     for needs, nodes in ((Needs(threshold=0.77), 2), (Needs(threshold=0.48), 8)):
         moved = Question(price=Price(per_node_hour=3.2), needs=needs)
-        assert answer(golden_study("breakdown"), moved).recommended.nodes == nodes
+        assert decide(golden_study("breakdown"), moved).recommended.nodes == nodes
 
 
 def test_the_tornado_names_the_input_that_moves_the_cheapest_scale_most():
@@ -165,20 +166,20 @@ def test_energy_and_quality_make_the_frontier_wider():
         "K,time_s,energy_j,quality\n1,100,900,0.80\n2,60,950,0.81\n4,50,500,0.82\n8,49,990,0.80\n"
     )
     question = Question(price=Price(per_node_hour=1.0), needs=Needs(quality_better="higher"))
-    decision = answer(parse_table(rows), question)
+    decision = decide(parse_table(rows), question)
     assert decision.energy.basis == "imported"
     assert decision.greenest.nodes == 4
     assert decision.frontier == (1, 2, 4, 8)
     assert decision.pareto == (1, 2, 4, 8)
-    assert answer(golden_study("breakdown"), question).energy.basis == "unknown"
+    assert decide(golden_study("breakdown"), question).energy.basis == "unknown"
 
 
 def test_tokens_cost_by_the_million():
     study = parse_table("K,time_s,work\n1,3600,2000000\n2,2000,2000000\n")
     asked = Question(price=Price(per_node_hour=1.0), work_unit="tokens")
-    assert answer(study, asked).row(1).cost_per_million_tokens == pytest.approx(0.5)
+    assert decide(study, asked).row(1).cost_per_million_tokens == pytest.approx(0.5)
     plain = Question(price=Price(per_node_hour=1.0))
-    assert answer(study, plain).row(1).cost_per_million_tokens is None
+    assert decide(study, plain).row(1).cost_per_million_tokens is None
 
 
 SPEC = """
@@ -222,7 +223,7 @@ def test_a_spec_asks_the_whole_question():
         Study(name="job", regime="strong", runs=study.runs, spec=spec, asked=asked), question, ()
     )
     decision = findings.decision
-    assert [one.label for one in decision.regimes] == [
+    assert [one.label for one in decision.payments] == [
         "on-demand", "on-demand, committed", "spot", "owned",
     ]  # fmt: skip
     assert decision.rows[0].cost_per_million_tokens is not None

@@ -277,7 +277,7 @@ def test_the_faster_of_two_baselines_is_the_base_and_both_are_told(tmp_path):
     assert study.base_is_baseline
     result = scale(study)
     assert result.rows[1].efficiency < 0.8  # half of what the distributed code on one worker says
-    assert any("single-worker program" in note for note in result.notes)
+    assert any("single-worker program" in check.evidence for check in result.checks)
 
 
 def test_a_problem_that_changes_with_k_is_found(tmp_path):

@@ -186,7 +186,7 @@ def test_bare_timings_name_what_their_shape_allows(plan, cause):
     result = attribute(simulate(plan), threshold=0.9)
     assert result.evidence == "fitted law"
     assert result.dominant_cause == cause
-    assert any("fitted to totals" in note for note in result.notes)
+    assert any("fitted to totals" in check.evidence for check in result.checks)
 
 
 def test_stragglers_that_the_base_does_not_have_are_jitter():
@@ -241,7 +241,7 @@ def test_one_round_cannot_tell_a_slow_node_from_chance():
     result = attribute(simulate(plan))
     assert result.dominant_cause == "slow node"
     assert result.row(16).late_rank == 15
-    assert any("Fewer than three rounds" in note for note in result.notes)
+    assert any("fewer than 3 rounds" in check.evidence for check in result.checks)
 
 
 def test_waiting_for_the_serial_part_of_another_rank_is_serial():
@@ -264,9 +264,9 @@ def test_two_bare_times_divide_nothing():
     assert (result.evidence, result.dominant_cause) == ("two bare times", "unexplained")
 
 
-def test_the_law_and_the_notes_of_the_scaling_are_carried_along():
+def test_the_law_and_the_checks_of_the_scaling_are_carried_along():
     result = attribute(table_of(["K,time_s", "4,10", "8,6", "16,4"]))
-    assert any("relative to K=4" in note for note in result.notes)
+    assert any("relative to K=4" in check.evidence for check in result.checks)
     against = {other.cause: other.verdict for other in result.other_changes}
     assert against["communication"] == "would do nothing: the fitted law has none of it"
 

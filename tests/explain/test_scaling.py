@@ -46,7 +46,7 @@ def test_without_k_1_everything_is_relative_to_the_smallest_scale_and_said():
     assert [row.speedup for row in result.rows] == pytest.approx([1.0, 100 / 60, 2.5])
     assert [row.efficiency for row in result.rows] == pytest.approx([1.0, 100 / 120, 0.625])
     assert result.base_nodes == 4
-    assert any("relative to K=4" in note for note in result.notes)
+    assert any("relative to K=4" in check.evidence for check in result.checks)
 
 
 def test_weak_scaling_is_measured_against_the_flat_line():
@@ -77,7 +77,7 @@ def test_fewer_than_six_rounds_are_a_range_and_one_has_none():
     single = scale(golden_study("breakdown"))
     assert single.rows[1].speedup_low is None
     assert single.rows[1].std is None
-    assert any("Single runs" in note for note in single.notes)
+    assert any("single runs" in check.evidence for check in single.checks)
 
 
 def test_resampled_intervals_hold_the_true_speedup():
@@ -123,17 +123,17 @@ def test_median_centre_is_not_moved_by_one_bad_run():
     times = {1: [10.0, 10.1, 9.9, 10.0, 30.0], 2: [5.0, 5.1, 4.9, 5.0, 5.05]}
     assert scale(study_of(times), center="median").row(1).seconds == 10.0
     result = scale(study_of(times))
-    assert any("nodewise decide with --center median" in note for note in result.notes)
+    assert any("nodewise decide with --center median" in check.remedy for check in result.checks)
 
 
 def test_superlinear_points_are_pointed_at():
     result = scale(study_of({1: [10.0], 2: [4.0], 4: [2.4]}))
-    assert any("Faster than ideal at K=2, 4" in note for note in result.notes)
+    assert any("faster than ideal at K=2, 4" in check.evidence for check in result.checks)
 
 
 def test_scales_of_different_rounds_are_not_paired_and_said():
     result = scale(study_of({1: [10.0, 10.1, 10.2], 2: [5.0, 5.1]}))
-    assert any("not run in the same rounds" in note for note in result.notes)
+    assert any("not run in the same rounds" in check.evidence for check in result.checks)
     low, high = result.row(2).speedup_low, result.row(2).speedup_high
     assert (low, high) == pytest.approx((10.0 / 5.1, 10.2 / 5.0))
 

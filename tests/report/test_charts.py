@@ -137,7 +137,7 @@ def test_every_figure_says_the_regime_and_its_finding(name: str):
         subtitle = " ".join(one.chart["title"]["subtitle"])
         assert f"{study.regime} scaling" in subtitle
         assert one.rows
-        assert re.search(r"\d", one.caption) or one.name == "regimes"
+        assert re.search(r"\d", one.caption) or one.name == "payment"
         assert one.caption.endswith(".")
         assert one.caption in one.description
         for row in one.rows:
@@ -306,7 +306,7 @@ def test_what_a_study_lacks_is_not_drawn():
     study, unpriced = answered("breakdown", Price())
     assert energy(find(study, Question(price=PRICE), ()).decision) is None
     without_money = {one.name for one in figures(study, unpriced)}
-    assert not {"cost", "regimes", "sensitivity"} & without_money
+    assert not {"cost", "payment", "sensitivity"} & without_money
     assert "pareto" in without_money  # in node-hours
     _, plain = answered("breakdown", Price(per_node_hour=3.2))
     assert CHARTS["sensitivity"].draw(study, plain) is None

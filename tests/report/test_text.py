@@ -1,13 +1,19 @@
-from nodewise.decide.decide import decide, decide_law
+from nodewise.decide.decide import decide_law
 from nodewise.decide.inputs import Question
 from nodewise.decide.prices.bill import Price
 from nodewise.explain.attribute import attribute
 from nodewise.explain.laws import Law
 from nodewise.explain.scaling import scale
 from nodewise.explain.simulate import Plan, simulate
+from nodewise.report.findings import find
 from nodewise.report.tables import Table
 from nodewise.report.terminal import render
-from nodewise.report.text.findings import attribution_report, decision_report, scaling_report
+from nodewise.report.text.findings import (
+    attribution_report,
+    decision_report,
+    law_report,
+    scaling_report,
+)
 from nodewise.study.table import parse_table
 from tests.conftest import golden_study
 
@@ -25,7 +31,9 @@ def test_the_scaling_table_prints_the_digits_of_the_worked_example():
 
 
 def test_every_row_of_a_report_has_a_value_in_every_measured_column():
-    table = next(p for p in decision_report(decide(golden_study("rubric"))) if isinstance(p, Table))
+    table = next(
+        p for p in decision_report(find(golden_study("rubric"), Question())) if isinstance(p, Table)
+    )
     for row in table.rows:
         assert all(row[:-1])
 
@@ -33,7 +41,7 @@ def test_every_row_of_a_report_has_a_value_in_every_measured_column():
 def test_a_long_ladder_shows_doublings_and_the_chosen_scales():
     price = Price(per_node_hour=2.1, fixed_per_hour=9.0)
     decision = decide_law(Law(s=0.03, c=0.0015, base_seconds=3600.0), 64, Question(price=price))
-    table = next(p for p in decision_report(decision) if isinstance(p, Table))
+    table = next(p for p in law_report(decision) if isinstance(p, Table))
     shown = [row[0] for row in table.rows]
     assert shown == ["1", "2", "4", "8", "16", "24", "25", "32", "48", "64"]
 
@@ -43,7 +51,9 @@ def test_user_text_is_never_read_as_markup():
     for report in (
         scaling_report(scale(study)),
         attribution_report(attribute(study)),
-        decision_report(decide(study, Price(per_node_hour=1.0, source="[bold]list[/x]"))),
+        decision_report(
+            find(study, Question(price=Price(per_node_hour=1.0, source="[bold]list[/x]")))
+        ),
     ):
         for colour in (True, False):
             assert "[red]evil[/red] [/]" in render(report, 100, colour)
@@ -55,7 +65,7 @@ def test_regime_and_evidence_are_always_said():
     assert "evidence: stage totals" in lines_of(
         attribution_report(attribute(golden_study("breakdown")))
     )
-    model = decision_report(decide_law(Law(s=0.1), 8, Question(price=Price(per_node_hour=1.0))))
+    model = law_report(decide_law(Law(s=0.1), 8, Question(price=Price(per_node_hour=1.0))))
     assert "from a model" in lines_of(model)
 
 
@@ -68,9 +78,9 @@ def test_a_terminal_sees_strong_words_and_a_pipe_only_words():
 
 
 def test_lines_are_wrapped_and_tables_never_cut():
-    narrow = render(decision_report(decide(golden_study("rubric"))), 40, colour=False)
-    wide = render(decision_report(decide(golden_study("rubric"))), 200, colour=False)
-    assert max(len(line) for line in narrow.splitlines() if line.startswith("note:")) <= 40
+    narrow = render(decision_report(find(golden_study("rubric"), Question())), 40, colour=False)
+    wide = render(decision_report(find(golden_study("rubric"), Question())), 200, colour=False)
+    assert max(len(line) for line in narrow.splitlines() if line.startswith("  warn ")) <= 40
     table = [line for line in wide.splitlines() if "recommended" in line]
     assert table[0] in narrow
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from nodewise.base.stats import ENOUGH_ROUNDS
 from nodewise.base.units import format_duration, format_percent
 from nodewise.decide.candidates import Needs
-from nodewise.explain.scaling import Scaling
+from nodewise.explain.scaling import AMBER, RED, Scaling
 from nodewise.study.check import Check, Verdict
 from nodewise.study.spec import Spec
 from nodewise.study.study import PROGRAM, Run, Study
@@ -23,8 +23,6 @@ _CHANGES_WITH_SCALE = {
 }
 # What an engine measured of each run says nothing of the place that it ran in.
 _OF_ONE_RUN = ("rehearsal_", "slurm_", "sacct_", "ray_", "dask_", "spark_")
-RED = 0.10  # of a run, waiting for a core; above, the run is no evidence
-_AMBER = 0.02
 _QUOTA_HELD, _QUOTA_FILLED = 1.05, 0.9
 _LATENCY_BOUND = 2.0  # transfer against what its bytes need on the link
 _LATENCY_MATTERS = 0.05  # of the run
@@ -222,11 +220,11 @@ def _contention(study: Study) -> Answer:
     worst = max((delay for delay in delays if delay is not None), default=0.0)
     if not delays or (None in delays and worst <= RED):
         return Answer("unknown", "not recorded in every run", "Measure it.")
-    colour = "red" if worst > RED else "amber" if worst > _AMBER else "green"
+    colour = "red" if worst > RED else "amber" if worst > AMBER else "green"
     return Answer(
         "pass" if worst <= RED else "fail",
         f"{colour}: a rank waited for its core for up to {format_percent(worst)} of a run",
-        "" if worst <= _AMBER else "Repeat on a quieter machine.",
+        "" if worst <= AMBER else "Repeat on a quieter machine.",
     )
 
 

@@ -33,11 +33,12 @@ from nodewise.audit.detectors import (
     superlinear,
     too_straight,
 )
-from nodewise.audit.own_study import RED, Answer, answers, own_checks
+from nodewise.audit.own_study import Answer, answers, own_checks
 from nodewise.base.stats import ENOUGH_ROUNDS, Floats
 from nodewise.base.units import format_duration, format_efficiency, format_percent
+from nodewise.decide.candidates import QUALITY_TOLERANCE
 from nodewise.decide.inputs import Question, ask, read_tables
-from nodewise.explain.scaling import THRESHOLD, Scaling, scale
+from nodewise.explain.scaling import RED, THRESHOLD, Scaling, scale
 from nodewise.study.check import Check, Verdict
 from nodewise.study.claim import Claim, Column, claim_of_study
 from nodewise.study.study import Run, Study
@@ -50,7 +51,6 @@ Need = Literal[
 ]  # fmt: skip
 Standing = Literal["fails", "suspect", "open", "holds"]
 
-_QUALITY_DRIFT = 0.005
 _MOST_DIGITS = 4  # of a ratio without a stated spread: no machine repeats to a ten-thousandth
 _TIMED_SHARE = 0.5  # below, most of the job lies outside of what is shown as the job
 _FACTORS = ("cpu", "cores", "kernel", "command", "commit")
@@ -101,6 +101,11 @@ class RuleCheck(Check, frozen=True, kw_only=True):
     key: str
     severity: Severity
     source: str
+
+    @property
+    def shown_verdict(self) -> Verdict:
+        """As a reader sees it: a light rule that is broken is a warning."""
+        return "warn" if self.verdict == "fail" and self.severity == "warn" else self.verdict
 
 
 class CorrectedRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
@@ -630,7 +635,7 @@ def _quality(case: _Case) -> Answer:
     drift = max(values.values()) - min(values.values())
     where = {"split", "seed"} & case.claim.columns
     told = "" if where else "; split and seed are not told"
-    if drift > _QUALITY_DRIFT:
+    if drift > QUALITY_TOLERANCE:
         return Answer("fail", f"it drifts by {drift:.3g} over the scales{told}")
     return Answer("pass", f"at every K, largest drift {drift:.3g}{told}")
 

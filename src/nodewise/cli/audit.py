@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from nodewise.base.errors import GATE_NOT_MET, DataError
+from nodewise.cli.inputs import input_options, value
 from nodewise.cli.options import (
-    FRACTION,
     SOURCE,
     Source,
     emit,
@@ -34,20 +34,14 @@ if TYPE_CHECKING:
     type=click.Choice(["strong", "weak"]),
     help="What the author says was held fixed; default: what the table or its text says.",
 )
-@click.option(
-    "--threshold",
-    type=FRACTION,
-    default="0.70",
-    show_default=True,
-    help="Efficiency below which the curve has bent.",
-)
+@input_options("threshold")
 @click.option("--curve", help="Of a file with several curves, only the one of this name.")
 @format_option
 @json_option
 def command(
     sources: tuple[Source, ...],
     regime: "Regime | None",
-    threshold: float,
+    threshold: float | None,
     curve: str | None,
     form: str,
     as_json: bool,
@@ -74,7 +68,7 @@ def command(
         claims = tuple(claim for claim in claims if claim.name == curve)
         if not claims:
             raise DataError(f"No curve is called {curve}.", "See the names without --curve.")
-    audits = [audit(claim, rules, threshold) for claim in claims]
+    audits = [audit(claim, rules, value({"threshold": threshold}, "threshold")) for claim in claims]
     if len(audits) == 1:
         emit(audits[0], as_json, audit_report)
     else:

@@ -95,36 +95,48 @@ def command(table: Path | None, as_json: bool, **options: Any) -> None:
       nodewise decide rubric.csv --work 1200000 --quality-tolerance 0.005
       nodewise decide --law s=0.03,c=0.0015 --t1 1h --price 2.10 --fixed 9 --max-nodes 64
     """
-    from nodewise.report.text import findings as text
-
-    decision = _decide(table, options)
-    emit(decision, as_json, text.decision_report)
-    if decision.recommended.nodes is None:
-        sys.exit(GATE_NOT_MET)
-
-
-def _decide(table: Path | None, options: dict[str, Any]) -> "Decision":
-    from nodewise.decide.decide import answer, decide_law
-    from nodewise.decide.inputs import Question
-    from nodewise.decide.prices.lookup import question_of
-    from nodewise.explain.laws import parse_law
-
     if (table is None) == (options["law"] is None):
         raise SpecError(
             "Hand in a TABLE or a --law, one of the two.",
             "For example: nodewise decide timings.csv --price 3.20",
         )
-    if table is not None:
-        _refuse("t1", "max_nodes", "noise", because="goes with --law; a table has its own")
-        amount, unit = options["work"] or (None, "")
-        study = read_study(table, options["regime"], amount)
-        question = asked(question_of(study.asked), options)
-        if unit:
-            question = msgspec.structs.replace(question, work_unit=unit)
-        return answer(study, question)
+    decision = _of_law(options, as_json) if table is None else _of_table(table, options, as_json)
+    if decision.recommended.nodes is None:
+        sys.exit(GATE_NOT_MET)
+
+
+def _of_table(table: Path, options: dict[str, Any], as_json: bool) -> "Decision":
+    """Print what a study says; the honesty rules are for audit, study and report."""
+    from nodewise.decide.prices.lookup import question_of
+    from nodewise.report.findings import find
+    from nodewise.report.text.findings import decision_report
+
+    _refuse("t1", "max_nodes", "noise", because="goes with --law; a table has its own")
+    amount, unit = options["work"] or (None, "")
+    study = read_study(table, options["regime"], amount)
+    question = asked(question_of(study.asked), options)
+    if unit:
+        question = msgspec.structs.replace(question, work_unit=unit)
+    findings = find(study, question)
+    emit(findings.document if as_json else findings, as_json, decision_report)
+    return findings.decision
+
+
+def _of_law(options: dict[str, Any], as_json: bool) -> "Decision":
+    """Print what a law says without data."""
+    from nodewise.decide.decide import decide_law
+    from nodewise.decide.inputs import Question
+    from nodewise.explain.laws import parse_law
+    from nodewise.report.findings import document
+    from nodewise.report.text.findings import law_report
+
     _refuse("work", "center", because="goes with a table")
     law = parse_law(options["law"], options["t1"], options["regime"] or "strong")
-    return decide_law(law, options["max_nodes"], asked(Question(), options), options["noise"])
+    question = asked(Question(), options)
+    decision = decide_law(law, options["max_nodes"], question, options["noise"])
+    made = document(decision, decision.checks, question) if as_json else decision
+    emit(made, as_json, law_report)
+    return decision
 
 
 def _refuse(*names: str, because: str) -> None:

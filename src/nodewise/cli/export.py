@@ -91,7 +91,7 @@ def _analysed(study: "Study") -> dict[str, bytes]:
     findings = find(study, question_of(study.asked), rules)
     made = {
         "samples.csv": format_table(study).encode(),
-        "result.json": to_json(findings).encode(),
+        "result.json": to_json(findings.document).encode(),
         "audit.json": to_json(audit(claim_of_study(study), rules)).encode(),
         "environment.json": to_json(_environment(study)).encode(),
     }

@@ -22,7 +22,7 @@ regime = "strong"          # strong: the job is fixed; weak: the work per worker
 rounds = 7                 # each runs every scale once, in random order; six give an interval
 timeout_seconds = 600      # for one run
 seed = 7
-threshold = 0.70           # efficiency below which the curve has bent
+threshold = {threshold:.2f}           # efficiency below which the curve has bent
 fixed = []                 # facts that must not change with K, as the workload reports them
 work_unit = "items"
 
@@ -37,7 +37,7 @@ OMP_NUM_THREADS = "1"
 name = "{engine}"          # what it needs and takes: docs/engines.md
 
 [quality]
-tolerance = 0.005          # how far it may drift from the smallest scale
+tolerance = {tolerance}          # how far it may drift from the smallest scale
 better = "same"            # higher or lower: a drift this way is no harm
 
 [gates]                    # a study that does not meet them ends with exit code 1
@@ -90,7 +90,12 @@ def command(schema: bool, output: Path, **answers: Any) -> None:
         answers = _ask(answers)
     price, source = answers["price"], answers["price_source"]
     words = ", ".join(_quoted(word) for word in _split(answers["workload"]))
+    from nodewise.decide.candidates import Needs
+
+    usual = Needs()
     text = TEMPLATE.format(
+        threshold=usual.threshold,
+        tolerance=usual.quality_tolerance,
         path=output,
         name=_quoted(answers["name"]),
         scales=", ".join(map(str, parse_scales(answers["scales"]))),

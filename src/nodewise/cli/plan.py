@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from nodewise.base.errors import GATE_NOT_MET, SpecError
-from nodewise.cli.options import FRACTION, emit, json_option, parse_scales
+from nodewise.cli.inputs import input_options, value
+from nodewise.cli.options import emit, json_option, parse_scales
 
 if TYPE_CHECKING:
     from nodewise.decide.paper.plan import Candidate, Planned, PlanRow
@@ -27,15 +28,11 @@ _DAY_SECONDS = 86_400.0
     metavar="1..64",
     help="The K to plan: 1..64 for the doublings in it, or a list such as 4,6,8.",
 )
-@click.option(
-    "--threshold",
-    type=FRACTION,
-    default="0.70",
-    show_default=True,
-    help="Efficiency below which more nodes are not worth it.",
-)
+@input_options("threshold")
 @json_option
-def command(model: Path, cluster: Path, scales: str, threshold: float, as_json: bool) -> None:
+def command(
+    model: Path, cluster: Path, scales: str, threshold: float | None, as_json: bool
+) -> None:
     """The knee on paper: step time and memory of a transformer before any run.
 
     MODEL and CLUSTER are TOML files. At each scale every product of data, fully sharded, tensor and
@@ -51,7 +48,12 @@ def command(model: Path, cluster: Path, scales: str, threshold: float, as_json: 
     from nodewise.decide.paper.files import read_cluster, read_job
     from nodewise.decide.paper.plan import plan_job
 
-    planned = plan_job(read_job(model), read_cluster(cluster), parse_scales(scales), threshold)
+    planned = plan_job(
+        read_job(model),
+        read_cluster(cluster),
+        parse_scales(scales),
+        value({"threshold": threshold}, "threshold"),
+    )
     if not any(row.plans for row in planned.rows):
         raise SpecError(
             "No plan divides the job at these scales.",

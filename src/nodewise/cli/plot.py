@@ -12,13 +12,22 @@ from nodewise.cli.options import file_option, table_argument, write
 # As CHARTS in nodewise.report.charts.draw, which takes half a second to import; a test compares.
 NAMES = (
     "speedup", "efficiency", "ledger", "stages", "timeline", "flow", "roofline", "cost",
-    "pareto", "marginal", "regimes", "sensitivity", "energy", "triangle", "repeats", "forecast",
+    "pareto", "marginal", "payment", "sensitivity", "energy", "triangle", "repeats", "forecast",
 )  # fmt: skip
+_OLD_NAMES = {"regimes": "payment"}  # of version 0.1
+
+
+class NameChoice(click.Choice[str]):
+    """One of the names; those of version 0.1 are taken as well."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The name of today."""
+        return super().convert(_OLD_NAMES.get(value, value), param, ctx)
 
 
 @click.command("plot")
 @table_argument
-@click.argument("name", type=click.Choice(NAMES))
+@click.argument("name", type=NameChoice(NAMES))
 @file_option("A file .svg, .png or .pdf; .json is the Vega-Lite definition.", required=True)
 @click.option(
     "--size",

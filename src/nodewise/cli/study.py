@@ -35,9 +35,9 @@ def command(spec: Path, output: Path | None, as_json: bool) -> None:
     folder = measure_spec(spec, output)
     study = read_folder(folder)
     findings = find(study, question_of(study.asked), read_rules())
-    (folder / "result.json").write_text(to_json(findings), encoding="utf-8")
+    (folder / "result.json").write_text(to_json(findings.document), encoding="utf-8")
     (folder / "report.html").write_text(page_of(study, findings, folder), encoding="utf-8")
-    emit(findings, as_json, text.findings_report)
+    emit(findings.document if as_json else findings, as_json, text.findings_report)
     click.echo(f"The page is {folder / 'report.html'}. Next: nodewise ui {folder.parent}", err=True)
     if not findings.gates_are_met:
         sys.exit(GATE_NOT_MET)

@@ -8,17 +8,18 @@ import click
 from nodewise.base.errors import DataError
 from nodewise.cli.inputs import analysis_options, find_in, question_options
 from nodewise.cli.options import file_option, table_argument, write
+from nodewise.cli.plot import NameChoice
 
 if TYPE_CHECKING:
     from nodewise.report.findings import Findings
     from nodewise.report.tables import Table
 
-_NAMES = ("rubric", "scaling", "laws", "ledger", "causes", "marginal", "regimes", "checks")
+_NAMES = ("rubric", "scaling", "laws", "ledger", "causes", "marginal", "payment", "checks")
 
 
 @click.command("table")
 @table_argument
-@click.argument("name", type=click.Choice(_NAMES))
+@click.argument("name", type=NameChoice(_NAMES))
 @file_option("A file .md, .tex or .csv; default: Markdown on stdout.")
 @question_options
 @analysis_options
@@ -58,7 +59,7 @@ def _table(name: str, findings: "Findings") -> "Table | None":
         "ledger": lambda: tables.ledger_table(attribution),
         "causes": lambda: tables.causes_table(attribution.row(attribution.nodes)),
         "marginal": lambda: tables.marginal_table(decision.marginal, decision.price.currency),
-        "regimes": lambda: tables.regime_table(decision),
+        "payment": lambda: tables.payment_table(decision),
         "checks": lambda: tables.checks_table(findings.checks),
     }
     return makers[name]()

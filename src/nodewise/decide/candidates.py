@@ -3,21 +3,28 @@
 Everything after this point treats both alike; only a measured candidate can support a claim.
 """
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
 
 from nodewise.base.errors import SpecError
 from nodewise.base.stats import ENOUGH_ROUNDS, Floats, normal_share_below
-from nodewise.decide.energy import Carbon, Energy, Site, energy_of_runs
+from nodewise.decide.energy import Carbon, Energy, energy_of_runs
 from nodewise.decide.prices.bill import NODE_HOURS, Price
 from nodewise.explain.attribute import Attribution
 from nodewise.explain.causes import CauseName
 from nodewise.explain.laws import Law, growth_term
 from nodewise.explain.scaling import THRESHOLD, Timings
+from nodewise.study.check import Check, warning
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
+
+if TYPE_CHECKING:
+    from nodewise.decide.inputs import Question
+
+_DEADLINE = "the deadline is met with the confidence asked"
+QUALITY_TOLERANCE = 0.005  # of a figure of merit, from the smallest scale
 
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +36,7 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     energy_budget_joules: float | None = None
     carbon_budget_grams: float | None = None
     value_per_hour: float = 0.0
-    quality_tolerance: float = 0.005
+    quality_tolerance: float = QUALITY_TOLERANCE
     quality_better: Literal["same", "higher", "lower"] = "same"  # a drift this way is no harm
     threshold: float = THRESHOLD
     least_speedup: dict[int, float] = {}  # gates at named K
@@ -43,6 +50,8 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     regime: Regime
     measured: bool
+    price: Price  # that holds for them
+    checks: tuple[Check, ...]
     nodes: tuple[int, ...]
     seconds: Floats
     speedup: Floats
@@ -95,40 +104,21 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def candidates_of_study(
-    study: Study,
-    times: Timings,
-    attribution: Attribution,
-    price: Price,
-    needs: Needs,
-    site: Site,
-    longest_startup: float,
-) -> tuple[Candidates, Price, list[str]]:
-    """The measured scales, the price that holds for them, and notes on it.
-
-    A deadline is held against the `longest_startup`, where the start-up is a range.
-    """
-    price, rate, notes = _rates(study, price, needs)
+    study: Study, times: Timings, attribution: Attribution, question: "Question"
+) -> Candidates:
+    """The measured scales, at the price that holds for them."""
+    needs, site = question.needs, question.site
+    price, rate, checks = _rates(study, question.price, needs)
     nodes = np.array(times.nodes, dtype=np.float64)
     energy = site.energy(times.seconds, nodes, price.startup_seconds, energy_of_runs(study))
-    in_time = None
-    if needs.deadline_seconds is not None and times.draws is None:
-        notes.append("Single runs: the deadline is held by the time seen once. Repeat to be sure.")
-    elif needs.deadline_seconds is not None and times.rounds < ENOUGH_ROUNDS:
-        notes.append(f"{times.rounds} rounds say little about meeting a deadline; repeat more.")
-    if needs.deadline_seconds is not None and times.draws is not None:
-        allowed = needs.deadline_seconds - longest_startup
-        in_time = np.array(
-            [
-                _share_in_time(samples / times.seconds[at], times.draws[:, at], allowed)
-                for at, samples in enumerate(times.samples)
-            ]
-        )
     work = _mean_of(study, "work")
     grown = times.k if study.regime == "weak" else np.ones_like(times.k)
-    candidates = Candidates(
+    return Candidates(
         name=study.name,
         regime=study.regime,
         measured=True,
+        price=price,
+        checks=(*checks, *_deadline_checks(times, needs)),
         nodes=times.nodes,
         seconds=times.seconds,
         speedup=times.speedup(times.seconds),
@@ -146,22 +136,16 @@ def candidates_of_study(
         bounds=times.bounds(),
         draws=times.draws,
         efficiency_draws=None if times.draws is None else times.efficiency(times.draws),
-        in_time=in_time,
+        in_time=_shares_in_time(times, question),
         broken=tuple(study.broken.items()),
     )
-    return candidates, price, notes
 
 
 def candidates_of_law(
-    law: Law,
-    max_nodes: int,
-    price: Price,
-    needs: Needs,
-    noise: float,
-    site: Site,
-    longest_startup: float,
-) -> tuple[Candidates, Price, list[str]]:
+    law: Law, max_nodes: int, question: "Question", noise: float = 0.0
+) -> Candidates:
     """Every K up to `max_nodes` as the law has it; `noise` is the relative spread of a run."""
+    price, needs, site = question.price, question.needs, question.site
     if price.per_node_hour is None:
         _refuse_money_without_price(price, needs)
         price = msgspec.structs.replace(price, per_node_hour=1.0, currency=NODE_HOURS)
@@ -171,21 +155,18 @@ def candidates_of_law(
     grown = nodes if law.regime == "weak" else np.ones_like(nodes)
     speedup = grown * seconds[0] / seconds
     in_time = None
-    notes = [f"A model, not a measurement: s={law.s:g}, c={law.c:g}, growth {law.growth}."]
-    if law.regime == "weak" and law.s:
-        notes.append("In weak scaling s has no effect: the serial part does not grow with K.")
     if needs.deadline_seconds is not None and noise > 0:
-        left = (needs.deadline_seconds - longest_startup) / seconds - 1
+        left = (needs.deadline_seconds - longest_startup(question)) / seconds - 1
         in_time = np.array([normal_share_below(float(value) / noise) for value in left])
-    elif needs.deadline_seconds is not None:
-        notes.append("The expected time meets the deadline, half of the runs may not: see --noise.")
     serial = law.s * (1 - 1 / nodes) if law.regime == "strong" else np.zeros_like(nodes)
     communication = law.c * growth_term(law.growth, nodes)
     energy = site.energy(seconds, nodes, price.startup_seconds)
-    candidates = Candidates(
+    return Candidates(
         name="law",
         regime=law.regime,
         measured=False,
+        price=price,
+        checks=tuple(_law_checks(law, needs, noise)),
         nodes=tuple(int(count) for count in nodes),
         seconds=seconds,
         speedup=speedup,
@@ -199,7 +180,50 @@ def candidates_of_law(
         carbon=site.carbon(energy, seconds, nodes, price.startup_seconds),
         in_time=in_time,
     )
-    return candidates, price, notes
+
+
+def longest_startup(question: "Question") -> float:
+    """The start-up that a deadline is held against: the end of its range, where it is one."""
+    given = question.ranges.get("startup")
+    return question.price.startup_seconds if given is None else given.high
+
+
+def _law_checks(law: Law, needs: Needs, noise: float) -> list[Check]:
+    found = [
+        warning(
+            "the times are measured",
+            f"a model, not a measurement: s={law.s:g}, c={law.c:g}, growth {law.growth}",
+            "Measure two scales or more.",
+        )
+    ]
+    if law.regime == "weak" and law.s:
+        found.append(
+            warning(
+                "every parameter of the law counts",
+                "in weak scaling s has no effect: the serial part does not grow with K",
+            )
+        )
+    if needs.deadline_seconds is not None and noise <= 0:
+        found.append(
+            warning(
+                _DEADLINE,
+                "the expected time meets the deadline, half of the runs may not",
+                "State the spread of a run with --noise.",
+            )
+        )
+    return found
+
+
+def _deadline_checks(times: Timings, needs: Needs) -> list[Check]:
+    if needs.deadline_seconds is None:
+        return []
+    if times.draws is None:
+        evidence = "single runs: the deadline is held by the time seen once"
+        return [warning(_DEADLINE, evidence, "Repeat to be sure.")]
+    if times.rounds < ENOUGH_ROUNDS:
+        evidence = f"{times.rounds} rounds say little about meeting a deadline"
+        return [warning(_DEADLINE, evidence, "Repeat more.")]
+    return []
 
 
 def _by_folds(serial: float, communication: float) -> tuple[tuple[CauseName, float], ...]:
@@ -210,22 +234,24 @@ def _by_folds(serial: float, communication: float) -> tuple[tuple[CauseName, flo
     return tuple(sorted(both, key=lambda loss: -loss[1]))
 
 
-def _rates(study: Study, price: Price, needs: Needs) -> tuple[Price, Floats, list[str]]:
+def _rates(study: Study, price: Price, needs: Needs) -> tuple[Price, Floats, list[Check]]:
     """What all nodes of each scale cost an hour: by the price given, else by the table's column."""
     nodes = np.array(study.scales, dtype=np.float64)
     column = _mean_of(study, "rate_per_hour")
-    notes = []
+    checks = []
     if price.per_node_hour is not None:
         if column is not None:
-            notes.append("Column rate_per_hour is not used: --price is given.")
+            evidence = "column rate_per_hour is not used: --price is given"
+            checks.append(warning("every column counts", evidence))
         rate = price.per_node_hour * nodes
     elif column is not None:
         rate = column
     else:
         _refuse_money_without_price(price, needs)
-        notes.append("No price is given: costs are node-hours. Add --price to see money.")
-        return msgspec.structs.replace(price, currency=NODE_HOURS), nodes, notes
-    return price, rate, notes
+        evidence = "no price is given: costs are node-hours"
+        checks.append(warning("costs are money", evidence, "Add --price."))
+        return msgspec.structs.replace(price, currency=NODE_HOURS), nodes, checks
+    return price, rate, checks
 
 
 def _refuse_money_without_price(price: Price, needs: Needs) -> None:
@@ -243,6 +269,20 @@ def _mean_of(study: Study, field: str) -> Floats | None:
     if any(value is None for rounds in values for value in rounds):
         return None
     return np.array([float(np.mean(rounds)) for rounds in values])
+
+
+def _shares_in_time(times: Timings, question: "Question") -> Floats | None:
+    """How often a run of each scale meets the deadline; nothing where no noise is known."""
+    deadline = question.needs.deadline_seconds
+    if deadline is None or times.draws is None:
+        return None
+    allowed = deadline - longest_startup(question)
+    return np.array(
+        [
+            _share_in_time(samples / times.seconds[at], times.draws[:, at], allowed)
+            for at, samples in enumerate(times.samples)
+        ]
+    )
 
 
 def _share_in_time(around: Floats, centers: Floats, allowed: float) -> float:

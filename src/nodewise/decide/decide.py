@@ -6,38 +6,40 @@ none, one node is nearly always the cheapest, so the largest scale that keeps it
 chosen instead, and both are shown.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import msgspec
 import numpy as np
 
 from nodewise.base.interval import Range
-from nodewise.base.stats import Center, Floats
+from nodewise.base.stats import Floats
 from nodewise.base.units import SECONDS_PER_HOUR, format_duration, format_money
 from nodewise.decide.candidates import Candidates, Needs, candidates_of_law, candidates_of_study
 from nodewise.decide.choose import (
     TIE,
     Choice,
+    Gate,
+    Refusal,
     cheapest_of,
     choice_at,
-    exclusions,
+    excess_quality_drift,
     fastest_of,
     frontier_of,
-    harm,
     not_beaten,
+    refusals,
 )
 from nodewise.decide.energy import Basis, Least, energy_check, least_scales
 from nodewise.decide.inputs import Question
 from nodewise.decide.payment.spot import rate_check
 from nodewise.decide.payment.ways import (
-    Alternatives,
     OwnedOutlook,
-    RegimePrice,
+    PaymentPrice,
     SpotOutlook,
     on_demand,
+    on_spot,
     owned_outlook,
-    regimes_of,
+    payments,
     spot_outlook,
 )
 from nodewise.decide.prices.bill import NODE_HOURS, Bill, Bills, Price
@@ -49,26 +51,29 @@ from nodewise.decide.sentences import (
     share_of_efficient_resamples,
     what_would_change,
     why_none,
+    why_refused,
     why_this_scale,
 )
 from nodewise.decide.uncertainty import (
     Flip,
+    PriceOff,
     Regret,
     Swing,
     cost_bounds,
     flips,
+    prices_off,
     regret_of,
     tornado,
 )
-from nodewise.explain.attribute import Attribution, attribute_timings
+from nodewise.explain.attribute import attribute_timings
 from nodewise.explain.causes import CauseName
 from nodewise.explain.laws import Law
-from nodewise.explain.scaling import Scaling, Timings, scale_timings, timings
+from nodewise.explain.scaling import scale_timings, timings
 from nodewise.study.check import Check
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
 
-__all__ = ["Decision", "Needs", "answer", "decide", "decide_law", "decide_timings"]
+__all__ = ["Decision", "Needs", "decide", "decide_candidates", "decide_law"]
 
 _INDIFFERENT = 0.01  # scales whose cost is within 1 % of the least are equally good
 
@@ -85,6 +90,8 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
     cost_low: float | None
     cost_high: float | None
     bill: Bill
+    work: float | None
+    relative_work: float  # over that of the first scale
     cost_multiplier: float  # node time over that of ideal scaling: 1 / efficiency
     cost_per_work: float | None
     work_per_dollar: float | None
@@ -99,6 +106,7 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
     grams_per_work: float | None
     excluded: bool
     excluded_because: str | None
+    refused_by: Gate | None  # the first gate that it does not pass
     deadline_probability: float | None
     probability_cheapest: float | None
     expected_regret: float | None  # mean extra cost over the cheapest, over resamples and ranges
@@ -160,7 +168,7 @@ class EnergyBasis(msgspec.Struct, frozen=True, kw_only=True):
     grid: str = ""  # the intensity, its place, year and source
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
+class Decision(msgspec.Struct, frozen=True, kw_only=True, rename={"payments": "regimes"}):
     """The scale to run at, the alternatives, what each gives up, what would change it."""
 
     name: str
@@ -191,17 +199,16 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     pareto: tuple[int, ...]  # not beaten in time, cost, energy and quality, as far as known
     recommended: Recommendation
     deployments: tuple[Deployment, ...]
-    regimes: tuple[RegimePrice, ...]
+    payments: tuple[PaymentPrice, ...]
     spot: SpotOutlook | None
     ownership: OwnedOutlook | None
     cheaper_nodes: str
     tornado: tuple[Swing, ...]
     flips: tuple[Flip, ...]
+    sensitivity: tuple[PriceOff, ...]  # empty where ranges say more, or one price is all there is
     would_change: tuple[str, ...]
     claim: str | None
-    attribution: Attribution | None
-    checks: tuple[Check, ...]  # of the prices, the rates and the energy
-    notes: tuple[str, ...]
+    checks: tuple[Check, ...]  # of the prices, the rates, the deadline and the energy
 
     @property
     def has_ranges(self) -> bool:
@@ -217,107 +224,72 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         return next(row for row in self.rows if row.nodes == nodes)
 
 
-def decide(
-    study: Study,
-    price: Price | None = None,
-    needs: Needs | None = None,
-    alternatives: Alternatives | None = None,
-    center: Center = "mean",
-) -> Decision:
+def decide(study: Study, question: Question) -> Decision:
     """Price every measured scale, apply the gates, and recommend one; attributes first."""
-    return answer(
-        study,
-        Question(
-            price=price or Price(),
-            needs=needs or Needs(),
-            alternatives=alternatives or Alternatives(),
-            center=center,
-        ),
-    )
-
-
-def answer(study: Study, question: Question) -> Decision:
-    """The same for a whole question."""
     times = timings(study, question.center)
     scaling = scale_timings(study, times, question.needs.threshold)
-    return decide_timings(study, times, scaling, question)
-
-
-def decide_timings(study: Study, times: Timings, scaling: Scaling, question: Question) -> Decision:
-    """The same for timings and their scaling that are already at hand."""
     attribution = attribute_timings(study, times, scaling)
-    scales, price, notes = candidates_of_study(
-        study, times, attribution, question.price, question.needs, question.site,
-        _longest_startup(question),
-    )  # fmt: skip
-    question = msgspec.structs.replace(question, price=price)
-    swings = tornado(scales, question)
-    return _decide(scales, question, attribution, swings, [*attribution.notes, *notes])
+    return decide_candidates(candidates_of_study(study, times, attribution, question), question)
 
 
 def decide_law(law: Law, max_nodes: int, question: Question, noise: float = 0.0) -> Decision:
-    """The same decision for a law without data, at every K up to `max_nodes`.
+    """Price every K up to `max_nodes` as a law without data has it, and recommend one.
 
     `noise` is the relative spread of a run; with it a deadline is kept with the confidence asked.
     """
 
-    def candidates(law: Law) -> tuple[Candidates, Price, list[str]]:
-        return candidates_of_law(
-            law, max_nodes, question.price, question.needs, noise, question.site,
-            _longest_startup(question),
-        )  # fmt: skip
+    def candidates(law: Law) -> Candidates:
+        return candidates_of_law(law, max_nodes, question, noise)
 
-    scales, price, notes = candidates(law)
-    resolved = msgspec.structs.replace(question, price=price)
-    swings = tornado(scales, resolved, law, lambda other: candidates(other)[0])
-    return _decide(scales, resolved, None, swings, notes)
+    return decide_candidates(candidates(law), question, law, candidates)
 
 
-def _longest_startup(question: Question) -> float:
-    given = question.ranges.get("startup")
-    return question.price.startup_seconds if given is None else given.high
-
-
-def _decide(
+def decide_candidates(
     scales: Candidates,
     question: Question,
-    attribution: Attribution | None,
-    swings: tuple[Swing, ...],
-    notes: Sequence[str],
+    law: Law | None = None,
+    of_law: Callable[[Law], Candidates] | None = None,
 ) -> Decision:
+    """Price scales, measured or of a law, apply the gates, and recommend one."""
+    question = msgspec.structs.replace(question, price=scales.price)
     price, needs, alternatives = question.price, question.needs, question.alternatives
-    bills = on_demand(scales, price, needs).bills
-    reasons = exclusions(scales, price, needs, bills)
+    hired = on_demand(scales, price, needs)
+    bills = hired.bills
+    refused = refusals(scales, price, needs, bills)
+    allowed = np.array([refusal is None for refusal in refused])
     # A run that grows with K does more work for its money, so scales are compared by equal work.
     # They are ranked by the bill and the worth of waiting for it; what is shown is the bill.
     unit_cost, unit_bill = bills.total / scales.relative_work, bills.billed / scales.relative_work
-    ladder = [at for at, reason in enumerate(reasons) if reason is None]
+    ladder = np.flatnonzero(allowed).tolist()
     cheapest, fastest = (
         cheapest_of(scales, unit_cost, ladder),
         fastest_of(scales, unit_cost, ladder),
     )
     frontier = frontier_of(scales, unit_cost, ladder)
-    regret = regret_of(scales, question)
+    regret = regret_of(scales, question, allowed)
     best = regret.least if regret and question.ranges else cheapest
-    chosen, because = _recommend(scales, question, bills, reasons, best, frontier)
+    chosen, because = _recommend(scales, question, bills, refused, best, frontier)
     doublings = _doublings(scales, ladder)
     unfavourable = [
         (scales.nodes[low], scales.nodes[high])
         for low, high in doublings
         if unit_cost[high] > unit_cost[low] * (1 + TIE)
     ]
-    regimes = regimes_of(scales, price, needs, alternatives)
+    has_money = price.currency != NODE_HOURS
+    spot = on_spot(scales, price, needs, alternatives) if has_money else None
+    paid = payments(hired, spot, price, needs, alternatives)
     least = _least(scales, unit_bill, ladder)
+    off = has_money and chosen is not None and not question.ranges
     return Decision(
         name=scales.name,
         regime=scales.regime,
         measured=scales.measured,
         price=price,
         records=question.records,
-        unpriced=() if price.currency == NODE_HOURS else price.unpriced,
+        unpriced=price.unpriced if has_money else (),
         ranges=question.ranges,
         work_unit=question.work_unit,
-        rows=_rows(scales, question, bills, reasons, regret),
+        rows=_rows(scales, question, bills, refused, regret),
         quality=_quality(scales, needs),
         energy=EnergyBasis(
             basis=scales.energy.basis,
@@ -343,23 +315,26 @@ def _decide(
             nodes=None if chosen is None else scales.nodes[chosen], because=because
         ),
         deployments=_deployments(scales, price, bills, unit_bill, cheapest, fastest),
-        regimes=regimes,
-        spot=spot_outlook(scales, price, needs, alternatives),
+        payments=paid,
+        spot=spot_outlook(scales, spot, price, needs, alternatives),
         ownership=owned_outlook(scales, price, alternatives),
         cheaper_nodes=cheaper_nodes(
             price,
             needs,
-            [(one.label, one.cheapest.nodes if one.cheapest else None) for one in regimes],
+            [(one.label, one.cheapest.nodes if one.cheapest else None) for one in paid],
         ),
-        tornado=swings if _hour_has_a_price(question) or question.ranges else (),
+        tornado=tornado(scales, question, law, of_law)
+        if _hour_has_a_price(question) or question.ranges
+        else (),
         flips=_flips(scales, question, frontier, cheapest, chosen),
-        would_change=what_would_change(scales, price, needs, bills, reasons, chosen, fastest),
-        claim=claim(scales, price, bills.billed, reasons, chosen)
+        sensitivity=prices_off(scales, bills, allowed, chosen)
+        if off and chosen is not None
+        else (),
+        would_change=what_would_change(scales, price, needs, bills, refused, chosen, fastest),
+        claim=claim(scales, price, bills.billed, refused, chosen)
         if scales.measured and chosen is not None
         else None,
-        attribution=attribution,
-        checks=_checks(question, scales),
-        notes=tuple(notes),
+        checks=(*scales.checks, *_checks(question, scales)),
     )
 
 
@@ -451,7 +426,9 @@ def _quality(scales: Candidates, needs: Needs) -> Quality | None:
     if scales.quality is None:
         return None
     return Quality(
-        held=all(harm(scales, needs, at) is None for at in range(len(scales.nodes))),
+        held=all(
+            excess_quality_drift(scales, needs, at) is None for at in range(len(scales.nodes))
+        ),
         max_drift=float(np.max(np.abs(scales.quality - scales.quality[0]))),
         tolerance=needs.quality_tolerance,
     )
@@ -461,7 +438,7 @@ def _rows(
     scales: Candidates,
     question: Question,
     bills: Bills,
-    reasons: Sequence[str | None],
+    refused: Sequence[Refusal | None],
     regret: Regret | None,
 ) -> tuple[DecisionRow, ...]:
     bounds = cost_bounds(scales, question)
@@ -479,7 +456,8 @@ def _rows(
         work = at_scale(scales.work, at)
         per_work = cost / work if work else None
         tokens = question.work_unit.startswith("token")
-        ranked = regret if reasons[at] is None else None
+        refusal = refused[at]
+        ranked = regret if refusal is None else None
         rows.append(
             DecisionRow(
                 nodes=nodes,
@@ -491,6 +469,8 @@ def _rows(
                 cost_low=at_scale(bounds[0], at) if bounds else None,
                 cost_high=at_scale(bounds[1], at) if bounds else None,
                 bill=bills.at(at),
+                work=work,
+                relative_work=float(scales.relative_work[at]),
                 cost_multiplier=1 / float(scales.efficiency[at]),
                 cost_per_work=per_work,
                 work_per_dollar=work / cost if work and cost > 0 else None,
@@ -503,8 +483,9 @@ def _rows(
                 grams_low=at_scale(carbon.low, at),
                 grams_high=at_scale(carbon.high, at),
                 grams_per_work=each(carbon.grams, work, at),
-                excluded=reasons[at] is not None,
-                excluded_because=reasons[at],
+                excluded=refusal is not None,
+                excluded_because=None if refusal is None else why_refused(refusal),
+                refused_by=None if refusal is None else refusal.gate,
                 deadline_probability=at_scale(scales.in_time, at),
                 probability_cheapest=float(regret.share_cheapest[at]) if regret else None,
                 expected_regret=float(ranked.expected[at]) if ranked else None,
@@ -518,27 +499,27 @@ def _recommend(
     scales: Candidates,
     question: Question,
     bills: Bills,
-    reasons: Sequence[str | None],
+    refused: Sequence[Refusal | None],
     best: int | None,
     frontier: Sequence[int],
 ) -> tuple[int | None, str]:
     """The position of the scale to run at, and why; `best` is the one to take for its cost."""
     needs = question.needs
     if best is None:
-        return None, why_none(scales, reasons, bills)
+        return None, why_none(scales, refused, bills)
     efficient = [at for at in frontier if scales.efficiency[at] >= needs.threshold]
     if not efficient or _hour_has_a_price(question):
         rule = "the least expected regret" if question.ranges else "the cheapest scale"
-        rule += " that passes every gate" if any(reasons) else ""
+        rule += " that passes every gate" if any(refused) else ""
         if question.ranges:
             rule += " over the ranges given"
         if needs.value_per_hour:
             rule += ", waiting included"
-        return best, why_this_scale(scales, needs, reasons, best, rule)
+        return best, why_this_scale(scales, needs, refused, best, rule)
     chosen = efficient[-1]
     rule = f"the largest scale that keeps its efficiency at or above {needs.threshold:.2f}"
     rule += share_of_efficient_resamples(scales, needs, chosen)
-    return chosen, why_this_scale(scales, needs, reasons, chosen, rule)
+    return chosen, why_this_scale(scales, needs, refused, chosen, rule)
 
 
 def _cause_beyond(scales: Candidates, chosen: int | None) -> CauseName | None:

@@ -11,13 +11,22 @@ from nodewise.base.stats import Floats
 from nodewise.base.units import format_percent
 from nodewise.decide.inputs import Question
 from nodewise.decide.prices.bill import NODE_HOURS, Price, bill
-from nodewise.explain.predict.curve import Curve, LawRow, fit_curve
+from nodewise.explain.predict.curve import (
+    FEWEST_SCALES,
+    REACH,
+    Curve,
+    LawRow,
+    Prediction,
+    fit_curve,
+)
+from nodewise.explain.scaling import Timings
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
 
 _DRAWS = 600
 _BINS = 12  # of what a run might show; finer ones hold too few draws to average
 _PAST = 1.5  # times the least cost: a curve this far beyond its bottom does not come back
+_STEPS_OF_A_DOUBLING = 4  # in which the way beyond the runs is followed
 _WORTH_NOTHING = 0.01  # of the cost: a regret below this changes no plan
 
 
@@ -61,6 +70,16 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     knee: Landmark
     laws: tuple[LawRow, ...]
 
+    @property
+    def doublings(self) -> tuple[ForecastRow, ...]:
+        """What was measured, and what is known of twice and four times the largest of it."""
+        last = max(row.nodes for row in self.rows if row.measured)
+        return tuple(
+            row
+            for row in self.rows
+            if row.measured or (row.nodes in (2 * last, 4 * last) and row.seconds is not None)
+        )
+
 
 class RunWorth(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
     """One run that could be made: what it costs and what it is expected to save."""
@@ -90,10 +109,23 @@ def forecast(study: Study, question: Question, nodes: Sequence[int] = ()) -> For
     return forecast_curve(fit_curve(study, question.center), study.name, question, nodes)
 
 
+def forecast_ahead(study: Study, question: Question, times: Timings) -> Forecast | None:
+    """The curve of a study in small steps up to four times its largest scale.
+
+    Nothing where too few scales were measured to continue them.
+    """
+    if len(study.scales) < FEWEST_SCALES:
+        return None
+    last = study.scales[-1]
+    steps = range(_STEPS_OF_A_DOUBLING * (REACH.bit_length() - 1) + 1)
+    ahead = [round(last * 2 ** (step / _STEPS_OF_A_DOUBLING)) for step in steps]
+    return forecast_curve(fit_curve(study, question.center, times), study.name, question, ahead)
+
+
 def forecast_curve(
     curve: Curve, name: str, question: Question, nodes: Sequence[int] = ()
 ) -> Forecast:
-    """The same of a curve that is there already."""
+    """Times, costs and landmarks of a curve at its scales and at those asked for."""
     grid = _grid(curve)
     shown = sorted({*curve.nodes, *(nodes or _doublings(curve))})
     price = _priced(question.price)
@@ -101,7 +133,8 @@ def forecast_curve(
     cheapest = grid[np.argmin(costs, axis=1)]
     expected = _costs(curve, grid, price, question, 0)[0]
     share = {int(k): float(np.mean(cheapest == k)) for k in grid}
-    base = curve.at(curve.nodes[0])
+    points = dict(zip(shown, curve.points(shown), strict=True))
+    base = points[curve.nodes[0]]
     assert base is not None
     fastest, knee = curve.fastest(), curve.knee()
     low, high = (float(end) for end in np.quantile(cheapest, [0.1, 0.9]))
@@ -111,7 +144,10 @@ def forecast_curve(
         evidence=curve.evidence,
         currency=price.currency,
         repeated=curve.repeated,
-        rows=tuple(_row(curve, at, base.seconds, price, question, share.get(at)) for at in shown),
+        rows=tuple(
+            _row(curve, at, point, base.seconds, price, question, share.get(at))
+            for at, point in points.items()
+        ),
         unknown_beyond=curve.unknown_beyond,
         cheapest=_landmark(int(grid[int(np.argmin(expected))]), low, high, curve),
         fastest=_landmark(fastest.nodes, fastest.low, fastest.high, curve),
@@ -231,12 +267,12 @@ def _regret_after(regret: Floats, seconds: Floats, best: int) -> tuple[float, fl
 def _row(
     curve: Curve,
     at: int,
+    point: Prediction | None,
     base: float,
     price: Price,
     question: Question,
     probability: float | None,
 ) -> ForecastRow:
-    point = curve.at(at)
     if point is None:
         nothing = dict.fromkeys(
             ("seconds", "low80", "high80", "low95", "high95", "speedup", "efficiency", "cost")

@@ -13,18 +13,37 @@ from nodewise.base.units import (
     format_efficiency,
     format_money,
     format_percent,
+    format_quantity,
     format_speedup,
     format_unit_cost,
 )
 from nodewise.decide.candidates import Candidates, Needs
+from nodewise.decide.choose import Refusal
 from nodewise.decide.prices.bill import Bills, Price, bill
 from nodewise.explain.causes import CauseName
 
-Reasons = Sequence[str | None]  # why each scale is excluded, or nothing
+Refusals = Sequence[Refusal | None]  # why each scale is excluded, or nothing
+
+
+def why_refused(refusal: Refusal) -> str:
+    """The gate that a scale does not pass, in words."""
+    limit = refusal.limit
+    if refusal.gate == "quality":
+        return f"its quality drifts by {refusal.value:+.3g}, tolerance {limit:g}"
+    if refusal.gate == "deadline":
+        deadline = f"the deadline of {format_duration(limit)}"
+        if refusal.confidence is None:
+            return f"it misses {deadline}"
+        return f"it meets {deadline} in fewer than {format_percent(refusal.confidence)} of runs"
+    if refusal.gate == "budget":
+        return f"it costs more than the budget of {format_money(limit, refusal.unit)}"
+    if refusal.gate == "energy":
+        return f"it takes more than {format_quantity(limit)} J ({refusal.unit})"
+    return f"it emits more than {format_quantity(limit)} g CO2e ({refusal.unit})"
 
 
 def why_this_scale(
-    scales: Candidates, needs: Needs, reasons: Reasons, chosen: int, rule: str
+    scales: Candidates, needs: Needs, refusals: Refusals, chosen: int, rule: str
 ) -> str:
     """The rule that chose a scale, its efficiency there, and what the next scale loses to."""
     if scales.speedup.max() <= 1:
@@ -35,20 +54,20 @@ def why_this_scale(
         why += f" although that is below {needs.threshold:.2f}"
     if scales.quality is not None:
         why += " and with its quality held"
-    return f"{why}; {_beyond(scales, reasons, chosen)}"
+    return f"{why}; {_beyond(scales, refusals, chosen)}"
 
 
-def why_none(scales: Candidates, reasons: Reasons, bills: Bills) -> str:
+def why_none(scales: Candidates, refusals: Refusals, bills: Bills) -> str:
     """Which scale comes nearest when no scale passes every gate."""
     quickest, cheapest = int(np.argmin(scales.seconds)), int(np.argmin(bills.billed))
     named = [
-        f"the {what}, K={scales.nodes[at]}, {_is_or(reasons[at])}"
+        f"the {what}, K={scales.nodes[at]}, {_passes_or_not(refusals[at])}"
         for what, at in (("fastest", quickest), ("cheapest", cheapest))
     ]
     return "; ".join(dict.fromkeys(named))
 
 
-def claim(scales: Candidates, price: Price, costs: Floats, reasons: Reasons, chosen: int) -> str:
+def claim(scales: Candidates, price: Price, costs: Floats, refusals: Refusals, chosen: int) -> str:
     """One sentence that stands on measured numbers only."""
     base = f"{format_duration(float(scales.seconds[0]))} at K={scales.nodes[0]}"
     nodes = scales.nodes[chosen]
@@ -72,13 +91,13 @@ def claim(scales: Candidates, price: Price, costs: Floats, reasons: Reasons, cho
         unit = format_unit_cost(float(costs[chosen] / scales.work[chosen]), price.currency)
         cost += f", {unit} per unit of work"
     beyond = scales.after(chosen)
-    end = _beyond(scales, reasons, chosen)
-    if beyond is not None and reasons[beyond] is None:
+    end = _beyond(scales, refusals, chosen)
+    if beyond is not None and refusals[beyond] is None:
         end = f"beyond that, {end}: further scaling is uneconomic here"
     return f"{', '.join([*parts, cost])}; {end}."
 
 
-def _beyond(scales: Candidates, reasons: Reasons, chosen: int) -> str:
+def _beyond(scales: Candidates, refusals: Refusals, chosen: int) -> str:
     """What becomes of the next larger scale."""
     beyond = scales.after(chosen)
     if beyond is None:
@@ -86,15 +105,15 @@ def _beyond(scales: Candidates, reasons: Reasons, chosen: int) -> str:
         if broken:
             return f"at K={broken[0][0]} no run ended well: {broken[0][1]}"
         return f"no larger scale was {'measured' if scales.measured else 'asked for'}"
-    if reasons[beyond] is not None:
-        return f"K={scales.nodes[beyond]} {_is_or(reasons[beyond])}"
+    if refusals[beyond] is not None:
+        return f"K={scales.nodes[beyond]} {_passes_or_not(refusals[beyond])}"
     efficiency = format_efficiency(float(scales.efficiency[beyond]))
     slower = "" if scales.speedup[beyond] > scales.speedup[chosen] else " and it is no faster"
     return f"at K={scales.nodes[beyond]} efficiency is {efficiency}{_blame(scales, beyond)}{slower}"
 
 
-def _is_or(reason: str | None) -> str:
-    return f"is excluded: {reason}" if reason else "passes"
+def _passes_or_not(refusal: Refusal | None) -> str:
+    return "passes" if refusal is None else f"is excluded: {why_refused(refusal)}"
 
 
 def _blame(scales: Candidates, at: int) -> str:
@@ -118,7 +137,7 @@ def in_prose(cause: CauseName) -> str:
 
 
 def cheaper_nodes(price: Price, needs: Needs, chosen: Sequence[tuple[str, int | None]]) -> str:
-    """Whether a lower price of nodes moves the cheapest scale; `chosen` names it by regime."""
+    """Whether a lower price of nodes moves the cheapest scale; `chosen` names it by payment."""
     if not (price.prices_the_hour or needs.value_per_hour or needs.budget is not None):
         return (
             "Cheaper nodes do not move the cheapest K here: without an overhead by the hour, a "
@@ -126,7 +145,7 @@ def cheaper_nodes(price: Price, needs: Needs, chosen: Sequence[tuple[str, int | 
             "is at the same K for every price."
         )
     named = ", ".join(
-        f"K={nodes} {regime}" if nodes else f"none {regime}" for regime, nodes in chosen
+        f"K={nodes} {payment}" if nodes else f"none {payment}" for payment, nodes in chosen
     )
     if len({nodes for _, nodes in chosen}) == 1:
         return f"Cheaper nodes could move the cheapest K here, but not by this much: {named}."
@@ -141,14 +160,14 @@ def what_would_change(
     price: Price,
     needs: Needs,
     bills: Bills,
-    reasons: Reasons,
+    refusals: Refusals,
     recommended: int | None,
     fastest: int | None,
 ) -> tuple[str, ...]:
     """The nearest facts that would move the recommendation."""
     if recommended is None:
         return _gates_to_move(scales, price, needs, bills)
-    allowed = np.array([reason is None for reason in reasons])
+    allowed = np.array([refusal is None for refusal in refusals])
     changes = _value_of_waiting(scales, price, needs, bills.total, allowed, recommended)
     if price.prices_the_hour or needs.value_per_hour:
         efficient = np.flatnonzero(allowed & (scales.efficiency >= needs.threshold))
@@ -173,7 +192,7 @@ def what_would_change(
                 f"K={scales.nodes[without]}"
             )
     if scales.measured and fastest is not None:
-        changes += _next_measurement(scales, reasons, fastest)
+        changes += _next_measurement(scales, refusals, fastest)
     return tuple(changes)
 
 
@@ -216,7 +235,7 @@ def _value_of_waiting(
     return [f"an hour of waiting worth {worth} moves it to K={nodes}"]
 
 
-def _next_measurement(scales: Candidates, reasons: Reasons, fastest: int) -> list[str]:
+def _next_measurement(scales: Candidates, refusals: Refusals, fastest: int) -> list[str]:
     """The run that could change the answer of those who buy speed."""
     nodes = scales.nodes
     if fastest == 0:
@@ -227,7 +246,7 @@ def _next_measurement(scales: Candidates, reasons: Reasons, fastest: int) -> lis
             f"a run at K={2 * nodes[-1]}: {still} at the largest measured scale, so the fastest K "
             "may lie beyond it"
         ]
-    if reasons[fastest + 1] is not None:
+    if refusals[fastest + 1] is not None:
         return [f"a run at K={nodes[fastest + 1]} that passes: now it is excluded"]
     below, above = nodes[fastest - 1], nodes[fastest + 1]
     between = [

@@ -12,14 +12,23 @@ import numpy as np
 from nodewise.base.interval import Range
 from nodewise.base.stats import DRAWS, SEED, Floats
 from nodewise.decide.candidates import Candidates
-from nodewise.decide.choose import allowed_scales, cheapest_of
+from nodewise.decide.choose import Mask, allowed_scales, cheapest_of
 from nodewise.decide.inputs import RANGED, Question, value_of, with_value
 from nodewise.decide.payment.ways import Paid, on_demand, on_spot
-from nodewise.decide.prices.bill import NODE_HOURS, bill
+from nodewise.decide.prices.bill import NODE_HOURS, Bills, bill
 from nodewise.explain.laws import Law
 
 _SWING = 0.2  # how far an input is moved that has no range of its own
 _REACH, _STEPS = 16.0, 48  # how far a flip is looked for: a sixteenth to sixteen times
+_PRICES_OFF = (0.5, 0.8, 1.2, 1.5)
+# The line items that one price stands behind.
+_ITEMS_OF_PRICE = {
+    "node price": ("compute", "startup", "rounding"),
+    "overhead": ("fixed",),
+    "storage": ("storage",),
+    "egress": ("egress",),
+    "waiting": ("waiting",),
+}
 
 
 class Regret(msgspec.Struct, frozen=True):
@@ -40,7 +49,7 @@ class Swing(
     """The cheapest scale with one input at either end, all others as they are."""
 
     input: str
-    regime: str  # on-demand or spot
+    payment: str  # on-demand or spot
     low: float
     high: float
     is_range: bool  # false: 20 % off, because no range was given
@@ -60,19 +69,28 @@ class Flip(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
     nodes: int
 
 
-def regret_of(scales: Candidates, question: Question) -> Regret | None:
-    """Chances and regrets of each scale; nothing where neither times nor inputs are spread."""
+class PriceOff(msgspec.Struct, frozen=True, kw_only=True, rename={"cheapest": "cheapest_K"}):
+    """What the recommended scale costs, and which is the cheapest, when one price is off."""
+
+    price: str  # the line items that it stands for, in words
+    factor: float
+    cost: float
+    cheapest: int
+    least_cost: float
+
+
+def regret_of(scales: Candidates, question: Question, allowed: Mask) -> Regret | None:
+    """Chances and regrets of the scales that pass every gate, over draws.
+
+    Nothing where neither times nor inputs are spread, or no scale passes.
+    """
     price, needs = question.price, question.needs
     moved = {
         name: given
         for name, given in question.ranges.items()
         if not RANGED[name].on_spot and value_of(question, name) is not None
     }
-    if scales.draws is None and not moved:
-        return None
-    bills = on_demand(scales, price, needs).bills
-    allowed = allowed_scales(scales, price, needs, bills)
-    if not allowed.any():
+    if (scales.draws is None and not moved) or not allowed.any():
         return None
     if scales.draws is None or moved:
         costs = np.stack([cost[allowed] for cost in _drawn_costs(scales, question, moved)])
@@ -190,7 +208,7 @@ def _swing(
 ) -> Swing:
     return Swing(
         input=name,
-        regime="spot" if spot else "on-demand",
+        payment="spot" if spot else "on-demand",
         low=given.low,
         high=given.high,
         is_range=is_range,
@@ -246,3 +264,36 @@ def _edge(
         middle = (near + beyond) / 2
         near, beyond = (middle, beyond) if at(middle) == now else (near, middle)
     return beyond, at(beyond)
+
+
+def prices_off(
+    scales: Candidates, bills: Bills, allowed: Mask, chosen: int
+) -> tuple[PriceOff, ...]:
+    """How the cost and the cheapest scale move when one price is a fifth or a half off.
+
+    Nothing where one price makes up the whole cost. Scales that a gate excludes stay excluded, also
+    where a lower price would bring them within a budget.
+    """
+    items = {
+        name: np.sum([getattr(bills, part) for part in parts], axis=0) / scales.relative_work
+        for name, parts in _ITEMS_OF_PRICE.items()
+    }
+    present = {name: cost for name, cost in items.items() if cost[allowed].any()}
+    if len(present) < 2:
+        return ()
+    total = bills.total / scales.relative_work
+    rows = []
+    for name, part in present.items():
+        for factor in _PRICES_OFF:
+            costs = np.where(allowed, total + (factor - 1) * part, np.inf)
+            least = int(np.argmin(costs))
+            rows.append(
+                PriceOff(
+                    price=name,
+                    factor=factor,
+                    cost=float(costs[chosen]),
+                    cheapest=scales.nodes[least],
+                    least_cost=float(costs[least]),
+                )
+            )
+    return tuple(rows)

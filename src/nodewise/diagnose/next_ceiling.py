@@ -17,6 +17,7 @@ from nodewise.diagnose.axes import MENU, Answer, AxisName, CeilingName, axis_wor
 from nodewise.diagnose.flow import Branch, Confidence, Diagnosis
 from nodewise.explain.attribute import Attribution, LedgerRow
 from nodewise.explain.causes import CAUSES, CauseName
+from nodewise.study.spec import Regime
 from nodewise.study.study import Run, Stage, Study
 
 # The ceiling under which a part of the time stands. What is not here is no ceiling of a machine:
@@ -63,6 +64,7 @@ class NextCeiling(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
     """What binds a distributed job, what bound it before, whether a second axis is justified."""
 
     study: str
+    regime: Regime
     nodes: int
     seconds: float
     speedup: float
@@ -97,6 +99,7 @@ def next_ceiling(
     named: CeilingName | None = largest.name if largest.name in MENU else None
     return NextCeiling(
         study=study.name,
+        regime=study.regime,
         nodes=row.nodes,
         seconds=row.seconds,
         speedup=row.speedup,
@@ -221,7 +224,7 @@ _QUESTIONS: dict[CeilingName, str] = {
 
 
 def flow_of(result: NextCeiling) -> Diagnosis | None:
-    """The same as a way through the flow; nothing where no ceiling of the menu binds."""
+    """The ceiling as a way through the flow; nothing where no ceiling of the menu binds."""
     if result.ceiling not in MENU:
         return None
     shares = {part.name: part.share for part in result.parts}

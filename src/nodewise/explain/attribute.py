@@ -29,6 +29,7 @@ from nodewise.explain.causes import CAUSES, CauseName
 from nodewise.explain.laws import growth_term
 from nodewise.explain.scaling import THRESHOLD, Scaling, Timings, scale_timings, timings
 from nodewise.explain.shapes import EARLY_EXPONENT, Shape, ShapeName, growth_exponent, shape_of
+from nodewise.study.check import Check, warning
 from nodewise.study.spec import Regime
 from nodewise.study.study import STAGES, Run, Stage, Study
 
@@ -40,6 +41,8 @@ _LATE = 0.10  # a rank this much slower than the typical one is late for a reaso
 _OUTLYING = 5  # spreads of the other ranks; the largest of 64 by chance lies below 4
 _PERSISTENT = 2 / 3  # share of rounds in which the same rank must be the late one
 _SURE = 0.6  # share of resamples that must agree before a shape renames a cause
+_DIVISION = "the causes are measured"
+_TELLING_ROUNDS = 3
 _NOTHING_LOST = 0.02  # of the ideal speedup
 _NOTHING = 1e-12  # seconds; no clock tells less
 _STEADY_EXPONENTS = (0.85, 1.15)  # overhead of a stage that never shrinks: (k-1)^1
@@ -113,7 +116,7 @@ class Attribution(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
     change: str | None
     other_changes: tuple[Remedy, ...]
     shape: Shape | None
-    notes: tuple[str, ...]
+    checks: tuple[Check, ...]  # of the scaling, and of what the ledger stands on
 
     def row(self, nodes: int) -> LedgerRow:
         """The row of one scale."""
@@ -129,21 +132,27 @@ def attribute(study: Study, threshold: float = THRESHOLD, center: Center = "mean
 def attribute_timings(study: Study, times: Timings, scaling: Scaling) -> Attribution:
     """The ledger of a study whose scaling is already known."""
     shape = shape_of(times, study.paired)
-    notes: list[str] = []
+    checks: list[Check] = []
     late: dict[int, int] = {}
     ranked = all(any(rank.stages for rank in run.ranks) for run in study.good_runs)
     if ranked and all(len({len(run.ranks) for run in study.at(k)}) == 1 for k in study.scales):
         evidence: Evidence = "stages of each rank"
         ledger = _ledger_of_stages(study, times, _rank_losses)
         late = _late_ranks(study)
-        notes += _rank_notes(study)
+        checks += _rank_checks(study)
     elif all(run.stages for run in study.good_runs):
         evidence = "stage totals"
         ledger = _ledger_of_stages(study, times, _total_losses)
     elif len(times.nodes) == 2:
         evidence = "two bare times"
         ledger = _ledger_of_law(times, scaling, None)
-        notes.append("Two bare times cannot divide what is lost: add scales or record stages.")
+        checks.append(
+            warning(
+                _DIVISION,
+                "two bare times cannot divide what is lost",
+                "Add scales or record stages.",
+            )
+        )
     else:
         evidence = "fitted law"
         sure_shape = shape.shape if shape is not None and shape.confidence >= _SURE else None
@@ -151,12 +160,13 @@ def attribute_timings(study: Study, times: Timings, scaling: Scaling) -> Attribu
         told = scaling.cannot_tell
         if sure_shape in ("early", "noisy"):
             told = "Their names follow the shape of the bend."
-        notes.append(f"The causes come from a law fitted to totals. {told}")
+        fitted = f"the causes come from a law fitted to totals. {told.rstrip('.')}"
+        checks.append(warning(_DIVISION, fitted, "Record stages."))
     rows = _rows(times, ledger, late)
     nodes = scaling.bend.first_below or times.nodes[-1]
     row = next(row for row in rows if row.nodes == nodes)
     if evidence in ("stages of each rank", "stage totals"):
-        notes += _overlap_note(row)
+        checks += _overlap_checks(row)
     return Attribution(
         name=study.name,
         regime=study.regime,
@@ -169,7 +179,7 @@ def attribute_timings(study: Study, times: Timings, scaling: Scaling) -> Attribu
         change=CAUSES[row.dominant_cause].change if row.dominant_cause else None,
         other_changes=_other_changes(row, evidence, _recorded(study, nodes, evidence)),
         shape=shape,
-        notes=(*scaling.notes, *notes),
+        checks=(*scaling.checks, *checks),
     )
 
 
@@ -443,17 +453,26 @@ def _busy(one: _Measured) -> Floats:
     return np.asarray(busy.mean(axis=0))
 
 
-def _rank_notes(study: Study) -> list[str]:
-    notes = []
-    if study.rounds < 3:
-        notes.append("Fewer than three rounds: a slow node and a bad moment look much alike.")
-    if all(rank.items is not None for run in study.good_runs for rank in run.ranks):
-        return notes
-    return [
-        *notes,
-        "No items per rank (column work): an uneven shard and a slow node are told apart by the "
-        "sum of compute seconds over ranks only. Record items to be sure.",
-    ]
+def _rank_checks(study: Study) -> list[Check]:
+    checks = []
+    if study.rounds < _TELLING_ROUNDS:
+        checks.append(
+            warning(
+                "a slow node is told from a bad moment",
+                f"fewer than {_TELLING_ROUNDS} rounds: the two look much alike",
+                "Measure more rounds.",
+            )
+        )
+    if any(rank.items is None for run in study.good_runs for rank in run.ranks):
+        checks.append(
+            warning(
+                "an uneven shard is told from a slow node",
+                "no items per rank (column work): they are told apart by the sum of compute "
+                "seconds over ranks only",
+                "Record items to be sure.",
+            )
+        )
+    return checks
 
 
 def _ledger_of_law(times: Timings, scaling: Scaling, shape: ShapeName | None) -> _Ledger:
@@ -552,13 +571,16 @@ def _agreement(
     return float(np.mean(lost.argmax(axis=1) == causes.index(dominant)))
 
 
-def _overlap_note(row: LedgerRow) -> list[str]:
+def _overlap_checks(row: LedgerRow) -> list[Check]:
     overlap = next((loss for loss in row.causes if loss.cause == "unexplained"), None)
     if overlap is None or overlap.folds > -_NOTHING_LOST * row.ideal:
         return []
     return [
-        f"At K={row.nodes} the named seconds exceed the wall time by {-overlap.seconds:.3g} s: "
-        "stages overlap, or one of them was measured wrongly."
+        warning(
+            "the stages add up to the wall time",
+            f"at K={row.nodes} the named seconds exceed the wall time by {-overlap.seconds:.3g} s",
+            "Look for stages that overlap, or for one that was measured wrongly.",
+        )
     ]
 
 

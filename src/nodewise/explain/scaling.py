@@ -1,5 +1,7 @@
 """From a study's seconds to speedup, efficiency, the bend, the knee and the fitted laws."""
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 
@@ -27,10 +29,14 @@ from nodewise.explain.laws import (
     karp_flatt,
     terms,
 )
+from nodewise.study.check import Check, warning
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
 
-THRESHOLD = 0.70
+THRESHOLD = 0.70  # of the efficiency; below it the curve has bent
+SUPERLINEAR = 1.02  # an efficiency above this is no rounding
+AMBER, RED = 0.02, 0.10  # of a run, a rank waiting for its core; above red it is no evidence
+_MEAN_OFF = 0.05  # of the median
 
 
 class ScalingRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
@@ -85,7 +91,7 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True, rename={"base_nodes": "
     efficiency_falls: EfficiencyFalls | None
     laws: Laws
     cannot_tell: str
-    notes: tuple[str, ...]
+    checks: tuple[Check, ...]
 
     def row(self, nodes: int) -> ScalingRow:
         """The row of one scale."""
@@ -200,7 +206,7 @@ def scale_timings(
         fastest=times.nodes[int(np.argmax(times.speedup(times.seconds)))],
         laws=laws,
         cannot_tell=cannot_tell(times.k, laws, times.regime),
-        notes=(*study.notes, *_notes(study, times)),
+        checks=tuple(_checks(study, times)),
     )
 
 
@@ -333,90 +339,144 @@ def _efficiency_falls(times: Timings, laws: Laws, efficiency: float) -> Efficien
     return EfficiencyFalls(efficiency=efficiency, nodes=k * times.nodes[0])
 
 
-def _notes(study: Study, times: Timings) -> list[str]:
+def _checks(study: Study, times: Timings) -> list[Check]:
     """What a reader must know before trusting the table; each with its remedy."""
-    notes = []
+    found = [warning("the input as it was read", note.rstrip(".")) for note in study.notes]
     if times.nodes[0] != 1:
-        notes.append(
-            f"No run at K=1: speedup and efficiency are relative to K={times.nodes[0]}, and what "
-            "was lost below it is unknown. Measure K=1 to see it."
+        found.append(
+            warning(
+                "the exact baseline T(1)",
+                f"no run at K=1: speedup and efficiency are relative to K={times.nodes[0]}, and "
+                "what was lost below it is unknown",
+                "Measure K=1 to see it.",
+                key="baseline",
+            )
         )
-    singles = [str(nodes) for nodes in times.nodes if len(study.at(nodes)) == 1]
+    found += _checks_of_rounds(study, times)
+    found += _checks_of_runs(study)
+    above = [
+        nodes
+        for nodes, value in zip(times.nodes, times.efficiency(times.seconds), strict=True)
+        if value > SUPERLINEAR
+    ]
+    if above:
+        found.append(
+            warning(
+                "no scale is faster than ideal",
+                f"faster than ideal at K={_listed(above)}: a cache or memory effect, or a baseline "
+                "that is too slow",
+                f"Check that K={times.nodes[0]} is the fastest correct run of that size.",
+                key="superlinear",
+            )
+        )
+    return found
+
+
+def _checks_of_rounds(study: Study, times: Timings) -> list[Check]:
+    """What the repeats can tell, and what they cannot."""
+    found = []
+    repeats = "repeats and variance"
+    singles = [nodes for nodes in times.nodes if len(study.at(nodes)) == 1]
     if singles:
-        where = "" if len(singles) == len(times.nodes) else f" at K={', '.join(singles)}"
-        notes.append(f"Single runs{where}: no spread is known. Repeat, best seven times.")
+        where = "" if len(singles) == len(times.nodes) else f" at K={_listed(singles)}"
+        evidence = f"single runs{where}: no spread is known"
+        found.append(warning(repeats, evidence, "Repeat, best seven times.", key="repeats"))
     elif study.rounds < ENOUGH_ROUNDS:
-        notes.append(
-            f"{study.rounds} rounds give a range, not a confidence interval; six or more do."
-        )
+        evidence = f"{study.rounds} rounds give a range, not a confidence interval"
+        remedy = f"Measure {ENOUGH_ROUNDS} rounds or more."
+        found.append(warning(repeats, evidence, remedy, key="repeats"))
     if study.rounds >= 2 and not study.paired:
-        notes.append(
-            "The scales were not run in the same rounds, so ratios carry the noise of both. "
-            "Number the rounds in a column rep and run every K in each."
+        found.append(
+            warning(
+                "every scale in every round",
+                "the scales were not run in the same rounds, so ratios carry the noise of both",
+                "Number the rounds in a column rep and run every K in each.",
+            )
         )
     alike = [
-        str(nodes)
+        nodes
         for position, nodes in enumerate(times.nodes)
         if position and times.rounds >= ENOUGH_ROUNDS and _is_faster(times, position) is None
     ]
     if alike:
-        notes.append(
-            f"K={', '.join(alike)} cannot be told from K={times.nodes[0]} by these rounds. Measure "
-            "more of them, or call it no gain."
+        found.append(
+            warning(
+                "gains are larger than the noise",
+                f"K={_listed(alike)} cannot be told from K={times.nodes[0]} by these rounds",
+                "Measure more of them, or call it no gain.",
+                key="significant",
+            )
         )
     for nodes, samples in zip(times.nodes, times.samples, strict=True):
         gap = float(np.mean(samples) / np.median(samples) - 1)
-        if times.center == "mean" and len(samples) > 2 and abs(gap) > 0.05:
-            notes.append(
-                f"At K={nodes} the mean lies {format_percent(abs(gap))} "
-                f"{'above' if gap > 0 else 'below'} the median. "
-                "Try nodewise decide with --center median."
+        if times.center == "mean" and len(samples) > 2 and abs(gap) > _MEAN_OFF:
+            found.append(
+                warning(
+                    "the mean stands for the runs",
+                    f"at K={nodes} the mean lies {format_percent(abs(gap))} "
+                    f"{'above' if gap > 0 else 'below'} the median",
+                    "Try nodewise decide with --center median.",
+                )
             )
             break
-    notes += _notes_on_runs(study)
-    above = [
-        nodes
-        for nodes, value in zip(times.nodes, times.efficiency(times.seconds), strict=True)
-        if value > 1.02
-    ]
-    if above:
-        notes.append(
-            f"Faster than ideal at K={', '.join(map(str, above))}: a cache or memory effect, or a "
-            "baseline that is too slow. Check that K="
-            f"{times.nodes[0]} is the fastest correct run of that size."
-        )
-    return notes
+    return found
 
 
-def _notes_on_runs(study: Study) -> list[str]:
+def _checks_of_runs(study: Study) -> list[Check]:
     """What the runs themselves say against trusting them."""
-    notes = []
+    found = []
     if study.base_is_baseline:
         ones = [r.seconds for r in study.runs if r.nodes == 1 and not r.baseline]
-        notes.append(
-            "K=1 is the single-worker program; the distributed code on one worker takes "
-            f"{sum(ones) / len(ones):.4g} s, and speedup against that would look better."
-        )
-    crowded = sorted({r.nodes for r in study.runs if r.provenance.get("oversubscribed")})
-    if crowded:
-        notes.append(
-            f"More workers than cores at K={', '.join(map(str, crowded))}: that is no evidence of "
-            "scaling. Use more cores, or the rehearsal engine."
+        found.append(
+            Check(
+                rule="the exact baseline T(1)",
+                verdict="pass",
+                evidence="K=1 is the single-worker program; the distributed code on one worker "
+                f"takes {sum(ones) / len(ones):.4g} s, and speedup against that would look better",
+                key="baseline",
+            )
         )
     if any(run.provenance.get("emulated") for run in study.runs):
-        notes.append(
-            "Rehearsal: emulated nodes on one machine; latencies are not those of a network."
+        found.append(
+            warning(
+                "nodes are machines",
+                "rehearsal: emulated nodes on one machine; latencies are not those of a network",
+            )
         )
     failed = sorted({run.nodes for run in study.runs if run.outcome != "ok"})
     if failed:
-        notes.append(f"Failed runs at K={', '.join(map(str, failed))}: see the study's runs.jsonl.")
-    delays = [(run.contention and run.contention.run_delay) or 0.0 for run in study.runs]
-    contended = [delay for delay in delays if delay > 0.02]
-    if contended:
-        worst = max(contended)
-        notes.append(
-            f"{'Red' if worst > 0.10 else 'Amber'}: other load kept a rank from its core for up to "
-            f"{format_percent(worst)} of a run ({len(contended)} of {len(study.runs)} runs above "
-            "2 %). Repeat on a quieter machine."
+        evidence = f"failed runs at K={_listed(failed)}"
+        remedy = "See the study's runs.jsonl."
+        found.append(warning("K workers really ran", evidence, remedy, key="workers"))
+    return [*found, *_checks_of_contention(study)]
+
+
+def _checks_of_contention(study: Study) -> list[Check]:
+    """Whether the workers had the cores to themselves."""
+    rule = "no foreign load"
+    crowded = sorted({r.nodes for r in study.runs if r.provenance.get("oversubscribed")})
+    if crowded:
+        evidence = (
+            f"more workers than cores at K={_listed(crowded)}: that is no evidence of scaling"
         )
-    return notes
+        remedy = "Use more cores, or the rehearsal engine."
+        return [warning(rule, evidence, remedy, key="contention")]
+    delays = [(run.contention and run.contention.run_delay) or 0.0 for run in study.runs]
+    contended = [delay for delay in delays if delay > AMBER]
+    if not contended:
+        return []
+    worst = max(contended)
+    return [
+        Check(
+            rule=rule,
+            verdict="fail" if worst > RED else "warn",
+            evidence=f"other load kept a rank from its core for up to {format_percent(worst)} of a "
+            f"run ({len(contended)} of {len(study.runs)} runs above {format_percent(AMBER)})",
+            remedy="Repeat on a quieter machine.",
+            key="contention",
+        )
+    ]
+
+
+def _listed(scales: Sequence[int]) -> str:
+    return ", ".join(map(str, scales))

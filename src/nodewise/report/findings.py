@@ -1,31 +1,60 @@
-"""Everything that one study says, given one question: what every report is made from."""
+"""Everything that one study says, given one question: what every view is made from."""
 
 from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from nodewise.audit.rules import Rule, check_study
-from nodewise.decide.decide import Decision, decide_timings
+from nodewise.decide.candidates import Candidates, candidates_of_study
+from nodewise.decide.decide import Decision, decide_candidates
 from nodewise.decide.inputs import Question
-from nodewise.explain.attribute import Attribution
-from nodewise.explain.scaling import Scaling, scale_timings, timings
-from nodewise.study.check import Check
+from nodewise.explain.attribute import Attribution, attribute_timings
+from nodewise.explain.scaling import Scaling, Timings, scale_timings, timings
+from nodewise.study.check import Check, Verdict
 from nodewise.study.study import Study
 
+if TYPE_CHECKING:
+    from nodewise.audit.rules import Rule
+    from nodewise.decide.forecast import Forecast
+    from nodewise.decide.sliders import SliderNumbers
+    from nodewise.diagnose.next_ceiling import NextCeiling
 
-class Findings(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer in the order in which it was found: measured, attributed, decided, checked."""
+_WORST_FIRST: tuple[Verdict, ...] = ("fail", "warn", "unknown", "pass")
 
-    question: Question
-    scaling: Scaling
-    decision: Decision
-    checks: tuple[Check, ...]
+
+class Findings:
+    """The answer in the order in which it is found: measured, attributed, decided, checked.
+
+    The timings are resampled once. What few views show is computed when the first one asks.
+    """
+
+    def __init__(self, study: Study, question: Question, rules: "Sequence[Rule]" = ()) -> None:
+        """Measure, attribute, decide; ask the `rules` where there are some."""
+        self.study = study
+        self.question = question
+        self._times: Timings = timings(study, question.center)
+        self.scaling: Scaling = scale_timings(study, self._times, question.needs.threshold)
+        self.attribution: Attribution = attribute_timings(study, self._times, self.scaling)
+        self._candidates: Candidates = candidates_of_study(
+            study, self._times, self.attribution, question
+        )
+        self.decision: Decision = decide_candidates(self._candidates, question)
+        self.checks: tuple[Check, ...] = self._checked(rules)
+
+    def _checked(self, rules: "Sequence[Rule]") -> tuple[Check, ...]:
+        found = [*self.attribution.checks, *self.decision.checks]
+        if rules:
+            from nodewise.audit.rules import check_study
+
+            asked = check_study(self.study, self.scaling, rules, self.question)
+            found = [*asked, *found]
+        return one_row_each(found)
 
     @property
-    def attribution(self) -> Attribution:
-        """The ledger that the decision was made on."""
-        assert self.decision.attribution is not None
-        return self.decision.attribution
+    def doubts(self) -> tuple[Check, ...]:
+        """The checks that failed or warn."""
+        return tuple(check for check in self.checks if check.verdict in ("fail", "warn"))
 
     @property
     def gates_are_met(self) -> bool:
@@ -33,15 +62,70 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
         failed = any(check.is_gate and check.verdict == "fail" for check in self.checks)
         return self.decision.recommended.nodes is not None and not failed
 
+    @cached_property
+    def forecast(self) -> "Forecast | None":
+        """The scales nobody ran; nothing where too few were measured to continue them."""
+        from nodewise.decide.forecast import forecast_ahead
 
-def find(study: Study, question: Question, rules: Sequence[Rule]) -> Findings:
-    """Measure, attribute, decide and check, in this order, from one set of timings."""
-    times = timings(study, question.center)
-    scaling = scale_timings(study, times, question.needs.threshold)
-    decision = decide_timings(study, times, scaling, question)
-    return Findings(
-        question=question,
-        scaling=scaling,
-        decision=decision,
-        checks=(*check_study(study, scaling, rules, question), *decision.checks),
-    )
+        return forecast_ahead(self.study, self.question, self._times)
+
+    @cached_property
+    def next_ceiling(self) -> "NextCeiling":
+        """What binds at the bend or the largest scale, and what is next."""
+        from nodewise.diagnose.next_ceiling import next_ceiling
+
+        return next_ceiling(self.study, self.attribution)
+
+    @cached_property
+    def sliders(self) -> "SliderNumbers":
+        """What a page needs to decide anew."""
+        from nodewise.decide.sliders import slider_numbers
+
+        return slider_numbers(self._candidates, self._times, self.question)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The findings as JSON has them."""
+        return document(self.decision, self.checks, self.question, self.scaling, self.attribution)
+
+
+def find(study: Study, question: Question, rules: "Sequence[Rule]" = ()) -> Findings:
+    """Everything that a study says to a question; the honesty rules are asked where given."""
+    return Findings(study, question, rules)
+
+
+def one_row_each(checks: Sequence[Check]) -> tuple[Check, ...]:
+    """The checks without repeats: of those that answer one rule, the gravest, then the first."""
+    kept: dict[str, Check] = {}
+    for check in checks:
+        name = check.key or f"{check.rule}: {check.evidence}"
+        held = kept.get(name)
+        if held is None or _grade(check) < _grade(held):
+            kept[name] = check
+    return tuple(kept.values())
+
+
+def _grade(check: Check) -> int:
+    return _WORST_FIRST.index(check.shown_verdict)
+
+
+def document(
+    decision: Decision,
+    checks: Sequence[Check],
+    question: Question,
+    scaling: Scaling | None = None,
+    attribution: Attribution | None = None,
+) -> dict[str, Any]:
+    """The one shape of JSON: the decision's keys, and beside them what it stands on.
+
+    The decision stands under a name of its own as well, as files of version 0.1 have it.
+    """
+    made: dict[str, Any] = msgspec.to_builtins(decision, str_keys=True)
+    return {
+        **made,
+        "question": question,
+        "scaling": scaling,
+        "attribution": attribution,
+        "checks": checks,
+        "decision": made,
+    }

@@ -304,7 +304,7 @@ def marginal_table(steps: Sequence[Marginal], currency: str) -> Table:
     )
 
 
-def regime_table(result: Decision) -> Table:
+def payment_table(result: Decision) -> Table:
     """The same curve paid for in other ways."""
     # only where nodes are lost do the times differ
     timed = result.spot is not None
@@ -316,22 +316,22 @@ def regime_table(result: Decision) -> Table:
         (
             one.label,
             format_percent(one.fraction),
-            *_regime_choice(one.cheapest, result.price.currency),
+            *_choice_cells(one.cheapest, result.price.currency),
             *time_of(one.cheapest),
-            *_regime_choice(one.fastest, result.price.currency),
+            *_choice_cells(one.fastest, result.price.currency),
             *time_of(one.fastest),
             f"{'' if one.applies else 'does not apply: '}{one.condition}",
         )
-        for one in result.regimes
+        for one in result.payments
     )
     time = ["time"] if timed else []
-    titles = ("regime", "of the price", "cheapest K", "cost", *time, "fastest K", "its cost")
+    titles = ("payment", "of the price", "cheapest K", "cost", *time, "fastest K", "its cost")
     titles = (*titles, *time, "")
     return Table(
         name="The same runs paid for in other ways",
         titles=titles,
         rows=rows,
-        left=frozenset({"regime", ""}),
+        left=frozenset({"payment", ""}),
         indent=2,
     )
 
@@ -339,7 +339,7 @@ def regime_table(result: Decision) -> Table:
 def items_table(result: Decision) -> Table:
     """What the cheapest run of each way to pay is billed, item by item."""
     currency = result.price.currency
-    bills = [(one.label, one.bill) for one in result.regimes if one.bill is not None]
+    bills = [(one.label, one.bill) for one in result.payments if one.bill is not None]
     names = dict.fromkeys(
         name for _, bill in bills for name in bill.__struct_fields__ if getattr(bill, name, 0.0)
     )
@@ -389,7 +389,7 @@ def tornado_table(result: Decision) -> Table:
             title_of(one.input),
             "range" if one.is_range else "20 % off",
             f"{said_input(one.input, one.low, result)}..{said_input(one.input, one.high, result)}",
-            one.regime,
+            one.payment,
             f"K={one.low_nodes or 'none'}..{one.high_nodes or 'none'}",
             f"{format_money(one.low_cost, result.price.currency)}.."
             f"{format_money(one.high_cost, result.price.currency)}",
@@ -418,7 +418,7 @@ def said_input(name: str, value: float, result: Decision) -> str:
     return INPUTS[name].form(value, result.price.currency)
 
 
-def _regime_choice(choice: Choice | None, currency: str) -> tuple[str, str]:
+def _choice_cells(choice: Choice | None, currency: str) -> tuple[str, str]:
     return (
         ("none", "") if choice is None else (str(choice.nodes), format_money(choice.cost, currency))
     )

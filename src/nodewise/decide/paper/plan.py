@@ -36,6 +36,7 @@ from nodewise.decide.paper.transformer import (
 from nodewise.decide.prices.bill import Price, bill
 from nodewise.diagnose.links import Link, Share
 from nodewise.diagnose.memory import Optimizer, optimizer_bytes
+from nodewise.explain.scaling import THRESHOLD
 from nodewise.study.spec import Count, Positive
 
 Precision = Literal["float16", "bfloat16", "tfloat32", "float32"]
@@ -484,7 +485,9 @@ def assess(job: Job, plan: Plan, cluster: Cluster) -> Candidate:
     )
 
 
-def plan_job(job: Job, cluster: Cluster, scales: Sequence[int], threshold: float = 0.70) -> Planned:
+def plan_job(
+    job: Job, cluster: Cluster, scales: Sequence[int], threshold: float = THRESHOLD
+) -> Planned:
     """The fastest plan that fits at every scale, what binds it, and where the knee is."""
     if job.training.precision not in cluster.accelerator.peak_flops:
         raise SpecError(

@@ -32,6 +32,7 @@ from nodewise.decide.prices.bill import Price
 from nodewise.diagnose.links import Link
 from nodewise.explain.predict.curve import Curve, measured_ladder, stage_parts
 from nodewise.explain.predict.laws import Part, Parts
+from nodewise.explain.scaling import timings
 from nodewise.study.spec import Count, Positive
 from nodewise.study.study import Study
 
@@ -110,7 +111,7 @@ def relocate(study: Study, move: Move, question: Question, nodes: Sequence[int] 
             "A profile can be moved only with stage times, and these runs have none.",
             "Record compute_s and comm_s of every run, or use the probe (docs/spec.md).",
         )
-    ladder, _ = measured_ladder(study, question.center)
+    ladder, _ = measured_ladder(study, timings(study, question.center))
     assumed: list[str] = []
     low, high = _node_factors(move, assumed)
     there = _move(study, here, ladder.nodes, move, (low * high) ** 0.5, assumed)

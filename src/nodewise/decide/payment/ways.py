@@ -9,7 +9,7 @@ from nodewise.base.errors import DataError, SpecError
 from nodewise.base.stats import Floats
 from nodewise.base.units import SECONDS_PER_HOUR, format_duration, format_percent
 from nodewise.decide.candidates import Candidates, Needs
-from nodewise.decide.choose import Choice, cheapest_of, choice_at, exclusions, fastest_of
+from nodewise.decide.choose import Choice, allowed_scales, cheapest_of, choice_at, fastest_of
 from nodewise.decide.payment.owned import Commitment, Owned, Sensitivity, accounts, sensitivity
 from nodewise.decide.payment.spot import (
     Checkpointing,
@@ -63,10 +63,10 @@ class ScaleCost(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}
     in_time: float | None = None  # share of runs that meet the deadline
 
 
-class RegimePrice(msgspec.Struct, frozen=True, kw_only=True):
+class PaymentPrice(msgspec.Struct, frozen=True, kw_only=True, rename={"payment": "regime"}):
     """One way to pay: the cheapest and the fastest scale, and the cost of each."""
 
-    regime: str  # on-demand, spot or owned
+    payment: str  # on-demand, spot or owned
     accounting: str = ""  # of owned nodes: marginal or full; committed where hours are paid anyway
     fraction: float  # of the price of a node on demand
     applies: bool
@@ -78,8 +78,8 @@ class RegimePrice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """The regime, with its accounting where there are two."""
-        return f"{self.regime}, {self.accounting}" if self.accounting else self.regime
+        """The payment, with its accounting where there are two."""
+        return f"{self.payment}, {self.accounting}" if self.accounting else self.payment
 
 
 class SpotOutlook(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
@@ -185,27 +185,24 @@ def _interrupted(
     return run, summarise(np.concatenate(replays, axis=1), left)
 
 
-def regimes_of(
-    scales: Candidates, price: Price, needs: Needs, alternatives: Alternatives
-) -> tuple[RegimePrice, ...]:
-    """The same runs on demand, on spot and on owned nodes."""
+def payments(
+    hired: Paid, spot: Paid | None, price: Price, needs: Needs, alternatives: Alternatives
+) -> tuple[PaymentPrice, ...]:
+    """The same runs on demand, on spot and on owned nodes; without a price, on demand alone."""
     rows = [
-        _regime(
-            on_demand(scales, price, needs), price, needs,
-            regime="on-demand", condition="the price as given",
-        )
-    ]  # fmt: skip
-    if price.currency == NODE_HOURS:
+        _payment(hired, price, needs, payment="on-demand", condition="the price as given"),
+    ]
+    if spot is None:
         return tuple(rows)
     return (
         *rows,
-        *_committed(scales, price, needs, alternatives),
-        _regime(
-            on_spot(scales, price, needs, alternatives), price, needs,
-            regime="spot", fraction=alternatives.spot_fraction, condition=_risk(alternatives),
+        *_committed(hired.scales, price, needs, alternatives),
+        _payment(
+            spot, price, needs,
+            payment="spot", fraction=alternatives.spot_fraction, condition=_risk(alternatives),
             applies=alternatives.spot_fraction < 1,
         ),
-        *_owned(scales, price, needs, alternatives),
+        *_owned(hired.scales, price, needs, alternatives),
     )  # fmt: skip
 
 
@@ -230,7 +227,7 @@ def _risk(alternatives: Alternatives) -> str:
 
 def _committed(
     scales: Candidates, price: Price, needs: Needs, alternatives: Alternatives
-) -> list[RegimePrice]:
+) -> list[PaymentPrice]:
     """Hours that are paid at a discount whether they are used or not."""
     commitment = alternatives.commitment
     if commitment is None:
@@ -241,9 +238,9 @@ def _committed(
     stated = "yours is not stated" if alternatives.utilisation is None else format_percent(used)
     bills = bill(price, scales.rate_per_hour, scales.seconds, needs.value_per_hour, fraction)
     return [
-        _regime(
+        _payment(
             Paid(scales, bills), price, needs,
-            regime="on-demand", accounting="committed", fraction=fraction, applies=used > least,
+            payment="on-demand", accounting="committed", fraction=fraction, applies=used > least,
             condition=f"pays above {format_percent(least)} use; {stated}",
         )
     ]  # fmt: skip
@@ -251,7 +248,7 @@ def _committed(
 
 def _owned(
     scales: Candidates, price: Price, needs: Needs, alternatives: Alternatives
-) -> list[RegimePrice]:
+) -> list[PaymentPrice]:
     used = alternatives.utilisation
     if alternatives.owned is None:
         least = format_percent(alternatives.owned_above)
@@ -259,8 +256,8 @@ def _owned(
         fraction = alternatives.owned_fraction
         bills = bill(price, scales.rate_per_hour, scales.seconds, needs.value_per_hour, fraction)
         return [
-            _regime(
-                Paid(scales, bills), price, needs, regime="owned", fraction=fraction,
+            _payment(
+                Paid(scales, bills), price, needs, payment="owned", fraction=fraction,
                 applies=used is None or used > alternatives.owned_above,
                 condition=f"holds above {least} utilisation; {stated}",
             )
@@ -271,8 +268,8 @@ def _owned(
     for account in accounts(alternatives.owned, used if used is not None else 1.0):
         bills = bill(price, account.per_node_hour * nodes, scales.seconds, needs.value_per_hour)
         found.append(
-            _regime(
-                Paid(scales, bills), price, needs, regime="owned", accounting=account.accounting,
+            _payment(
+                Paid(scales, bills), price, needs, payment="owned", accounting=account.accounting,
                 fraction=account.per_node_hour / rent if rent else 0.0,
                 condition=account.question,
             )
@@ -280,24 +277,23 @@ def _owned(
     return found
 
 
-def _regime(
+def _payment(
     paid: Paid,
     price: Price,
     needs: Needs,
     *,
-    regime: str,
+    payment: str,
     condition: str,
     accounting: str = "",
     fraction: float = 1.0,
     applies: bool = True,
-) -> RegimePrice:
+) -> PaymentPrice:
     scales, bills, replayed = paid.scales, paid.bills, paid.replayed
-    reasons = exclusions(scales, price, needs, bills)
-    ladder = [at for at, reason in enumerate(reasons) if reason is None]
+    ladder = np.flatnonzero(allowed_scales(scales, price, needs, bills)).tolist()
     cost = bills.total / scales.relative_work
     cheapest = cheapest_of(scales, cost, ladder)
-    return RegimePrice(
-        regime=regime,
+    return PaymentPrice(
+        payment=payment,
         accounting=accounting,
         fraction=fraction,
         applies=applies,
@@ -329,17 +325,13 @@ def rent_per_hour(scales: Candidates) -> float:
 
 
 def spot_outlook(
-    scales: Candidates, price: Price, needs: Needs, alternatives: Alternatives
+    scales: Candidates, spot: Paid | None, price: Price, needs: Needs, alternatives: Alternatives
 ) -> SpotOutlook | None:
     """What preemptions do to the cheapest spot run; nothing where none are stated."""
     dearer = alternatives.spot_fraction > 1
-    if price.currency == NODE_HOURS or scales.regime == "weak" or dearer:
+    if spot is None or spot.run is None or scales.regime == "weak" or dearer:
         return None
-    if alternatives.preemptions is None and alternatives.trace is None:
-        return None
-    paid = on_spot(scales, price, needs, alternatives)
-    assert paid.run is not None
-    best = int(np.argmin(paid.bills.total))
+    best = int(np.argmin(spot.bills.total))
     nodes = np.array(scales.nodes, dtype=np.float64)
     rented = msgspec.structs.replace(price, per_node_hour=rent_per_hour(scales))
     times, saves = alternatives.checkpointing, alternatives.saves
@@ -355,10 +347,10 @@ def spot_outlook(
         return None if found is None else found * SECONDS_PER_HOUR
 
     return SpotOutlook(
-        nodes=paid.scales.nodes[best],
-        interval_seconds=float(paid.run.interval_seconds[best]) if saves else None,
-        goodput=float(paid.run.goodput[best]),
-        preemptions=float(paid.run.preemptions[best]),
+        nodes=spot.scales.nodes[best],
+        interval_seconds=float(spot.run.interval_seconds[best]) if saves else None,
+        goodput=float(spot.run.goodput[best]),
+        preemptions=float(spot.run.preemptions[best]),
         break_even_per_node_hour=break_even("exact") if saves else None,
         break_even_without_saving=break_even("none"),
         moves=choices(

@@ -146,12 +146,13 @@ def stated_check(price: Price, today: date | None) -> Check:
             evidence=said,
             remedy="Say it: source = 'where, YYYY-MM-DD' under [price] in the spec, or "
             "--price-source; or take --instance.",
+            key="price",
         )
     try:
         day = date.fromisoformat(found.group())
     except ValueError:
         return Check(rule=rule, verdict="fail", evidence=f"{found.group()} is no day",
-                     remedy="Write it as YYYY-MM-DD.")  # fmt: skip
+                     remedy="Write it as YYYY-MM-DD.", key="price")  # fmt: skip
     return _age("the price", day, today)
 
 

@@ -36,7 +36,7 @@ from nodewise.explain.predict.laws import (
     fit_stages,
     parameters,
 )
-from nodewise.explain.scaling import timings
+from nodewise.explain.scaling import Timings, timings
 from nodewise.study.spec import Regime
 from nodewise.study.study import Run, Study
 
@@ -278,15 +278,17 @@ class Curve:
         return spread * float(np.interp(level, LEVELS, FACTORS))
 
 
-def fit_curve(study: Study, center: Center = "mean") -> Curve:
-    """The curve of a study, with the noise of its rounds, and its stage times where it has them."""
-    ladder, freedom = measured_ladder(study, center)
+def fit_curve(study: Study, center: Center = "mean", times: Timings | None = None) -> Curve:
+    """The curve of a study, with the noise of its rounds, and its stage times where it has them.
+
+    `times` spares a second resampling where they are at hand.
+    """
+    ladder, freedom = measured_ladder(study, times or timings(study, center))
     return Curve(ladder, freedom, stage_parts(study))
 
 
-def measured_ladder(study: Study, center: Center = "mean") -> tuple[Ladder, int]:
+def measured_ladder(study: Study, times: Timings) -> tuple[Ladder, int]:
     """The points of a study, and the degrees of freedom of their noise."""
-    times = timings(study, center)
     nodes = np.array(times.nodes, dtype=np.float64)
     grown = nodes if study.regime == "weak" else np.ones_like(nodes)
     noise, freedom = _noise([np.log(samples) for samples in times.samples])

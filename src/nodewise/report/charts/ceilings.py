@@ -1,7 +1,6 @@
 """What binds a measured study: the way through the flow, and its runs under the roofline."""
 
-from nodewise.diagnose.next_ceiling import flow_of, next_ceiling
-from nodewise.explain.attribute import Attribution
+from nodewise.diagnose.next_ceiling import NextCeiling, flow_of
 from nodewise.report.charts.look import Figure
 from nodewise.report.charts.roofline import Point, flow_chart, roofline_chart
 from nodewise.study.study import Run, Study
@@ -10,12 +9,10 @@ _ROOFS = ("peak_flops", "memory_bandwidth")  # of a node
 _WORK = ("flops", "memory_bytes")  # of a run, all nodes together
 
 
-def study_flow(study: Study, attribution: Attribution) -> Figure | None:
+def study_flow(result: NextCeiling) -> Figure | None:
     """The ceiling at the bend or the largest scale, and the axis that lifts it."""
-    if len(attribution.rows) < 2:
-        return None
-    diagnosis = flow_of(next_ceiling(study, attribution))
-    return None if diagnosis is None else flow_chart(diagnosis, f"{study.regime} scaling")
+    diagnosis = flow_of(result)
+    return None if diagnosis is None else flow_chart(diagnosis, f"{result.regime} scaling")
 
 
 def study_roofline(study: Study) -> Figure | None:

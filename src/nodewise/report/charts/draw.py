@@ -15,7 +15,7 @@ from nodewise.report.charts.ceilings import study_flow, study_roofline
 from nodewise.report.charts.energy import energy
 from nodewise.report.charts.forecast import beyond
 from nodewise.report.charts.look import PALETTE, Definition, Figure, Row, Size, sized
-from nodewise.report.charts.money import cost, marginal, pareto, regimes, sensitivity, triangle
+from nodewise.report.charts.money import cost, marginal, pareto, payment, sensitivity, triangle
 from nodewise.report.charts.speedup import compare, efficiency, repeats, speedup
 from nodewise.report.findings import Findings
 from nodewise.study.study import Study
@@ -38,7 +38,7 @@ __all__ = [
     "ledger",
     "marginal",
     "pareto",
-    "regimes",
+    "payment",
     "repeats",
     "sensitivity",
     "sized",
@@ -83,7 +83,7 @@ CHARTS: dict[str, ChartKind] = {
     ),
     "flow": ChartKind(
         "the ceiling that binds at the bend or the largest K, and the axis that lifts it",
-        lambda study, found: study_flow(study, found.attribution),
+        lambda study, found: study_flow(found.next_ceiling),
         "two scales, and a ceiling that an axis lifts",
     ),
     "roofline": ChartKind(
@@ -106,9 +106,9 @@ CHARTS: dict[str, ChartKind] = {
         lambda study, found: marginal(found.decision),
         "two scales that pass the gates",
     ),
-    "regimes": ChartKind(
+    "payment": ChartKind(
         "the same runs on demand, on spot and on owned nodes",
-        lambda study, found: regimes(found.decision),
+        lambda study, found: payment(found.decision),
         "a price",
     ),
     "sensitivity": ChartKind(
@@ -133,7 +133,7 @@ CHARTS: dict[str, ChartKind] = {
     ),
     "forecast": ChartKind(
         "measured times, and those expected beyond them, with their intervals",
-        lambda study, found: beyond(study, found.question),
+        lambda study, found: beyond(found.forecast),
         "three scales",
     ),
 }

@@ -3,9 +3,7 @@
 import altair as alt
 
 from nodewise.base.units import format_duration
-from nodewise.decide.forecast import Forecast, ForecastRow, forecast
-from nodewise.decide.inputs import Question
-from nodewise.explain.predict.curve import FEWEST_SCALES, REACH
+from nodewise.decide.forecast import Forecast, ForecastRow
 from nodewise.report.charts.look import (
     Axis,
     Figure,
@@ -24,34 +22,27 @@ from nodewise.report.charts.look import (
     tooltip,
 )
 from nodewise.report.text.forecast import where
-from nodewise.study.study import Study
-
-_STEPS_OF_A_DOUBLING = 4  # in which the band is drawn
 
 
-def beyond(study: Study, question: Question) -> Figure | None:
-    """Times at the measured scales and up to four times the largest, with their intervals.
-
-    Nothing where too few scales were measured to continue them.
-    """
-    if len(study.scales) < FEWEST_SCALES:
+def beyond(told: Forecast | None) -> Figure | None:
+    """Times at the measured scales and up to four times the largest, with their intervals."""
+    if told is None:
         return None
-    last = study.scales[-1]
-    steps = range(_STEPS_OF_A_DOUBLING * (REACH.bit_length() - 1) + 1)
-    ahead = [round(last * 2 ** (step / _STEPS_OF_A_DOUBLING)) for step in steps]
-    told = forecast(study, question, ahead)
+    scales = [row.nodes for row in told.rows if row.measured]
+    last, named = scales[-1], [row.nodes for row in told.doublings]
+    ahead = [nodes for nodes in named if nodes > last]
     drawn = [row for row in told.rows if row.seconds is not None]
     unit = time_unit(max(row.high80 or 0.0 for row in drawn))
     rows = [_row(row, unit.seconds) for row in drawn]
     values = [v for row in rows for v in known(row["low"], row["high"])]
-    x = nodes_axis([*study.scales, *_doublings(told, last)], drawn[-1].nodes)
+    x = nodes_axis(named, drawn[-1].nodes)
     low, high = min(values) / 1.25, max(values) * 1.25
     title = f"time of a run, {unit.name}"
     y = folds("shown", title, low, high)
-    if study.regime == "weak" and high < 4 * low:  # hardly a doubling to be marked
+    if told.regime == "weak" and high < 4 * low:  # hardly a doubling to be marked
         y = linear("shown", title, 0.0, high)
     measured = [row for row in rows if row["kind"] == "measured"]
-    hollow = [row for row in rows if row["K"] in _doublings(told, last)]
+    hollow = [row for row in rows if row["K"] in ahead]
     layers = [
         *_ideal(told, x, y, unit.seconds, low),
         *_band(rows, last, x, y),
@@ -62,10 +53,10 @@ def beyond(study: Study, question: Question) -> Figure | None:
     return figure(
         "forecast",
         "Measured times, and times nobody has measured",
-        about(study.name, study.regime, "filled: measured; hollow and dashed: predicted, with the "
+        about(told.name, told.regime, "filled: measured; hollow and dashed: predicted, with the "
               "interval that holds 80 of 100"),
         _caption(told),
-        [_numbers(row) for row in told.rows if row.measured or row.nodes in _doublings(told, last)],
+        [_numbers(row) for row in told.doublings],
         layered(layers),
     )  # fmt: skip
 
@@ -93,11 +84,6 @@ def _numbers(row: ForecastRow) -> Row:
         "low 95 %": row.low95,
         "high 95 %": row.high95,
     }
-
-
-def _doublings(told: Forecast, last: int) -> list[int]:
-    return [row.nodes for row in told.rows if row.nodes in (2 * last, 4 * last)
-            and row.seconds is not None]  # fmt: skip
 
 
 def _ideal(told: Forecast, x: Axis, y: Axis, unit: float, low: float) -> list[alt.Chart]:

@@ -16,7 +16,7 @@ from nodewise.base.units import (
 )
 from nodewise.decide.decide import Decision, DecisionRow, Marginal, Quality
 from nodewise.decide.inputs import INPUTS
-from nodewise.decide.prices.bill import ITEMS, NODE_HOURS
+from nodewise.decide.prices.bill import NODE_HOURS
 from nodewise.report.charts.look import (
     HEIGHT,
     PALETTE,
@@ -43,7 +43,6 @@ from nodewise.study.study import Study
 
 _MOST_STEPS = 12
 _MOST_LABELS = 12
-_CHANGES = (0.5, 0.8, 1.2, 1.5)  # of a price, in a tornado
 _SHORT = {"price": "node price", "fixed": "overhead", "value-per-hour": "waiting"}
 _ROLE_SHAPES = ("diamond", "triangle-up", "square", "circle")
 
@@ -202,13 +201,13 @@ def marginal(decision: Decision) -> Figure | None:
     )
 
 
-def regimes(decision: Decision) -> Figure | None:
+def payment(decision: Decision) -> Figure | None:
     """The same runs paid for in several ways; nothing where there is one way only."""
-    if len(decision.regimes) < 2:
+    if len(decision.payments) < 2:
         return None
     currency, money = decision.price.currency, _money(decision, _scales(decision))
     words = {}
-    for one in decision.regimes:
+    for one in decision.payments:
         best = "no scale passes"
         if one.cheapest is not None:
             cost = format_money(one.cheapest.cost, currency)
@@ -218,18 +217,18 @@ def regimes(decision: Decision) -> Figure | None:
         words[one.label] = f"{one.label} ({share}{applies}): {best}"
     rows: list[Row] = [
         {
-            "regime": one.label,
+            "payment": one.label,
             "K": at.nodes,
             "cost": at.cost,
             "cheapest": one.cheapest is not None and at.nodes == one.cheapest.nodes,
         }
-        for one in decision.regimes
+        for one in decision.payments
         for at in one.rows
     ]
     told = [
         {
             **row,
-            "way": words[str(row["regime"])],
+            "way": words[str(row["payment"])],
             "shown": number(row["cost"]) * money.factor,
             "price": format_money(number(row["cost"]), currency),
         }
@@ -244,7 +243,7 @@ def regimes(decision: Decision) -> Figure | None:
         told,
         x,
         y,
-        tooltip("regime", "K", "price"),
+        tooltip("payment", "K", "price"),
         # a point for every K of a model would be a thick line
         lambda row: decision.measured or bool(row["cheapest"]),
     )
@@ -252,7 +251,7 @@ def regimes(decision: Decision) -> Figure | None:
         rings = alt.Chart(data(best_of)).mark_point(style="ring")
         layers.append(rings.encode(x=x.x(), y=y.y()))
     return figure(
-        "regimes",
+        "payment",
         "The same runs, paid for in other ways",
         _about(decision, "rings: the cheapest scale of each"),
         decision.cheaper_nodes,
@@ -267,7 +266,7 @@ def triangle(decision: Decision) -> Figure | None:
         return None
     scales = _scales(decision)
     money = _money(decision, scales)
-    works = [_work_of(scale.row) for scale in scales]
+    works = [scale.row.work for scale in scales]
     unit = "throughput, work/s"
     if any(work is None for work in works):
         unit = f"throughput over K={scales[0].nodes}"
@@ -316,42 +315,24 @@ def triangle(decision: Decision) -> Figure | None:
 def sensitivity(decision: Decision) -> Figure | None:
     """How the cost and the cheapest K move when a price is a fifth or a half off, or in its range.
 
-    Nothing where the cost is proportional to the one price there is. Scales that a gate excludes
-    stay excluded, also where a lower price would bring them within a budget.
+    Nothing where the cost is proportional to the one price there is.
     """
     if decision.ranges:
         return _given_ranges(decision)
-    chosen = decision.recommended.nodes
-    scales = [scale for scale in _scales(decision) if not scale.row.excluded]
-    items = {
-        "node price": ("compute", "startup", "rounding"),
-        "overhead": ("fixed",),
-        "storage": ("storage",),
-        "egress": ("egress",),
-        "waiting": ("waiting",),
-    }
-    present = {
-        name: parts
-        for name, parts in items.items()
-        if any(getattr(scale.row.bill, part) for scale in scales for part in parts)
-    }
-    if chosen is None or len(present) < 2 or decision.price.currency == NODE_HOURS:
+    chosen, scales = decision.recommended.nodes, _scales(decision)
+    if not decision.sensitivity:
         return None
-    rows: list[Row] = []
-    for name, parts in present.items():
-        for factor in _CHANGES:
-            costs = {scale.nodes: _total(scale, parts, factor) for scale in scales}
-            cheapest = min(costs, key=lambda nodes: costs[nodes])
-            rows.append(
-                {
-                    "what": name,
-                    "factor": factor,
-                    "cost": costs[chosen],
-                    "cheapest K": cheapest,
-                    "least cost": costs[cheapest],
-                }
-            )
-    base = next(_total(scale, (), 1.0) for scale in scales if scale.nodes == chosen)
+    rows: list[Row] = [
+        {
+            "what": one.price,
+            "factor": one.factor,
+            "cost": one.cost,
+            "cheapest K": one.cheapest,
+            "least cost": one.least_cost,
+        }
+        for one in decision.sensitivity
+    ]
+    base = next(scale.cost for scale in scales if scale.nodes == chosen)
     return figure(
         "sensitivity",
         f"How the cost of K={chosen} moves when a price is off",
@@ -367,7 +348,7 @@ def sensitivity(decision: Decision) -> Figure | None:
 
 def _given_ranges(decision: Decision) -> Figure | None:
     """How the least cost and the cheapest K move within the ranges that were given."""
-    swings = [one for one in decision.tornado if one.regime == "on-demand" and one.low_nodes]
+    swings = [one for one in decision.tornado if one.payment == "on-demand" and one.low_nodes]
     if decision.cheapest is None or not any(one.is_range for one in swings):
         return None
     currency, base = decision.price.currency, decision.cheapest.cost
@@ -447,19 +428,7 @@ def _about(decision: Decision, *more: str) -> list[str]:
 
 
 def _scales(decision: Decision) -> list[_Scale]:
-    first = decision.rows[0]
-    if decision.regime == "strong":
-        return [_Scale(row, 1.0) for row in decision.rows]
-    works = [_work_of(row) for row in decision.rows]
-    base = works[0]
-    return [
-        _Scale(row, work / base if work and base else row.nodes / first.nodes)
-        for row, work in zip(decision.rows, works, strict=True)
-    ]
-
-
-def _work_of(row: DecisionRow) -> float | None:
-    return None if row.work_per_dollar is None else row.work_per_dollar * row.cost
+    return [_Scale(row, row.relative_work) for row in decision.rows]
 
 
 def _cost_row(scale: _Scale) -> Row:
@@ -816,12 +785,6 @@ def _triangle_caption(decision: Decision) -> str:
         f"of K={decision.rows[0].nodes}, {format_money(row.cost, decision.price.currency)} a run"
         f"{merit}."
     )
-
-
-def _total(scale: _Scale, parts: Sequence[str], factor: float) -> float:
-    """The cost with some items of the bill multiplied, the worth of waiting included."""
-    bill = sum(getattr(scale.row.bill, item) * (factor if item in parts else 1.0) for item in ITEMS)
-    return float(bill) / scale.work
 
 
 def _tornado(rows: Sequence[Row], base: float, money: _Money, currency: str) -> alt.LayerChart:

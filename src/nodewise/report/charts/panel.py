@@ -1,19 +1,16 @@
 """What a reader changes in the page: the U of cost at prices of their own, and its sliders."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import altair as alt
-import numpy as np
 
 from nodewise.base.units import format_duration, format_money, format_quantity
-from nodewise.decide.candidates import Needs
-from nodewise.decide.decide import Decision, DecisionRow
+from nodewise.decide.decide import Decision
 from nodewise.decide.inputs import INPUTS
 from nodewise.decide.prices.bill import NODE_HOURS
-from nodewise.explain.scaling import Timings, timings
+from nodewise.decide.sliders import SliderNumbers
 from nodewise.report.charts.look import HEIGHT, Definition, definition, layered, nodes_axis, tooltip
 from nodewise.report.findings import Findings
-from nodewise.study.study import Study
 
 # The page's script fills these two when a slider moves.
 SCALES, MARKS = "scales", "marks"
@@ -53,63 +50,7 @@ def what_if(decision: Decision) -> Definition:
     return definition(chart)
 
 
-def live_numbers(study: Study, findings: Findings) -> dict[str, Any]:
-    """What the page needs to decide anew when the reader moves a price."""
-    decision, question = findings.decision, findings.question
-    rows, price, needs = decision.rows, decision.price, question.needs
-    hours = [(row.seconds + price.startup_seconds) / 3600 for row in rows]
-    times = timings(study, question.center)
-    work = [run.cost_per_work for run in rows]
-    grown = [row.nodes / rows[0].nodes if study.regime == "weak" else 1.0 for row in rows]
-    if all(one is not None for one in work):
-        done = [row.cost / one for row, one in zip(rows, work, strict=True) if one]
-        grown = [one / done[0] for one in done]
-    longest = question.ranges.get("startup")
-    return {
-        "nodes": [row.nodes for row in rows],
-        "seconds": [row.seconds for row in rows],
-        "sure_seconds": _sure_seconds(times, needs.deadline_confidence),
-        "speedup": [row.speedup for row in rows],
-        "efficiency": [row.efficiency for row in rows],
-        "relative_work": grown,
-        "refused": [_is_refused(row, needs) for row in rows],
-        "rate_per_hour": [
-            (row.bill.compute + row.bill.startup) / spent if spent else 0.0
-            for row, spent in zip(rows, hours, strict=True)
-        ],
-        "startup_seconds": price.startup_seconds,
-        "longest_startup_seconds": price.startup_seconds
-        if longest is None or times.draws is None
-        else longest.high,
-        "storage_per_hour": price.storage_per_hour or 0.0,
-        "egress": price.egress or 0.0,
-        "billing_unit_seconds": price.billing_unit_seconds,
-        "billing_minimum_seconds": price.billing_minimum_seconds,
-        "value_per_hour": needs.value_per_hour,
-        "budget": needs.budget,
-        "currency": price.currency,
-        "asked": {
-            "price": 1.0 if price.currency == NODE_HOURS else price.per_node_hour,
-            "fixed": price.fixed_per_hour,
-            "deadline": needs.deadline_seconds or 0.0,
-            "threshold": needs.threshold,
-        },
-    }  # fmt: skip
-
-
-def _is_refused(row: DecisionRow, needs: Needs) -> bool:
-    """Whether a scale fails a gate that no price moves: of quality, energy or carbon."""
-    drifts = bool(row.excluded_because and "quality" in row.excluded_because)
-    budgets = (
-        (row.energy_joules, needs.energy_budget_joules),
-        (row.grams, needs.carbon_budget_grams),
-    )
-    return drifts or any(
-        spent is not None and most is not None and spent > most for spent, most in budgets
-    )
-
-
-def also(findings: Findings) -> str:
+def unmoved_inputs(findings: Findings) -> str:
     """What the sliders leave as it is, and still holds."""
     question, price = findings.question, findings.decision.price
     needs, currency = question.needs, price.currency
@@ -136,23 +77,12 @@ def also(findings: Findings) -> str:
     return " ".join(lines)
 
 
-def _sure_seconds(times: Timings, confidence: float) -> list[float]:
-    """The time that a run of each scale holds with the confidence asked for."""
-    if times.draws is None:
-        return [float(seconds) for seconds in times.seconds]
-    sure = []
-    for at, samples in enumerate(times.samples):
-        runs = np.sort((times.draws[:, at, None] * samples[None, :] / times.seconds[at]).ravel())
-        sure.append(float(runs[max(int(np.ceil(confidence * len(runs))) - 1, 0)]))
-    return sure
-
-
-def sliders(live: dict[str, Any]) -> list[tuple[str, str, str, float, float]]:
+def sliders(numbers: SliderNumbers) -> list[tuple[str, str, str, float, float]]:
     """Name, title, unit, largest value and step of each."""
-    price = live["asked"]["price"] or max(live["rate_per_hour"]) / max(live["nodes"]) or 1.0
-    fixed = max(live["asked"]["fixed"], 10 * price)
-    longest = 2 * max(*live["sure_seconds"], live["asked"]["deadline"])
-    money = live["currency"]
+    asked, money = numbers.asked, numbers.currency
+    price = asked.price or max(numbers.rate_per_hour) / max(numbers.nodes) or 1.0
+    fixed = max(asked.fixed, 10 * price)
+    longest = 2 * max(*numbers.sure_seconds, asked.deadline)
     return [
         ("price", "Price of a node", f"{money}/h", 4 * price, 4 * price / 400),
         ("fixed", "Overhead beside the nodes", f"{money}/h", 2 * fixed, 2 * fixed / 400),

@@ -358,7 +358,7 @@ def _with_bounds(
 
 def _how_to_read(scaling: Scaling, curve: _Curve | None) -> list[str]:
     bars = "points: single runs"
-    if not scaling.interval.startswith("none"):
+    if any(row.speedup_low is not None for row in scaling.rows):
         bars = f"points: {scaling.center}; bars: {scaling.interval}"
     line = f"line: {curve.name}, dashed where it predicts" if curve else ""
     return ["; ".join(part for part in (bars, line) if part)]
@@ -520,7 +520,7 @@ def compare(comparison: Comparison) -> Figure:
         for row in comparison.rows
     ]
     read = "below 1 the second is faster"
-    if not comparison.interval.startswith("none"):
+    if any(row.ratio_low is not None for row in comparison.rows):
         read += f"; bars: {comparison.interval}"
     return figure(
         "compare",

@@ -113,7 +113,7 @@ class Studies:
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def damage_as_error() -> Iterator[None]:
     """Whatever a damaged study sets off becomes an error with a fix; the other studies go on."""
     try:
         yield
@@ -207,7 +207,7 @@ def _stamp(folder: Path) -> Stamp:
 def _read(key: str, folder: Path, stamp: Stamp) -> Reading:
     reading = Reading(key=key, folder=folder, stamp=stamp)
     try:
-        with explained():
+        with damage_as_error():
             study = store.load(folder)
             reading = msgspec.structs.replace(reading, study=study)
             reading = msgspec.structs.replace(reading, left=_left(study))

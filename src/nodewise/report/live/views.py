@@ -19,7 +19,7 @@ from nodewise.base.units import format_duration, format_seconds, format_speedup
 from nodewise.explain.compare import compare
 from nodewise.explain.scaling import THRESHOLD
 from nodewise.report.charts.draw import draw, sized
-from nodewise.report.live.studies import Reading, Snapshot, State, explained, seconds_left
+from nodewise.report.live.studies import Reading, Snapshot, State, damage_as_error, seconds_left
 from nodewise.report.page import html
 from nodewise.report.page.vega import vega_bundle
 from nodewise.report.tables import Table, failures_table, scaling_table
@@ -97,7 +97,7 @@ def report(reading: Reading) -> str:
         f"nodewise study {spec.name}   # measures anew\n{again}\n"
         "nodewise report THIS-PAGE.html --price 2.50 -o other.html"
     )
-    with explained():
+    with damage_as_error():
         made = html.page(reading.study, reading.findings, commands, vega_bundle(), spec.read_text())
     return _with_way_back(made, ("../../", "All studies"), ("./", "Live page"))
 
@@ -105,7 +105,7 @@ def report(reading: Reading) -> str:
 def comparison(first: Reading, second: Reading) -> str:
     """The page that `nodewise compare` makes, with a way back."""
     studies = [_comparable(one) for one in (first, second)]
-    with explained():
+    with damage_as_error():
         result = compare(studies[0], studies[1], THRESHOLD)
         again = shlex.join(["nodewise", "compare", str(first.folder), str(second.folder)])
         made = html.comparison_page(result, again, vega_bundle())
@@ -205,9 +205,7 @@ def _study(seen: Snapshot) -> dict[str, Any]:
         "table": scaling_table(scaling) if scaling else None,
         "intervals": f"{scaling.regime} scaling; intervals: {scaling.interval}." if scaling else "",
         # what is amiss in the middle of a round is no news
-        "notes": text.notes_of(reading.findings)
-        if reading.findings and state == "finished"
-        else (),
+        "doubts": reading.findings.doubts if reading.findings and state == "finished" else (),
         "failures": failures_table(made) if made else None,
         "reasons": _reasons(made) if made else (),
         "runs": _runs_table(made) if made else None,
@@ -295,7 +293,7 @@ def _charts(reading: Reading) -> list[dict[str, Any]]:
     """The charts that are worth watching: speedup, and every run."""
     if reading.study is None or reading.findings is None:
         return []
-    with explained():
+    with damage_as_error():
         drawn = [draw(name, reading.study, reading.findings) for name in ("speedup", "repeats")]
         return [
             {

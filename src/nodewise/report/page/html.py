@@ -21,11 +21,10 @@ from nodewise.base.units import (
     format_money,
     format_speedup,
 )
-from nodewise.decide.forecast import forecast
 from nodewise.decide.inputs import Question
 from nodewise.explain.compare import Comparison
 from nodewise.report.charts.draw import PALETTE, Definition, Figure, compare, figures, sized
-from nodewise.report.charts.panel import also, live_numbers, sliders, what_if
+from nodewise.report.charts.panel import sliders, unmoved_inputs, what_if
 from nodewise.report.findings import Findings
 from nodewise.report.tables import BAR, Table, failures_table, provenance_table, rubric_table
 from nodewise.report.text import findings as text
@@ -87,7 +86,6 @@ def page(study: Study, findings: Findings, reproduce: str, vega: str, spec_text:
     """The page of a study; `reproduce` are the commands that make it again, `vega` draws it."""
     decision = findings.decision
     drawn = {figure.name: figure for figure in figures(study, findings)}
-    live = live_numbers(study, findings)
     embedded = _Embedded(study=study, question=findings.question)
     return _render(
         charts={**_charts(drawn.values()), "what-if": what_if(decision)},
@@ -102,18 +100,19 @@ def page(study: Study, findings: Findings, reproduce: str, vega: str, spec_text:
         sections=[
             _rubric(study, findings),
             *_sections(findings, drawn),
-            *_beyond(study, findings, drawn),
+            *_beyond(findings, drawn),
         ],
         checks=findings.checks,
+        doubts=sorted(findings.doubts, key=lambda check: check.shown_verdict),
         provenance=provenance_table(study),
         reproduce_lead="The whole study is inside this file. To make it again, and to decide anew "
         "with other prices:",
         reproduce=reproduce,
         spec=spec_text,
         made=max((run.started for run in study.runs), default=""),
-        sliders=sliders(live),
-        also=also(findings),
-        live=_inert(json.dumps(live)),
+        sliders=sliders(findings.sliders),
+        also=unmoved_inputs(findings),
+        live=_inert(msgspec.json.encode(findings.sliders).decode()),
         study_json=_inert(msgspec.json.encode(embedded).decode()),
     )
 
@@ -144,7 +143,17 @@ def _render(charts: Mapping[str, Definition], vega: str, **content: Any) -> str:
     pages = templates(FOLDER)
     css, *scripts = (source(pages, name) for name in ("page.css", "draw.js", "page.js"))
     specs = {name: colored(sized(chart, "page", titled=False)) for name, chart in charts.items()}
-    optional = ("labels", "because", "claim", "cards", "checks", "provenance", "spec", "made")
+    optional = (
+        "labels",
+        "because",
+        "claim",
+        "cards",
+        "checks",
+        "doubts",
+        "provenance",
+        "spec",
+        "made",
+    )
     empty = dict.fromkeys([*optional, "sliders", "also", "live", "study_json"], "")
     return pages.get_template("page.html.jinja").render(
         {**empty, **content},
@@ -228,7 +237,6 @@ def _cell(value: str | int | float | None) -> str:
 _FILTERS = {
     "strong": _strong,
     "bar": _bar,
-    "said_verdict": text.said_verdict,
     "numbers": _numbers,
 }
 
@@ -299,7 +307,7 @@ def _cards(findings: Findings) -> list[tuple[str, str, str]]:
 
 
 def _rubric(study: Study, findings: Findings) -> Section:
-    """Every scale in one table, what broke, and what to know before trusting it."""
+    """Every scale in one table, and what broke."""
     decision = findings.decision
     failures = failures_table(study)
     broke: text.Report = ["**Where scaling broke**", failures] if failures else []
@@ -311,7 +319,6 @@ def _rubric(study: Study, findings: Findings) -> Section:
             text.rubric_caption(decision),
             *text.excluded(decision),
             *broke,
-            *(f"note: {note}" for note in text.notes_of(findings)),
         ],
     )
 
@@ -328,7 +335,7 @@ def _sections(findings: Findings, figures: dict[str, Figure]) -> list[Section]:
     parts = [
         ("measure", "Measure", text.scaling_lines(findings.scaling), _MEASURE),
         ("attribute", "Attribute", text.attribution_lines(findings.attribution), _ATTRIBUTE),
-        ("decide", "Decide", text.decision_lines(findings.decision),
+        ("decide", "Decide", text.decision_lines(findings.decision, findings.attribution),
          [name for name in figures if name not in (*_MEASURE, *_ATTRIBUTE, *_BEYOND)]),
     ]  # fmt: skip
     return [
@@ -344,17 +351,16 @@ def _sections(findings: Findings, figures: dict[str, Figure]) -> list[Section]:
     ]
 
 
-def _beyond(study: Study, findings: Findings, figures: dict[str, Figure]) -> list[Section]:
+def _beyond(findings: Findings, figures: dict[str, Figure]) -> list[Section]:
     """Scales nobody ran, apart from all that was measured; none where too few were."""
-    if "forecast" not in figures:
+    if findings.forecast is None:
         return []
-    question = findings.question
-    priced = not any(run.rate_per_hour for run in study.runs)
+    priced = not any(run.rate_per_hour for run in findings.study.runs)
     return [
         Section(
             name="beyond",
             title="Beyond what was measured",
             figures=[figures["forecast"]],
-            rest=beyond_lines(forecast(study, question), priced),
+            rest=beyond_lines(findings.forecast, priced),
         )
     ]

@@ -6,7 +6,6 @@ is indented belongs to the one above.
 
 from collections.abc import Iterable, Sequence
 
-from nodewise.audit.rules import RuleCheck
 from nodewise.base.units import (
     format_duration,
     format_money,
@@ -32,7 +31,7 @@ from nodewise.report.tables import (
     ledger_table,
     marginal_table,
     moves_table,
-    regime_table,
+    payment_table,
     rows_to_show,
     rubric_table,
     said_input,
@@ -44,6 +43,8 @@ from nodewise.study.check import Check
 
 Report = list[str | Table]
 
+_VERDICTS = ("fail", "warn", "pass", "unknown")
+
 # Verdicts that several causes share, as one sentence for all of them.
 _GROUPED = {
     "would do nothing": "would do nothing; hardly any of the lost folds are there",
@@ -53,43 +54,43 @@ _GROUPED = {
 
 def scaling_report(result: Scaling) -> Report:
     """The scaling table, its landmarks and its laws."""
-    return [*scaling_lines(result), *_notes(result.notes)]
+    return [*scaling_lines(result), *checks_report(result.checks)]
 
 
 def attribution_report(result: Attribution) -> Report:
     """The ledger, the cause of the bend, and what would move it."""
-    return [*attribution_lines(result), *_notes(result.notes)]
+    return [*attribution_lines(result), *checks_report(result.checks)]
 
 
-def decision_report(result: Decision) -> Report:
+def decision_report(result: Findings) -> Report:
     """The recommendation, the rubric of every scale, the prices and what would change it."""
-    doubts = [check for check in result.checks if check.verdict != "pass"]
     return [
-        *_decision(result),
-        *_notes(result.notes),
-        *(checks_report(doubts) if doubts else []),
+        *_decision(result.decision, result.attribution),
+        *checks_report([check for check in result.checks if check.verdict != "pass"]),
+    ]
+
+
+def law_report(result: Decision) -> Report:
+    """The recommendation for a law without data."""
+    return [
+        *_decision(result, None),
+        *checks_report([check for check in result.checks if check.verdict != "pass"]),
     ]
 
 
 def findings_report(result: Findings) -> Report:
-    """Everything in the order in which it was found, each note once; the verdict stands last."""
+    """Everything in the order in which it was found; the verdict stands last."""
     decision = result.decision
     return [
         *scaling_lines(result.scaling),
         "",
         *attribution_lines(result.attribution),
         "",
-        *_decision(decision),
-        *_notes(notes_of(result)),
+        *_decision(decision, result.attribution),
         *checks_report(result.checks),
         "",
         f"**{decision.name}: {verdict(decision)}**",
     ]
-
-
-def notes_of(result: Findings) -> list[str]:
-    """What a reader must know before trusting the numbers, each thing once."""
-    return list(dict.fromkeys([*result.scaling.notes, *result.decision.notes]))
 
 
 def scaling_lines(result: Scaling) -> Report:
@@ -120,7 +121,7 @@ def attribution_lines(result: Attribution) -> Report:
     ]
 
 
-def _decision(result: Decision) -> Report:
+def _decision(result: Decision, attribution: Attribution | None) -> Report:
     return [
         f"**{result.name}: {verdict(result)}**",
         f"  {result.recommended.because}.",
@@ -129,21 +130,21 @@ def _decision(result: Decision) -> Report:
         rubric_caption(result),
         *excluded(result),
         "",
-        *decision_lines(result),
+        *decision_lines(result, attribution),
     ]
 
 
-def decision_lines(result: Decision) -> Report:
+def decision_lines(result: Decision, attribution: Attribution | None) -> Report:
     """Why not more, what speed costs, other ways to pay, what would change it, the claim."""
     lines: Report = []
-    if result.attribution is not None:
-        lines += ["**Why not more**", *_why_not_more(result, result.attribution), ""]
+    if attribution is not None:
+        lines += ["**Why not more**", *_why_not_more(result, attribution), ""]
     if result.cheapest and result.fastest and result.price_of_speed:
         lines += ["**What speed costs**", *_exchange(result), ""]
-    if len(result.regimes) > 1:
+    if len(result.payments) > 1:
         lines += [
             "**Ways to pay**",
-            regime_table(result),
+            payment_table(result),
             f"  {result.cheaper_nodes}",
             *_spot(result),
             *_ownership(result),
@@ -167,7 +168,7 @@ def _spot(result: Decision) -> Report:
     outlook, currency = result.spot, result.price.currency
     if outlook is None:
         return []
-    spot = next(one for one in result.regimes if one.regime == "spot")
+    spot = next(one for one in result.payments if one.payment == "spot")
     saving = "nothing is saved"
     if outlook.interval_seconds is not None:
         saving = f"save every {format_duration(outlook.interval_seconds)} of work"
@@ -270,7 +271,9 @@ def comparison_verdict(result: Comparison) -> str:
 
 
 def checks_report(result: Sequence[Check]) -> Report:
-    """The honesty checklist; rules that nobody gave evidence for are only named."""
+    """The checks in one place; rules that nobody gave evidence for are only named."""
+    if not result:
+        return []
     silent = [check for check in result if check.verdict == "unknown" and not check.remedy]
     lines = ["", "**Checks**", *checklist([check for check in result if check not in silent])]
     if silent:
@@ -279,22 +282,16 @@ def checks_report(result: Sequence[Check]) -> Report:
 
 
 def checklist(result: Sequence[Check]) -> Report:
-    """Rows that failed, passed and are unknown, in this order, with what would mend them."""
+    """Rows by their verdict, the gravest first, with what would mend them."""
     lines: Report = []
-    for verdict in ("fail", "pass", "unknown"):
+    for verdict in _VERDICTS:
         for check in result:
-            if check.verdict != verdict:
+            if check.shown_verdict != verdict:
                 continue
-            lines.append(f"  {said_verdict(check):<7}  {check.rule}: {check.evidence}.")
+            lines.append(f"  {check.shown_verdict:<7}  {check.rule}: {check.evidence}.")
             if check.remedy:
                 lines.append(f"           Remedy: {check.remedy}")
     return lines
-
-
-def said_verdict(check: Check) -> str:
-    """As it is shown: a light rule that is broken is a warning."""
-    is_light = isinstance(check, RuleCheck) and check.severity == "warn"
-    return "warn" if check.verdict == "fail" and is_light else check.verdict
 
 
 def _scaling_headline(result: Scaling) -> str:
@@ -535,7 +532,3 @@ def listed(scales: Iterable[int]) -> str:
     if len(named) > MOST_ROWS:
         return f"{named[0]}..{named[-1]}"
     return ", ".join(named)
-
-
-def _notes(notes: Sequence[str]) -> Report:
-    return ["", *(f"note: {note}" for note in notes)] if notes else []

@@ -57,7 +57,7 @@ def beyond_table(result: Forecast) -> Table:
     return Table(
         name="Measured and predicted times",
         titles=("K", "", "seconds", *_INTERVALS, "speedup", "efficiency"),
-        rows=tuple(_cells(row, result.currency)[:7] for row in result.rows),
+        rows=tuple(_cells(row, result.currency)[:7] for row in result.doublings),
         left=frozenset({""}),
     )
 
