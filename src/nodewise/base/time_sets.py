@@ -92,3 +92,16 @@ def without(one: Cover, other: Cover) -> Cover:
     starts, ends = cuts[:-1], cuts[1:]
     left = (one.between(starts, ends) > 0) & (other.between(starts, ends) == 0)
     return union(starts[left], ends[left])
+
+
+def transfer_and_wait(lengths: Nanoseconds) -> tuple[Nanoseconds, Nanoseconds]:
+    """Lengths of matched collective calls (a row a call, a column a rank) in transfer and waiting.
+
+    The rank that comes last does not wait, so the shortest call is the transfer.
+
+    >>> transfer, wait = transfer_and_wait(np.array([[7, 2, 3]]))
+    >>> transfer.tolist(), wait.tolist()
+    ([[2]], [[5, 0, 1]])
+    """
+    transfer = lengths.min(axis=1, keepdims=True)
+    return transfer, lengths - transfer

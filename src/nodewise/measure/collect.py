@@ -4,7 +4,9 @@ from array import array
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
+from nodewise.base.time_sets import transfer_and_wait
 from nodewise.measure.engines.base import Finished
 from nodewise.study.spec import Amount, Number, Signed
 from nodewise.study.study import SHORTEST_SECONDS, STAGES, Fact, Outcome, Rank, Run, Stage, Usage
@@ -134,14 +136,15 @@ def _ranks(reports: list[RankReport], folder: Path) -> list[Rank]:
     """The ranks with their stages, transfer told from waiting where collectives can be matched."""
     calls = [_comm_calls(report, folder) for report in reports]
     matched = len({len(one) for one in calls}) == 1 and len(reports) > 1 and len(calls[0]) > 0
-    shortest = [min(ns) for ns in zip(*calls, strict=True)] if matched else []
+    waits = [0.0] * len(reports)
+    if matched:
+        _, waiting = transfer_and_wait(np.array(calls).T)
+        waits = (waiting.sum(axis=0) / 1e9).tolist()
     ranks = []
-    for report, own in zip(reports, calls, strict=True):
+    for report, wait in zip(reports, waits, strict=True):
         stages: dict[Stage, float] = {stage: report.stages.get(stage, 0.0) for stage in _PROBED}
-        if matched:
-            waited = (sum(own) - sum(shortest)) / 1e9
-            stages["communication"] -= waited
-            stages["idle"] += waited
+        stages["communication"] -= wait
+        stages["idle"] += wait
         known = any(report.stages.values())
         ranks.append(
             Rank(

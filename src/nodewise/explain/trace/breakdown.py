@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from nodewise.base.time_sets import Cover, union, without
+from nodewise.base.time_sets import Cover, transfer_and_wait, union, without
 from nodewise.study.study import Rank, Run, Stage
 from nodewise.study.trace import (
     COMMUNICATION,
@@ -441,8 +441,7 @@ def _match(digests: Sequence[Digest]) -> _Matched:
         lengths = np.stack([digests[at].call_lengths[places[at]] for at in order], axis=1)
         exposed = np.stack([digests[at].call_exposed[places[at]] for at in order], axis=1)
         last = lengths.argmin(axis=1)
-        shortest = lengths.min(axis=1, keepdims=True)
-        waiting = lengths - shortest
+        shortest, waiting = transfer_and_wait(lengths)
         count += len(lengths)
         matched_calls += lengths.size
         transfer, wait = by_kind.get(key, (0, 0))
