@@ -1,7 +1,7 @@
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodewise.base.errors import SpecError
@@ -24,6 +24,7 @@ def decide(study: Study, price: Price = Price(), needs: Needs = Needs(), **asked
     return decide_question(study, Question(price=price, needs=needs, **asked))
 
 
+@settings(max_examples=25)
 @given(st.integers(0, 200), st.floats(1.01, 5.0), st.integers(1, 40))
 def test_a_dominated_scale_never_changes_the_cheapest(seed, factor, extra):
     """Slower and dearer than some scale that is there: it must not matter."""
@@ -145,19 +146,22 @@ def test_probabilities_sum_to_one_and_follow_the_noise():
 
 
 def test_the_cheapest_measured_scale_under_noise():
-    """No regret while noise is small; at 10 % some studies take a neighbour, 15.5 % dearer."""
+    """No regret while noise is small; at 10 % some studies take a neighbour, 15.5 % dearer.
+
+    Forty studies: if one in 14 took another scale at small noise, 95 % of such tests would fail.
+    """
     law = Law(s=0.03, c=0.0015, base_seconds=3600.0)
     price = Price(per_node_hour=2.10, fixed_per_hour=9.0)
     truth = decide_law(law, 16, Question(price=price))
     for noise, most in ((0.05, 0.0), (0.10, 0.025)):
         regrets, covered = [], 0
-        for seed in range(100):
+        for seed in range(40):
             plan = Plan(law=law, noise=noise, rounds=3, seed=seed, scales=(1, 2, 4, 8, 16))
             decision = decide(simulate(plan), price)
             regrets.append(truth.row(decision.cheapest.nodes).cost / truth.row(8).cost - 1)
             covered += decision.cheapest_low <= 8 <= decision.cheapest_high
         assert np.mean(regrets) <= most + 1e-4
-        assert covered >= 95
+        assert covered >= 38
     assert max(regrets) == pytest.approx(0.155, abs=0.001)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nodewise.decide.decide import Needs, decide_law
@@ -102,6 +102,7 @@ def test_billing_units():
     st.floats(0.001, 0.2),
     st.floats(1e-5, 0.01),
 )
+@example(0.1, 200.0, 0.0, 0.001, 1e-5)  # the largest scale that can be cheapest
 def test_the_closed_form_finds_the_same_scale(price, fixed, startup, s, c):
     """dCost/dK = 0 is 2c K^3 + (a + L/T1 + c phi) K^2 - b phi = 0, with one positive root."""
     curve = Law(s=s, c=c, base_seconds=3600.0)
@@ -110,7 +111,7 @@ def test_the_closed_form_finds_the_same_scale(price, fixed, startup, s, c):
     root = max(float(one.real) for one in roots if abs(one.imag) < 1e-9)
     decision = decide_law(
         curve,
-        2000,
+        2 * int(root) + 8,  # beyond its one root the cost only grows
         Question(
             price=Price(per_node_hour=price, fixed_per_hour=fixed, startup_seconds=3600 * startup)
         ),

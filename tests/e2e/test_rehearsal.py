@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -24,6 +23,7 @@ from nodewise.measure.engines.rehearsal.control_groups import remove_leftovers
 from nodewise.measure.engines.rehearsal.rehearsal import RehearsalEngine
 from nodewise.measure.engines.rehearsal.virtual_nodes import VirtualNodes, missing
 from nodewise.study.spec import Rehearsal
+from tests.jobs import wait_until
 
 _NOBODY = 65534
 _LACKING = missing(Rehearsal())
@@ -39,7 +39,8 @@ needs_torch = pytest.mark.skipif(
 # Waits until the quota is in force, then says how much CPU it got in a second and a half.
 SPIN = """
 import os, pathlib, sys, time
-time.sleep(0.8)
+while not pathlib.Path(sys.argv[1], "go").exists():
+    time.sleep(0.02)
 begin, used = time.perf_counter(), time.process_time()
 while time.perf_counter() < begin + 1.5:
     pass
@@ -108,7 +109,6 @@ from nodewise.study.spec import Rehearsal
 nodes = VirtualNodes(2, Rehearsal(), pathlib.Path("/"))
 command = nodes.command(1, ["sleep", "1000"], pathlib.Path("/"))
 job = subprocess.Popen(command, start_new_session=True)
-time.sleep(0.5)
 print(job.pid, flush=True)
 time.sleep(60)
 """
@@ -162,6 +162,35 @@ def _rehearse(
         engine.close()
 
 
+def _spin(options: Rehearsal, folder: Path, nodes: int) -> tuple[list[float], dict[str, object]]:
+    """The CPU share of a busy job on each node, measured only while the quotas are in force."""
+    engine = RehearsalEngine(options, start_seconds=60)
+
+    def start(leaders: Sequence[int]) -> None:
+        engine.limit()
+        (folder / "go").touch()
+
+    job = _job(folder, _python(SPIN, folder), nodes, timeout_seconds=60)
+    try:
+        engine.check([nodes])
+        finished = engine.run(job, start)
+        checks = engine.checks()
+    finally:
+        engine.close()
+    assert finished.outcome == "ok", job.log.read_text()
+    return [float((folder / str(rank)).read_text()) for rank in range(nodes)], dict(checks)
+
+
+def _received(folder: Path, megabits: float) -> tuple[float, float]:
+    """Bits per second that came over such a link, and bytes that were sent into it."""
+    folder.mkdir()
+    options = Rehearsal(launcher="local", cores_per_node=0.5, link_mbit_per_second=megabits)
+    job = _job(folder, _python(SEND, folder), nodes=2)
+    finished, checks = _rehearse(options, job)
+    assert finished.outcome == "ok", job.log.read_text()
+    return float((folder / "rate").read_text()), float(checks["node1.sent_bytes"])
+
+
 def _python(script: str, *arguments: object) -> list[str]:
     return [sys.executable, "-c", script, *(str(argument) for argument in arguments)]
 
@@ -170,66 +199,82 @@ def _python(script: str, *arguments: object) -> list[str]:
 @pytest.mark.usefixtures("clean")
 class TestNodes:
     def test_link_has_the_rate_that_was_asked(self, tmp_path: Path) -> None:
-        options = Rehearsal(launcher="local", cores_per_node=0.5, link_mbit_per_second=40)
-        job = _job(tmp_path, _python(SEND, tmp_path), nodes=2)
-        finished, checks = _rehearse(options, job)
-        assert finished.outcome == "ok", job.log.read_text()
-        assert float((tmp_path / "rate").read_text()) == pytest.approx(40e6, rel=0.25)
-        assert 4e6 < float(checks["node1.sent_bytes"]) < 4.4e6
+        rate, sent = _received(tmp_path / "slow", 40)
+        assert 4e6 < sent < 4.4e6
+        assert rate < 1.25 * 40e6
+        control, _ = _received(tmp_path / "fast", 4000)
+        if control < 4 * 40e6:
+            pytest.skip(f"This machine was too busy to send more than {control / 1e6:.0f} Mbit/s.")
+        assert rate > 0.75 * 40e6
 
     def test_a_spinning_job_gets_its_quota_under_other_load(self, tmp_path: Path) -> None:
         load = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(3)]
         try:
-            options = Rehearsal(launcher="local", cores_per_node=0.1)
-            job = _job(tmp_path, _python(SPIN, tmp_path), nodes=2)
-            _, checks = _rehearse(options, job, start_seconds=0.3)
+            shares, checks = _spin(Rehearsal(launcher="local", cores_per_node=0.1), tmp_path, 2)
         finally:
             for process in load:
                 process.kill()
                 process.wait()
-        shares = [float((tmp_path / str(rank)).read_text()) for rank in range(2)]
         assert shares == pytest.approx([0.1, 0.1], rel=0.1)
-        assert checks["limited_by"] == "the clock"
+        assert checks["limited_by"] == "the gate"
 
     def test_a_slow_node_gets_half(self, tmp_path: Path) -> None:
         options = Rehearsal(launcher="local", cores_per_node=0.2, slow_node=-1, slow_factor=2)
-        job = _job(tmp_path, _python(SPIN, tmp_path), nodes=3)
-        _, checks = _rehearse(options, job, start_seconds=0.3)
-        shares = [float((tmp_path / str(rank)).read_text()) for rank in range(3)]
+        shares, checks = _spin(options, tmp_path, 3)
         assert shares == pytest.approx([0.2, 0.2, 0.1], rel=0.1)
         assert [checks[f"node{rank}.cores"] for rank in range(3)] == [0.2, 0.2, 0.1]
 
     def test_the_gate_puts_the_quota_in_force(self, tmp_path: Path) -> None:
+        """The job spins without a limit for half a second, which must not be counted."""
         spin = "while :; do :; done"
         options = Rehearsal(launcher="local", cores_per_node=0.1)
-        engine = RehearsalEngine(options, start_seconds=30)
-        gate = threading.Timer(0.5, engine.limit)
+        engine = RehearsalEngine(options, start_seconds=60)
+        moments = [time.monotonic()]
+
+        def limit(leaders: Sequence[int]) -> None:
+            time.sleep(0.5)
+            moments.append(time.monotonic())
+            engine.limit()
+            moments.append(time.monotonic())
+
         job = _job(tmp_path, ["timeout", "2.5", "sh", "-c", spin], 2)
         try:
             engine.check([2, 4])
-            finished = engine.run(job, lambda leaders: gate.start())
+            finished = engine.run(job, limit)
+            moments.append(time.monotonic())
             checks = engine.checks()
         finally:
-            gate.join()
             engine.close()
         assert finished.outcome == "crashed"  # by `timeout`
         assert checks["limited_by"] == "the gate"
-        assert checks["limited_seconds"] == pytest.approx(2, abs=0.4)
+        begin, before, after, end = moments
+        assert 2.5 - (after - begin) < float(checks["limited_seconds"]) < end - before
         for node in range(2):
             assert checks[f"node{node}.cpu_received_of_asked"] == pytest.approx(1, rel=0.1)
             assert float(checks[f"node{node}.throttled_periods"]) > 0.9
 
     def test_lifting_the_quota_ends_what_is_compared(self, tmp_path: Path) -> None:
-        engine = RehearsalEngine(Rehearsal(launcher="local", cores_per_node=0.1), start_seconds=0.2)
-        over = threading.Timer(1.2, engine.unlimit)
+        """The job spins on without a limit, which must not be counted either."""
+        engine = RehearsalEngine(Rehearsal(launcher="local", cores_per_node=0.1), start_seconds=60)
+        moments = []
+
+        def limit_and_lift(leaders: Sequence[int]) -> None:
+            moments.append(time.monotonic())
+            engine.limit()
+            moments.append(time.monotonic())
+            time.sleep(1)
+            moments.append(time.monotonic())
+            engine.unlimit()
+            moments.append(time.monotonic())
+
         job = _job(tmp_path, ["timeout", "2", "sh", "-c", "while :; do :; done"], 1)
         try:
-            engine.run(job, lambda leaders: over.start())
+            engine.run(job, limit_and_lift)
             checks = engine.checks()
         finally:
-            over.join()
             engine.close()
-        assert checks["limited_seconds"] == pytest.approx(1, abs=0.3)
+        before, limited, lifted, after = moments
+        assert lifted - limited < float(checks["limited_seconds"]) < after - before
         assert checks["node0.cpu_received_of_asked"] == pytest.approx(1, rel=0.1)
 
     def test_nodes_are_used_again_and_see_each_other(self, tmp_path: Path) -> None:
@@ -255,7 +300,7 @@ class TestNodes:
         finished, _ = _rehearse(Rehearsal(launcher="local"), job)
         assert (finished.outcome, finished.detail) == ("crashed", "exit code 3")
         child = int((tmp_path / "child").read_text())
-        assert not _runs(child)
+        assert _ends(child)
 
     def test_a_job_that_takes_too_long_is_ended(self, tmp_path: Path) -> None:
         job = _job(tmp_path, ["sleep", "1000"], 2, timeout_seconds=0.5)
@@ -273,11 +318,11 @@ class TestNodes:
     def test_namespaces_go_with_the_nodes(self) -> None:
         nodes = VirtualNodes(2, Rehearsal(), Path("/"))
         sleeper = subprocess.Popen(nodes.command(0, ["sleep", "1000"], Path("/")))
-        time.sleep(0.3)
+        wait_until(lambda: not _spaces(sleeper.pid) & _spaces("self"))
         spaces = _spaces(nodes.head.process) | _spaces(sleeper.pid)
         assert len(spaces - _spaces("self")) == 2
         nodes.remove()
-        assert sleeper.wait(5) == -signal.SIGKILL
+        assert sleeper.wait(60) == -signal.SIGKILL
         assert not spaces & _spaces()
 
     def test_disk_limit_is_in_force(self, tmp_path: Path) -> None:
@@ -303,12 +348,14 @@ class TestNodes:
         with subprocess.Popen(_python(HARNESS), stdout=subprocess.PIPE, text=True) as harness:
             assert harness.stdout is not None
             orphan = int(harness.stdout.readline())
-            assert remove_leftovers() == []  # it still lives
+            prefix = f"nodewise-{harness.pid}-"
+            wait_until(lambda: prefix in Path(f"/proc/{orphan}/cgroup").read_text())
+            assert not [name for name in remove_leftovers() if name.startswith(prefix)]
+            assert _runs(orphan)
             harness.send_signal(signal.SIGKILL)
         assert _runs(orphan)
-        (name,) = remove_leftovers()
-        assert name.startswith(f"nodewise-{harness.pid}-")
-        assert not _runs(orphan)
+        assert len([name for name in remove_leftovers() if name.startswith(prefix)]) == 1
+        assert _ends(orphan)
 
     @needs_mpi
     def test_mpi_goes_over_the_links(self, tmp_path: Path) -> None:
@@ -335,15 +382,16 @@ class TestNodes:
 
 def _runs(process: int) -> bool:
     """Whether a process exists and is more than a record that waits to be collected."""
-    deadline = time.monotonic() + 1
-    while time.monotonic() < deadline:
-        try:
-            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-        except (FileNotFoundError, ProcessLookupError):
-            return False
-        if state == "Z":
-            return False
-        time.sleep(0.02)
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def _ends(process: int) -> bool:
+    """Whether a process ends soon: one that was killed still needs a moment of a core."""
+    wait_until(lambda: not _runs(process), 60)
     return True
 
 
@@ -437,6 +485,8 @@ class TestWithoutRoot:
                 group.mkdir(exist_ok=True)
                 for path in (group, *group.iterdir()):
                     os.chown(path, _NOBODY, _NOBODY)
+            # Nobody may not put the nodes before other load, so the one who delegates does.
+            (groups[0] / "cpu.shares").write_text("262144")
             done = self._run(AS_A_USER, folder, groups=groups)
         finally:
             remove_leftovers()
@@ -445,7 +495,7 @@ class TestWithoutRoot:
         assert done.returncode == 0, done.stderr
         facts = json.loads(done.stdout)
         assert facts["user"] == _NOBODY
-        assert facts["outcome"] == "ok"
+        assert (facts["outcome"], facts["limited_by"]) == ("ok", "the clock")
         assert sorted(facts["said"]) == ["node0", "node1"]
         for node in range(2):
             assert facts[f"node{node}.cpu_received_of_asked"] == pytest.approx(1, abs=0.25)

@@ -153,8 +153,8 @@ PLANTED = {
 @pytest.mark.parametrize("cause", PLANTED)
 @pytest.mark.parametrize("with_items", [True, False])
 def test_a_planted_cause_is_named_from_rank_rows(cause, with_items):
-    right = 0
-    for seed in range(10):
+    """All of five: a rate of 0.8 passes in 33 % of cases, as often as 9 of 10 would (38 %)."""
+    for seed in range(5):
         plan = msgspec.structs.replace(RANKED, seed=seed, rounds=5, **PLANTED[cause])
         study = simulate(plan)
         if not with_items:
@@ -169,9 +169,8 @@ def test_a_planted_cause_is_named_from_rank_rows(cause, with_items):
                 ),
             )
         result = attribute(study)
-        right += result.dominant_cause == cause
+        assert result.dominant_cause == cause
         assert result.confidence > 0.5
-    assert right >= 9
 
 
 @pytest.mark.parametrize(

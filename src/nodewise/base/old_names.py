@@ -100,7 +100,7 @@ class _OldName(InspectLoader):
         """The module itself, so that both names give the same classes."""
         if self._new is None:
             return None
-        warnings.warn(f"{spec.name} is now {self._new}.", DeprecationWarning, stacklevel=2)
+        self._warn(spec.name)
         module = importlib.import_module(self._new)
         self._own_spec = module.__spec__
         return module
@@ -111,10 +111,16 @@ class _OldName(InspectLoader):
             module.__spec__ = self._own_spec
 
     def get_code(self, fullname: str) -> CodeType | None:
-        """The code, for `python -m`."""
-        found = importlib.util.find_spec(self._new) if self._new else None
+        """The code, for `python -m`, which makes no module of it."""
+        if self._new is None:
+            return None
+        self._warn(fullname)
+        found = importlib.util.find_spec(self._new)
         loader = found.loader if found else None
         return loader.get_code(found.name) if found and isinstance(loader, InspectLoader) else None
+
+    def _warn(self, old: str) -> None:
+        warnings.warn(f"{old} is now {self._new}.", DeprecationWarning, stacklevel=3)
 
     def get_source(self, fullname: str) -> str | None:
         """The source is that of the new module."""
