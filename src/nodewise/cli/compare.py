@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from nodewise.cli.inputs import analysis_options, read_question, value
+from nodewise.cli.inputs import analysis_options, value
 from nodewise.cli.options import emit, file_option, json_option, write
 
 
@@ -42,10 +42,11 @@ def command(
       nodewise compare local.study ray.study dask.study spark.study
     """
     from nodewise.explain.compare import compare
+    from nodewise.report.open import open_study
     from nodewise.report.text import findings as text
 
     shown = value(options, "threshold"), value(options, "center")
-    studies = [read_question(path, options["regime"])[0] for path in (first, second, *more)]
+    studies = [open_study(path, options["regime"])[0] for path in (first, second, *more)]
     if more:
         if output is not None:
             raise click.UsageError("-o takes two studies; more of them are a table only")

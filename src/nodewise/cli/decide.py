@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from nodewise.base.errors import GATE_NOT_MET, SpecError
-from nodewise.cli.inputs import analysis_options, asked, question_options
+from nodewise.cli.inputs import analysis_options, asked, question_options, read_question
 from nodewise.cli.options import (
     FRACTION,
     POSITIVE_DURATION,
@@ -17,7 +17,6 @@ from nodewise.cli.options import (
     emit,
     is_given,
     json_option,
-    read_study,
     shared,
 )
 
@@ -107,14 +106,12 @@ def command(table: Path | None, as_json: bool, **options: Any) -> None:
 
 def _of_table(table: Path, options: dict[str, Any], as_json: bool) -> "Decision":
     """Print what a study says; the honesty rules are for audit, study and report."""
-    from nodewise.decide.prices.lookup import question_of
     from nodewise.report.findings import find
     from nodewise.report.text.findings import decision_report
 
     _refuse("t1", "max_nodes", "noise", because="goes with --law; a table has its own")
     amount, unit = options["work"] or (None, "")
-    study = read_study(table, options["regime"], amount)
-    question = asked(question_of(study.asked), options)
+    study, question = read_question(table, options, amount)
     if unit:
         question = msgspec.structs.replace(question, work_unit=unit)
     findings = find(study, question)

@@ -262,12 +262,12 @@ def _is_study(program: tuple[str, ...]) -> bool:
 
 
 def _after_distribution(place: Path, propose: str | None, as_json: bool) -> "Answer | None":
-    from nodewise.cli.inputs import read_question
     from nodewise.diagnose.next_ceiling import next_ceiling
     from nodewise.explain.attribute import attribute
+    from nodewise.report.open import open_study
     from nodewise.report.text import diagnose as text_diagnose
 
-    study, question = read_question(place, None)
+    study, question = open_study(place)
     found = attribute(study, question.needs.threshold, question.center)
     result = next_ceiling(study, found, propose)
     emit(result, as_json, text_diagnose.next_ceiling_report)

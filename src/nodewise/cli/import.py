@@ -9,13 +9,8 @@ import msgspec
 
 from nodewise.base.errors import DataError, SpecError
 from nodewise.cli.options import SOURCE, Source, emit, json_option, write
-from nodewise.cli.sources import (
-    broken_option,
-    format_option,
-    reading_options,
-    runs_in,
-    study_of_runs,
-)
+from nodewise.cli.sources import broken_option, format_option, reading_options, report_skipped
+from nodewise.report.open import runs_in, study_of_runs
 
 if TYPE_CHECKING:
     from nodewise.importers.registry import Files
@@ -89,6 +84,8 @@ def command(
     if all(files.format.gives == "link" for _, files in found):
         emit([_link(path) for _, files in found for path in files.paths], as_json, _link_report)
         return
+    for _, files in found:
+        report_skipped(files)
     traces = TraceReading(**reading)
     runs = [
         run

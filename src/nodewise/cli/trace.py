@@ -7,12 +7,11 @@ import click
 
 from nodewise.cli.options import SOURCE, Source, emit, json_option, to_json, write
 from nodewise.cli.sources import (
-    break_down_files,
     broken_option,
     format_option,
     reading_options,
-    runs_in,
 )
+from nodewise.report.open import break_down_digests, digest_files, runs_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +68,13 @@ def command(
     if files.format.gives != "trace":
         emit(_staged_runs(sources, form), as_json, _stages_report)
         return
-    job = break_down_files(files, TraceReading(**reading), part)
+    how = TraceReading(**reading)
+    digests = digest_files(files, how)
+    if part is not None:
+        from nodewise.importers.profilers.digests import pack
+
+        write(pack(digests, how.window, how.collective_kernels), part)
+    job = break_down_digests(digests, how)
     if export is not None:
         from nodewise.report.ledger_trace import ledger_trace
 
