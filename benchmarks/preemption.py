@@ -23,9 +23,9 @@ SETTINGS: tuple[tuple[float, float, float, float, float, Rule | float], ...] = (
     (16.175, 0.4, 1, 5, 2, "exact"),
     (10.48, 1.25, 1, 5, 2, "exact"),
     (10.0, 0.4, 1, 5, 0, 15 * MINUTE),
-    (4.0, 0.05, 5, 30, 10, "young"),
+    (4.0, 0.05, 5, 30, 10, "exact"),
     (2.0, 0.5, 1, 5, 2, "none"),
-    (6.0, 5.0, 10, 20, 5, "daly"),
+    (6.0, 5.0, 10, 20, 5, "exact"),
 )
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.base.errors import SpecError
-from nodewise.base.queueing import erlang_c, fewest_servers, waiting
+from nodewise.base.queueing import erlang_c, waiting
 
 
 def test_one_server_is_the_textbook_queue():
@@ -88,13 +88,6 @@ def test_general_service_is_an_approximation_that_is_close_for_one_server():
     waits = played(0.7, services, 1, 6)
     wait = waiting(arrivals_per_second=0.7, service_seconds=1.0, servers=1, cv2=0.25)
     assert wait.mean_seconds == pytest.approx(waits.mean(), rel=0.05)
-
-
-def test_fewest_servers_is_the_fewest():
-    asked = {"arrivals_per_second": 30.0, "service_seconds": 0.2}
-    servers = fewest_servers(**asked, wait_seconds=0.1, share=0.95)
-    assert waiting(**asked, servers=servers).percentile(0.95) <= 0.1
-    assert waiting(**asked, servers=servers - 1).percentile(0.95) > 0.1
 
 
 def test_an_overloaded_queue_is_refused_with_the_number_that_would_do():

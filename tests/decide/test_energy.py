@@ -13,7 +13,6 @@ from nodewise.decide.energy import (
     NodePower,
     Site,
     carbon,
-    embodied_of_parts,
     find_grid,
     least_scales,
     metered,
@@ -100,7 +99,7 @@ def test_carbon_follows_energy_and_its_label():
 def test_making_the_nodes_moves_the_greenest_scale_inward():
     grid = find_grid(GRIDS, "FRA")
     energy = modelled(SECONDS, NODES, POWER, 500)
-    made = Embodied(kilograms=embodied_of_parts(accelerators=8))
+    made = Embodied(kilograms=2400.0)
     best = [
         least_scales(NODES, {"grams": carbon(energy, grid, NODES * SECONDS, embodied).grams})[0]
         for embodied in (None, made)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nodewise.base.errors import DataError, SpecError
 from nodewise.base.queueing import waiting
 from nodewise.fleet.batching import Engine, Traffic, poisson_traffic, replayed, simulate
-from nodewise.fleet.simulate import calibrate, predict, rough_capacity
+from nodewise.fleet.simulate import calibrate, predict
 from nodewise.study.objective import Objective
 
 ENGINE = Engine(step=0.002, per_sequence=0.0001, per_prompt_token=5e-5, slots=16)
@@ -276,15 +276,6 @@ def test_a_fleet_that_cannot_keep_the_limit_is_not_predicted():
     windows = [measured(1, 15)]
     hopeless = Objective(tpot=0.0001)
     assert predict(calibrate(windows), windows, hopeless, replicas=(2,)).fleets == ()
-
-
-def test_the_rate_on_paper_is_near_the_simulated_roof():
-    """Without a queue the batch of the limit is a roof that simulated fleets come close to."""
-    roof = rough_capacity(ENGINE, 56, 48, 0.0045)
-    windows = [measured(1, rate) for rate in (5, 15, 30)]
-    result = predict(calibrate(windows, slots=16), windows, Objective(tpot=0.0045), replicas=(4,))
-    [fleet] = result.fleets
-    assert 0.7 * roof < fleet.offered_per_second / 4 < 1.05 * roof
 
 
 def test_nothing_to_calibrate_from():

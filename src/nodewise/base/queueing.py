@@ -3,7 +3,7 @@
 For Poisson arrivals and exponential service this is exact. For other service times the wait is
 scaled by (1 + CV^2) / 2 (Allen and Cunneen), an approximation. Continuous batching is no queue of
 servers: taken either way, slots or replicas as servers, these figures are above the simulated ones,
-so they are a quick upper bound, and `fleet_simulator` is the estimate.
+so they are a quick upper bound, and `fleet.simulate` is the estimate.
 """
 
 import math
@@ -83,29 +83,3 @@ def waiting(
         relaxation_seconds=relaxation,
         service_seconds=service_seconds,
     )
-
-
-def fewest_servers(
-    *,
-    arrivals_per_second: float,
-    service_seconds: float,
-    wait_seconds: float,
-    share: float,
-    cv2: float = 1.0,
-) -> int:
-    """The fewest servers at which a share of the requests wait no longer than this.
-
-    >>> fewest_servers(arrivals_per_second=80, service_seconds=0.1, wait_seconds=0.05, share=0.99)
-    13
-    """
-    servers = math.floor(arrivals_per_second * service_seconds) + 1
-    while True:  # ends: with every server the wait shrinks to nothing
-        wait = waiting(
-            arrivals_per_second=arrivals_per_second,
-            service_seconds=service_seconds,
-            servers=servers,
-            cv2=cv2,
-        )
-        if wait.percentile(share) <= wait_seconds:
-            return servers
-        servers += 1

@@ -32,8 +32,6 @@ LEAST_SAMPLES_PER_SECOND = 1.0
 _VCPU_WATTS = (0.74, 3.5)
 _WATTS_PER_GB = 0.392
 _ACCELERATOR_WATTS = {"T4": (8.0, 71.0), "V100": (35.0, 306.0), "A100": (46.0, 407.0)}
-# the same project's issue 579: kg CO2e to make a server, and what is added for each part
-_SERVER_KG, _CPU_KG, _SSD_KG, _GPU_KG, _HDD_KG = 1000.0, 100.0, 100.0, 150.0, 50.0
 
 
 class NodePower(msgspec.Struct, frozen=True, kw_only=True):
@@ -249,21 +247,6 @@ class Embodied(msgspec.Struct, frozen=True, kw_only=True):
     def grams_per_second(self) -> float:
         """The share of one second of one node."""
         return self.kilograms * 1000 / (self.life_years * HOURS_PER_YEAR * SECONDS_PER_HOUR)
-
-
-def embodied_of_parts(cpus: int = 2, ssds: int = 1, accelerators: int = 0, hdds: int = 0) -> float:
-    """Kilograms CO2e to make a server: 1000, and more for each part beyond one CPU.
-
-    >>> embodied_of_parts(cpus=2, ssds=0, accelerators=8)
-    2300.0
-    """
-    return (
-        _SERVER_KG
-        + _CPU_KG * max(cpus - 1, 0)
-        + _SSD_KG * ssds
-        + _GPU_KG * accelerators
-        + _HDD_KG * hdds
-    )
 
 
 class Carbon(msgspec.Struct, frozen=True, kw_only=True):

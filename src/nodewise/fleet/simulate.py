@@ -12,7 +12,6 @@ request. Simulated tails are too good by what an ordinary request does not show:
 against every measured window is part of the answer.
 """
 
-import math
 from collections.abc import Sequence
 
 import msgspec
@@ -277,24 +276,3 @@ def _best(windows: Sequence[Window], objective: Objective) -> Served | None:
     if not kept:
         return None
     return served(max(kept, key=lambda window: window.offered_per_second), objective)
-
-
-def rough_capacity(engine: Engine, input_tokens: float, output_tokens: float, tpot: float) -> float:
-    """Requests a second of one replica whose tokens may each take `tpot`, on paper.
-
-    The batch may grow to B = (tpot - step) / per_sequence; each of its requests takes its tokens
-    times tpot and holds up the others by its prompt: B / (tokens * tpot + prompt time * B).
-
-    >>> engine = Engine(step=0.002, per_sequence=0.0001, per_prompt_token=5e-5, slots=16)
-    >>> round(rough_capacity(engine, 64, 48, 0.0036), 1)
-    71.4
-    """
-    if engine.step >= tpot:
-        return 0.0
-    batch = (tpot - engine.step) / engine.per_sequence if engine.per_sequence else math.inf
-    batch = min(batch, engine.slots or math.inf)
-    if engine.kv_tokens:
-        batch = min(batch, engine.kv_tokens / (input_tokens + output_tokens / 2))
-    step = engine.step + engine.per_sequence * batch if math.isfinite(batch) else tpot
-    alone = output_tokens * step / batch if math.isfinite(batch) else 0.0
-    return 1 / (alone + engine.per_prompt_token * input_tokens)

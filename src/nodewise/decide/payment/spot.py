@@ -33,7 +33,7 @@ from nodewise.decide.prices.bill import bill as plain_bill
 from nodewise.study.check import Check
 from nodewise.study.spec import Positive
 
-Rule = Literal["exact", "young", "daly", "none"]
+Rule = Literal["exact", "none"]
 Scope = Literal["node", "gang"]
 WhileDown = Literal["all", "survivors", "none"]
 
@@ -313,11 +313,8 @@ def _segments(work: Floats, rate: Floats, times: Checkpointing, interval: Rule |
                 "The time between two savings must be above 0.", "Write for example 15min."
             )
         return _whole(work / interval)
-    step = {"exact": exact_interval, "young": young_interval, "daly": daly_interval}[interval]
-    best = step(rate, times.save_seconds)
+    best = exact_interval(rate, times.save_seconds)
     count = np.divide(work, best, out=np.full_like(work, np.inf), where=best > 0)
-    if interval != "exact":
-        return _whole(count)
     # the best interval is that of an endless job; the unsaved last segment moves N by less than 1
     around = [np.ones_like(work), *(_whole(np.floor(count) + shift) for shift in (-1, 0, 1))]
     seconds = [_in_segments(work, rate, times, segments).seconds for segments in around]
@@ -346,32 +343,6 @@ def exact_interval(rate_per_second: ArrayLike, save_seconds: float) -> Floats:
         slope = np.where(y > 0, y / (1 - y), 1.0)
         y = np.clip(y + (y + np.log1p(-y) + cost) / slope, 0, most)
     return np.divide(y, rate, out=np.full_like(rate, np.inf), where=rate > 0)
-
-
-def young_interval(rate_per_second: ArrayLike, save_seconds: float) -> Floats:
-    """Young's first order: sqrt(2 C / L).
-
-    >>> round(float(young_interval(0.4 / 3600, 60.0)) / 60, 2)
-    17.32
-    """
-    rate = np.asarray(rate_per_second, dtype=np.float64)
-    mean_up = np.divide(1.0, rate, out=np.full_like(rate, np.inf), where=rate > 0)
-    # nothing to save and nothing to fear: any interval is as good, and 0 * inf is no number
-    return np.sqrt(2 * save_seconds * mean_up) if save_seconds else np.where(rate > 0, 0.0, mean_up)
-
-
-def daly_interval(rate_per_second: ArrayLike, save_seconds: float) -> Floats:
-    """Daly's higher order, with M = 1/L: sqrt(2CM) (1 + sqrt(C/2M)/3 + C/18M) - C, if C < 2M.
-
-    >>> round(float(daly_interval(0.4 / 3600, 60.0)) / 60, 2)
-    16.66
-    """
-    rate = np.asarray(rate_per_second, dtype=np.float64)
-    half = rate * save_seconds / 2  # C / 2M
-    first = young_interval(rate, save_seconds)
-    mean_up = np.divide(1.0, rate, out=np.full_like(rate, np.inf), where=rate > 0)
-    refined = first * (1 + np.sqrt(half) / 3 + half / 9) - save_seconds
-    return np.where(half < 1, refined, mean_up)
 
 
 class SpotBill(Bill, frozen=True, kw_only=True):
