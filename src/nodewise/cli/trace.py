@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from nodewise.base.errors import DataError, SpecError
-from nodewise.cli.options import Decorator, emit, json_option, shared, to_json, write
+from nodewise.cli.options import Decorator, emit, json_option, shared, write
 
 if TYPE_CHECKING:
     from nodewise.explain.trace.breakdown import Digest, JobBreakdown, Window
@@ -63,11 +63,6 @@ def broken_option(default: Broken) -> Decorator:
 @reading_options
 @broken_option("skip")
 @click.option(
-    "--export",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the ledger of each step as a trace that Perfetto and chrome://tracing open.",
-)
-@click.option(
     "--part",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write what was read, some kilobytes a rank; parts of a job are merged by naming them.",
@@ -80,7 +75,6 @@ def command(
     jobs: int | None,
     engine: str,
     broken: Broken,
-    export: Path | None,
     part: Path | None,
     as_json: bool,
 ) -> None:
@@ -93,7 +87,6 @@ def command(
     Examples:
       nodewise trace traces8/
       nodewise trace rank0.json.gz rank1.json.gz --window hta --json
-      nodewise trace traces8/ --export ledger.json
       nodewise trace node0/ --part node0.digests; nodewise trace node*.digests
       nodewise trace traces4096/ --engine ray://head:10001
     """
@@ -106,10 +99,6 @@ def command(
 
         write(pack(digests, window, collective_kernels), part)
     job = break_down(digests, window, use_damaged=broken == "use")
-    if export is not None:
-        from nodewise.report.ledger_trace import ledger_trace
-
-        write(to_json(ledger_trace(job)), export)
     emit(job, as_json, _report)
 
 
