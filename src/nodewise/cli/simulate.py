@@ -164,9 +164,9 @@ def _write(text: str, output: Path | None) -> None:
 
 def _plan(options: dict[str, Any]) -> Any:
     from nodewise.explain.laws import parse_law
-    from nodewise.explain.simulate import Plan
+    from nodewise.explain.simulate import PlantedTruth
 
-    return Plan(
+    return PlantedTruth(
         law=parse_law(options["law"], options["t1"], options["regime"]),
         scales=parse_scales(options["scales"]),
         rounds=options["rounds"],

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nodewise.cli.options import SOURCE, Source, emit, json_option, to_json, write
+from nodewise.cli.options import SOURCE, Source, emit, json_option, write
 from nodewise.cli.sources import (
     broken_option,
     format_option,
@@ -29,11 +29,6 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @broken_option("skip")
 @format_option
 @click.option(
-    "--export",
-    type=_FILE,
-    help="Write the ledger of each step as a trace that Perfetto and chrome://tracing open.",
-)
-@click.option(
     "--part",
     type=_FILE,
     help="Write what was read, some kilobytes a rank; parts of a job are merged by naming them.",
@@ -42,7 +37,6 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 def command(
     sources: tuple[Source, ...],
     form: str,
-    export: Path | None,
     part: Path | None,
     as_json: bool,
     **reading: Any,
@@ -74,12 +68,7 @@ def command(
         from nodewise.importers.profilers.digests import pack
 
         write(pack(digests, how.window, how.collective_kernels), part)
-    job = break_down_digests(digests, how)
-    if export is not None:
-        from nodewise.report.ledger_trace import ledger_trace
-
-        write(to_json(ledger_trace(job)), export)
-    emit(job, as_json, _job_report)
+    emit(break_down_digests(digests, how), as_json, _job_report)
 
 
 def _staged_runs(sources: "Sequence[Source]", form: str) -> "list[Run]":
