@@ -42,16 +42,17 @@ class _Work(click.ParamType[Any]):
 _work_option = click.option(
     "--work",
     type=_Work(),
-    help="Work of a run, where the table has no such column: 1200000, 5e9tokens; or a unit alone.",
+    help="Work of a run: 1200000, 5e9tokens, or a unit.",
 )
 _law_options = shared(
     click.option(
         "--law",
         metavar="s=S,c=C",
-        help="Decide for a model T1*(s+(1-s)/K+c*(K-1)); growth=log2 makes it c*log2(K).",
+        help="A model instead of a table; see docs/method.md.",
     ),
     click.option(
         "--t1",
+        hidden=True,
         type=POSITIVE_DURATION,
         default="1h",
         show_default=True,
@@ -59,6 +60,7 @@ _law_options = shared(
     ),
     click.option(
         "--max-nodes",
+        hidden=True,
         type=click.IntRange(2, 10_000),
         default=64,
         show_default=True,
@@ -66,6 +68,7 @@ _law_options = shared(
     ),
     click.option(
         "--noise",
+        hidden=True,
         type=FRACTION,
         default="0",
         help="With --law: relative spread of a run, for the deadline.",
@@ -81,11 +84,10 @@ _law_options = shared(
 @_law_options
 @json_option
 def command(table: Path | None, as_json: bool, **options: Any) -> None:
-    """Price every scale, apply the gates and recommend one; attributes the losses first.
+    """Price every scale, apply the gates and recommend one.
 
-    TABLE is a CSV file (- reads stdin) or a study folder, whose spec then gives what the options do
-    not say. Times are written 90s, 15min, 1.5h; shares 0.05 or 5%. Without a price, node-hours are
-    compared. Exits with 1 when no scale passes every gate: deadline, budget, quality.
+    TABLE is a CSV file (- reads stdin), a log or a study folder. Without a price, costs are in
+    node-hours. Exits with 1 when no scale passes every gate.
 
     \b
     Examples:

@@ -88,6 +88,20 @@ def shared(*options: Decorator) -> Decorator:
     return decorate
 
 
+def hidden(options: Decorator) -> Decorator:
+    """Options that work and that --help does not list."""
+
+    def decorate(command: Command) -> Command:
+        before = set(map(id, getattr(command, "__click_params__", ())))
+        decorated = options(command)
+        for param in getattr(decorated, "__click_params__", ()):
+            if id(param) not in before:
+                param.hidden = True
+        return decorated
+
+    return decorate
+
+
 def file_option(words: str, **more: Any) -> Decorator:
     """The file that a command writes."""
     kind = click.Path(path_type=Path, dir_okay=False)

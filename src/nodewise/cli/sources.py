@@ -19,23 +19,25 @@ reading_options = shared(
         type=click.Choice(["all", "hta", "common"]),
         default="all",
         show_default=True,
-        help="all: each rank from its first work to its last; hta: as Holistic Trace Analysis, "
-        "without the last step; common: from the first work of any rank to the last.",
+        help="Time that counts: of each rank, as HTA, or common.",
     ),
     click.option(
         "--collective-kernels",
         default="",
         metavar="PATTERN",
-        help="More kernels that communicate, beside NCCL's, as a regular expression.",
+        help="Other communication kernels, as a regular expression.",
     ),
     click.option(
-        "--jobs", type=click.IntRange(1, 256), help="Processes to read with; default: the cores."
+        "--jobs",
+        type=click.IntRange(1, 256),
+        metavar="N",
+        help="Reading processes; default: cores.",
     ),
     click.option(
         "--engine",
         default="",
-        metavar="ray|dask[://HOST:PORT]",
-        help="Read on the workers of a cluster, which must see the files under the same paths.",
+        metavar="URL",
+        help="Read on a cluster: ray://HOST:PORT, dask://HOST:PORT.",
     ),
 )
 
@@ -47,7 +49,7 @@ def broken_option(default: "Broken") -> Decorator:
         type=click.Choice(["skip", "refuse", "use"]),
         default=default,
         show_default=True,
-        help="A damaged trace: leave its rank out, refuse all, or use what was read of it.",
+        help="What to do with a damaged trace.",
     )
 
 
