@@ -40,14 +40,14 @@ _DRAWS = 300  # each averages the stages of every rank anew
 _LATE = 0.10  # a rank this much slower than the typical one is late for a reason, not by chance
 _OUTLYING = 5  # spreads of the other ranks; the largest of 64 by chance lies below 4
 _PERSISTENT = 2 / 3  # share of rounds in which the same rank must be the late one
-_SURE = 0.6  # share of resamples that must agree before a shape renames a cause
+_MIN_SHAPE_AGREEMENT = 0.6  # share of resamples that must agree before a shape renames a cause
 _DIVISION = "the causes are measured"
 _TELLING_ROUNDS = 3
 _NOTHING_LOST = 0.02  # of the ideal speedup
-_NOTHING = 1e-12  # seconds; no clock tells less
+_CLOCK_RESOLUTION = 1e-12  # seconds; no clock tells less
 _STEADY_EXPONENTS = (0.85, 1.15)  # overhead of a stage that never shrinks: (k-1)^1
 _SHRINKING_EXPONENT = -0.5  # compute that one slow node adds is 1/k of the whole: exponent -1
-_MATTERS = 0.25  # of what is lost: a second cause worth a change of its own
+_MIN_SHARE_OF_SECOND_CAUSE = 0.25  # of what is lost: a second cause worth a change of its own
 
 # What the seconds of each stage beyond their ideal share are called when only totals are known.
 _CAUSE_OF_STAGE: dict[Stage, CauseName] = {
@@ -155,7 +155,9 @@ def attribute_timings(study: Study, times: Timings, scaling: Scaling) -> Attribu
         )
     else:
         evidence = "fitted law"
-        sure_shape = shape.shape if shape is not None and shape.confidence >= _SURE else None
+        sure_shape = (
+            shape.shape if shape is not None and shape.confidence >= _MIN_SHAPE_AGREEMENT else None
+        )
         ledger = _ledger_of_law(times, scaling, sure_shape)
         told = scaling.cannot_tell
         if sure_shape in ("early", "noisy"):
@@ -423,7 +425,7 @@ def _late_cause(measured: Sequence[_Measured], times: Timings) -> CauseName:
     """
     grown = times.k if times.regime == "weak" else np.ones_like(times.k)
     base = float(measured[0].of("compute").sum(axis=1).mean())
-    if base < _NOTHING:
+    if base < _CLOCK_RESOLUTION:
         return "load imbalance"
     uneven = slow = 0.0
     for one, factor in zip(measured[1:], grown[1:], strict=True):
@@ -616,7 +618,7 @@ def _other_changes(
             continue
         returned = max(folds.get(cause, 0.0), 0.0)
         lost = f"{format_speedup(returned)} of the lost folds"
-        if returned > _MATTERS * row.lost_folds:
+        if returned > _MIN_SHARE_OF_SECOND_CAUSE * row.lost_folds:
             verdict = f"worth it second: {lost} are here"
         elif returned > _NOTHING_LOST * row.lost_folds:
             verdict = f"would return little: {lost} are here"

@@ -33,7 +33,7 @@ Formatter = Callable[[float], str]
 RowFormatter = Callable[[DecisionRow], str]
 
 MOST_ROWS = 12
-_TRIFLE = 0.05  # of the lost folds: not worth a line
+_LEAST_SHARE_SHOWN = 0.05  # of the lost folds: not worth a line
 BAR, _BAR_LENGTH = "\N{FULL BLOCK}", 24
 
 
@@ -151,7 +151,9 @@ def ledger_table(result: Attribution) -> Table:
 def causes_table(row: LedgerRow) -> Table:
     """The losses of one scale: folds, seconds, what removing each would give, and a bar."""
     losses = [
-        loss for loss in row.causes if loss.folds > 0 and loss.folds >= _TRIFLE * row.lost_folds
+        loss
+        for loss in row.causes
+        if loss.folds > 0 and loss.folds >= _LEAST_SHARE_SHOWN * row.lost_folds
     ]
     spread = any(loss.folds_low is not None for loss in losses)
     most = max((loss.folds for loss in losses), default=1.0)

@@ -43,7 +43,7 @@ _STAGE_WORDS = {
 }
 _BARS_APART = 8
 _MOST_BARS = 64  # thinner bars than these cannot be told apart
-_TRIFLE = 0.005  # of the wall time: what is missing is then a matter of clocks
+_CLOCK_ERROR = 0.005  # of the wall time: what is missing is then a matter of clocks
 _INVISIBLE = 0.002  # of the wall time: less than a pixel
 _MINUS = "\N{MINUS SIGN}"
 _TOTALS = ("ideal", "measured")
@@ -297,7 +297,7 @@ def _segments(one: _Rank, wall: float, whole: float) -> list[Row]:
     """The stages of a rank after another, in percent of `whole`; then what nobody recorded."""
     recorded = dict(one.stages)
     missing = wall - sum(recorded.values())
-    if missing > _TRIFLE * wall:
+    if missing > _CLOCK_ERROR * wall:
         recorded["not recorded"] = missing
     start = 0.0
     segments: list[Row] = []
