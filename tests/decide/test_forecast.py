@@ -150,13 +150,13 @@ def test_beyond_a_saturation_nothing_is_claimed():
     text = render(forecast_report(found), 100, colour=False)
     assert "Beyond K=64 nothing is claimed" in text
     assert [line for line in text.splitlines() if line.startswith("128")] == ["128  unknown"]
-    figure = beyond(study, PRICED)
+    figure = beyond(find(study, PRICED).forecast)
     assert figure is not None and figure.caption.startswith("Beyond K=64 nothing is claimed")
     assert figure.rows[-1]["K"] == 64
 
 
 def test_the_chart_keeps_measured_and_predicted_apart():
-    figure = beyond(golden_study("step-times"), PRICED)
+    figure = beyond(find(golden_study("step-times"), PRICED).forecast)
     assert figure is not None
     kinds = {row["K"]: row["kind"] for row in figure.rows}
     assert kinds == dict.fromkeys((1, 2, 4, 8, 16, 32, 64), "measured") | {
@@ -172,7 +172,7 @@ def test_the_chart_keeps_measured_and_predicted_apart():
             )
             styles[layer["mark"]["style"]] = [row["K"] for row in values]
     assert styles == {"measured": [1, 2, 4, 8, 16, 32, 64], "predicted": [128, 256]}
-    assert beyond(ladder(1, 2), PRICED) is None
+    assert beyond(find(ladder(1, 2), PRICED).forecast) is None
 
 
 def test_the_page_keeps_what_nobody_ran_in_a_section_of_its_own():

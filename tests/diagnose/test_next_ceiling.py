@@ -64,11 +64,11 @@ def test_serial_work_is_lifted_by_no_axis():
     assert (found.ceiling, found.axis) == ("serial fraction", None)
     assert not found.second_axis_justified
     assert flow_of(found) is None
-    assert study_flow(serial, attribute(serial)) is None
+    assert study_flow(found) is None
 
 
 def test_the_branch_taken_is_drawn():
-    figure = study_flow(EXCHANGING, attribute(EXCHANGING))
+    figure = study_flow(next_ceiling(EXCHANGING, attribute(EXCHANGING)))
     assert [row["answer"] for row in figure.rows] == ["fine", "fine", "binds", "not asked"]
     assert "a second axis is justified: coordination" in figure.caption
 

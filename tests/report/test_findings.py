@@ -6,13 +6,14 @@ import pytest
 
 from nodewise.audit.rule_book import read_rules
 from nodewise.decide.candidates import Needs
+from nodewise.decide.decide import decide_law
 from nodewise.decide.inputs import Question
 from nodewise.decide.prices.bill import Price
 from nodewise.explain import scaling
 from nodewise.explain.laws import Law
 from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.report.charts.draw import figures
-from nodewise.report.findings import find, one_row_each
+from nodewise.report.findings import document, find, one_row_each
 from nodewise.report.page.html import page
 from nodewise.study.check import Check
 from nodewise.study.study import Contention, Run, Study
@@ -82,7 +83,8 @@ def test_the_document_has_one_shape_for_studies_and_laws():
     assert made["decision"]["rows"] == made["rows"]
     assert made["regimes"][0]["regime"] == "on-demand"
     assert {"question", "scaling", "attribution", "checks"} <= set(made)
-    assert all(name in made for name in made["decision"])
+    law = decide_law(Law(s=0.1), 4, PRICED)
+    assert set(document(law, law.checks, PRICED)) == set(made)
 
 
 def test_a_refusal_names_its_gate():

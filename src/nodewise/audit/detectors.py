@@ -18,6 +18,7 @@ from nodewise.base.fits import nonnegative_fit
 from nodewise.base.stats import Floats, normal_share_below, student_quantile
 from nodewise.base.units import format_percent
 from nodewise.explain.laws import Growth, terms
+from nodewise.explain.scaling import SUPERLINEAR
 from nodewise.study.spec import Regime
 
 FALSE_ALARMS = 0.05  # of honest studies, for each detector
@@ -193,11 +194,7 @@ def superlinear(points: Points) -> Detection:
     efficiency = 1 / points.cost
     error = np.sqrt(points.noise**2 + points.noise[0] ** 2)
     low = efficiency * (1 - points.reach(len(efficiency) - 1) * error)
-    found = [
-        at
-        for at in range(1, len(efficiency))
-        if low[at] > 1 and efficiency[at] > 1 + _MIN_INFLATION
-    ]
+    found = [at for at in range(1, len(efficiency)) if low[at] > 1 and efficiency[at] > SUPERLINEAR]
     if not found:
         most = int(np.argmax(efficiency[1:])) + 1
         evidence = f"the largest efficiency is {efficiency[most]:.3f}, at K={points.nodes[most]:g}"

@@ -37,7 +37,7 @@ _memory_options = shared(
         default="adam",
         show_default=True,
         metavar="NAME",
-        help="adam, adam-8bit, momentum, sgd, adafactor.",
+        help="adam-8bit, momentum, sgd, adafactor.",
     ),
     click.option(
         "--precision",
@@ -55,7 +55,7 @@ _memory_options = shared(
         default=4,
         show_default=True,
         metavar="N",
-        help="Devices that share the job.",
+        help="Devices of the job.",
     ),
 )
 _data_options = shared(
@@ -79,13 +79,13 @@ _service_options = shared(
     "--torch",
     "as_torch",
     is_flag=True,
-    help="COMMAND is a torch script; count its operations.",
+    help="Count the operations of a torch script.",
 )
 @click.option(
     "--propose",
     type=click.Choice(list(PROPOSALS)),
     metavar="AXIS",
-    help="Answer yes or no to a distribution: fsdp, replicas, ...",
+    help="Answer yes or no to fsdp, replicas, ...",
 )
 @click.option(
     "--ceiling", type=click.Choice(CEILINGS), metavar="NAME", help="The ceiling, where it is known."
@@ -96,13 +96,13 @@ _service_options = shared(
     type=POSITIVE_DURATION,
     default="60s",
     show_default=True,
-    help="Longest time to watch COMMAND.",
+    help="Longest time to watch.",
 )
 @_memory_options
 @_data_options
 @_service_options
 @hidden(step_options)
-@file_option("Draw the bottleneck check: .svg, .png, .pdf, .json.")
+@file_option("Draw it: .svg, .png, .pdf or .json.")
 @json_option
 def command(
     program: tuple[str, ...],

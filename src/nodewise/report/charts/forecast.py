@@ -24,14 +24,14 @@ from nodewise.report.charts.look import (
 from nodewise.report.text.forecast import where
 
 
-def beyond(told: Forecast | None) -> Figure | None:
+def beyond(forecast: Forecast | None) -> Figure | None:
     """Times at the measured scales and up to four times the largest, with their intervals."""
-    if told is None:
+    if forecast is None:
         return None
-    scales = [row.nodes for row in told.rows if row.measured]
-    last, named = scales[-1], [row.nodes for row in told.doublings]
+    scales = [row.nodes for row in forecast.rows if row.measured]
+    last, named = scales[-1], [row.nodes for row in forecast.doublings]
     ahead = [nodes for nodes in named if nodes > last]
-    drawn = [row for row in told.rows if row.seconds is not None]
+    drawn = [row for row in forecast.rows if row.seconds is not None]
     unit = time_unit(max(row.high80 or 0.0 for row in drawn))
     rows = [_row(row, unit.seconds) for row in drawn]
     values = [v for row in rows for v in known(row["low"], row["high"])]
@@ -39,24 +39,28 @@ def beyond(told: Forecast | None) -> Figure | None:
     low, high = min(values) / 1.25, max(values) * 1.25
     title = f"time of a run, {unit.name}"
     y = folds("shown", title, low, high)
-    if told.regime == "weak" and high < 4 * low:  # hardly a doubling to be marked
+    if forecast.regime == "weak" and high < 4 * low:  # hardly a doubling to be marked
         y = linear("shown", title, 0.0, high)
     measured = [row for row in rows if row["kind"] == "measured"]
     hollow = [row for row in rows if row["K"] in ahead]
     layers = [
-        *_ideal(told, x, y, unit.seconds, low),
+        *_ideal(forecast, x, y, unit.seconds, low),
         *_band(rows, last, x, y),
         *_points(measured, x, y, "measured"),
         *_points(hollow, x, y, "predicted"),
-        *_end(told, x, y, low),
+        *_end(forecast, x, y, low),
     ]
     return figure(
         "forecast",
         "Measured times, and times nobody has measured",
-        about(told.name, told.regime, "filled: measured; hollow and dashed: predicted, with the "
-              "interval that holds 80 of 100"),
-        _caption(told),
-        [_numbers(row) for row in told.doublings],
+        about(
+            forecast.name,
+            forecast.regime,
+            "filled: measured; hollow and dashed: predicted, with the interval that holds 80 of "
+            "100",
+        ),
+        _caption(forecast),
+        [_numbers(row) for row in forecast.doublings],
         layered(layers),
     )  # fmt: skip
 
@@ -86,12 +90,12 @@ def _numbers(row: ForecastRow) -> Row:
     }
 
 
-def _ideal(told: Forecast, x: Axis, y: Axis, unit: float, low: float) -> list[alt.Chart]:
+def _ideal(forecast: Forecast, x: Axis, y: Axis, unit: float, low: float) -> list[alt.Chart]:
     """T0 K0 / K; flat where the work grows with K."""
-    first, last = told.rows[0], [row for row in told.rows if row.seconds is not None][-1]
+    first, last = forecast.rows[0], [row for row in forecast.rows if row.seconds is not None][-1]
     assert first.seconds is not None
     start = first.seconds / unit
-    if told.regime == "weak":
+    if forecast.regime == "weak":
         flat = alt.Chart(data([{"shown": start}])).mark_rule(style="limit").encode(y=y.y())
         words = "ideal: flat"
         return [flat, label(words, x, y, (first.nodes, start), side="below")]
@@ -127,21 +131,22 @@ def _points(rows: list[Row], x: Axis, y: Axis, style: str) -> list[alt.Chart]:
     ]
 
 
-def _end(told: Forecast, x: Axis, y: Axis, low: float) -> list[alt.Chart]:
-    if told.unknown_beyond is None:
+def _end(forecast: Forecast, x: Axis, y: Axis, low: float) -> list[alt.Chart]:
+    if forecast.unknown_beyond is None:
         return []
-    rule = alt.Chart(data([{"K": told.unknown_beyond}])).mark_rule(style="bend").encode(x=x.x())
-    at = (told.unknown_beyond, low)
+    rule = alt.Chart(data([{"K": forecast.unknown_beyond}])).mark_rule(style="bend").encode(x=x.x())
+    at = (forecast.unknown_beyond, low)
     return [rule, label("unknown beyond", x, y, at, style="warning", align="right")]
 
 
-def _caption(told: Forecast) -> str:
-    if told.unknown_beyond is not None:
-        return f"Beyond K={told.unknown_beyond} nothing is claimed: more load brings no more there."
-    row = told.rows[-1]
+def _caption(forecast: Forecast) -> str:
+    if forecast.unknown_beyond is not None:
+        last = forecast.unknown_beyond
+        return f"Beyond K={last} nothing is claimed: more load brings no more there."
+    row = forecast.rows[-1]
     assert row.seconds is not None and row.low80 is not None and row.high80 is not None
     return (
         f"At K={row.nodes}, where nothing was run, {format_duration(row.seconds)} are expected, "
         f"with 80 % between {format_duration(row.low80)} and {format_duration(row.high80)}. "
-        f"The fastest scale is {where(told.fastest)}."
+        f"The fastest scale is {where(forecast.fastest)}."
     )
