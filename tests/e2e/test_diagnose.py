@@ -80,7 +80,7 @@ def test_a_program_is_watched_and_its_output_does_not_mix_with_the_json():
     done = subprocess.run(
         [*NODEWISE, "diagnose", "--propose", "data-parallel", "--json", "--", sys.executable, "-c",
          job],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     found = json.loads(done.stdout)
     assert "hello" in done.stderr

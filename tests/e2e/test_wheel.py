@@ -50,7 +50,7 @@ def nodewise(wheel: Path):
     def run(*words: str) -> str:
         done = subprocess.run(
             [home / "bin" / "nodewise", *words],
-            cwd=wheel.parent, env=environment, capture_output=True, text=True, timeout=60,
+            cwd=wheel.parent, env=environment, capture_output=True, text=True, timeout=240,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -1,6 +1,6 @@
 import subprocess
 import sys
-import time
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from nodewise.base.errors import DataError, RunError
 from nodewise.study import store
 from nodewise.study.study import Run
+from tests.jobs import wait_until
 from tests.study.test_spec import MINIMAL
 from tests.study.test_table import studies
 
@@ -73,7 +74,7 @@ def test_a_second_process_on_one_study_is_refused(tmp_path):
     code = """
 import sys, time
 from pathlib import Path
-from nodewise import store
+from nodewise.study import store
 with store.locked(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(30)
@@ -89,11 +90,10 @@ with store.locked(Path(sys.argv[1])):
     finally:
         holder.kill()
         holder.communicate()
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        try:
-            with store.locked(tmp_path):
-                return
-        except RunError:
-            time.sleep(0.05)
-    pytest.fail("the lock outlived its holder")
+
+    def is_free() -> bool:
+        with suppress(RunError), store.locked(tmp_path):
+            return True
+        return False
+
+    wait_until(is_free)
