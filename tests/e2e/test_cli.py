@@ -9,6 +9,8 @@ import pytest
 
 from tests.conftest import GOLDEN
 
+pytestmark = pytest.mark.slow
+
 NODEWISE = [sys.executable, "-m", "nodewise"]
 
 

@@ -16,9 +16,12 @@ from nodewise.study import store
 from nodewise.study.spec import parse_spec
 from tests.jobs import FOREIGN_LOAD_SHARE, foreign_load, skip_if_disturbed
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed."
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed."
+    ),
+]
 
 ROOT = Path(__file__).parents[2]
 

@@ -20,6 +20,7 @@ from nodewise.study import store
 from nodewise.study.spec import Rehearsal
 from tests.jobs import left_behind, wait_until
 
+pytestmark = pytest.mark.slow
 pytest.importorskip("httptools", reason="httptools is not installed: pip install 'nodewise[fleet]'")
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "fleet"

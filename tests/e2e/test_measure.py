@@ -19,6 +19,8 @@ from nodewise.study import store
 from nodewise.study.spec import parse_spec
 from tests.jobs import left_behind, measure, wait_until, workers, write_job
 
+pytestmark = pytest.mark.slow
+
 JOB = """
 import os, time
 from nodewise import probe

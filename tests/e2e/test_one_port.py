@@ -13,6 +13,8 @@ from nodewise.fleet.spec import Server, parse_fleet
 from tests.e2e.test_fleet import EXAMPLES, always, left_behind, write
 from tests.jobs import wait_until
 
+pytestmark = pytest.mark.slow
+
 # Workers in sessions of their own, as Ray has them, and a server in the command's process.
 GATEWAY = f"""
 import os, subprocess, sys

@@ -27,6 +27,8 @@ from nodewise.study.study import Rank, Run, Study
 from nodewise.study.table import parse_table
 from tests.conftest import GOLDEN, golden_study
 
+pytestmark = pytest.mark.slow
+
 EVIL = "<script>alert(1)</script>"
 TEXTBOOK = Law(s=0.03, c=0.0015, base_seconds=3600.0)
 

@@ -25,6 +25,8 @@ from nodewise.measure.engines.rehearsal.virtual_nodes import VirtualNodes, missi
 from nodewise.study.spec import Rehearsal
 from tests.jobs import skip_if_disturbed, wait_until
 
+pytestmark = pytest.mark.slow
+
 _NOBODY = 65534
 _LACKING = missing(Rehearsal())
 needs_nodes = pytest.mark.skipif(_LACKING is not None, reason=f"This machine lacks {_LACKING}.")

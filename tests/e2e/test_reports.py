@@ -9,6 +9,8 @@ from nodewise.report.charts.draw import CHARTS
 from nodewise.report.notebook import open_study
 from tests.conftest import DATA, GOLDEN
 
+pytestmark = pytest.mark.slow
+
 TABLE = GOLDEN / "breakdown.csv"
 
 

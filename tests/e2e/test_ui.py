@@ -21,6 +21,8 @@ from nodewise.explain.laws import Law
 from nodewise.explain.simulate import Plan, simulate
 from nodewise.study import store
 
+pytestmark = pytest.mark.slow
+
 EVIL = "<script>alert(1)</script>"
 SPEC = """
 name = "{name}"

@@ -12,6 +12,8 @@ import pytest
 
 from nodewise import __version__
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 

@@ -20,6 +20,8 @@ from nodewise.measure.engines.rehearsal.virtual_nodes import missing
 from nodewise.study import store
 from nodewise.study.spec import Rehearsal
 
+pytestmark = pytest.mark.slow
+
 NOTHING_WORKED = 4  # the exit code where no run of a study ended well
 
 JOB = """

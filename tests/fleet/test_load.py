@@ -31,6 +31,7 @@ from nodewise.measure.energy import Meter, Reading
 from nodewise.measure.engines.base import RUN_MARK, end_marked
 from nodewise.study.window import Window
 
+pytestmark = pytest.mark.slow
 pytest.importorskip("httptools", reason="httptools is not installed: pip install 'nodewise[fleet]'")
 
 SCRIPTED = Path(__file__).parents[2] / "examples" / "fleet" / "scripted_server.py"

@@ -97,7 +97,7 @@ def test_a_counter_that_starts_again_from_nothing_goes_on(tmp_path):
     meter = meter_of(node, tmp_path)
     meter.sample()
     # 500 W fill the range every nine minutes: it ends three times in half an hour
-    run_for(meter, node, watts=500, seconds=1800, hertz=1)
+    run_for(meter, node, watts=500, seconds=1800, hertz=0.1)
     meter.end()
     assert node.microjoules > 4 * RANGE
     assert meter.reading(1800.0).joules == pytest.approx(1.1 * 500 * 1800, rel=1e-6)
@@ -256,6 +256,7 @@ command = ["{python}", "-c", "import time; time.sleep(%s)"]
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seconds", "every"), [(2.0, 0.01), (0.3, 0.25)])
 def test_a_study_is_metered_by_one_thread(nodewise, tmp_path, monkeypatch, seconds, every):
     """A counter that grows with the clock: 100 W and 50 W beside it, whatever K is."""
