@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help study test test-engines check docs bench format clean
+.PHONY: help study test quick test-engines check docs bench format clean
 TORCH ?= torch==2.13.0
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
@@ -17,6 +17,9 @@ study: $(READY)  ## measure a real training job at K = 1, 2, 4, 8, attribute, pr
 test: check  ## checks, then all tests
 	@scripts/chromium.sh
 	$(BIN)/python -m pytest
+
+quick: $(READY)  ## the tests that take about two minutes of one core; for a change under way
+	$(BIN)/python -m pytest -m 'not slow'
 
 test-engines: $(READY)  ## the heavy engines: installs torch, Ray, Dask, Spark (about 2 GB) and Slurm, then tests them for real
 	@scripts/slurm.sh install

@@ -25,11 +25,19 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("steady", deadline=None, derandomize=True, max_examples=60,
                           suppress_health_check=[HealthCheck.too_slow])  # fmt: skip
+# Of few examples, those that a test does not want are soon too many.
+settings.register_profile("quick", settings.get_profile("steady"), max_examples=15,
+                          suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])  # fmt: skip
 settings.load_profile("steady")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-skips", action="store_true", help="a skipped test is a failed one")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.markexpr == "not slow":
+        settings.load_profile("quick")  # laws are tried on fewer examples as well
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+import pytest
 
 from nodewise.study import store
-from nodewise.study.study import Run
+from nodewise.study.study import Run, Study
 
 SPEC = """
 name = "job"
@@ -74,6 +75,20 @@ def workers(mark: str, **told: str) -> list[psutil.Process]:
         except psutil.Error:
             continue
     return found
+
+
+FOREIGN_LOAD_SHARE = 0.10  # from here on the report itself calls the machine a cause
+
+
+def foreign_load(study: Study) -> float:
+    """The largest share of a run in which other programs kept a rank from its core."""
+    return max((run.contention.run_delay for run in study.runs if run.contention), default=0.0)
+
+
+def skip_if_disturbed(study: Study) -> None:
+    """Skip a test that went wrong while other programs took the cores."""
+    if foreign_load(study) >= FOREIGN_LOAD_SHARE:
+        pytest.skip(f"a rank waited {foreign_load(study):.0%} of a run for a core of its own")
 
 
 def wait_until(true: Callable[[], object], seconds: float = 120.0) -> None:

@@ -48,6 +48,7 @@ def shell(command: str, folder: Path = ROOT, **variables: str) -> subprocess.Com
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "command", "lines"), examples())
 def test_commands_print_what_the_documents_say(page, command, lines):
     outcome = shell(command)
@@ -89,11 +90,13 @@ def without_numbers(text: str) -> list[list[str]]:
     return [line.split() for line in plain.splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("title", ["An MPI program", "A plain command"])
 def test_the_five_minutes_of_the_readme(title, tmp_path):
     check_five_minutes(title, tmp_path)
 
 
+@pytest.mark.slow
 def test_the_five_minutes_with_a_table(tmp_path):
     commands, shown = five_minutes()["Times that you have"]
     done = shell("set -e\n" + commands, tmp_path)

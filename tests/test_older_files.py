@@ -104,6 +104,7 @@ def test_a_bundle_opens_and_agrees_with_the_folder(nodewise, study):
         assert row["second_speedup"] == pytest.approx(before[row["K"]])
 
 
+@pytest.mark.slow
 def test_a_page_opens_and_holds_the_study_and_its_question(nodewise, page, tmp_path):
     """Its costs are those of the folder, which are compared with the stored ones above."""
     again = tmp_path / "again.html"

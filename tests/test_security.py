@@ -33,6 +33,7 @@ def calls():
             yield file.relative_to(SOURCE), node
 
 
+@pytest.mark.slow
 def test_nothing_that_is_read_can_become_code():
     """No pickle and no eval anywhere; a program is started without a shell."""
     for file, node in calls():
@@ -70,6 +71,7 @@ class Tags(HTMLParser):
         self.seen.append((tag, tuple(name for name, _ in attrs)))
 
 
+@pytest.mark.slow
 def test_text_in_a_study_never_becomes_markup_of_the_page():
     def tags(text):
         study = hostile(text)

@@ -24,6 +24,7 @@ def decide(study: Study, price: Price = Price(), needs: Needs = Needs(), **asked
     return decide_question(study, Question(price=price, needs=needs, **asked))
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(0, 200), st.floats(1.01, 5.0), st.integers(1, 40))
 def test_a_dominated_scale_never_changes_the_cheapest(seed, factor, extra):
@@ -147,6 +148,7 @@ def test_probabilities_sum_to_one_and_follow_the_noise():
     assert decide(golden_study("breakdown"), DOLLARS).rows[0].probability_cheapest is None
 
 
+@pytest.mark.slow
 def test_the_cheapest_measured_scale_under_noise():
     """No regret while noise is small; at 10 % some studies take a neighbour, 15.5 % dearer.
 

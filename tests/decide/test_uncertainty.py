@@ -114,6 +114,7 @@ def test_a_deadline_is_held_against_the_longest_start_up():
     assert allowed.deadline_probability >= 0.95
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.floats(0.5, 20), st.floats(1, 50), st.floats(0.005, 0.1), st.floats(1e-4, 0.01))
 def test_beyond_a_flip_another_scale_is_the_cheapest_and_before_it_is_not(price, fixed, s, c):

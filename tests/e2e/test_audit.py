@@ -55,6 +55,7 @@ def test_an_honest_table_passes(nodewise):
     assert "warn     repeats and variance: 5 runs" in outcome.out
 
 
+@pytest.mark.slow
 def test_published_curves_are_audited_without_error(nodewise, shared):
     outcome = nodewise("audit", shared / "data" / "curves-dev.csv", "--json")
     assert outcome.code in (0, 1) and not outcome.err
@@ -96,6 +97,7 @@ def tiny(tmp_path, nodewise, monkeypatch):
     return home
 
 
+@pytest.mark.slow
 def test_a_bundle_holds_everything_and_is_repeated(tiny, tmp_path, nodewise):
     audited = nodewise("audit", tiny / "tiny.study")
     assert "pass     scales were run in turn" in audited.out

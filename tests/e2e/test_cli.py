@@ -9,12 +9,14 @@ import pytest
 
 from tests.conftest import GOLDEN
 
+pytestmark = pytest.mark.slow
+
 NODEWISE = [sys.executable, "-m", "nodewise"]
 
 
 def run(*arguments: object, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*NODEWISE, *map(str, arguments)], input=stdin, capture_output=True, text=True, timeout=60
+        [*NODEWISE, *map(str, arguments)], input=stdin, capture_output=True, text=True, timeout=240
     )
 
 
@@ -82,7 +84,7 @@ def test_commands_can_be_piped_into_each_other():
 )
 def test_a_reader_that_leaves_early_sees_no_traceback_and_no_failure(command):
     shell = f"set -o pipefail; {sys.executable} -m nodewise {command} | head -1"
-    outcome = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, timeout=60)
+    outcome = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, timeout=240)
     assert outcome.stderr == ""
     assert len(outcome.stdout.splitlines()) == 1
     assert outcome.returncode == 0
@@ -160,5 +162,5 @@ def test_help_imports_nothing_heavy():
         "try: cli.main()\n"
         "except SystemExit: print([m for m in ('numpy', 'rich', 'msgspec') if m in sys.modules])"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
     assert out.stdout.rstrip().endswith("[]")

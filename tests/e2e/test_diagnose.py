@@ -75,12 +75,13 @@ def test_charts_are_written(nodewise, tmp_path):
         assert path.read_text().startswith("<svg")
 
 
+@pytest.mark.slow
 def test_a_program_is_watched_and_its_output_does_not_mix_with_the_json():
     job = "import time; print('hello')\nfor _ in range(80): time.sleep(0.05)"
     done = subprocess.run(
         [*NODEWISE, "diagnose", "--propose", "data-parallel", "--json", "--", sys.executable, "-c",
          job],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     found = json.loads(done.stdout)
     assert "hello" in done.stderr

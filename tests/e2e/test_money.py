@@ -411,6 +411,7 @@ def test_cost_of_a_million_tokens(nodewise):
     assert nodewise(*command, "--work", "-3", stdin=table).code == 2
 
 
+@pytest.mark.slow
 def test_a_page_and_a_chart_take_the_whole_question(nodewise, tmp_path):
     page = tmp_path / "page.html"
     table = GOLDEN / "step-times.csv"

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,9 @@ from nodewise.fleet.load.replicas import ReplicaFailed, replicas_of
 from nodewise.fleet.load.sweep import sweep
 from nodewise.fleet.spec import Server, parse_fleet
 from tests.e2e.test_fleet import EXAMPLES, always, left_behind, write
+from tests.jobs import wait_until
+
+pytestmark = pytest.mark.slow
 
 # Workers in sessions of their own, as Ray has them, and a server in the command's process.
 GATEWAY = f"""
@@ -37,13 +39,6 @@ def gateway(folder: Path) -> Server:
     )
 
 
-def wait_for(met) -> None:
-    deadline = time.monotonic() + 10
-    while not met() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert met()
-
-
 def test_one_command_has_one_endpoint_one_log_and_ends_with_all_it_started(tmp_path):
     server, logs = gateway(tmp_path), tmp_path / "logs"
     with replicas_of(server, 2, tmp_path, logs) as fleet:
@@ -55,13 +50,13 @@ def test_one_command_has_one_endpoint_one_log_and_ends_with_all_it_started(tmp_p
             one for one in workers if b"scripted" in Path(f"/proc/{one}/cmdline").read_bytes()
         ]
         os.kill(leader, signal.SIGKILL)
-        wait_for(fleet.dead)
+        wait_until(fleet.dead)
         assert fleet.dead() == ["Replica set of 2 ended: killed by SIGKILL."]
         fleet.revive()
         assert fleet.dead() == []
-        wait_for(lambda: len(left_behind(tmp_path.name)) == 3)
+        wait_until(lambda: len(left_behind(tmp_path.name)) == 3)
         assert not set(workers) & set(left_behind(tmp_path.name))  # nothing of the dead one is left
-    wait_for(lambda: left_behind(tmp_path.name) == [])
+    wait_until(lambda: left_behind(tmp_path.name) == [])
     assert (logs / "2-replicas" / "all" / "log").read_text().count("asked for 2") == 2
 
 
@@ -71,7 +66,7 @@ def test_a_fleet_that_does_not_start_shows_its_log_and_leaves_nothing(tmp_path):
         replicas_of(gateway(tmp_path), 3, tmp_path, tmp_path / "logs"),
     ):
         pass
-    wait_for(lambda: left_behind(tmp_path.name) == [])
+    wait_until(lambda: left_behind(tmp_path.name) == [])
 
 
 def test_a_sweep_counts_replicas_and_not_ports(tmp_path):
@@ -90,7 +85,7 @@ def test_a_sweep_counts_replicas_and_not_ports(tmp_path):
     assert not any(request.error for window in made for request in window.requests)
     for count in (1, 2):
         assert f"asked for {count}" in (out / f"logs/{count}-replicas/all/log").read_text()
-    wait_for(lambda: left_behind(tmp_path.name) == [])
+    wait_until(lambda: left_behind(tmp_path.name) == [])
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ from nodewise.study.study import Rank, Run, Study
 from nodewise.study.table import parse_table
 from tests.conftest import GOLDEN, golden_study
 
+pytestmark = pytest.mark.slow
+
 EVIL = "<script>alert(1)</script>"
 TEXTBOOK = Law(s=0.03, c=0.0015, base_seconds=3600.0)
 
@@ -276,7 +278,7 @@ def test_a_slider_moves_the_curve(opened):
         "const s = document.getElementById('live-price'); s.value = s.max;"
         "s.dispatchEvent(new Event('input'))"
     )
-    tab.wait_for_function(f"{read} !== {json.dumps(before)}", timeout=10_000)
+    tab.wait_for_function(f"{read} !== {json.dumps(before)}", timeout=90_000)
     assert choose(tab)["cheapest"] != "8"
 
 

@@ -13,6 +13,8 @@ from nodewise.study.study import Run
 from tests.conftest import DATA, GOLDEN
 from tests.study.test_spec import MINIMAL
 
+pytestmark = pytest.mark.slow
+
 TABLE = GOLDEN / "breakdown.csv"
 
 

@@ -188,6 +188,7 @@ def test_links_from_outputs_of_tests(nodewise, tmp_path):
     assert nodewise("import", "kineto", "0=x").code == 2
 
 
+@pytest.mark.slow
 def test_memory_stays_flat(tmp_path):
     """Twenty times the text takes hardly more memory."""
     peaks = []

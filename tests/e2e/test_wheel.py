@@ -12,6 +12,8 @@ import pytest
 
 from nodewise import __version__
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 
@@ -50,7 +52,7 @@ def nodewise(wheel: Path):
     def run(*words: str) -> str:
         done = subprocess.run(
             [home / "bin" / "nodewise", *words],
-            cwd=wheel.parent, env=environment, capture_output=True, text=True, timeout=60,
+            cwd=wheel.parent, env=environment, capture_output=True, text=True, timeout=240,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -44,6 +44,7 @@ def measured(draw) -> Study:
     return Study(name="random", regime=draw(st.sampled_from(["strong", "weak"])), runs=tuple(runs))
 
 
+@pytest.mark.slow
 @given(measured(), st.sampled_from(["mean", "median"]))
 def test_losses_sum_to_ideal_minus_measured(study, center):
     result = attribute(study, center=center)
@@ -150,6 +151,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cause", PLANTED)
 @pytest.mark.parametrize("with_items", [True, False])
 def test_a_planted_cause_is_named_from_rank_rows(cause, with_items):
@@ -304,6 +306,7 @@ def test_real_runs_name_the_planted_cause(planted, cause, rank):
         assert result.row(result.nodes).late_rank == rank
 
 
+@pytest.mark.slow
 def test_rehearsed_runs_name_the_injected_cause(shared):
     """Real torch runs on emulated nodes, each with one disease turned on."""
     expected = {

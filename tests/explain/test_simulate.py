@@ -53,6 +53,7 @@ def test_a_straggler_widens_the_band():
     assert band(1.5) > 2 * band(1.0)
 
 
+@pytest.mark.slow
 def test_rounds_needed_grow_with_noise_and_shrink_with_the_difference():
     few, more = rounds_needed(0.03, 0.10), rounds_needed(0.08, 0.10)
     assert 6 <= few < more

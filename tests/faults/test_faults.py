@@ -20,6 +20,8 @@ from nodewise.measure.engines.rehearsal.virtual_nodes import missing
 from nodewise.study import store
 from nodewise.study.spec import Rehearsal
 
+pytestmark = pytest.mark.slow
+
 NOTHING_WORKED = 4  # the exit code where no run of a study ended well
 
 JOB = """
@@ -148,7 +150,7 @@ def test_what_a_killed_harness_left_is_ended_by_the_next(tmp_path):
         wait_until(lambda: alive(tmp_path))
     finally:
         harness.send_signal(signal.SIGKILL)
-        harness.wait(timeout=30)
+        harness.wait(timeout=240)
     done = run("measure", spec)
     assert done.returncode == NOTHING_WORKED, done.stderr
     assert [made.outcome for made in store.load(tmp_path / "job.study").runs] == ["timeout"]
@@ -161,10 +163,10 @@ def test_a_worker_that_is_killed_ends_its_run_alone(tmp_path):
     try:
         wait_until(lambda: len(alive(tmp_path)) == 2)
         alive(tmp_path)[0].kill()
-        assert harness.wait(timeout=60) == 0
+        assert harness.wait(timeout=240) == 0
     finally:
         harness.kill()
-        harness.wait(timeout=30)
+        harness.wait(timeout=240)
     first, second = store.load(tmp_path / "job.study").runs
     assert (first.outcome, second.outcome) == ("out of memory", "ok")
     assert "SIGKILL" in first.detail
@@ -182,10 +184,10 @@ def test_a_node_that_is_killed_ends_its_run_alone(tmp_path):
         for process in psutil.process_iter():
             if place_of(process.pid) == node:
                 process.kill()
-        assert harness.wait(timeout=60) == 0
+        assert harness.wait(timeout=240) == 0
     finally:
         harness.send_signal(signal.SIGINT)
-        harness.wait(timeout=30)
+        harness.wait(timeout=240)
     first, second = store.load(tmp_path / "job.study").runs
     assert (first.outcome, second.outcome) == ("crashed", "ok")
     assert "node1 was killed" in first.detail
@@ -245,7 +247,7 @@ def test_ctrl_c_keeps_what_is_finished_and_leaves_nothing(tmp_path):
     harness = subprocess.Popen(command("measure", spec), stderr=subprocess.PIPE, text=True)
     wait_until(lambda: alive(tmp_path))
     harness.send_signal(signal.SIGINT)
-    _, said = harness.communicate(timeout=60)
+    _, said = harness.communicate(timeout=240)
     assert harness.returncode == 3
     assert "every finished run is kept" in said
     assert alive(tmp_path) == []
@@ -261,7 +263,7 @@ def test_two_harnesses_do_not_share_a_study(tmp_path):
         assert len(second.stderr.splitlines()) == 2
     finally:
         first.send_signal(signal.SIGINT)
-        first.wait(timeout=60)
+        first.wait(timeout=240)
     assert alive(tmp_path) == []
 
 

@@ -31,6 +31,7 @@ from nodewise.measure.energy import Meter, Reading
 from nodewise.measure.engines.base import RUN_MARK, end_marked
 from nodewise.study.window import Window
 
+pytestmark = pytest.mark.slow
 pytest.importorskip("httptools", reason="httptools is not installed: pip install 'nodewise[fleet]'")
 
 SCRIPTED = Path(__file__).parents[2] / "examples" / "fleet" / "scripted_server.py"
@@ -310,7 +311,7 @@ def test_endpoints_are_used_in_turn_or_by_the_fewest_under_way():
         assert [r.endpoint for r in window.requests] == [0, 1] * 20
     with served(answering(OK)) as quick, served(silent) as slow:
         window = drive(
-            load(slow, quick, times=times, route="least outstanding", drain_seconds=0.2), 2
+            load(slow, quick, times=times, route="least outstanding", drain_seconds=1.5), 2
         )
         never.set()
         by_endpoint = [sum(r.endpoint == at for r in window.requests) for at in (0, 1)]
@@ -439,12 +440,12 @@ def test_a_slow_answer_after_a_given_up_one_is_not_mixed_up():
         while True:
             await request_of(reader)
             number = next(numbers)
-            await asyncio.sleep(0.6 if number == 0 else 0)
+            await asyncio.sleep(1.2 if number == 0 else 0)
             body = b'{"usage": {"completion_tokens": %d}}' % number
             writer.write(json_answer(body))
 
     with served(first_slow) as url:
-        window = drive(load(url, times=[0.0, 0.5, 0.7, 0.9], reader=Whole, timeout_seconds=0.3), 1)
+        window = drive(load(url, times=[0.0, 1.0, 1.3, 1.6], reader=Whole, timeout_seconds=0.9), 1)
     assert [bool(r.error) for r in window.requests] == [True, False, False, False]
     assert [r.output_tokens for r in window.requests] == [0, 1, 2, 3]
 

@@ -97,7 +97,7 @@ def test_a_counter_that_starts_again_from_nothing_goes_on(tmp_path):
     meter = meter_of(node, tmp_path)
     meter.sample()
     # 500 W fill the range every nine minutes: it ends three times in half an hour
-    run_for(meter, node, watts=500, seconds=1800, hertz=1)
+    run_for(meter, node, watts=500, seconds=1800, hertz=0.1)
     meter.end()
     assert node.microjoules > 4 * RANGE
     assert meter.reading(1800.0).joules == pytest.approx(1.1 * 500 * 1800, rel=1e-6)
@@ -256,17 +256,18 @@ command = ["{python}", "-c", "import time; time.sleep(%s)"]
 """
 
 
-@pytest.mark.parametrize("seconds", [3.0, 0.3])
-def test_a_study_is_metered_by_one_thread(nodewise, tmp_path, monkeypatch, seconds):
-    """A counter that grows with the clock: 100 W and 10 W beside it, whatever K is."""
+@pytest.mark.slow
+@pytest.mark.parametrize(("seconds", "every"), [(2.0, 0.01), (0.3, 0.25)])
+def test_a_study_is_metered_by_one_thread(nodewise, tmp_path, monkeypatch, seconds, every):
+    """A counter that grows with the clock: 100 W and 50 W beside it, whatever K is."""
     zones = tmp_path / "powercap"
     zones.mkdir()
     Node(zones)
     monkeypatch.setattr(energy, "POWERCAP", zones)
-    monkeypatch.setattr(energy, "_EVERY_SECONDS", 0.02)  # far from 60 samples, on both sides
+    monkeypatch.setattr(energy, "_EVERY_SECONDS", every)  # far from 60 samples, on both sides
 
     def microjoules(self) -> int:
-        return round(energy.time.monotonic() * (1e8 if "package" in self.name else 1e7)) % RANGE
+        return round(energy.time.monotonic() * (1e8 if "package" in self.name else 5e7)) % RANGE
 
     monkeypatch.setattr(energy.Rapl, "_microjoules", microjoules)
     spec = tmp_path / "study.toml"
@@ -281,7 +282,8 @@ def test_a_study_is_metered_by_one_thread(nodewise, tmp_path, monkeypatch, secon
         return
     assert decision["energy"]["basis"] == "measured", decision["energy"]
     for row in decision["rows"]:
-        assert row["energy_joules"] == pytest.approx(110 * row["seconds"], rel=0.02)
+        # The last reading and the end of the run may lie a turn of another program apart.
+        assert row["energy_joules"] == pytest.approx(150 * row["seconds"], rel=0.1)
         assert row["grams"] == pytest.approx(row["energy_joules"] / 3.6e6 * 56.0)
     [check] = [one for one in decision["checks"] if "energy" in one["rule"]]
     assert check["verdict"] == "pass"

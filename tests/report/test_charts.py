@@ -123,6 +123,7 @@ def data_of(spec: dict[str, Any], layer: dict[str, Any]) -> list[dict[str, Any]]
     return data["values"] if "values" in data else spec["datasets"][data["name"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
 def test_every_figure_is_valid_finite_and_drawn_in_the_palette(name: str):
     allowed = {*PALETTE.values(), "none", "transparent"}

@@ -1,6 +1,6 @@
 import subprocess
 import sys
-import time
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from nodewise.base.errors import DataError, RunError
 from nodewise.study import store
 from nodewise.study.study import Run
+from tests.jobs import wait_until
 from tests.study.test_spec import MINIMAL
 from tests.study.test_table import studies
 
@@ -129,11 +130,10 @@ with store.locked(Path(sys.argv[1])):
     finally:
         holder.kill()
         holder.communicate()
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        try:
-            with store.locked(tmp_path):
-                return
-        except RunError:
-            time.sleep(0.05)
-    pytest.fail("the lock outlived its holder")
+
+    def is_free() -> bool:
+        with suppress(RunError), store.locked(tmp_path):
+            return True
+        return False
+
+    wait_until(is_free)
