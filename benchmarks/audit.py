@@ -38,7 +38,7 @@ from nodewise.audit.detectors import (
 )
 from nodewise.base.stats import Floats
 from nodewise.explain.laws import Law
-from nodewise.explain.simulate import Plan, simulate
+from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.study.spec import Regime
 
 LIMIT = 0.05
@@ -109,7 +109,7 @@ def honest(seed: int) -> Table:
     if draw.random() < 0.2:
         scales = scales[1:] if len(scales) > 4 else scales
     cause = draw.integers(0, 7)
-    plan = Plan(
+    plan = PlantedTruth(
         law=Law(s=serial, c=grown, growth=growth, regime=regime, base_seconds=100.0),
         scales=scales,
         rounds=int(draw.choice([1, 3, 5, 7])),

@@ -461,12 +461,12 @@ def _table_readers() -> dict[str, Reader]:
     from nodewise.cli.audit import _claims
     from nodewise.cli.fleet import read_fleet
     from nodewise.cli.measure import read_spec
-    from nodewise.cli.options import read_folder, read_study
     from nodewise.decide.paper.files import read_cluster, read_job, read_move
     from nodewise.decide.payment.spot import most_nodes, parse_trace
     from nodewise.decide.prices.files import read_owned
     from nodewise.decide.prices.lookup import _read as read_prices
     from nodewise.importers.benchmarks import mlperf, results
+    from nodewise.report.open import read_folder, read_study
     from nodewise.report.page.html import study_of_page
     from nodewise.study import store
     from nodewise.study.bundle import pack, unfold, unpack
@@ -532,7 +532,6 @@ def _table_readers() -> dict[str, Reader]:
 
 def _trace_readers() -> dict[str, Reader]:
     """What profilers, engines and meters wrote."""
-    from nodewise.cli.sources import runs_in
     from nodewise.diagnose.links import fit_alpha_beta
     from nodewise.explain.trace.breakdown import break_down, digest, runs_of
     from nodewise.importers import registry
@@ -541,6 +540,7 @@ def _trace_readers() -> dict[str, Reader]:
     from nodewise.importers.profilers.digests import pack, unpack
     from nodewise.importers.schedulers import dask_stream, ray_timeline, spark_log
     from nodewise.importers.tables import csv_table
+    from nodewise.report.open import runs_in
     from nodewise.study.trace import TraceWindow
 
     windows: tuple[TraceWindow, ...] = ("all", "hta", "common")

@@ -17,7 +17,7 @@ from nodewise.decide.inputs import Question
 from nodewise.decide.prices.bill import Price
 from nodewise.decide.prices.lookup import question_of
 from nodewise.explain.laws import Law
-from nodewise.explain.simulate import Plan, simulate
+from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.report.findings import find
 from nodewise.report.page.html import page
 from nodewise.report.page.vega import vega_bundle
@@ -32,7 +32,7 @@ PRICED = Question(price=Price(per_node_hour=3.20, fixed_per_hour=2.0, source="ex
 
 def crashed() -> Study:
     """Fine up to K=4; at K=8 every run ended for lack of memory."""
-    study = simulate(Plan(law=Law(s=0.05, c=0.004), scales=(1, 2, 4), rounds=7, noise=0.03))
+    study = simulate(PlantedTruth(law=Law(s=0.05, c=0.004), scales=(1, 2, 4), rounds=7, noise=0.03))
     lost = [
         Run(nodes=8, round=number, seconds=41.0, outcome="out of memory", detail="killed (137)")
         for number in range(2)
@@ -46,7 +46,7 @@ def studies() -> dict[str, Study]:
         name: parse_table((ROOT / "examples" / f"{name}.csv").read_text(), name)
         for name in ("breakdown", "rubric", "step-times")
     }
-    found["weak"] = simulate(Plan(law=Law(c=0.01, regime="weak"), rounds=7, noise=0.02))
+    found["weak"] = simulate(PlantedTruth(law=Law(c=0.01, regime="weak"), rounds=7, noise=0.02))
     found["crash"] = crashed()
     measured = ROOT / "out" / "digits.study"
     if store.is_study(measured):

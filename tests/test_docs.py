@@ -137,6 +137,11 @@ def test_every_command_has_examples_and_every_option_its_words(command):
     assert not silent
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits_a_screen(nodewise, name):
+    assert len(nodewise(name, "--help").out.splitlines()) <= 40
+
+
 def test_bash_completes_commands_and_options():
     def complete(line: str) -> list[str]:
         words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from nodewise.decide.prices.lookup import question_of
 from nodewise.study import store
 from tests.conftest import DATA
 
@@ -63,12 +64,15 @@ def test_a_folder_is_decided_as_before(nodewise):
 
 
 def test_every_part_of_the_old_spec_is_read():
-    spec = store.load(STUDY).spec
-    assert (spec.threshold, spec.fixed, spec.work_unit) == (0.6, ("batch",), "images")
-    assert (spec.price.per_node_hour, spec.price.spot, spec.price.preempt) == (3.2, 0.4, "0.05/h")
-    assert (spec.energy.busy_watts, spec.energy.grid) == (350, "FRA")
-    assert (spec.gates.deadline_seconds, spec.gates.least_efficiency) == (5, {2: 0.2})
-    assert (spec.quality.name, spec.quality.better) == ("accuracy", "higher")
+    study = store.load(STUDY)
+    assert (study.spec.fixed, study.spec.quality.name) == (("batch",), "accuracy")
+    asked = question_of(study.asked)
+    assert (asked.needs.threshold, asked.work_unit) == (0.6, "images")
+    assert (asked.price.per_node_hour, asked.alternatives.spot_fraction) == (3.2, 0.4)
+    assert asked.alternatives.preemptions.per_hour == pytest.approx(0.05)
+    assert (asked.site.power.busy_watts, asked.site.grid.code) == (350, "FRA")
+    assert (asked.needs.deadline_seconds, asked.needs.least_efficiency) == (5, {2: 0.2})
+    assert asked.needs.quality_better == "higher"
 
 
 def test_a_finished_study_is_continued_and_gives_the_same_result(nodewise, study, tmp_path):

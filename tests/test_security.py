@@ -13,7 +13,7 @@ from nodewise.audit.rule_book import read_rules
 from nodewise.base.errors import DataError
 from nodewise.decide.inputs import Question
 from nodewise.explain.laws import Law
-from nodewise.explain.simulate import Plan, simulate
+from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.report.export import export
 from nodewise.report.findings import find
 from nodewise.report.page.html import page
@@ -50,7 +50,7 @@ def test_nothing_that_is_read_can_become_code():
 
 def hostile(text: str) -> Study:
     """A study in which everything that is text says the same."""
-    study = simulate(Plan(law=Law(s=0.05), detail="ranks"))
+    study = simulate(PlantedTruth(law=Law(s=0.05), detail="ranks"))
     facts = {"commit": text, text: text}
     runs = [
         msgspec.structs.replace(run, provenance=facts, facts=facts, started=text)

@@ -22,7 +22,7 @@ from nodewise.audit.detectors import (
     too_straight,
 )
 from nodewise.explain.laws import Law
-from nodewise.explain.simulate import Plan, simulate
+from nodewise.explain.simulate import PlantedTruth, simulate
 
 LADDER = (1, 2, 4, 8, 16, 32, 64)
 
@@ -33,7 +33,7 @@ def bare(seconds, nodes=None, regime="strong") -> Points:
 
 
 def planted(factor=1.0, rounds=7, seed=7, noise=0.02, **law) -> Points:
-    plan = Plan(
+    plan = PlantedTruth(
         law=Law(**{"s": 0.03, "c": 0.0003, "growth": "linear"} | law),
         baseline_factor=factor, rounds=rounds, seed=seed, noise=noise,
     )  # fmt: skip

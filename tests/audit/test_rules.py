@@ -9,7 +9,7 @@ from nodewise.audit.rules import audit, parse_rules
 from nodewise.decide.inputs import Question
 from nodewise.decide.prices.bill import Price
 from nodewise.explain.laws import Law
-from nodewise.explain.simulate import Plan, simulate
+from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.importers.tables.claims_tables import claims_of_text
 from nodewise.report.findings import find
 from nodewise.study.claim import claim_of_study
@@ -120,7 +120,7 @@ def test_a_rule_answers(key, verdict, text):
 
 
 def planted_study(**changes):
-    return simulate(Plan(law=Law(s=0.03), detail="ranks", **changes))
+    return simulate(PlantedTruth(law=Law(s=0.03), detail="ranks", **changes))
 
 
 def test_the_runs_of_a_study_answer_more():

@@ -12,7 +12,7 @@ from nodewise.decide.inputs import Question
 from nodewise.decide.payment.ways import Alternatives
 from nodewise.decide.prices.bill import Price
 from nodewise.explain.laws import Law
-from nodewise.explain.simulate import Plan, simulate
+from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.study.study import Run, Study
 from nodewise.study.table import parse_table
 from tests.conftest import golden_study
@@ -29,7 +29,7 @@ def decide(study: Study, price: Price = Price(), needs: Needs = Needs(), **asked
 def test_a_dominated_scale_never_changes_the_cheapest(seed, factor, extra):
     """Slower and dearer than some scale that is there: it must not matter."""
     law = Law(s=0.03, c=0.0015, base_seconds=3600.0)
-    study = simulate(Plan(law=law, rounds=3, seed=seed, scales=(1, 2, 4, 8, 16)))
+    study = simulate(PlantedTruth(law=law, rounds=3, seed=seed, scales=(1, 2, 4, 8, 16)))
     price = Price(per_node_hour=2.10, fixed_per_hour=9.0)
     before = decide(study, price)
     nodes = 16 + extra
@@ -135,7 +135,9 @@ def test_probabilities_sum_to_one_and_follow_the_noise():
     price = Price(per_node_hour=2.10, fixed_per_hour=9.0)
     sure = {}
     for noise in (0.001, 0.10):
-        decision = decide(simulate(Plan(law=law, noise=noise, scales=(1, 4, 7, 8, 16))), price)
+        decision = decide(
+            simulate(PlantedTruth(law=law, noise=noise, scales=(1, 4, 7, 8, 16))), price
+        )
         shares = [row.probability_cheapest for row in decision.rows]
         assert sum(shares) == pytest.approx(1.0)
         assert min(row.expected_regret for row in decision.rows) >= 0
@@ -156,7 +158,7 @@ def test_the_cheapest_measured_scale_under_noise():
     for noise, most in ((0.05, 0.0), (0.10, 0.025)):
         regrets, covered = [], 0
         for seed in range(40):
-            plan = Plan(law=law, noise=noise, rounds=3, seed=seed, scales=(1, 2, 4, 8, 16))
+            plan = PlantedTruth(law=law, noise=noise, rounds=3, seed=seed, scales=(1, 2, 4, 8, 16))
             decision = decide(simulate(plan), price)
             regrets.append(truth.row(decision.cheapest.nodes).cost / truth.row(8).cost - 1)
             covered += decision.cheapest_low <= 8 <= decision.cheapest_high

@@ -12,7 +12,7 @@ from nodewise.decide.forecast import advise, forecast
 from nodewise.decide.inputs import Question
 from nodewise.decide.prices.bill import Price
 from nodewise.explain.laws import Law
-from nodewise.explain.simulate import Plan, simulate
+from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.report.charts.draw import beyond
 from nodewise.report.findings import find
 from nodewise.report.page.html import page
@@ -26,7 +26,7 @@ PRICED = Question(price=Price(per_node_hour=2.1, fixed_per_hour=9.0))
 
 
 def ladder(*scales: int, noise: float = 0.0, rounds: int = 1) -> Study:
-    return simulate(Plan(law=TEXTBOOK, scales=scales, rounds=rounds, noise=noise))
+    return simulate(PlantedTruth(law=TEXTBOOK, scales=scales, rounds=rounds, noise=noise))
 
 
 def test_the_textbook_optimum_is_found_from_half_of_its_ladder():

@@ -23,7 +23,7 @@ from nodewise.decide.payment.ways import Alternatives
 from nodewise.decide.prices.bill import Price
 from nodewise.decide.prices.lookup import question_of
 from nodewise.explain.laws import Law
-from nodewise.explain.simulate import Plan, simulate
+from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.report.findings import find
 from nodewise.study.spec import parse_file
 from nodewise.study.study import Study
@@ -94,7 +94,7 @@ def test_a_range_of_prices_gives_chances_and_regret():
 
 
 def test_ranges_and_noise_come_together():
-    study = simulate(Plan(law=LAW, noise=0.10, rounds=7, scales=(1, 4, 7, 8, 16)))
+    study = simulate(PlantedTruth(law=LAW, noise=0.10, rounds=7, scales=(1, 4, 7, 8, 16)))
     noisy = decide(study, TEXTBOOK)
     both = decide(study, ranged(price=(1.0, 4.0), fixed=(4.0, 20.0)))
     assert max(row.probability_cheapest for row in both.rows) < max(
@@ -219,7 +219,7 @@ def test_a_spec_asks_the_whole_question():
     assert question.alternatives.preemptions.per_hour == pytest.approx(0.05)
     assert question.alternatives.preemptions.correlation_exponent == 0.5
     assert question.alternatives.while_down == "survivors"
-    study = simulate(Plan(law=LAW, scales=(1, 2), rounds=3))
+    study = simulate(PlantedTruth(law=LAW, scales=(1, 2), rounds=3))
     findings = find(
         Study(name="job", regime="strong", runs=study.runs, spec=spec, asked=asked), question, ()
     )

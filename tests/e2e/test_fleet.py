@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from nodewise.base.errors import DataError, RunError
-from nodewise.cli.options import read_folder
 from nodewise.fleet.load import windows
 from nodewise.fleet.load.replicas import ReplicaFailed, replicas_of
 from nodewise.fleet.load.sweep import Judgement, sweep
 from nodewise.fleet.spec import Server, parse_fleet
 from nodewise.measure.engines.rehearsal.control_groups import missing_for_groups
+from nodewise.report.open import read_folder
 from nodewise.study import store
 from nodewise.study.spec import Rehearsal
 from tests.jobs import left_behind

@@ -18,7 +18,7 @@ from nodewise.decide.inputs import Question, with_range
 from nodewise.decide.prices.bill import Price
 from nodewise.decide.prices.files import shipped_grids
 from nodewise.explain.laws import Law
-from nodewise.explain.simulate import Plan, simulate
+from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.report.findings import find
 from nodewise.report.page.html import page, study_of_page
 from nodewise.report.page.vega import vega_bundle
@@ -38,7 +38,7 @@ def textbook() -> Study:
 
 
 def with_a_crash() -> Study:
-    study = simulate(Plan(law=Law(s=0.05, c=0.002), scales=(1, 2, 4), rounds=7, noise=0.03))
+    study = simulate(PlantedTruth(law=Law(s=0.05, c=0.002), scales=(1, 2, 4), rounds=7, noise=0.03))
     crash = Run(nodes=8, round=0, seconds=3.0, outcome="crashed", detail="exit code 3\nno luck")
     spec = Spec(name="crash", scales=(1, 2, 4, 8), workload=Workload(command=("true",)))
     return Study(name="crash", regime="strong", runs=(*study.runs, crash), spec=spec)
@@ -74,7 +74,7 @@ STUDIES = {
     "step-times": lambda: golden_study("step-times"),
     "rubric": lambda: golden_study("rubric"),
     "breakdown": lambda: golden_study("breakdown"),
-    "weak": lambda: simulate(Plan(law=Law(c=0.01, regime="weak"))),
+    "weak": lambda: simulate(PlantedTruth(law=Law(c=0.01, regime="weak"))),
     "crash": with_a_crash,
     "evil ranks": with_ranks,
     "two single runs": lambda: parse_table("K,time_s\n1,10\n2,6\n", "two"),

@@ -4,10 +4,14 @@ import json
 
 import pytest
 
+import nodewise as nodewise_package
+from nodewise.base.errors import NodewiseError
 from nodewise.cli.plot import NAMES
 from nodewise.report.charts.draw import CHARTS
-from nodewise.report.notebook import open_study
+from nodewise.study import store
+from nodewise.study.study import Run
 from tests.conftest import DATA, GOLDEN
+from tests.study.test_spec import MINIMAL
 
 TABLE = GOLDEN / "breakdown.csv"
 
@@ -63,14 +67,50 @@ def test_two_studies_side_by_side(nodewise, tmp_path):
     assert nodewise("compare", TABLE, TABLE, "-o", tmp_path / "x.gif").code == 2
 
 
-def test_a_study_in_a_notebook():
-    report = open_study(TABLE, price=3.2)
-    assert repr(report) == "breakdown: run on 4 nodes, 4.33 min and $0.924 a run"
-    shown = report._repr_html_()
+def test_a_job_in_a_notebook(tmp_path):
+    job = nodewise_package.open(TABLE)
+    assert repr(job) == "breakdown: run on 4 nodes, 4.33 min and 0.289 node-h a run"
+    assert job.decide(price=3.20).recommended.nodes == 4
+    assert job.decide(price=3.20, deadline="250s").recommended.nodes == 8
+    assert job.scale(threshold=0.4).bend.first_below == 16
+    assert job.attribute().dominant_cause == "communication"
+    assert job.predict(32).rows[-1].nodes == 32
+    assert job.audit().name == "breakdown"
+    assert job.ask(price=3.20) is job.ask(price=3.20)  # computed once
+    shown = job._repr_html_()
     assert shown.startswith("<iframe srcdoc=")
     assert "<script" not in shown  # the page inside is quoted
-    chart = report.chart("speedup")._repr_mimebundle_()
+    for result in (job.scale(), job.attribute(), job.decide(), job.predict()):
+        assert "<table>" in result._repr_html_()
+    assert "28 of 36 rules" in job.audit()._repr_html_()
+    chart = job.chart("speedup")._repr_mimebundle_()
     assert chart["image/svg+xml"].startswith("<svg")
     assert json.dumps(chart["application/vnd.vegalite.v6+json"])
-    with pytest.raises(Exception, match="There is no chart x"):
-        report.chart("x")
+    page = job.report(tmp_path / "page.html", price=3.20)
+    assert nodewise_package.open(page).decide().price.per_node_hour == 3.20
+    with pytest.raises(NodewiseError, match="'x' is not a chart"):
+        job.chart("x")
+    with pytest.raises(NodewiseError, match="'prise' is not an input"):
+        job.decide(prise=3)
+
+
+def test_a_job_is_opened_from_a_folder_and_a_log(tmp_path):
+    store.create(tmp_path / "a.study", MINIMAL + "[price]\nper_node_hour = 2\n")
+    for nodes in (1, 2):
+        store.append(tmp_path / "a.study", Run(nodes=nodes, round=0, seconds=10.0 / nodes))
+    job = nodewise_package.open(tmp_path / "a.study")
+    assert job.decide().price.per_node_hour == 2
+    assert job.decide(regime="weak").regime == "weak"
+    log = tmp_path / "hyperfine.json"
+    runs = [
+        {"command": f"job {k}", "parameters": {"K": str(k)}, "times": [8.0 / k, 8.1 / k]}
+        for k in (1, 2)
+    ]
+    log.write_text(json.dumps({"results": runs}))
+    assert nodewise_package.open(log).scale().rows[-1].speedup == pytest.approx(2)
+
+
+def test_the_notebook_of_version_0_1_keeps_working():
+    with pytest.warns(DeprecationWarning, match=r"nodewise\.report\.notebook"):
+        from nodewise.notebook import open_study
+    assert open_study(TABLE, price=3.2).findings.decision.recommended.nodes == 4

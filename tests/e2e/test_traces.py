@@ -1,6 +1,5 @@
 """`nodewise trace` and `nodewise import`, as a user calls them."""
 
-import json
 import subprocess
 import sys
 
@@ -82,17 +81,6 @@ def test_parts_of_a_job_are_merged(nodewise, traces, tmp_path):
 def test_an_engine_that_is_none(nodewise, traces):
     refused = nodewise("trace", traces / "traces2", "--engine", "foo://x")
     assert refused.code == 2 and "no cluster" in refused.err
-
-
-def test_the_ledger_as_a_trace(nodewise, traces, tmp_path):
-    target = tmp_path / "ledger.json"
-    assert nodewise("trace", traces / "traces4", "--export", target).code == 0
-    events = json.loads(target.read_text())["traceEvents"]
-    slices = [event for event in events if event["ph"] == "X" and event["tid"] == 1]
-    steps = [event for event in events if event["ph"] == "X" and event["tid"] == 0]
-    assert len(steps) == 4 * 5
-    assert sum(event["dur"] for event in slices) == pytest.approx(sum(e["dur"] for e in steps))
-    assert {event["name"] for event in slices} >= {"compute", "transfer", "wait", "copies"}
 
 
 def test_a_broken_file_is_skipped_refused_or_used_as_asked(nodewise, traces):

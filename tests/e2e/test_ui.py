@@ -18,7 +18,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from nodewise.explain.laws import Law
-from nodewise.explain.simulate import Plan, simulate
+from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.study import store
 
 EVIL = "<script>alert(1)</script>"
@@ -91,7 +91,7 @@ def write_study(
 ):
     """A finished study with a planted truth."""
     law = Law(s=0.04, c=0.002, base_seconds=60.0, regime=regime)
-    plan = Plan(law=law, scales=scales, rounds=rounds, noise=0.01)
+    plan = PlantedTruth(law=law, scales=scales, rounds=rounds, noise=0.01)
     store.create(
         folder, SPEC.format(name=name, scales=str(scales)[1:-1], rounds=rounds, regime=regime)
     )

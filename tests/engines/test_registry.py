@@ -11,7 +11,7 @@ from nodewise.base.errors import RunError, SpecError
 from nodewise.cli.init import _ENGINES
 from nodewise.measure.collect import collect
 from nodewise.measure.engines import registry
-from nodewise.measure.engines.base import Engine, Finished
+from nodewise.measure.engines.base import Engine, Finished, Job
 from nodewise.study import store
 from nodewise.study.spec import parse_spec
 from nodewise.study.study import Outcome, Rank, Run
@@ -93,6 +93,15 @@ def test_a_third_engine_is_found_and_measures(tmp_path, nodewise, third):
     failed = nodewise("measure", spec, "-o", tmp_path / "other.study")
     assert failed.code == 2
     assert "engine.pinned.first_core: expected `int`" in failed.err
+
+
+def test_the_old_name_of_the_own_environment_works_with_a_warning(tmp_path):
+    job = Job(
+        command=("true",), nodes=1, directory=tmp_path, environment={"A": "1", "HOME": "/"},
+        own_environment={"A": "1"}, folder=tmp_path, timeout_seconds=1,
+    )  # fmt: skip
+    with pytest.warns(DeprecationWarning, match="own_environment"):
+        assert job.told == {"A": "1"}
 
 
 def test_the_document_shows_the_third_engine_as_it_is():

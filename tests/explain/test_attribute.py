@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from nodewise.explain.attribute import attribute
 from nodewise.explain.laws import Law
-from nodewise.explain.simulate import Plan, simulate
+from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.study.study import STAGES, Rank, Run, Study, Usage
 from nodewise.study.table import parse_table
 from tests.conftest import DATA, golden_study
@@ -141,7 +141,7 @@ def test_a_wait_for_cores_that_is_unknown_is_not_taken_for_none():
     assert verdict(None) == "unknown: not recorded"
 
 
-RANKED = Plan(law=Law(s=0.01, c=0.0005), detail="ranks", jitter=0.02, scales=(1, 2, 4, 8))
+RANKED = PlantedTruth(law=Law(s=0.01, c=0.0005), detail="ranks", jitter=0.02, scales=(1, 2, 4, 8))
 PLANTED = {
     "communication": {"law": Law(s=0.005, c=0.02)},
     "serial fraction": {"law": Law(s=0.15, c=0.0005)},
@@ -176,9 +176,9 @@ def test_a_planted_cause_is_named_from_rank_rows(cause, with_items):
 @pytest.mark.parametrize(
     ("plan", "cause"),
     [
-        (Plan(law=Law(s=0.002, c=0.004)), "communication"),
-        (Plan(law=Law(s=0.08, c=0.00005)), "serial fraction"),
-        (Plan(law=Law(c=0.0001), shard_factor=2), "load imbalance"),
+        (PlantedTruth(law=Law(s=0.002, c=0.004)), "communication"),
+        (PlantedTruth(law=Law(s=0.08, c=0.00005)), "serial fraction"),
+        (PlantedTruth(law=Law(c=0.0001), shard_factor=2), "load imbalance"),
     ],
 )
 def test_bare_timings_name_what_their_shape_allows(plan, cause):
@@ -191,7 +191,7 @@ def test_bare_timings_name_what_their_shape_allows(plan, cause):
 def test_stragglers_that_the_base_does_not_have_are_jitter():
     named = 0
     for seed in range(10):
-        plan = Plan(law=Law(s=0.001), straggler_factor=2.5, scales=(1, 2, 4, 8), seed=seed)
+        plan = PlantedTruth(law=Law(s=0.001), straggler_factor=2.5, scales=(1, 2, 4, 8), seed=seed)
         held_up = simulate(plan)
         alone = simulate(msgspec.structs.replace(plan, straggler_factor=1.0))
         runs = (*alone.at(1), *(run for run in held_up.runs if run.nodes > 1))
@@ -211,7 +211,7 @@ def test_waiting_inside_a_collective_is_told_from_transfer():
 
 def test_totals_do_not_pretend_to_tell_an_uneven_shard_from_a_slow_node_or_jitter():
     for disease in ({"slow_node_factor": 1.5}, {"shard_factor": 2.0}, {"jitter": 0.3}):
-        plan = Plan(law=Law(), detail="stages", rounds=5, scales=(1, 2, 4, 8), **disease)
+        plan = PlantedTruth(law=Law(), detail="stages", rounds=5, scales=(1, 2, 4, 8), **disease)
         result = attribute(simulate(plan), threshold=0.95)
         waited_for = {"load imbalance", "slow node", "jitter"}
         assert result.dominant_cause in waited_for | {"idle", "compute inflation"}
@@ -221,20 +221,20 @@ def test_totals_do_not_pretend_to_tell_an_uneven_shard_from_a_slow_node_or_jitte
 
 
 def test_a_slow_node_is_named_from_totals_where_it_adds_compute():
-    plan = Plan(
+    plan = PlantedTruth(
         law=Law(), detail="stages", noise=0, rounds=1, slow_node_factor=2.0, scales=(1, 2, 4, 8)
     )
     assert attribute(simulate(plan)).dominant_cause == "slow node"
 
 
 def test_one_round_cannot_tell_a_slow_node_from_chance():
-    plan = Plan(law=Law(), detail="ranks", rounds=1, jitter=0.3, scales=(1, 16))
+    plan = PlantedTruth(law=Law(), detail="ranks", rounds=1, jitter=0.3, scales=(1, 16))
     named = [
         attribute(simulate(msgspec.structs.replace(plan, seed=seed))).dominant_cause
         for seed in range(6)
     ]
     assert named.count("slow node") <= 1
-    plan = Plan(
+    plan = PlantedTruth(
         law=Law(), detail="ranks", rounds=1, jitter=0.02, slow_node_factor=2.0, scales=(1, 16)
     )
     result = attribute(simulate(plan))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from nodewise.base.errors import DataError
 from nodewise.explain.compare import compare
 from nodewise.explain.laws import Law
-from nodewise.explain.simulate import Plan, simulate
+from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.study.study import Run, Study
 
 
@@ -21,9 +21,15 @@ def study(seconds: dict[int, list[float]], name="x", regime="strong") -> Study:
 
 
 def test_a_fix_at_one_scale_is_seen_there_only():
-    before = simulate(Plan(law=Law(s=0.05, c=0.001), scales=(1, 2, 4, 8), rounds=8, noise=0.02))
+    before = simulate(
+        PlantedTruth(law=Law(s=0.05, c=0.001), scales=(1, 2, 4, 8), rounds=8, noise=0.02)
+    )
     after = msgspec.structs.replace(
-        simulate(Plan(law=Law(s=0.05, c=0.001), scales=(1, 2, 4, 8), rounds=8, noise=0.02, seed=9)),
+        simulate(
+            PlantedTruth(
+                law=Law(s=0.05, c=0.001), scales=(1, 2, 4, 8), rounds=8, noise=0.02, seed=9
+            )
+        ),
         name="after",
     )
     runs = [

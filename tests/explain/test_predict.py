@@ -11,7 +11,7 @@ from nodewise.base.errors import DataError
 from nodewise.explain.laws import Law
 from nodewise.explain.predict.curve import Curve, fit_curve, predict_curve
 from nodewise.explain.predict.laws import Ladder
-from nodewise.explain.simulate import Plan, simulate
+from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.study.study import Run, Study
 from nodewise.study.table import parse_table
 
@@ -143,8 +143,12 @@ def test_draws_are_seeded_centred_and_as_wide_as_the_interval():
 
 
 def test_repeated_rounds_give_the_noise_of_measured_scales():
-    quiet = fit_curve(simulate(Plan(law=Law(s=0.03), scales=(1, 2, 4, 8), noise=0.005, rounds=7)))
-    noisy = fit_curve(simulate(Plan(law=Law(s=0.03), scales=(1, 2, 4, 8), noise=0.1, rounds=7)))
+    quiet = fit_curve(
+        simulate(PlantedTruth(law=Law(s=0.03), scales=(1, 2, 4, 8), noise=0.005, rounds=7))
+    )
+    noisy = fit_curve(
+        simulate(PlantedTruth(law=Law(s=0.03), scales=(1, 2, 4, 8), noise=0.1, rounds=7))
+    )
     for k in (4, 16):
         narrow, wide = quiet.at(k), noisy.at(k)
         assert narrow.high95 / narrow.low95 < wide.high95 / wide.low95
@@ -154,7 +158,7 @@ def test_the_interval_of_a_measured_scale_holds_the_truth():
     truth = float(Law(s=0.03).seconds(np.array([4.0]))[0])
     held = 0
     for seed in range(60):
-        plan = Plan(law=Law(s=0.03), scales=(1, 2, 4, 8), noise=0.05, rounds=5, seed=seed)
+        plan = PlantedTruth(law=Law(s=0.03), scales=(1, 2, 4, 8), noise=0.05, rounds=5, seed=seed)
         point = fit_curve(simulate(plan)).at(4)
         held += point.low80 <= truth <= point.high80
     assert 0.68 <= held / 60 <= 0.92
@@ -201,7 +205,7 @@ def test_a_fastest_scale_that_was_measured_is_found():
 def test_stage_times_are_used_and_see_what_totals_cannot():
     """A doubled shard: waiting shrinks as 1/K, which totals take for serial work."""
     scales = (1, 2, 4, 8, 16)
-    plan = Plan(law=Law(c=0.002), scales=scales, shard_factor=2, noise=0.0, detail="ranks")
+    plan = PlantedTruth(law=Law(c=0.002), scales=scales, shard_factor=2, noise=0.0, detail="ranks")
     whole = simulate(plan)
     known = [run for run in whole.runs if run.nodes <= 4]
     bare = [Run(nodes=r.nodes, round=r.round, seconds=r.seconds) for r in known]

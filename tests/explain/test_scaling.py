@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from nodewise.base.errors import DataError
 from nodewise.explain.laws import Law
 from nodewise.explain.scaling import scale
-from nodewise.explain.simulate import Plan, simulate
+from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.study.study import Run, Study
 from nodewise.study.table import parse_table
 from tests.conftest import golden_study
@@ -24,7 +24,9 @@ def study_of(times: dict[int, list[float]], regime="strong") -> Study:
 
 @given(st.floats(1e-3, 1e3), st.integers(0, 50))
 def test_speedup_does_not_depend_on_the_unit_of_time(unit, seed):
-    study = simulate(Plan(law=Law(s=0.05, c=0.001), rounds=6, seed=seed, scales=(1, 2, 4, 8)))
+    study = simulate(
+        PlantedTruth(law=Law(s=0.05, c=0.001), rounds=6, seed=seed, scales=(1, 2, 4, 8))
+    )
     scaled = msgspec.structs.replace(
         study,
         runs=tuple(msgspec.structs.replace(r, seconds=unit * r.seconds) for r in study.runs),
@@ -61,8 +63,8 @@ def test_one_system_under_both_regimes():
     """The same system looks like a failure under one plot and a success under the other."""
     law = Law(s=0.04, c=0.01, growth="log2")
     weak = msgspec.structs.replace(law, regime="weak")
-    strong_result = scale(simulate(Plan(law=law, noise=0)))
-    weak_result = scale(simulate(Plan(law=weak, noise=0)))
+    strong_result = scale(simulate(PlantedTruth(law=law, noise=0)))
+    weak_result = scale(simulate(PlantedTruth(law=weak, noise=0)))
     assert strong_result.rows[-1].efficiency < 0.15
     assert weak_result.rows[-1].efficiency > 0.94
 
@@ -85,7 +87,7 @@ def test_resampled_intervals_hold_the_true_speedup():
     truth = float(law.seconds(np.array([1.0]))[0] / law.seconds(np.array([8.0]))[0])
     held = 0
     for seed in range(100):
-        plan = Plan(law=law, rounds=10, noise=0.03, seed=seed, scales=(1, 2, 4, 8))
+        plan = PlantedTruth(law=law, rounds=10, noise=0.03, seed=seed, scales=(1, 2, 4, 8))
         row = scale(simulate(plan)).row(8)
         held += row.speedup_low <= truth <= row.speedup_high
     assert held >= 90
@@ -110,7 +112,7 @@ def test_the_bend_is_given_with_its_share_of_resamples():
 
 def test_the_knee_lies_on_the_fit_or_nowhere():
     textbook = scale(
-        simulate(Plan(law=Law(s=0.03, c=0.0015), noise=0, scales=(1, 2, 4, 8, 16, 32)))
+        simulate(PlantedTruth(law=Law(s=0.03, c=0.0015), noise=0, scales=(1, 2, 4, 8, 16, 32)))
     )
     # S*E = 1/(K*T^2) is largest at K=12 for s=0.03, c=0.0015
     k = np.arange(1, 33)

@@ -4,13 +4,23 @@ import pytest
 from nodewise.explain.laws import Law
 from nodewise.explain.scaling import timings
 from nodewise.explain.shapes import shape_of
-from nodewise.explain.simulate import Plan, simulate
+from nodewise.explain.simulate import PlantedTruth, simulate
 
 LOG = Law(s=0.04, c=0.01, growth="log2")
 PLANTED = {
-    "smooth": [Plan(law=LOG), Plan(law=Law(s=0.02, c=0.002)), Plan(law=Law(s=0.06, growth="none"))],
-    "noisy": [Plan(law=LOG, straggler_factor=1.5), Plan(law=Law(c=0.002), straggler_factor=1.5)],
-    "early": [Plan(law=Law(c=0.0005), shard_factor=2), Plan(law=Law(), shard_factor=1.5)],
+    "smooth": [
+        PlantedTruth(law=LOG),
+        PlantedTruth(law=Law(s=0.02, c=0.002)),
+        PlantedTruth(law=Law(s=0.06, growth="none")),
+    ],
+    "noisy": [
+        PlantedTruth(law=LOG, straggler_factor=1.5),
+        PlantedTruth(law=Law(c=0.002), straggler_factor=1.5),
+    ],
+    "early": [
+        PlantedTruth(law=Law(c=0.0005), shard_factor=2),
+        PlantedTruth(law=Law(), shard_factor=1.5),
+    ],
 }
 
 
@@ -34,7 +44,7 @@ def test_the_three_shapes_are_told_apart(planted):
 def test_plain_noise_is_not_called_a_straggler():
     wrong = 0
     for seed in range(100):
-        study = simulate(Plan(law=LOG, noise=0.08, seed=seed))
+        study = simulate(PlantedTruth(law=LOG, noise=0.08, seed=seed))
         wrong += shape_of(timings(study), study.paired).shape == "noisy"
     assert wrong <= 10
 
@@ -42,10 +52,10 @@ def test_plain_noise_is_not_called_a_straggler():
 @pytest.mark.parametrize(
     "plan",
     [
-        Plan(law=LOG, rounds=2),
-        Plan(law=LOG, scales=(1, 2)),
-        Plan(law=Law(), noise=0.001),
-        Plan(law=Law(c=0.01, regime="weak")),
+        PlantedTruth(law=LOG, rounds=2),
+        PlantedTruth(law=LOG, scales=(1, 2)),
+        PlantedTruth(law=Law(), noise=0.001),
+        PlantedTruth(law=Law(c=0.01, regime="weak")),
     ],
 )
 def test_no_shape_without_repeats_scales_or_a_loss(plan):

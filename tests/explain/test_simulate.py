@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from nodewise.base.errors import SpecError
 from nodewise.explain.laws import Law
-from nodewise.explain.simulate import Plan, rounds_needed, simulate
+from nodewise.explain.simulate import PlantedTruth, rounds_needed, simulate
 
 
 @given(
@@ -18,7 +18,7 @@ from nodewise.explain.simulate import Plan, rounds_needed, simulate
 )
 def test_even_and_noiseless_it_is_exactly_the_law(s, c, growth, regime, detail):
     law = Law(s=s, c=c, growth=growth, regime=regime, base_seconds=7.0)
-    study = simulate(Plan(law=law, noise=0, rounds=1, detail=detail, scales=(1, 2, 8)))
+    study = simulate(PlantedTruth(law=law, noise=0, rounds=1, detail=detail, scales=(1, 2, 8)))
     expected = law.seconds(np.array([1.0, 2.0, 8.0]))
     assert [run.seconds for run in study.runs] == pytest.approx(list(expected))
     for run in study.runs:
@@ -27,12 +27,12 @@ def test_even_and_noiseless_it_is_exactly_the_law(s, c, growth, regime, detail):
 
 
 def test_the_same_seed_gives_the_same_study():
-    plan = Plan(law=Law(s=0.05), detail="ranks", jitter=0.1, straggler_factor=1.5)
+    plan = PlantedTruth(law=Law(s=0.05), detail="ranks", jitter=0.1, straggler_factor=1.5)
     assert simulate(plan) == simulate(plan)
 
 
 def test_planted_diseases_are_there():
-    base = Plan(law=Law(), noise=0, rounds=1, scales=(1, 4), detail="ranks")
+    base = PlantedTruth(law=Law(), noise=0, rounds=1, scales=(1, 4), detail="ranks")
 
     def seconds(**changes):
         return simulate(msgspec.structs.replace(base, **changes))
@@ -46,7 +46,7 @@ def test_planted_diseases_are_there():
 
 def test_a_straggler_widens_the_band():
     def band(factor):
-        study = simulate(Plan(law=Law(s=0.04), rounds=5, straggler_factor=factor))
+        study = simulate(PlantedTruth(law=Law(s=0.04), rounds=5, straggler_factor=factor))
         times = [np.array([run.seconds for run in study.at(nodes)]) for nodes in study.scales]
         return np.mean([samples.std(ddof=1) / samples.mean() for samples in times])
 
@@ -69,4 +69,4 @@ def test_rounds_needed_grow_with_noise_and_shrink_with_the_difference():
 )
 def test_what_cannot_be_simulated_is_refused(changes):
     with pytest.raises(SpecError):
-        Plan(law=Law(), **changes)
+        PlantedTruth(law=Law(), **changes)

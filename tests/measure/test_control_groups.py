@@ -44,7 +44,7 @@ def test_controllers_are_handed_down(tmp_path: Path, groups: Groups) -> None:
     assert (group / "cgroup.subtree_control").read_text() == "+cpu +io +memory"
     assert (group / "node0" / "cgroup.subtree_control").read_text() == "+cpu"
     assert (group / "node0" / "job" / "cgroup.type").read_text() == "threaded"
-    assert groups.doors("node0") == [group / "node0" / "job" / "cgroup.procs"]
+    assert groups.procs_files("node0") == [group / "node0" / "job" / "cgroup.procs"]
 
 
 def test_limits_are_written_as_the_kernel_takes_them(tmp_path: Path, groups: Groups) -> None:

@@ -22,7 +22,7 @@ from nodewise.decide.prices.bill import Price
 from nodewise.decide.prices.files import shipped_grids
 from nodewise.explain.compare import compare as compare_studies
 from nodewise.explain.laws import Law
-from nodewise.explain.simulate import Plan, simulate
+from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.report.charts.draw import (
     CHARTS,
     PALETTE,
@@ -60,7 +60,9 @@ def table(name: str) -> Study:
 
 
 def broken_at_eight() -> Study:
-    good = simulate(Plan(law=Law(s=0.02, c=0.001), scales=(1, 2, 4), rounds=3, detail="stages"))
+    good = simulate(
+        PlantedTruth(law=Law(s=0.02, c=0.001), scales=(1, 2, 4), rounds=3, detail="stages")
+    )
     lost = tuple(Run(nodes=8, round=r, seconds=3.0, outcome="out of memory") for r in range(3))
     return msgspec.structs.replace(good, name=EVIL, runs=(*good.runs, *lost))
 
@@ -71,7 +73,7 @@ STUDIES = {
     "rubric": lambda: golden_study("rubric"),
     "step-times": lambda: golden_study("step-times"),
     "ddp-step": lambda: golden_study("ddp-step"),
-    "weak": lambda: simulate(Plan(law=WEAK, detail="ranks", scales=(1, 2, 4, 8))),
+    "weak": lambda: simulate(PlantedTruth(law=WEAK, detail="ranks", scales=(1, 2, 4, 8))),
     "two": lambda: parse_table("K,time_s\n2,10\n4,6\n", "two"),
     "broken": broken_at_eight,
 }
@@ -360,7 +362,7 @@ def test_two_studies_beside_each_other_show_the_numbers_of_the_comparison():
     assert [row["ratio"] for row in figure.rows] == [row.ratio for row in comparison.rows]
     assert "range of 5 rounds" in " ".join(figure.chart["title"]["subtitle"])
     vl_convert.vegalite_to_svg(json.dumps(sized(figure.chart)))
-    weak = simulate(Plan(law=WEAK))
+    weak = simulate(PlantedTruth(law=WEAK))
     spec = compare(compare_studies(weak, weak, 0.7)).chart
     assert "S = K" not in json.dumps(spec)
     assert "simulated (first) and simulated (second)" in json.dumps(spec)

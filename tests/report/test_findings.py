@@ -11,7 +11,7 @@ from nodewise.decide.inputs import Question
 from nodewise.decide.prices.bill import Price
 from nodewise.explain import scaling
 from nodewise.explain.laws import Law
-from nodewise.explain.simulate import Plan, simulate
+from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.report.charts.draw import figures
 from nodewise.report.findings import document, find, one_row_each
 from nodewise.report.page.html import page
@@ -31,7 +31,7 @@ def test_a_page_resamples_the_timings_once(monkeypatch):
         return resample(*arguments)
 
     monkeypatch.setattr(scaling, "resample", counted)
-    study = simulate(Plan(law=Law(s=0.03, c=0.001), rounds=7, scales=(1, 2, 4, 8)))
+    study = simulate(PlantedTruth(law=Law(s=0.03, c=0.001), rounds=7, scales=(1, 2, 4, 8)))
     findings = find(study, PRICED, read_rules())
     page(study, findings, "nodewise report x", "")
     assert len(figures(study, findings)) > 5
@@ -42,7 +42,7 @@ def test_a_page_resamples_the_timings_once(monkeypatch):
 
 
 def test_two_scales_have_no_forecast():
-    study = simulate(Plan(law=Law(s=0.03), scales=(1, 2)))
+    study = simulate(PlantedTruth(law=Law(s=0.03), scales=(1, 2)))
     assert find(study, Question()).forecast is None
 
 

@@ -4,7 +4,7 @@ from nodewise.decide.prices.bill import Price
 from nodewise.explain.attribute import attribute
 from nodewise.explain.laws import Law
 from nodewise.explain.scaling import scale
-from nodewise.explain.simulate import Plan, simulate
+from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.report.findings import find
 from nodewise.report.tables import Table
 from nodewise.report.terminal import render
@@ -60,7 +60,7 @@ def test_user_text_is_never_read_as_markup():
 
 
 def test_regime_and_evidence_are_always_said():
-    weak = simulate(Plan(law=Law(c=0.01, regime="weak")))
+    weak = simulate(PlantedTruth(law=Law(c=0.01, regime="weak")))
     assert "weak scaling against the flat line E = 1" in lines_of(scaling_report(scale(weak)))
     assert "evidence: stage totals" in lines_of(
         attribution_report(attribute(golden_study("breakdown")))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from nodewise.base.errors import DataError
 from nodewise.explain.laws import Law
-from nodewise.explain.simulate import Plan, simulate
+from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.study.study import Rank, Run, Study
 from nodewise.study.table import format_table, parse_table
 
@@ -182,7 +182,7 @@ def test_format_and_parse_are_inverse(study):
 
 
 def test_a_simulated_study_survives_its_table():
-    plan = Plan(law=Law(s=0.05, c=0.001), scales=(1, 2, 4), detail="ranks", shard_factor=2)
+    plan = PlantedTruth(law=Law(s=0.05, c=0.001), scales=(1, 2, 4), detail="ranks", shard_factor=2)
     study = simulate(plan)
     again = parse_table(format_table(study))
     assert [run.seconds for run in again.runs] == [run.seconds for run in study.runs]

@@ -24,8 +24,8 @@ from nodewise.study.spec import Regime
 FALSE_ALARMS = 0.05  # of honest studies, for each detector
 SINGLE_RUN_NOISE = 0.03  # relative, of a run whose spread nobody tells
 _LEAST_NOISE = 0.002  # no clock and no machine repeats better
-_TRIFLE = 0.02  # an inflation that nobody would argue about
-_DESCRIBES = 0.06  # a law that misses the points by more says nothing about the base
+_MIN_INFLATION = 0.02  # relative; a smaller one is not worth an alarm
+_MAX_MISFIT = 0.06  # a law that misses the points by more says nothing about the base
 _STRAIGHT = 0.01  # efficiency within this of one at every scale
 _STRAIGHT_UP_TO = 8  # a shorter ladder is straight by nature
 _FALLS_BACK = 1.5  # times that the serial share must shrink before a curve has bent back
@@ -126,7 +126,7 @@ def slow_baseline(points: Points) -> Detection:
         low /= max([1.0, *(fit.ratio for fit in _implied(above))])
     base = f"T({int(points.nodes[0])})"
     sure = f"(between {low:.2f} and {high:.2f})"
-    if low > 1 + _TRIFLE:
+    if low > 1 + _MIN_INFLATION:
         evidence = f"{base} is {center:.2g} times what the rest of the curve implies {sure}"
         return Detection(True, evidence, center, low, high)
     evidence = f"{base} is {center:.2f} of what the rest of the curve implies {sure}"
@@ -154,7 +154,7 @@ def _implied(points: Points) -> list[_Implied]:
         fits.append((math.sqrt(float(missed @ missed) / free), design, solved))
     fits.sort(key=lambda fit: fit[0])
     usual = float(np.mean(points.noise))
-    if fits[0][0] > max(2 * usual, _DESCRIBES):
+    if fits[0][0] > max(2 * usual, _MAX_MISFIT):
         return []
     shaken = np.random.default_rng(_SEED).standard_normal((_DRAWS, len(seconds)))
     found = []
@@ -235,7 +235,7 @@ def bends_back(points: Points) -> Detection:
         before = 1 + int(np.argmax(cost[1:at]))
         fall = float(cost[before] / cost[at] - 1)
         error = math.hypot(noise[before], noise[at])
-        if fall > max(reach * error, _TRIFLE):
+        if fall > max(reach * error, _MIN_INFLATION):
             evidence = (
                 f"a unit of work costs {format_percent(fall / (1 + fall))} less at "
                 f"K={nodes[at]:g} than at K={nodes[before]:g}: was it the same job?"

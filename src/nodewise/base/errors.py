@@ -12,7 +12,7 @@ GATE_NOT_MET = 1
 
 
 def printable(text: str) -> str:
-    """Text of a stranger's file as a terminal shows it, never as one obeys it.
+    """Text from any file without control characters, which a terminal would obey.
 
     >>> printable("red\\x1b[31m")
     'red\ufffd[31m'

@@ -38,7 +38,7 @@ _MOVED = {
     "causes": "explain.causes",
     "attribute": "explain.attribute",
     "compare": "explain.compare",
-    "lineup": "explain.lineup",
+    "lineup": "explain.compare",
     "simulate": "explain.simulate",
     "breakdown": "explain.trace.breakdown",
     "digest_format": "importers.profilers.digests",

@@ -6,7 +6,8 @@ from typing import Any
 import click
 
 from nodewise.cli.inputs import analysis_options, value
-from nodewise.cli.options import emit, json_option, read_study, table_argument
+from nodewise.cli.options import emit, json_option, table_argument
+from nodewise.report.open import read_study
 
 
 @click.command("attribute")

@@ -14,10 +14,9 @@ from nodewise.cli.options import (
     Source,
     emit,
     json_option,
-    read_bytes,
-    read_folder,
 )
-from nodewise.cli.sources import format_option, runs_in, study_of_runs
+from nodewise.cli.sources import format_option, report_skipped
+from nodewise.report.open import read_bytes, read_folder, runs_in, study_of_runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,6 +100,7 @@ def _claims(
         else:
             files = registry.open_file(path, form)
             if files.format.gives != "table":
+                report_skipped(files)
                 runs += runs_in(files, nodes)
                 continue
             for file in files.paths:

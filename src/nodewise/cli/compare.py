@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from nodewise.cli.inputs import analysis_options, read_question, value
+from nodewise.cli.inputs import analysis_options, value
 from nodewise.cli.options import emit, file_option, json_option, write
 
 
@@ -41,25 +41,19 @@ def command(
       nodewise compare ours.csv theirs.csv -o compare.html
       nodewise compare local.study ray.study dask.study spark.study
     """
-    from nodewise.explain.compare import compare
+    from nodewise.explain.compare import compare, line_up
+    from nodewise.report.open import open_study
     from nodewise.report.text import findings as text
 
     shown = value(options, "threshold"), value(options, "center")
-    studies = [read_question(path, options["regime"])[0] for path in (first, second, *more)]
+    studies = [open_study(path, options["regime"])[0] for path in (first, second, *more)]
     if more:
         if output is not None:
             raise click.UsageError("-o takes two studies; more of them are a table only")
-        from nodewise.explain.lineup import line_up
-        from nodewise.report.text.lineup import lineup_report
-
-        emit(
-            line_up(studies, *shown),
-            as_json,
-            lineup_report,
-        )
+        emit(line_up(studies, *shown), as_json, text.lineup_report)
         return
-    result = compare(studies[0], studies[1], *shown)
-    emit(result, as_json, text.comparison_report)
+    comparison = compare(studies[0], studies[1], *shown)
+    emit(comparison, as_json, text.comparison_report)
     if output is None:
         return
     from nodewise.report.charts.draw import compare as compare_chart
@@ -72,8 +66,8 @@ def command(
         from nodewise.report.page.vega import vega_bundle
 
         again = shlex.join(["nodewise", *sys.argv[1:]])
-        write(comparison_page(result, again, vega_bundle()), output)
+        write(comparison_page(comparison, again, vega_bundle()), output)
     elif form in ("svg", "png", "pdf"):
-        write(image(sized(compare_chart(result).chart), form), output)
+        write(image(sized(compare_chart(comparison).chart), form), output)
     else:
         raise click.UsageError(f"{output}: the name must end in .html, .svg, .png or .pdf")

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from nodewise.base.errors import GATE_NOT_MET, SpecError
-from nodewise.cli.inputs import analysis_options, asked, question_options
+from nodewise.cli.inputs import analysis_options, asked, question_options, read_question
 from nodewise.cli.options import (
     FRACTION,
     POSITIVE_DURATION,
@@ -17,7 +17,6 @@ from nodewise.cli.options import (
     emit,
     is_given,
     json_option,
-    read_study,
     shared,
 )
 
@@ -43,16 +42,17 @@ class _Work(click.ParamType[Any]):
 _work_option = click.option(
     "--work",
     type=_Work(),
-    help="Work of a run, where the table has no such column: 1200000, 5e9tokens; or a unit alone.",
+    help="Work of a run: 1200000, 5e9tokens, or a unit.",
 )
 _law_options = shared(
     click.option(
         "--law",
         metavar="s=S,c=C",
-        help="Decide for a model T1*(s+(1-s)/K+c*(K-1)); growth=log2 makes it c*log2(K).",
+        help="A model instead of a table; see docs/method.md.",
     ),
     click.option(
         "--t1",
+        hidden=True,
         type=POSITIVE_DURATION,
         default="1h",
         show_default=True,
@@ -60,6 +60,7 @@ _law_options = shared(
     ),
     click.option(
         "--max-nodes",
+        hidden=True,
         type=click.IntRange(2, 10_000),
         default=64,
         show_default=True,
@@ -67,6 +68,7 @@ _law_options = shared(
     ),
     click.option(
         "--noise",
+        hidden=True,
         type=FRACTION,
         default="0",
         help="With --law: relative spread of a run, for the deadline.",
@@ -82,11 +84,10 @@ _law_options = shared(
 @_law_options
 @json_option
 def command(table: Path | None, as_json: bool, **options: Any) -> None:
-    """Price every scale, apply the gates and recommend one; attributes the losses first.
+    """Price every scale, apply the gates and recommend one.
 
-    TABLE is a CSV file (- reads stdin) or a study folder, whose spec then gives what the options do
-    not say. Times are written 90s, 15min, 1.5h; shares 0.05 or 5%. Without a price, node-hours are
-    compared. Exits with 1 when no scale passes every gate: deadline, budget, quality.
+    TABLE is a CSV file (- reads stdin), a log or a study folder. Without a price, costs are in
+    node-hours. Exits with 1 when no scale passes every gate.
 
     \b
     Examples:
@@ -107,14 +108,12 @@ def command(table: Path | None, as_json: bool, **options: Any) -> None:
 
 def _of_table(table: Path, options: dict[str, Any], as_json: bool) -> "Decision":
     """Print what a study says; the honesty rules are for audit, study and report."""
-    from nodewise.decide.prices.lookup import question_of
     from nodewise.report.findings import find
     from nodewise.report.text.findings import decision_report
 
     _refuse("t1", "max_nodes", "noise", because="goes with --law; a table has its own")
     amount, unit = options["work"] or (None, "")
-    study = read_study(table, options["regime"], amount)
-    question = asked(question_of(study.asked), options)
+    study, question = read_question(table, options, amount)
     if unit:
         question = msgspec.structs.replace(question, work_unit=unit)
     findings = find(study, question)

@@ -8,7 +8,15 @@ import click
 
 from nodewise.base.errors import GATE_NOT_MET, SpecError
 from nodewise.base.units import parse_latency, parse_rate
-from nodewise.cli.options import POSITIVE_DURATION, Parsed, emit, file_option, json_option, shared
+from nodewise.cli.options import (
+    POSITIVE_DURATION,
+    Parsed,
+    emit,
+    file_option,
+    hidden,
+    json_option,
+    shared,
+)
 from nodewise.cli.roofline import BANDWIDTH, COUNT, SIZE, step_of, step_options
 from nodewise.diagnose.axes import CEILINGS, PROPOSALS
 
@@ -22,50 +30,46 @@ _BUDGET = Parsed("time", parse_latency, above=0)
 _RATE = Parsed("rate", parse_rate, above=0)
 
 _memory_options = shared(
-    click.option(
-        "--parameters", type=COUNT, help="Parameters of the model to be trained: 13e9, 13B."
-    ),
+    click.option("--parameters", type=COUNT, help="Parameters of the model: 13e9, 13B."),
     click.option(
         "--optimizer",
         type=click.Choice(["adam", "adam-8bit", "momentum", "sgd", "adafactor"]),
         default="adam",
         show_default=True,
-        help="Optimizer, whose states take memory.",
+        metavar="NAME",
+        help="adam, adam-8bit, momentum, sgd, adafactor.",
     ),
     click.option(
         "--precision",
         type=click.Choice(["mixed", "fp32", "bf16"]),
         default="mixed",
         show_default=True,
-        help="mixed: 16-bit parameters and gradients with a 32-bit copy.",
+        help="Numbers of the training.",
     ),
-    click.option("--activations", type=SIZE, help="Activations of one worker's batch: 10GB."),
-    click.option(
-        "--needs", "needed_memory", type=SIZE, help="Memory of the job, where it is known: 120GB."
-    ),
+    click.option("--activations", type=SIZE, help="Activations of one worker: 10GB."),
+    click.option("--needs", "needed_memory", type=SIZE, help="Memory of the job: 120GB."),
     click.option("--device-memory", type=SIZE, help="Memory of one device or node: 80GB."),
     click.option(
         "--workers",
         type=click.IntRange(1, 1_000_000),
         default=4,
         show_default=True,
-        help="Devices to be shared among.",
+        metavar="N",
+        help="Devices that share the job.",
     ),
 )
 _data_options = shared(
     click.option("--dataset", "dataset_bytes", type=SIZE, help="Bytes to be read: 50TB."),
     click.option("--disk", "disk_bytes", type=SIZE, help="Disk space of one node: 16TB."),
-    click.option("--read-bandwidth", type=BANDWIDTH, help="At which one node reads: 3GB/s."),
+    click.option("--read-bandwidth", type=BANDWIDTH, help="Read rate of one node: 3GB/s."),
     click.option(
         "--within", "within_seconds", type=POSITIVE_DURATION, help="The data must be read by: 8h."
     ),
 )
 _service_options = shared(
-    click.option("--latency-budget", type=_BUDGET, help="Time for an answer of a service: 200ms."),
+    click.option("--latency-budget", type=_BUDGET, help="Longest time of an answer: 200ms."),
     click.option("--rate", type=_RATE, help="Requests to be answered: 1000/s."),
-    click.option(
-        "--request-time", type=_BUDGET, help="Of one request alone on one machine: 150ms."
-    ),
+    click.option("--request-time", type=_BUDGET, help="One request on one machine: 150ms."),
 )
 
 
@@ -75,27 +79,30 @@ _service_options = shared(
     "--torch",
     "as_torch",
     is_flag=True,
-    help="COMMAND is a torch script: count a step's operations and bytes, time its stages.",
+    help="COMMAND is a torch script; count its operations.",
 )
 @click.option(
     "--propose",
     type=click.Choice(list(PROPOSALS)),
-    help="Answer yes or no to this distribution; exits with 1 unless yes.",
+    metavar="AXIS",
+    help="Answer yes or no to a distribution: fsdp, replicas, ...",
 )
-@click.option("--ceiling", type=click.Choice(CEILINGS), help="The ceiling, where it is known.")
+@click.option(
+    "--ceiling", type=click.Choice(CEILINGS), metavar="NAME", help="The ceiling, where it is known."
+)
 @click.option("--menu", is_flag=True, help="Every ceiling with its axis and tools.")
 @click.option(
     "--watch-for",
     type=POSITIVE_DURATION,
     default="60s",
     show_default=True,
-    help="Watch COMMAND at most so long; then it is ended.",
+    help="Longest time to watch COMMAND.",
 )
 @_memory_options
 @_data_options
 @_service_options
-@step_options
-@file_option("Draw the way through the flow into a file .svg, .png, .pdf or .json.")
+@hidden(step_options)
+@file_option("Draw the bottleneck check: .svg, .png, .pdf, .json.")
 @json_option
 def command(
     program: tuple[str, ...],
@@ -106,23 +113,18 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Name the ceiling before anyone distributes: of a program, or of a job on paper.
+    """Name what limits a program, a study, or a job on paper.
 
-    With a COMMAND, runs and watches it: any program, no root, no counters. With --torch, a script
-    whose operations and bytes are counted. With a STUDY (a folder or a table), names the ceiling
-    that binds after distribution. Without any, asks what the options tell: does it fit, are the
-    data read, are requests answered in time, is it compute? The first ceiling that binds names the
-    axis. 'undecided' is an answer. With --propose it exits with 1 unless the answer is yes.
+    A COMMAND is run and watched. A STUDY names the limit after distribution. Without either, the
+    options describe the job; those of nodewise roofline describe its step. With --propose it exits
+    with 1 unless the answer is yes.
 
     \b
     Examples:
       nodewise diagnose -- python train.py
-      nodewise diagnose --torch -- train.py --epochs 1
       nodewise diagnose digits.study
-      nodewise diagnose --propose data-parallel --parameters 13e9 --device-memory 80GB --workers 4
-      nodewise diagnose --propose replicas --latency-budget 200ms --rate 1000/s --request-time 80ms
-      nodewise diagnose --propose data-sharding --dataset 50TB --disk 16TB
-      nodewise diagnose --menu
+      nodewise diagnose --propose fsdp --parameters 13e9 --device-memory 80GB
+      nodewise diagnose --propose replicas --latency-budget 200ms --rate 1000/s
     """
     from nodewise.report.text import diagnose as text_diagnose
 
@@ -262,12 +264,12 @@ def _is_study(program: tuple[str, ...]) -> bool:
 
 
 def _after_distribution(place: Path, propose: str | None, as_json: bool) -> "Answer | None":
-    from nodewise.cli.inputs import read_question
     from nodewise.diagnose.next_ceiling import next_ceiling
     from nodewise.explain.attribute import attribute
+    from nodewise.report.open import open_study
     from nodewise.report.text import diagnose as text_diagnose
 
-    study, question = read_question(place, None)
+    study, question = open_study(place)
     found = attribute(study, question.needs.threshold, question.center)
     result = next_ceiling(study, found, propose)
     emit(result, as_json, text_diagnose.next_ceiling_report)

@@ -9,7 +9,8 @@ import click
 
 from nodewise import __version__
 from nodewise.base.errors import SpecError
-from nodewise.cli.options import file_option, read_folder, to_json, write
+from nodewise.cli.options import file_option, to_json, write
+from nodewise.report.open import read_folder
 
 if TYPE_CHECKING:
     from nodewise.report.findings import Findings

@@ -9,13 +9,8 @@ import msgspec
 
 from nodewise.base.errors import DataError, SpecError
 from nodewise.cli.options import SOURCE, Source, emit, json_option, write
-from nodewise.cli.sources import (
-    broken_option,
-    format_option,
-    reading_options,
-    runs_in,
-    study_of_runs,
-)
+from nodewise.cli.sources import broken_option, format_option, reading_options, report_skipped
+from nodewise.report.open import runs_in, study_of_runs
 
 if TYPE_CHECKING:
     from nodewise.importers.registry import Files
@@ -31,15 +26,15 @@ if TYPE_CHECKING:
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="A folder for the study, or a .csv file; default: imported.study.",
+    help="Study folder or .csv; default: imported.study.",
 )
-@click.option("--name", help="Name of the study; default: that of the output.")
+@click.option("--name", help="Name of the study; default: the output.")
 @click.option(
     "--regime",
     type=click.Choice(["strong", "weak"]),
     default="strong",
     show_default=True,
-    help="strong: the job is fixed; weak: the work per node is.",
+    help="strong: fixed job; weak: fixed work per node.",
 )
 @click.option("--region", default="", help="The region, project or window to take.")
 @click.option(
@@ -47,7 +42,7 @@ if TYPE_CHECKING:
     type=click.Choice(["refuse", "accept"]),
     default="refuse",
     show_default=True,
-    help="Ranks without a trace: refuse, since a missing one may be the slow one, or accept.",
+    help="What to do with ranks that have no trace.",
 )
 @format_option
 @broken_option("refuse")
@@ -89,6 +84,8 @@ def command(
     if all(files.format.gives == "link" for _, files in found):
         emit([_link(path) for _, files in found for path in files.paths], as_json, _link_report)
         return
+    for _, files in found:
+        report_skipped(files)
     traces = TraceReading(**reading)
     runs = [
         run

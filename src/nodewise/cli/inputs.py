@@ -7,13 +7,13 @@ import click
 from click.shell_completion import CompletionItem
 
 from nodewise.base.errors import SpecError
-from nodewise.cli.options import Decorator, Parsed, read_bytes, read_study, shared
+from nodewise.cli.options import Decorator, Parsed, shared
 from nodewise.decide.inputs import INPUTS, Input, default_of, default_text, input_named, read_value
+from nodewise.report.open import read_bytes
 
 if TYPE_CHECKING:
     from nodewise.decide.inputs import Question, Settings
     from nodewise.report.findings import Findings
-    from nodewise.study.spec import Regime
     from nodewise.study.study import Study
 
 _ALIASES = {"own": ("--owned",)}
@@ -121,20 +121,17 @@ def find_in(table: Path, options: dict[str, Any]) -> "tuple[Study, Findings]":
     from nodewise.audit.rule_book import read_rules
     from nodewise.report.findings import find
 
-    study, question = read_question(table, settings_of(options).get("regime"))
-    return study, find(study, asked(question, options), read_rules())
+    study, question = read_question(table, options)
+    return study, find(study, question, read_rules())
 
 
-def read_question(table: Path, regime: "Regime | None") -> "tuple[Study, Question]":
-    """A study and the question that its spec asks, or that its page answers."""
-    import msgspec
+def read_question(
+    table: Path, options: dict[str, Any], work: float | None = None
+) -> "tuple[Study, Question]":
+    """A study, and what its spec or its page asks, with what the command line says instead."""
+    from nodewise.decide.prices.lookup import ask_today
+    from nodewise.report.open import open_study
 
-    from nodewise.decide.prices.lookup import question_of
-
-    if table.suffix == ".html":
-        from nodewise.report.page.html import study_of_page
-
-        study, question = study_of_page(read_bytes(table))
-        return msgspec.structs.replace(study, regime=regime or study.regime), question
-    study = read_study(table, regime)
-    return study, question_of(study.asked)
+    settings = settings_of(options)
+    study, question = open_study(table, settings.get("regime"), work)
+    return study, ask_today(question, settings)

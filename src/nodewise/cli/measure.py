@@ -11,7 +11,8 @@ import msgspec
 
 from nodewise.base.errors import RunError, SpecError, printable
 from nodewise.base.units import format_duration
-from nodewise.cli.options import failure, json_option, read_folder, to_json
+from nodewise.cli.options import json_option, to_json
+from nodewise.report.open import failure, read_folder
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from nodewise.cli.inputs import analysis_options, asked, question_options, read_question
+from nodewise.cli.inputs import analysis_options, question_options, read_question
 from nodewise.cli.options import FRACTION, emit, json_option, table_argument
 
 
@@ -44,8 +44,7 @@ def command(
     from nodewise.decide.forecast import advise
     from nodewise.report.text.forecast import advice_report
 
-    study, question = read_question(table, options["regime"])
-    question = asked(question, options)
+    study, question = read_question(table, options)
     budget = question.needs.budget
     free = msgspec.structs.replace(question.needs, budget=None)
     question = msgspec.structs.replace(question, needs=free)

@@ -1,6 +1,5 @@
 """Options that several commands share, and the types that read a time, a share or a law."""
 
-import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -10,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from nodewise.base.errors import DataError, NodewiseError, SpecError, printable
+from nodewise.base.errors import NodewiseError, SpecError
 from nodewise.base.units import parse_amount, parse_fraction, parse_seconds
 
 if TYPE_CHECKING:
     from nodewise.report.text.findings import Report
-    from nodewise.study.spec import Regime
-    from nodewise.study.study import Run, Study
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
@@ -91,6 +88,20 @@ def shared(*options: Decorator) -> Decorator:
     return decorate
 
 
+def hidden(options: Decorator) -> Decorator:
+    """Options that work and that --help does not list."""
+
+    def decorate(command: Command) -> Command:
+        before = set(map(id, getattr(command, "__click_params__", ())))
+        decorated = options(command)
+        for param in getattr(decorated, "__click_params__", ()):
+            if id(param) not in before:
+                param.hidden = True
+        return decorated
+
+    return decorate
+
+
 def file_option(words: str, **more: Any) -> Decorator:
     """The file that a command writes."""
     kind = click.Path(path_type=Path, dir_okay=False)
@@ -122,51 +133,6 @@ def parse_scales(text: str) -> tuple[int, ...]:
     return (*(low << power for power in range(17) if low << power < high), high)
 
 
-def read_study(table: Path, regime: "Regime | None", work: float | None = None) -> "Study":
-    """The study in a study folder, in a file of any format, or in a CSV on stdin for `-`."""
-    import msgspec
-
-    from nodewise.importers.registry import open_file
-    from nodewise.study.table import parse_table
-
-    if table.is_dir():
-        study = read_folder(table)
-        return msgspec.structs.replace(study, regime=regime or study.regime)
-    if str(table) != "-":
-        files = open_file(table)
-        if files.format.name != "csv":
-            from nodewise.cli.sources import runs_in, study_of_runs
-
-            return study_of_runs(table.stem, regime or "strong", runs_in(files, None))
-    name = "stdin" if str(table) == "-" else table.stem
-    try:
-        text = read_bytes(table).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{name} is not text in UTF-8 (byte {error.start}).", "Save the table as CSV in UTF-8."
-        ) from None
-    return parse_table(text, name, regime, work)
-
-
-def read_bytes(path: Path) -> bytes:
-    """What a file or, for `-`, stdin holds."""
-    try:
-        if str(path) == "-":
-            raw = sys.stdin.buffer.read(_LARGEST_BYTES + 1)
-        else:
-            with path.open("rb") as file:
-                raw = file.read(_LARGEST_BYTES + 1)
-    except OSError as error:
-        reason = (error.strerror or "it cannot be read").lower()
-        raise DataError(
-            f"Cannot read {path}: {reason}.",
-            "Name a CSV file, a study folder, a page, or - for standard input.",
-        ) from None
-    if len(raw) > _LARGEST_BYTES:
-        raise DataError(f"{path} is larger than 256 MiB.", "Hand in one row for each run.")
-    return raw
-
-
 def write(content: str | bytes, output: Path | None) -> None:
     """Write to a file, or to stdout without one."""
     if output is None:
@@ -183,41 +149,6 @@ def write(content: str | bytes, output: Path | None) -> None:
             "Name a file in a folder that you can write to.",
         ) from None
     click.echo(f"Wrote {output}.", err=True)
-
-
-def read_folder(folder: Path) -> "Study":
-    """The study in a folder; it must hold at least one run that worked."""
-    from nodewise.study import store
-
-    if not store.is_study(folder):
-        raise DataError(
-            f"{folder} holds no study.", f"Make one from its files: nodewise import {folder}"
-        )
-    study = store.load(folder)
-    if not study.scales and (folder / "fleet.toml").is_file():
-        raise DataError(
-            f"The sweep in {folder} has no run that worked yet.",
-            f"See its windows: nodewise fleet decide {folder}; go on: nodewise fleet sweep SPEC -o "
-            f"{folder}",
-        )
-    if not study.runs:
-        raise DataError(f"{folder} has no runs yet.", "Measure first: nodewise measure SPEC")
-    if not study.scales:
-        last = study.runs[-1]
-        raise DataError(
-            f"No run of {folder} worked; the last one, K={last.nodes}: {failure(last)}.",
-            f"Mend the job (the ends of its logs are in {folder}/runs.jsonl), delete {folder}, and "
-            "measure again.",
-        )
-    return study
-
-
-def failure(run: "Run") -> str:
-    """How a run failed, on one line: the outcome and the line of its log that says most."""
-    how, *log = run.detail.splitlines() or [""]
-    lines = [line.strip() for line in log if any(sign.isalpha() for sign in line)]
-    telling = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b", line)] or lines
-    return printable(": ".join([run.outcome, how, *(line[:200] for line in telling[-1:])]))
 
 
 def to_json(result: Any) -> str:

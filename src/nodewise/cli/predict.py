@@ -6,7 +6,7 @@ from typing import Any
 import click
 import msgspec
 
-from nodewise.cli.inputs import analysis_options, asked, question_options, read_question
+from nodewise.cli.inputs import analysis_options, question_options, read_question
 from nodewise.cli.options import emit, is_given, json_option, parse_scales, table_argument
 
 
@@ -40,8 +40,7 @@ def command(
     from nodewise.decide.forecast import forecast
     from nodewise.report.text.forecast import forecast_report
 
-    study, question = read_question(table, options["regime"])
-    question = asked(question, options)
+    study, question = read_question(table, options)
     wanted = parse_scales(scales) if scales else ()
     if cluster is None:
         emit(forecast(study, question, wanted), as_json, forecast_report)

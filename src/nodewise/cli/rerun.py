@@ -10,7 +10,8 @@ import msgspec
 
 from nodewise.base.errors import GATE_NOT_MET, DataError
 from nodewise.cli.measure import measure_spec
-from nodewise.cli.options import emit, json_option, read_folder
+from nodewise.cli.options import emit, json_option
+from nodewise.report.open import read_folder
 
 if TYPE_CHECKING:
     from nodewise.explain.compare import Comparison, ComparisonRow

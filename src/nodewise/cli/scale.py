@@ -10,9 +10,9 @@ from nodewise.cli.options import (
     FRACTION,
     emit,
     json_option,
-    read_study,
     table_argument,
 )
+from nodewise.report.open import read_study
 
 
 @click.command("scale")

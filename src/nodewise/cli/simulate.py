@@ -25,7 +25,7 @@ _truth = shared(
         default="s=0.04,c=0.01,growth=log2",
         show_default=True,
         metavar="s=S,c=C",
-        help="The law of the system; growth=linear, log2 or none.",
+        help="Law of the system; growth=linear, log2 or none.",
     ),
     click.option(
         "--t1", type=POSITIVE_DURATION, default="1s", show_default=True, help="Time on one node."
@@ -35,7 +35,7 @@ _truth = shared(
         type=click.Choice(["strong", "weak"]),
         default="strong",
         show_default=True,
-        help="Hold the job or the work per node fixed.",
+        help="Fixed job, or fixed work per node.",
     ),
     click.option(
         "--noise",
@@ -51,25 +51,25 @@ _truth = shared(
         "--imbalance",
         type=QUANTITY,
         default="1",
-        help="Rank 0 has this many times the items of another.",
+        help="Rank 0 has this many times the items.",
     ),
     click.option(
         "--slow-node",
         type=QUANTITY,
         default="1",
-        help="The last node takes this many times as long per item.",
+        help="The last node is this many times slower.",
     ),
     click.option(
         "--straggler",
         type=QUANTITY,
         default="1",
-        help="At each K the slowest round is held up by up to this factor.",
+        help="Slowest round at each K, up to this factor.",
     ),
     click.option(
         "--crippled-baseline",
         type=QUANTITY,
         default="1",
-        help="The smallest K is this many times too slow.",
+        help="The smallest K is this much too slow.",
     ),
 )
 
@@ -80,9 +80,10 @@ _truth = shared(
 @click.option(
     "--rounds",
     type=click.IntRange(1, 10_000),
+    metavar="N",
     default=7,
     show_default=True,
-    help="Each runs every K once.",
+    help="Runs at each K.",
 )
 @click.option(
     "--detail",
@@ -94,16 +95,17 @@ _truth = shared(
 @click.option(
     "--seed",
     type=click.IntRange(0),
+    metavar="N",
     default=7,
     show_default=True,
-    help="Of the noise; the same seed makes the same table.",
+    help="Seed of the noise.",
 )
 @file_option("The file to write; default: stdout.")
 @click.option(
     "--rounds-to-see",
     type=FRACTION,
     metavar="SHARE",
-    help="Instead: how many rounds show a difference this small at the given noise.",
+    help="Print how many rounds show such a difference.",
 )
 @json_option
 def command(
@@ -164,9 +166,9 @@ def _write(text: str, output: Path | None) -> None:
 
 def _plan(options: dict[str, Any]) -> Any:
     from nodewise.explain.laws import parse_law
-    from nodewise.explain.simulate import Plan
+    from nodewise.explain.simulate import PlantedTruth
 
-    return Plan(
+    return PlantedTruth(
         law=parse_law(options["law"], options["t1"], options["regime"]),
         scales=parse_scales(options["scales"]),
         rounds=options["rounds"],

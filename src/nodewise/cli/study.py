@@ -7,8 +7,9 @@ import click
 
 from nodewise.base.errors import GATE_NOT_MET
 from nodewise.cli.measure import measure_spec, output_option, spec_argument
-from nodewise.cli.options import emit, json_option, read_folder, to_json
+from nodewise.cli.options import emit, json_option, to_json
 from nodewise.cli.report import page_of
+from nodewise.report.open import read_folder
 
 
 @click.command("study")

@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nodewise.cli.options import SOURCE, Source, emit, json_option, to_json, write
+from nodewise.cli.options import SOURCE, Source, emit, json_option, write
 from nodewise.cli.sources import (
-    break_down_files,
     broken_option,
     format_option,
     reading_options,
-    runs_in,
 )
+from nodewise.report.open import break_down_digests, digest_files, runs_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,11 +29,6 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @broken_option("skip")
 @format_option
 @click.option(
-    "--export",
-    type=_FILE,
-    help="Write the ledger of each step as a trace that Perfetto and chrome://tracing open.",
-)
-@click.option(
     "--part",
     type=_FILE,
     help="Write what was read, some kilobytes a rank; parts of a job are merged by naming them.",
@@ -43,7 +37,6 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 def command(
     sources: tuple[Source, ...],
     form: str,
-    export: Path | None,
     part: Path | None,
     as_json: bool,
     **reading: Any,
@@ -69,12 +62,13 @@ def command(
     if files.format.gives != "trace":
         emit(_staged_runs(sources, form), as_json, _stages_report)
         return
-    job = break_down_files(files, TraceReading(**reading), part)
-    if export is not None:
-        from nodewise.report.ledger_trace import ledger_trace
+    how = TraceReading(**reading)
+    digests = digest_files(files, how)
+    if part is not None:
+        from nodewise.importers.profilers.digests import pack
 
-        write(to_json(ledger_trace(job)), export)
-    emit(job, as_json, _job_report)
+        write(pack(digests, how.window, how.collective_kernels), part)
+    emit(break_down_digests(digests, how), as_json, _job_report)
 
 
 def _staged_runs(sources: "Sequence[Source]", form: str) -> "list[Run]":

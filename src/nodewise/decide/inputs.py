@@ -7,7 +7,7 @@ the value.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date
 from typing import Any, NamedTuple
 
@@ -408,6 +408,12 @@ def read_tables(tables: Tables) -> Settings:
                 row = _BY_TOML[path]
                 found.setdefault(row.key, _read_or_refuse(row, given, path))
     return found
+
+
+def read_inputs(inputs: Mapping[str, Any]) -> Settings:
+    """The settings in keywords of Python: `price=3.20, deadline="15min"`."""
+    rows = {name: input_named(name) for name in inputs}
+    return {row.key: _read_or_refuse(row, inputs[name], name) for name, row in rows.items()}
 
 
 def _read_or_refuse(row: Input, given: object, path: str) -> Any:

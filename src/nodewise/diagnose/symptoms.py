@@ -18,9 +18,9 @@ from nodewise.diagnose.flow import Confidence
 from nodewise.study.observed import Observation, Sample
 
 ENOUGH = 0.7  # of the windows must agree
-_SURE = 0.9
+_MIN_AGREEMENT = 0.9
 _LEAST_WINDOWS = 2
-_SURE_WINDOWS = 4
+_MIN_WINDOWS = 4
 _HUGE_PAGE_BYTES = 2 * 2**20
 # Memory used per second of CPU time, as a share of what one core can stream.
 _STREAMS = 0.3
@@ -296,7 +296,7 @@ def _weigh(
                              "spinning (MPI, NCCL): computing and waiting look alike from outside; "
                              "a trace of the messages would tell"]  # fmt: skip
     strong = sum(one.strong for one in verdicts if one.ceiling == ceiling) / len(verdicts)
-    sure = share >= _SURE and strong >= 0.8 and len(verdicts) >= _SURE_WINDOWS
+    sure = share >= _MIN_AGREEMENT and strong >= 0.8 and len(verdicts) >= _MIN_WINDOWS
     sure = sure and not seen.exit_code  # what failed was not seen whole
     sure = sure and figures["run_delay"] <= _STARVED * figures["cores"]
     several = figures["active_threads"] > 1.5

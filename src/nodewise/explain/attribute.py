@@ -43,11 +43,11 @@ _PERSISTENT = 2 / 3  # share of rounds in which the same rank must be the late o
 _MIN_SHAPE_AGREEMENT = 0.6  # share of resamples that must agree before a shape renames a cause
 _DIVISION = "the causes are measured"
 _TELLING_ROUNDS = 3
-_NOTHING_LOST = 0.02  # of the ideal speedup
-_CLOCK_RESOLUTION = 1e-12  # seconds; no clock tells less
+_MIN_LOST_SHARE = 0.02  # of the ideal speedup
+_CLOCK_RESOLUTION = 1e-12  # seconds
 _STEADY_EXPONENTS = (0.85, 1.15)  # overhead of a stage that never shrinks: (k-1)^1
 _SHRINKING_EXPONENT = -0.5  # compute that one slow node adds is 1/k of the whole: exponent -1
-_MIN_SHARE_OF_SECOND_CAUSE = 0.25  # of what is lost: a second cause worth a change of its own
+_MIN_SECOND_CAUSE = 0.25  # of what is lost: a second cause worth a change of its own
 
 # What the seconds of each stage beyond their ideal share are called when only totals are known.
 _CAUSE_OF_STAGE: dict[Stage, CauseName] = {
@@ -311,12 +311,12 @@ def _name_by_growth(losses: Losses, compute: Floats, times: Timings) -> None:
     that never shrinks costs (k-1)^1, because the compute does shrink. Jitter grows like an uneven
     shard: totals cannot tell the two, and `_other_changes` says so.
     """
-    if compute[0] <= _NOTHING_LOST * times.seconds[0]:
+    if compute[0] <= _MIN_LOST_SHARE * times.seconds[0]:
         return
     ideal = compute[0] / times.k
 
     def exponent(loss: Floats) -> float | None:
-        small = np.any(loss[0, 1:] < _NOTHING_LOST * ideal[1:] / times.k[1:])
+        small = np.any(loss[0, 1:] < _MIN_LOST_SHARE * ideal[1:] / times.k[1:])
         return None if small else float(growth_exponent(times.k, loss / ideal)[0])
 
     def rename(old: CauseName, new: CauseName) -> None:
@@ -545,7 +545,7 @@ def _rows(times: Timings, ledger: _Ledger, late: dict[int, int]) -> tuple[Ledger
                 speedup=speedup,
                 lost_folds=lost_folds,
                 causes=tuple(losses),
-                dominant_cause=losses[0].cause if lost_folds > _NOTHING_LOST * ideal else None,
+                dominant_cause=losses[0].cause if lost_folds > _MIN_LOST_SHARE * ideal else None,
                 late_rank=late.get(nodes),
             )
         )
@@ -575,7 +575,7 @@ def _agreement(
 
 def _overlap_checks(row: LedgerRow) -> list[Check]:
     overlap = next((loss for loss in row.causes if loss.cause == "unexplained"), None)
-    if overlap is None or overlap.folds > -_NOTHING_LOST * row.ideal:
+    if overlap is None or overlap.folds > -_MIN_LOST_SHARE * row.ideal:
         return []
     return [
         warning(
@@ -618,15 +618,15 @@ def _other_changes(
             continue
         returned = max(folds.get(cause, 0.0), 0.0)
         lost = f"{format_speedup(returned)} of the lost folds"
-        if returned > _MIN_SHARE_OF_SECOND_CAUSE * row.lost_folds:
+        if returned > _MIN_SECOND_CAUSE * row.lost_folds:
             verdict = f"worth it second: {lost} are here"
-        elif returned > _NOTHING_LOST * row.lost_folds:
+        elif returned > _MIN_LOST_SHARE * row.lost_folds:
             verdict = f"would return little: {lost} are here"
         elif evidence == "fitted law" and cause in ("serial fraction", "communication"):
             verdict = "would do nothing: the fitted law has none of it"
         elif cause not in recorded:
             verdict = "unknown: not recorded"
-        elif cause in _WAITED_FOR and waited > _NOTHING_LOST * row.lost_folds:
+        elif cause in _WAITED_FOR and waited > _MIN_LOST_SHARE * row.lost_folds:
             verdict = (
                 f"unknown: part of the {format_speedup(waited)} folds of waiting may be here; "
                 "record the stages of each rank"

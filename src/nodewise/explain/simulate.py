@@ -21,7 +21,7 @@ _ITEMS = 1_000_000.0
 _MOST_ROUNDS = 500
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class PlantedTruth(msgspec.Struct, frozen=True, kw_only=True):
     """The truth to plant. Factors of 1 and shares of 0 plant nothing."""
 
     law: Law
@@ -49,7 +49,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             raise SpecError("There is nothing to simulate.", "Give scales >= 1 and rounds >= 1.")
 
 
-def simulate(plan: Plan) -> Study:
+def simulate(plan: PlantedTruth) -> Study:
     """A study that the planted truth would give."""
     generator = np.random.default_rng(plan.seed)
     runs = []
@@ -64,7 +64,9 @@ def simulate(plan: Plan) -> Study:
     return Study(name="simulated", regime=plan.law.regime, runs=tuple(runs))
 
 
-def _run(plan: Plan, nodes: int, number: int, factor: float, generator: np.random.Generator) -> Run:
+def _run(
+    plan: PlantedTruth, nodes: int, number: int, factor: float, generator: np.random.Generator
+) -> Run:
     law = plan.law
     shares = np.ones(nodes)
     if nodes > 1:

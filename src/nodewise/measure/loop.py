@@ -149,13 +149,13 @@ def _job(spec: Spec, home: Path, scratch: Path, engine: Engine, task: Task) -> J
             f"There is no program {command[0]}.",
             "Install it, or correct workload.command in the spec.",
         )
-    told = _told(spec, task, scratch, engine.ranks(task.nodes))
+    own = _own_environment(spec, task, scratch, engine.ranks(task.nodes))
     return Job(
         command=command,
         nodes=task.nodes,
         directory=directory,
-        environment={**os.environ, **told},
-        told=told,
+        environment={**os.environ, **own},
+        own_environment=own,
         folder=scratch,
         timeout_seconds=spec.timeout_seconds,
     )
@@ -303,7 +303,7 @@ def _command(spec: Spec, task: Task) -> tuple[str, ...]:
     return tuple(filled)
 
 
-def _told(spec: Spec, task: Task, scratch: Path, ranks: int) -> dict[str, str]:
+def _own_environment(spec: Spec, task: Task, scratch: Path, ranks: int) -> dict[str, str]:
     """The variables of a run, beside those that are ours anyway."""
     return {
         **spec.workload.environment,

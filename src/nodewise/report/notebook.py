@@ -1,26 +1,37 @@
-"""A study in a notebook: its report, its charts and its numbers, without leaving the cell.
+"""A job in Python and in notebooks: open it once, ask it many questions.
 
-from nodewise.report.notebook import open_study
-digits = open_study("digits.study", price=3.20)
-digits                      # the report
-digits.chart("speedup")     # one chart
-digits.findings.decision    # the numbers
+import nodewise
+job = nodewise.open("times.csv")
+job.decide(price=3.20, deadline="15min").recommended.nodes
+job.chart("speedup")
 """
 
+import re
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nodewise.audit.rule_book import read_rules
+from nodewise.audit.rules import Audit, audit
 from nodewise.base.errors import DataError
-from nodewise.decide.inputs import Question
-from nodewise.decide.prices.lookup import question_of
+from nodewise.decide.decide import Decision
+from nodewise.decide.forecast import Forecast, forecast
+from nodewise.decide.inputs import Question, read_inputs
+from nodewise.decide.prices.lookup import ask_today
+from nodewise.explain.attribute import Attribution
+from nodewise.explain.scaling import Scaling
 from nodewise.report.findings import Findings, find
+from nodewise.report.open import open_study as read_study
+from nodewise.study.claim import claim_of_study
 from nodewise.study.study import Study
+
+if TYPE_CHECKING:
+    from nodewise.report.text.findings import Report
 
 
 class Chart:
-    """One chart of a report, shown where the cell ends."""
+    """One chart of a job, shown where the cell ends."""
 
     def __init__(self, definition: dict[str, Any], caption: str) -> None:
         """`definition` is Vega-Lite, which notebooks draw by themselves."""
@@ -37,21 +48,72 @@ class Chart:
         }
 
 
-class Report:
-    """A study with what it says; the last line of a cell shows the page."""
+class Job:
+    """A measured job. Inputs of a question are keywords: price=3.20, deadline="15min".
+
+    `nodewise help inputs` lists them. What is not given is what the spec of the study asks.
+    """
 
     def __init__(self, study: Study, question: Question) -> None:
-        """Everything is computed here, once."""
+        """A study, and the question that holds where none is asked."""
         self.study = study
-        self.findings: Findings = find(study, question, read_rules())
+        self._question = question
+        self._found: dict[str, Findings] = {}
 
-    def chart(self, name: str) -> Chart:
-        """One chart by the name that `nodewise plot` knows it by."""
+    def question(self, **inputs: Any) -> Question:
+        """The question with some inputs set."""
+        return ask_today(self._question, read_inputs(inputs))
+
+    @property
+    def findings(self) -> Findings:
+        """What the study says to its own question."""
+        return self.ask()
+
+    def ask(self, **inputs: Any) -> Findings:
+        """What the study says to a question; computed once for each."""
+        key = repr(sorted(inputs.items()))
+        if key not in self._found:
+            question = self.question(**inputs)
+            study = self.study.in_regime(question.regime)
+            self._found[key] = find(study, question, read_rules())
+        return self._found[key]
+
+    def scale(self, **inputs: Any) -> Scaling:
+        """Speedup and efficiency at each scale."""
+        return self.ask(**inputs).scaling
+
+    def attribute(self, **inputs: Any) -> Attribution:
+        """The causes of the lost speedup."""
+        return self.ask(**inputs).attribution
+
+    def decide(self, **inputs: Any) -> Decision:
+        """The cost of every scale, and the one to run at."""
+        return self.ask(**inputs).decision
+
+    def predict(self, *nodes: int, **inputs: Any) -> Forecast:
+        """The time at scales that were not run."""
+        return forecast(self.study, self.question(**inputs), nodes)
+
+    def audit(self) -> Audit:
+        """Every rule for a scaling claim, asked of this study."""
+        return audit(claim_of_study(self.study), read_rules())
+
+    def report(self, path: str | Path, **inputs: Any) -> Path:
+        """Write the page of the study to an HTML file."""
+        target = Path(path)
+        if target.suffix != ".html":
+            raise DataError(f"{target} is not an .html file.", "For .md or .pdf: nodewise report")
+        target.write_text(self._page(self.ask(**inputs)), encoding="utf-8")
+        return target
+
+    def chart(self, name: str, **inputs: Any) -> Chart:
+        """One chart, by its name in `nodewise plot`."""
         from nodewise.report.charts.draw import CHARTS, draw, sized
 
         if name not in CHARTS:
-            raise DataError(f"There is no chart {name}.", f"Choose from {', '.join(CHARTS)}.")
-        figure = draw(name, self.study, self.findings)
+            raise DataError(f"'{name}' is not a chart.", f"Choose from {', '.join(CHARTS)}.")
+        findings = self.ask(**inputs)
+        figure = draw(name, findings.study, findings)
         if figure is None:
             raise DataError(
                 f"{self.study.name} has nothing to draw for {name}.",
@@ -59,11 +121,14 @@ class Report:
             )
         return Chart(sized(figure.chart, "screen"), figure.caption)
 
-    def _repr_html_(self) -> str:
+    def _page(self, findings: Findings) -> str:
         from nodewise.report.page.html import page
         from nodewise.report.page.vega import vega_bundle
 
-        inside = escape(page(self.study, self.findings, "nodewise.report.notebook", vega_bundle()))
+        return page(findings.study, findings, "nodewise.open(...).report(...)", vega_bundle())
+
+    def _repr_html_(self) -> str:
+        inside = escape(self._page(self.findings))
         title = escape(f"Report of {self.study.name}")
         return (
             f'<iframe srcdoc="{inside}" title="{title}" style="width:100%;height:45rem;border:0">'
@@ -77,22 +142,53 @@ class Report:
         return f"{self.study.name}: {verdict(self.findings.decision)}"
 
 
+def open_job(path: str | Path, regime: Any = None) -> Job:
+    """A job from a table, a study folder, a page, a log or a trace; see `nodewise.open`."""
+    _show_results()
+    return Job(*read_study(Path(path), regime))
+
+
 def open_study(
     path: str | Path, price: float | None = None, question: Question | None = None
-) -> Report:
-    """The study in a folder or a CSV file; `price` is that of a node for an hour."""
-    import msgspec
+) -> Job:
+    """Open a job as version 0.1 did; now `nodewise.open`."""
+    job = open_job(path)
+    asked = job._question if question is None else question
+    return Job(job.study, ask_today(asked, read_inputs({} if price is None else {"price": price})))
 
-    from nodewise.study import store
-    from nodewise.study.table import parse_table
 
-    place = Path(path)
-    if place.is_dir():
-        study = store.load(place)
-    else:
-        study = parse_table(place.read_text(encoding="utf-8-sig"), place.stem)
-    asked = question or question_of(study.asked)
-    if price is not None:
-        priced = msgspec.structs.replace(asked.price, per_node_hour=price)
-        asked = msgspec.structs.replace(asked, price=priced)
-    return Report(study, asked)
+def _show_results() -> None:
+    """Let results show themselves in a notebook; the rooms that compute them do not render."""
+    for kind, view in _views().items():
+        type.__setattr__(kind, "_repr_html_", lambda result, view=view: to_html(view(result)))
+
+
+def _views() -> "dict[type, Callable[[Any], Report]]":
+    from nodewise.report.text import audit as text_audit
+    from nodewise.report.text import findings as text
+    from nodewise.report.text.forecast import forecast_report
+
+    return {
+        Scaling: text.scaling_report,
+        Attribution: text.attribution_report,
+        Decision: text.law_report,
+        Forecast: forecast_report,
+        Audit: text_audit.audit_report,
+    }
+
+
+def to_html(report: "Report") -> str:
+    """A report as HTML: its tables as tables, its lines as paragraphs."""
+    parts = []
+    for part in report:
+        if isinstance(part, str):
+            line = re.sub(r"\*\*(.*?)\*\*", r"<strong>\1</strong>", escape(part.strip()))
+            parts.append(f"<p>{line}</p>" if line else "")
+            continue
+        head = "".join(f"<th>{escape(title)}</th>" for title in part.titles)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in part.rows
+        )
+        parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>")
+    return "".join(parts)

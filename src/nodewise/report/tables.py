@@ -33,7 +33,7 @@ Formatter = Callable[[float], str]
 RowFormatter = Callable[[DecisionRow], str]
 
 MOST_ROWS = 12
-_LEAST_SHARE_SHOWN = 0.05  # of the lost folds: not worth a line
+_MIN_LOSS_SHARE = 0.05  # of the lost folds: not worth a line
 BAR, _BAR_LENGTH = "\N{FULL BLOCK}", 24
 
 
@@ -153,7 +153,7 @@ def causes_table(row: LedgerRow) -> Table:
     losses = [
         loss
         for loss in row.causes
-        if loss.folds > 0 and loss.folds >= _LEAST_SHARE_SHOWN * row.lost_folds
+        if loss.folds > 0 and loss.folds >= _MIN_LOSS_SHARE * row.lost_folds
     ]
     spread = any(loss.folds_low is not None for loss in losses)
     most = max((loss.folds for loss in losses), default=1.0)

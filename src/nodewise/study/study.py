@@ -105,6 +105,12 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
     spec: Spec | None = None  # what was measured, where that was done here
     asked: Tables = {}  # the question of its spec file; see nodewise.decide.inputs
 
+    def in_regime(self, regime: Regime | None) -> "Study":
+        """The study read as strong or weak scaling; as it is without a word on that."""
+        if regime in (None, self.regime):
+            return self
+        return msgspec.structs.replace(self, regime=regime)
+
     @property
     def work_unit(self) -> str:
         """What the work of a run is counted in."""

@@ -166,8 +166,8 @@ class _Started:
         if not has_program(command[0], directory):
             raise RunError(f"There is no program {command[0]}.", "Correct server.command.")
         if self._groups is not None:
-            doors = [str(door) for door in self._groups.doors(f"replica{number}")]
-            command = ["sh", "-c", _ENTER, "enter", *doors, "--", *command]
+            procs_files = [str(file) for file in self._groups.procs_files(f"replica{number}")]
+            command = ["sh", "-c", _ENTER, "enter", *procs_files, "--", *command]
         job = self._job(number, tuple(command))
         job.folder.mkdir(parents=True, exist_ok=True)
         return start(command, job, job.environment)

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Protocol, Self, TypeVar
@@ -34,9 +35,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int
     directory: Path
     environment: Mapping[str, str]  # complete, as the workers are to see it
-    told: Mapping[str, str] = {}  # what of it is the job's own: all that other machines lack
+    own_environment: Mapping[str, str] = {}  # the part of it that other machines lack
     folder: Path  # scratch of this run: each rank's report, the log
     timeout_seconds: float
+
+    @property
+    def told(self) -> Mapping[str, str]:
+        """The old name of `own_environment`, which keeps working for one version."""
+        warnings.warn("Job.told is now Job.own_environment.", DeprecationWarning, stacklevel=2)
+        return self.own_environment
 
     @property
     def log(self) -> Path:

@@ -135,4 +135,6 @@ def moment(text: str) -> float | None:
 
 def exports(job: Job) -> list[str]:
     """Lines of shell that set what the workers are told."""
-    return [f"export {name}={shlex.quote(value)}" for name, value in sorted(job.told.items())]
+    return [
+        f"export {name}={shlex.quote(value)}" for name, value in sorted(job.own_environment.items())
+    ]

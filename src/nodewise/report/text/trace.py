@@ -4,12 +4,22 @@ from collections.abc import Sequence
 
 from nodewise.base.units import format_efficiency, format_percent, format_seconds
 from nodewise.explain.trace.breakdown import JobBreakdown, RankBreakdown, StepBreakdown
-from nodewise.report.ledger_trace import LEDGER, part_of
 from nodewise.report.tables import Table
 from nodewise.report.text.findings import Report
 from nodewise.study.study import STAGES, Rank, Run
 
 _MOST_STEPS = 12
+# The parts of a step in the order in which they are shown; transfer is what is left of the exposed
+# communication.
+_LEDGER = (
+    ("compute", "compute_us"),
+    ("transfer", ""),
+    ("wait", "wait_us"),
+    ("copies", "exposed_copy_us"),
+    ("input wait", "input_wait_us"),
+    ("host-bound", "host_bound_us"),
+    ("other idle", "other_idle_us"),
+)
 
 
 def job_report(job: JobBreakdown) -> Report:
@@ -181,9 +191,9 @@ def _pop(job: JobBreakdown) -> str:
 
 def steps_table(job: JobBreakdown) -> Table:
     """The slowest account of each step: its longest rank's window, and the rank waited for."""
-    ledger: tuple[tuple[str, str], ...] = LEDGER
+    ledger: tuple[tuple[str, str], ...] = _LEDGER
     if not job.collectives.count:  # nothing was divided into transfer and wait
-        ledger = (("compute", "compute_us"), ("exposed comm", "exposed_comm_us"), *LEDGER[3:])
+        ledger = (("compute", "compute_us"), ("exposed comm", "exposed_comm_us"), *_LEDGER[3:])
     rows = []
     for step in job.steps[:_MOST_STEPS]:
         cells = [_mean(step, field) for _, field in ledger]
@@ -199,4 +209,8 @@ def steps_table(job: JobBreakdown) -> Table:
 
 
 def _mean(step: StepBreakdown, field: str) -> float:
-    return sum(part_of(rank, field) for rank in step.ranks) / len(step.ranks)
+    """Microseconds of one part of the step, of the mean rank."""
+    if not field:
+        return _mean(step, "exposed_comm_us") - _mean(step, "wait_us")
+    total: float = sum(getattr(rank, field) for rank in step.ranks)
+    return total / len(step.ranks)

@@ -37,7 +37,7 @@ from nodewise.study.spec import EngineSpec, Part, Positive
 from nodewise.study.study import Fact
 
 _ANSWER_SECONDS = 60.0
-_KNOCK_SECONDS = 5.0
+_CONNECT_SECONDS = 5.0
 
 
 class ClusterOptions(Part, frozen=True, kw_only=True):
@@ -86,12 +86,12 @@ class ClusterEngine(Engine):
             )
         self._most = max(scales)
         if self._options.address:
-            self._knock()
+            self._check_address()
             outer = {n: v for n, v in os.environ.items() if not n.startswith("NODEWISE_")}
             self._open(outer)
 
-    def _knock(self) -> None:
-        """Somebody must listen at the address: libraries try for minutes before they say so."""
+    def _check_address(self) -> None:
+        """Refuse an address that does not answer: libraries try for minutes before they fail."""
         address = self._options.address
         host, _, port = address.rpartition("://")[2].rpartition(":")
         if not port.isdecimal():
@@ -100,7 +100,7 @@ class ClusterEngine(Engine):
                 "Write it as host:port.",
             )
         try:
-            socket.create_connection((host.strip("[]"), int(port)), _KNOCK_SECONDS).close()
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
         except OSError:
             raise RunError(
                 f"No {self.title} answers at {address}.",

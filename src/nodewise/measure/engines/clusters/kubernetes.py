@@ -208,7 +208,7 @@ class Kubernetes(Engine):
     def _environment(self, job: Job, name: str) -> list[Json]:
         """What the workload is told; of our own environment nothing else means anything there."""
         here = ("NODEWISE_RUN", "NODEWISE_GATE")  # files that pods do not see
-        told = {key: value for key, value in job.told.items() if key not in here}
+        told = {key: value for key, value in job.own_environment.items() if key not in here}
         if self._options.launcher == "torchrun":
             told |= {
                 "MASTER_ADDR": f"{name}-0.{name}",

@@ -55,7 +55,7 @@ class Groups:
         for group in self._all(node):
             (group / "cgroup.procs").write_text(str(process))
 
-    def doors(self, node: str) -> list[Path]:
+    def procs_files(self, node: str) -> list[Path]:
         """The files a process writes its id to, to run under the node's limits."""
         jobs = [tree / node / "job" for tree in self._cpu_trees()]
         others = [group for group in self._all(node) if group.parent not in self._cpu_trees()]
@@ -166,7 +166,7 @@ class UnifiedGroups(Groups):
             (group / part / "cgroup.type").write_text("threaded")
         (group / "cgroup.subtree_control").write_text("+cpu")
 
-    def doors(self, node: str) -> list[Path]:
+    def procs_files(self, node: str) -> list[Path]:
         """The file a process writes its id to, to run under the node's limits."""
         return [self._trees["cpu"] / node / "job" / "cgroup.procs"]
 
@@ -209,7 +209,7 @@ def missing_for_groups(options: Rehearsal) -> str | None:
 
 
 def remove_leftovers() -> list[str]:
-    """End and remove what harnesses that are no more have left behind; says their names."""
+    """End and remove the groups of harnesses that have ended; returns their names."""
     dead = [group for group in _find_groups() if not _is_alive(group.name)]
     for group in dead:
         with suppress(FileNotFoundError):  # another harness was faster

@@ -42,7 +42,7 @@ class Fork(msgspec.Struct, frozen=True):
     environment: dict[str, str]
     directory: str
     log: str
-    doors: list[str]  # files of the node's control groups, to write its id to
+    procs_files: list[str]  # files of the node's control groups, to write its id to
     spaces: list[str]  # files of the node's namespaces, to join in this order
 
 
@@ -183,8 +183,8 @@ def _enter(fork: Fork, server: int) -> None:
         os.dup2(file, number)
         os.close(file)
     os.dup2(1, 2)
-    for door in fork.doors:
-        Path(door).write_text(str(os.getpid()))
+    for procs_file in fork.procs_files:
+        Path(procs_file).write_text(str(os.getpid()))
     library = ctypes.CDLL(None, use_errno=True)
     spaces = [os.open(space, os.O_RDONLY) for space in fork.spaces]
     for space in spaces:

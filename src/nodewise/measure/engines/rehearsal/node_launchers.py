@@ -145,7 +145,7 @@ class ForkedRanks(TorchrunRanks):
             environment=self._environment(job) | place,
             directory=str(job.directory),
             log=str(job.log),
-            doors=nodes.doors(rank),
+            procs_files=nodes.procs_files(rank),
             spaces=nodes.spaces(rank),
         )
         return self._server.start(fork)

@@ -158,14 +158,14 @@ class VirtualNodes:
     ) -> list[str]:
         """The command as it is started on a node, or on the head if that is None."""
         member = self.head if node is None else self._nodes[node]
-        doors = [str(door) for door in self._groups.doors(member.name)]
+        procs_files = [str(file) for file in self._groups.procs_files(member.name)]
         there = ["sh", "-c", 'cd "$0" && exec "$@"', str(directory), *command]
         there = member.inside(there, from_head=from_head)
-        return ["sh", "-c", _ENTER, member.name, *doors, "--", *there]
+        return ["sh", "-c", _ENTER, member.name, *procs_files, "--", *there]
 
-    def doors(self, node: int) -> list[str]:
+    def procs_files(self, node: int) -> list[str]:
         """The files of the node's groups that a process writes its id to, to come in by itself."""
-        return [str(door) for door in self._groups.doors(f"node{node}")]
+        return [str(file) for file in self._groups.procs_files(f"node{node}")]
 
     def spaces(self, node: int) -> list[str]:
         """The files of the node's namespaces that such a process joins then, in this order."""
