@@ -44,7 +44,7 @@ class Regret(msgspec.Struct, frozen=True):
 
 class Swing(
     msgspec.Struct, frozen=True, kw_only=True,
-    rename={"low_nodes": "K_low", "high_nodes": "K_high"},
+    rename={"payment": "regime", "low_nodes": "K_low", "high_nodes": "K_high"},
 ):  # fmt: skip
     """The cheapest scale with one input at either end, all others as they are."""
 
