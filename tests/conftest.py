@@ -26,8 +26,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("steady", deadline=None, derandomize=True, max_examples=60,
                           suppress_health_check=[HealthCheck.too_slow])  # fmt: skip
 # Of few examples, those that a test does not want are soon too many.
+_FEW = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 settings.register_profile("quick", settings.get_profile("steady"), max_examples=15,
-                          suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])  # fmt: skip
+                          suppress_health_check=_FEW)  # fmt: skip
 settings.load_profile("steady")
 
 
