@@ -68,8 +68,8 @@ def test_every_part_of_the_old_spec_is_read():
     assert (study.spec.fixed, study.spec.quality.name) == (("batch",), "accuracy")
     asked = question_of(study.asked)
     assert (asked.needs.threshold, asked.work_unit) == (0.6, "images")
-    assert (asked.price.per_node_hour, asked.alternatives.spot_fraction) == (3.2, 0.4)
-    assert asked.alternatives.preemptions.per_hour == pytest.approx(0.05)
+    assert (asked.price.per_node_hour, asked.payment.spot_fraction) == (3.2, 0.4)
+    assert asked.payment.preemptions.per_hour == pytest.approx(0.05)
     assert (asked.site.power.busy_watts, asked.site.grid.code) == (350, "FRA")
     assert (asked.needs.deadline_seconds, asked.needs.least_efficiency) == (5, {2: 0.2})
     assert asked.needs.quality_better == "higher"

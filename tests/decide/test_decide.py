@@ -9,7 +9,7 @@ from nodewise.decide.candidates import Needs
 from nodewise.decide.decide import Decision, decide_law
 from nodewise.decide.decide import decide as decide_question
 from nodewise.decide.inputs import Question
-from nodewise.decide.payment.ways import Alternatives
+from nodewise.decide.payment.ways import Payment
 from nodewise.decide.prices.bill import Price
 from nodewise.explain.laws import Law
 from nodewise.explain.simulate import PlantedTruth, simulate
@@ -177,10 +177,10 @@ def test_weak_scaling_is_ranked_by_unit_of_work():
 
 
 def test_owned_nodes_pay_only_when_they_are_used():
-    idle = decide(golden_study("breakdown"), DOLLARS, alternatives=Alternatives(utilisation=0.4))
+    idle = decide(golden_study("breakdown"), DOLLARS, payment=Payment(utilisation=0.4))
     owned = next(one for one in idle.payments if one.payment == "owned")
     assert not owned.applies
-    busy = decide(golden_study("breakdown"), DOLLARS, alternatives=Alternatives(utilisation=0.8))
+    busy = decide(golden_study("breakdown"), DOLLARS, payment=Payment(utilisation=0.8))
     assert next(one for one in busy.payments if one.payment == "owned").applies
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from nodewise.base.errors import SpecError
-from nodewise.base.interval import Range
+from nodewise.base.interval import Interval
 from nodewise.decide.inputs import INPUTS, Question, ask, default_of, read_tables, read_value
 from nodewise.decide.prices.lookup import ask_today
 from nodewise.study import store
@@ -134,7 +134,7 @@ def test_every_input_is_listed_and_accepts_its_own_default(nodewise):
         assert (listed[row.key]["toml"], row.help[-1]) == (row.toml, ".")
         default = default_of(row)
         if row.kind.numeric and isinstance(default, float):
-            assert read_value(row, default) in (default, Range(default, default))
+            assert read_value(row, default) in (default, Interval(default, default))
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_bad_input_of_a_file_is_named_with_its_path(tables, words):
 def test_a_price_of_your_own_replaces_that_of_a_list():
     listed = ask_today(Question(), {"instance": "aws:p5.48xlarge"})
     assert listed.records
-    own = ask_today(listed, {"price": Range(2.0, 2.0), "price-source": "ours"})
+    own = ask_today(listed, {"price": Interval(2.0, 2.0), "price-source": "ours"})
     assert (own.records, own.price.per_node_hour, own.price.source) == ((), 2.0, "ours")
 
 

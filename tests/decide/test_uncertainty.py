@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodewise.base.errors import SpecError
-from nodewise.base.interval import Range, parse_range
+from nodewise.base.interval import Interval, parse_range
 from nodewise.base.units import parse_amount, parse_fraction, parse_seconds
 from nodewise.decide.candidates import Needs
 from nodewise.decide.decide import decide, decide_law
@@ -19,7 +19,7 @@ from nodewise.decide.inputs import (
     with_value,
 )
 from nodewise.decide.payment.spot import Preemptions
-from nodewise.decide.payment.ways import Alternatives
+from nodewise.decide.payment.ways import Payment
 from nodewise.decide.prices.bill import Price
 from nodewise.decide.prices.lookup import question_of
 from nodewise.explain.laws import Law
@@ -60,7 +60,7 @@ def test_what_is_no_range(text):
 
 def test_every_input_can_be_read_and_moved():
     question = msgspec.structs.replace(
-        TEXTBOOK, alternatives=Alternatives(preemptions=Preemptions(per_second=1e-5))
+        TEXTBOOK, payment=Payment(preemptions=Preemptions(per_second=1e-5))
     )
     for name in RANGED:
         assert value_of(with_value(question, name, 0.25), name) == 0.25
@@ -72,7 +72,7 @@ def test_every_input_can_be_read_and_moved():
 def ranged(**ranges: tuple[float, float]) -> Question:
     question = TEXTBOOK
     for name, ends in ranges.items():
-        question = with_range(question, name.replace("_", "-"), Range(*ends))
+        question = with_range(question, name.replace("_", "-"), Interval(*ends))
     return question
 
 
@@ -215,11 +215,11 @@ preempt = "0.2/h"
 def test_a_spec_asks_the_whole_question():
     spec, asked = parse_file(SPEC)
     question = question_of(asked)
-    assert question.ranges == {"fixed": Range(4, 12)}
+    assert question.ranges == {"fixed": Interval(4, 12)}
     assert question.price.fixed_per_hour == 8
-    assert question.alternatives.preemptions.per_hour == pytest.approx(0.05)
-    assert question.alternatives.preemptions.correlation_exponent == 0.5
-    assert question.alternatives.while_down == "survivors"
+    assert question.payment.preemptions.per_hour == pytest.approx(0.05)
+    assert question.payment.preemptions.correlation_exponent == 0.5
+    assert question.payment.while_down == "survivors"
     study = simulate(PlantedTruth(law=LAW, scales=(1, 2), rounds=3))
     findings = find(
         Study(name="job", regime="strong", runs=study.runs, spec=spec, asked=asked), question, ()

@@ -11,7 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 from nodewise.audit.rule_book import read_rules
-from nodewise.base.interval import Range
+from nodewise.base.interval import Interval
 from nodewise.decide.candidates import Needs
 from nodewise.decide.energy import NodePower, Site, find_grid
 from nodewise.decide.inputs import Question, with_range
@@ -417,8 +417,8 @@ def test_storage_egress_and_budgets_count_as_decide_counts_them(opened, name, ga
 
 def test_ranges_stand_at_their_centres_and_are_shown(opened):
     study = study_of("textbook")
-    question = with_range(PRICED, "fixed", Range(4.0, 14.0))
-    question = with_range(question, "startup", Range(0.0, 120.0))
+    question = with_range(PRICED, "fixed", Interval(4.0, 14.0))
+    question = with_range(question, "startup", Interval(0.0, 120.0))
     tab = opened("textbook", question)
     assert choose(tab) == shown_for(study, question)
     words = tab.inner_text("#live-also")

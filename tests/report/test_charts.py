@@ -14,7 +14,7 @@ import pytest
 import vl_convert
 
 from nodewise.base.errors import DataError
-from nodewise.base.interval import Range
+from nodewise.base.interval import Interval
 from nodewise.decide.decide import decide_law
 from nodewise.decide.energy import NodePower, Site, find_grid
 from nodewise.decide.inputs import Question, with_range
@@ -273,7 +273,7 @@ def test_a_price_that_is_off_moves_the_cheapest_scale_as_a_new_decision_would():
 
 
 def test_given_ranges_are_drawn_instead_of_a_guess():
-    question = with_range(Question(price=PRICE), "fixed", Range(2.0, 20.0))
+    question = with_range(Question(price=PRICE), "fixed", Interval(2.0, 20.0))
     decision = decide_law(TEXTBOOK, 64, question)
     chart = sensitivity(decision)
     by_name = {row["what"]: row for row in chart.rows}

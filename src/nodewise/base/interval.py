@@ -30,9 +30,6 @@ class Interval(msgspec.Struct, frozen=True):
         return self.low == self.high
 
 
-Range = Interval  # of an input
-
-
 def parse_range(text: str, parse: Callable[[str], float]) -> Interval:
     """A number, or two of them with dots between; the unit may stand at the end alone.
 

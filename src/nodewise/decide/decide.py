@@ -12,7 +12,7 @@ from itertools import pairwise
 import msgspec
 import numpy as np
 
-from nodewise.base.interval import Range
+from nodewise.base.interval import Interval
 from nodewise.base.stats import Floats
 from nodewise.base.units import SECONDS_PER_HOUR, format_duration, format_money
 from nodewise.decide.candidates import Candidates, Needs, candidates_of_law, candidates_of_study
@@ -169,7 +169,7 @@ class EnergyBasis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, rename={"payments": "regimes"}):
-    """The scale to run at, the alternatives, what each gives up, what would change it."""
+    """The scale to run at, the payment, what each gives up, what would change it."""
 
     name: str
     regime: Regime
@@ -177,7 +177,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename={"payments": "r
     price: Price
     records: tuple[PriceRecord, ...]  # the prices as they were published
     unpriced: tuple[str, ...]  # what no cost here holds
-    ranges: dict[str, Range]  # of the inputs that are not known better
+    ranges: dict[str, Interval]  # of the inputs that are not known better
     work_unit: str
     rows: tuple[DecisionRow, ...]
     quality: Quality | None
@@ -252,7 +252,7 @@ def decide_candidates(
 ) -> Decision:
     """Price scales, measured or of a law, apply the gates, and recommend one."""
     question = msgspec.structs.replace(question, price=scales.price)
-    price, needs, alternatives = question.price, question.needs, question.alternatives
+    price, needs, payment = question.price, question.needs, question.payment
     hired = on_demand(scales, price, needs)
     bills = hired.bills
     refused = refusals(scales, price, needs, bills)
@@ -276,8 +276,8 @@ def decide_candidates(
         if unit_cost[high] > unit_cost[low] * (1 + TIE)
     ]
     has_money = price.currency != NODE_HOURS
-    spot = on_spot(scales, price, needs, alternatives) if has_money else None
-    paid = payments(hired, spot, price, needs, alternatives)
+    spot = on_spot(scales, price, needs, payment) if has_money else None
+    paid = payments(hired, spot, price, needs, payment)
     least = _least(scales, unit_bill, ladder)
     off = has_money and chosen is not None and not question.ranges
     return Decision(
@@ -316,8 +316,8 @@ def decide_candidates(
         ),
         deployments=_deployments(scales, price, bills, unit_bill, cheapest, fastest),
         payments=paid,
-        spot=spot_outlook(scales, spot, price, needs, alternatives),
-        ownership=owned_outlook(scales, price, alternatives),
+        spot=spot_outlook(scales, spot, price, needs, payment),
+        ownership=owned_outlook(scales, price, payment),
         cheaper_nodes=cheaper_nodes(
             price,
             needs,
@@ -349,8 +349,8 @@ def _checks(question: Question, scales: Candidates) -> tuple[Check, ...]:
         found += record_checks(question.records, question.asked_on)
     elif question.price.currency != NODE_HOURS:
         found.append(stated_check(question.price, question.asked_on))
-    if question.alternatives.preemptions is not None:
-        found.append(rate_check(question.alternatives.preemptions))
+    if question.payment.preemptions is not None:
+        found.append(rate_check(question.payment.preemptions))
     if scales.energy.was_sought:
         found.append(energy_check(scales.energy))
     return tuple(found)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from nodewise.base.errors import NodewiseError, SpecError
-from nodewise.base.interval import Range, parse_range
+from nodewise.base.interval import Interval, parse_range
 from nodewise.base.stats import Center
 from nodewise.base.units import (
     SECONDS_PER_HOUR,
@@ -29,7 +29,7 @@ from nodewise.decide.candidates import Needs
 from nodewise.decide.energy import Embodied, NodePower, Site
 from nodewise.decide.payment.owned import Commitment
 from nodewise.decide.payment.spot import Preemptions, parse_preemptions
-from nodewise.decide.payment.ways import Alternatives
+from nodewise.decide.payment.ways import Payment
 from nodewise.decide.prices.bill import Price
 from nodewise.decide.prices.records import PriceRecord
 from nodewise.study.question import Tables
@@ -38,17 +38,17 @@ from nodewise.study.spec import Regime
 _LARGEST = 1e30  # beyond it a figure is a typing error, and products of such figures overflow
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class Question(msgspec.Struct, frozen=True, kw_only=True, rename={"payment": "alternatives"}):
     """What is asked of a study. A number that was given as a range is at its centre."""
 
     price: Price = Price()
     needs: Needs = Needs()
-    alternatives: Alternatives = Alternatives()
+    payment: Payment = Payment()
     site: Site = Site()
     regime: Regime | None = None  # None: as the study says
     center: Center = "mean"
     records: tuple[PriceRecord, ...] = ()  # where the prices come from
-    ranges: dict[str, Range] = {}  # by input
+    ranges: dict[str, Interval] = {}  # by input
     work_unit: str = "items"
     asked_on: date | None = None  # prices age
 
@@ -105,22 +105,22 @@ def _choice(*names: str) -> Kind:
     return Kind("|".join(names), _text, choices=names, numeric=False)
 
 
-def _rate(text: str) -> tuple[Preemptions, Range]:
+def _rate(text: str) -> tuple[Preemptions, Interval]:
     """Preemptions with their unit; the rate a second as a range."""
     given = parse_range(text, lambda one: parse_preemptions(one).per_second)
     stated = parse_preemptions(text.rpartition("..")[2])
     return msgspec.structs.replace(stated, per_second=given.center), given
 
 
-def _saving(text: str) -> Range | str:
+def _saving(text: str) -> Interval | str:
     """The time to save, or `none`."""
     return "none" if text.strip() == "none" else parse_range(text, parse_seconds)
 
 
-def _watts(text: str) -> Range:
+def _watts(text: str) -> Interval:
     """A power, or the idle and the busy one; one alone is the busy one, and idle is unknown."""
     given = parse_range(text, lambda one: parse_amount(one.strip().rstrip("wW")))
-    return Range(0.0, given.high) if given.is_known else given
+    return Interval(0.0, given.high) if given.is_known else given
 
 
 _BUDGETS = {
@@ -181,7 +181,7 @@ BUDGET = Kind("amount", _budgets, numeric=False)
 BY_SCALE = Kind("K=limit,...", _by_scale, numeric=False)
 
 
-def _put_price(question: Question, value: Range, _: Settings) -> Question:
+def _put_price(question: Question, value: Interval, _: Settings) -> Question:
     """A price of your own replaces that of a list, with its source."""
     if question.records:
         question = replaced(msgspec.structs.replace(question, records=()), ("price", "source"), "")
@@ -189,40 +189,40 @@ def _put_price(question: Question, value: Range, _: Settings) -> Question:
 
 
 def _put_preempt(
-    question: Question, value: tuple[Preemptions, Range], settings: Settings
+    question: Question, value: tuple[Preemptions, Interval], settings: Settings
 ) -> Question:
     if "trace" in settings:
         raise SpecError("A trace says how often nodes are lost.", "Drop --preempt or --trace.")
     stated, given = value
-    before = question.alternatives.preemptions
+    before = question.payment.preemptions
     if before is not None:
         exponent = before.correlation_exponent
         stated = msgspec.structs.replace(stated, correlation_exponent=exponent)
-    question = replaced(question, ("alternatives", "preemptions"), stated)
+    question = replaced(question, ("payment", "preemptions"), stated)
     return with_range(question, "preempt", given)
 
 
 def _put_correlation(question: Question, value: float, _: Settings) -> Question:
     """How the rate of a gang grows with its nodes; one that is counted of the gang does not."""
-    rate = question.alternatives.preemptions
+    rate = question.payment.preemptions
     if rate is None or rate.scope == "gang":
         raise SpecError(
             "--correlation goes with preemptions of a node.", "Add --preempt, for example 0.05/h."
         )
     changed = msgspec.structs.replace(rate, correlation_exponent=value)
-    return replaced(question, ("alternatives", "preemptions"), changed)
+    return replaced(question, ("payment", "preemptions"), changed)
 
 
-def _put_checkpoint(question: Question, value: Range | str, _: Settings) -> Question:
-    question = replaced(question, ("alternatives", "saves"), value != "none")
+def _put_checkpoint(question: Question, value: Interval | str, _: Settings) -> Question:
+    question = replaced(question, ("payment", "saves"), value != "none")
     return question if isinstance(value, str) else with_range(question, "checkpoint", value)
 
 
 def _put_commit(question: Question, value: float, _: Settings) -> Question:
-    return replaced(question, ("alternatives", "commitment"), Commitment(discount=value))
+    return replaced(question, ("payment", "commitment"), Commitment(discount=value))
 
 
-def _put_watts(question: Question, value: Range, _: Settings) -> Question:
+def _put_watts(question: Question, value: Interval, _: Settings) -> Question:
     power = NodePower(idle_watts=value.low, busy_watts=value.high)
     return replaced(question, ("site", "power"), power)
 
@@ -234,7 +234,7 @@ def _put_idle(question: Question, value: float, settings: Settings) -> Question:
 
 
 def _put_busy(question: Question, value: float, settings: Settings) -> Question:
-    return _put_watts(question, Range(settings.get("idle-watts", 0.0), value), settings)
+    return _put_watts(question, Interval(settings.get("idle-watts", 0.0), value), settings)
 
 
 def _put_embodied(question: Question, value: float, _: Settings) -> Question:
@@ -248,7 +248,7 @@ def _put_budget(question: Question, value: dict[str, float], _: Settings) -> Que
     return question
 
 
-_PRICE, _PAY, _SITE, _NEEDS = "price", "alternatives", "site", "needs"
+_PRICE, _PAY, _SITE, _NEEDS = "price", "payment", "site", "needs"
 _SAVES = (_PAY, "checkpointing")
 _ROWS = (
     Input("instance", "price.instance", TEXT,
@@ -382,7 +382,7 @@ def read_value(row: Input, given: object) -> Any:
 def _check_bounds(kind: Kind, value: Any, text: str) -> None:
     if not kind.numeric or isinstance(value, str):
         return
-    for end in (value.low, value.high) if isinstance(value, Range) else (value,):
+    for end in (value.low, value.high) if isinstance(value, Interval) else (value,):
         if kind.least is not None and end < kind.least:
             raise ValueError(f"{text} is below {kind.least:g}")
         if kind.above is not None and end <= kind.above:
@@ -436,7 +436,7 @@ def _read_ends(key: str, ends: object) -> Any:
             f"{key}: {low:g}..{high:g} is not a range.",
             "Write two numbers of 0 or more, the smaller one first.",
         )
-    given = Range(low, high)
+    given = Interval(low, high)
     return (Preemptions(per_second=given.center), given) if row.kind is RATE else given
 
 
@@ -448,7 +448,7 @@ def ask(question: Question, settings: Settings) -> Question:
         value = settings[key]
         if row.put is not None:
             question = row.put(question, value, settings)
-        elif isinstance(value, Range):
+        elif isinstance(value, Interval):
             question = with_range(question, key, value)
         elif row.path:
             question = replaced(question, row.path, value)
@@ -484,7 +484,7 @@ def with_value(question: Question, name: str, value: float) -> Question:
     return replaced(question, RANGED[name].path, value)
 
 
-def with_range(question: Question, name: str, given: Range) -> Question:
+def with_range(question: Question, name: str, given: Interval) -> Question:
     """The question with a number at the centre of its range, which is kept where it is one."""
     moved = with_value(question, name, given.center)
     ranges = {key: value for key, value in question.ranges.items() if key != name}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 import numpy as np
 
-from nodewise.base.interval import Range
+from nodewise.base.interval import Interval
 from nodewise.base.stats import DRAWS, SEED, Floats
 from nodewise.decide.candidates import Candidates
 from nodewise.decide.choose import Mask, allowed_scales, cheapest_of
@@ -115,7 +115,7 @@ def regret_of(scales: Candidates, question: Question, allowed: Mask) -> Regret |
 
 
 def _drawn_costs(
-    scales: Candidates, question: Question, moved: dict[str, Range]
+    scales: Candidates, question: Question, moved: dict[str, Interval]
 ) -> Iterable[Floats]:
     """The cost of every scale in each draw: times resampled, inputs anywhere in their ranges."""
     generator = np.random.default_rng(SEED)
@@ -152,7 +152,7 @@ def cost_bounds(scales: Candidates, question: Question) -> tuple[Floats, Floats]
 def _paid(scales: Candidates, question: Question, spot: bool) -> Paid:
     priced = scales.priced(question.price.per_node_hour)
     if spot:
-        return on_spot(priced, question.price, question.needs, question.alternatives)
+        return on_spot(priced, question.price, question.needs, question.payment)
     return on_demand(priced, question.price, question.needs)
 
 
@@ -177,14 +177,14 @@ def tornado(
     """
     if question.price.currency == NODE_HOURS:
         return ()
-    alternatives = question.alternatives
-    risky = alternatives.preemptions is not None and alternatives.trace is None
+    payment = question.payment
+    risky = payment.preemptions is not None and payment.trace is None
     rows = []
     for name, one in RANGED.items():
         value = value_of(question, name)
         if not value or (one.on_spot and not risky):
             continue
-        given = question.ranges.get(name) or Range(value * (1 - _SWING), value * (1 + _SWING))
+        given = question.ranges.get(name) or Interval(value * (1 - _SWING), value * (1 + _SWING))
         ends = [
             _cheapest(scales, with_value(question, name, end), one.on_spot)
             for end in (given.low, given.high)
@@ -194,7 +194,7 @@ def tornado(
         for name in ("s", "c"):
             value = getattr(law, name)
             if value:
-                given = Range(value * (1 - _SWING), min(value * (1 + _SWING), 1.0))
+                given = Interval(value * (1 - _SWING), min(value * (1 + _SWING), 1.0))
                 ends = [
                     _cheapest(of_law(msgspec.structs.replace(law, **{name: end})), question)
                     for end in (given.low, given.high)
@@ -204,7 +204,7 @@ def tornado(
 
 
 def _swing(
-    name: str, spot: bool, given: Range, is_range: bool, ends: list[tuple[int, float]]
+    name: str, spot: bool, given: Interval, is_range: bool, ends: list[tuple[int, float]]
 ) -> Swing:
     return Swing(
         input=name,

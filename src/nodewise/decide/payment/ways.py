@@ -34,7 +34,7 @@ _DISCOUNTS = (0.5, 0.7, 0.9)
 _RATES_PER_HOUR = (0.0, 0.01, 0.05, 0.2, 1.0)
 
 
-class Alternatives(msgspec.Struct, frozen=True, kw_only=True):
+class Payment(msgspec.Struct, frozen=True, kw_only=True):
     """Other ways to pay for the same nodes: as fractions of the price, or in detail."""
 
     spot_fraction: float = 0.30
@@ -121,23 +121,23 @@ def on_demand(scales: Candidates, price: Price, needs: Needs) -> Paid:
     return Paid(scales, bill(price, scales.rate_per_hour, scales.seconds, needs.value_per_hour))
 
 
-def on_spot(scales: Candidates, price: Price, needs: Needs, alternatives: Alternatives) -> Paid:
+def on_spot(scales: Candidates, price: Price, needs: Needs, payment: Payment) -> Paid:
     """The runs at the spot price; slower where nodes are taken away."""
-    if alternatives.trace is not None:
-        scales = scales.up_to(most_nodes(alternatives.trace))
+    if payment.trace is not None:
+        scales = scales.up_to(most_nodes(payment.trace))
         if not scales.nodes:
             raise DataError(
                 "The trace never has as many nodes as the smallest scale.",
                 "Give a trace of more nodes.",
             )
-    rate = scales.rate_per_hour * alternatives.spot_fraction
-    if alternatives.preemptions is None and alternatives.trace is None:
+    rate = scales.rate_per_hour * payment.spot_fraction
+    if payment.preemptions is None and payment.trace is None:
         return Paid(scales, bill(price, rate, scales.seconds, needs.value_per_hour))
     nodes = np.array(scales.nodes, dtype=np.float64)
-    run, replayed = _interrupted(scales, price, needs, alternatives)
+    run, replayed = _interrupted(scales, price, needs, payment)
     bills = spot_bill(
         price, nodes, rate, run,
-        value_per_hour=needs.value_per_hour, while_down=alternatives.while_down,
+        value_per_hour=needs.value_per_hour, while_down=payment.while_down,
     )  # fmt: skip
     in_time = None
     if needs.deadline_seconds is not None:
@@ -157,20 +157,20 @@ def on_spot(scales: Candidates, price: Price, needs: Needs, alternatives: Altern
 
 
 def _interrupted(
-    scales: Candidates, price: Price, needs: Needs, alternatives: Alternatives
+    scales: Candidates, price: Price, needs: Needs, payment: Payment
 ) -> tuple[Expected, Replayed | None]:
-    times = alternatives.checkpointing
-    rule: Rule = "exact" if alternatives.saves else "none"
+    times = payment.checkpointing
+    rule: Rule = "exact" if payment.saves else "none"
     nodes = np.array(scales.nodes, dtype=np.float64)
-    if alternatives.trace is None:
-        assert alternatives.preemptions is not None
-        rates = alternatives.preemptions.of_gang(nodes)
+    if payment.trace is None:
+        assert payment.preemptions is not None
+        rates = payment.preemptions.of_gang(nodes)
         return expected(scales.seconds, rates, times, rule), None
     # Each K is a gang of its own: it is up while so many nodes are there.
     runs, replays = [], []
     for at, count in enumerate(scales.nodes):
         work = scales.seconds[at : at + 1]
-        trace = parse_trace(alternatives.trace, count)
+        trace = parse_trace(payment.trace, count)
         down = msgspec.structs.replace(times, downtime_seconds=trace.mean_downtime_seconds)
         runs.append(expected(work, np.array([trace.rate_per_second]), down, rule))
         replays.append(replay(trace, work, times, rule))
@@ -186,7 +186,7 @@ def _interrupted(
 
 
 def payments(
-    hired: Paid, spot: Paid | None, price: Price, needs: Needs, alternatives: Alternatives
+    hired: Paid, spot: Paid | None, price: Price, needs: Needs, payment: Payment
 ) -> tuple[PaymentPrice, ...]:
     """The same runs on demand, on spot and on owned nodes; without a price, on demand alone."""
     rows = [
@@ -196,26 +196,26 @@ def payments(
         return tuple(rows)
     return (
         *rows,
-        *_committed(hired.scales, price, needs, alternatives),
+        *_committed(hired.scales, price, needs, payment),
         _payment(
             spot, price, needs,
-            payment="spot", fraction=alternatives.spot_fraction, condition=_risk(alternatives),
-            applies=alternatives.spot_fraction < 1,
+            payment="spot", fraction=payment.spot_fraction, condition=_risk(payment),
+            applies=payment.spot_fraction < 1,
         ),
-        *_owned(hired.scales, price, needs, alternatives),
+        *_owned(hired.scales, price, needs, payment),
     )  # fmt: skip
 
 
-def _risk(alternatives: Alternatives) -> str:
+def _risk(payment: Payment) -> str:
     """Under which preemptions the spot row holds."""
-    rate = alternatives.preemptions
-    if alternatives.trace is not None:
+    rate = payment.preemptions
+    if payment.trace is not None:
         return "expected, at the rate and the mean downtime of the trace"
     if rate is None:
         return "before any preemption"
     saving = "nothing is saved"
-    if alternatives.saves:
-        saving = f"{format_duration(alternatives.checkpointing.save_seconds)} to save"
+    if payment.saves:
+        saving = f"{format_duration(payment.checkpointing.save_seconds)} to save"
     together = ""
     if rate.scope == "node" and rate.correlation_exponent != 1:
         together = f", K^{rate.correlation_exponent:g} of them for K nodes"
@@ -226,16 +226,16 @@ def _risk(alternatives: Alternatives) -> str:
 
 
 def _committed(
-    scales: Candidates, price: Price, needs: Needs, alternatives: Alternatives
+    scales: Candidates, price: Price, needs: Needs, payment: Payment
 ) -> list[PaymentPrice]:
     """Hours that are paid at a discount whether they are used or not."""
-    commitment = alternatives.commitment
+    commitment = payment.commitment
     if commitment is None:
         return []
-    used = alternatives.utilisation or 1.0
+    used = payment.utilisation or 1.0
     fraction = float(commitment.per_useful_hour(1.0, used))
     least = commitment.break_even_utilisation
-    stated = "yours is not stated" if alternatives.utilisation is None else format_percent(used)
+    stated = "yours is not stated" if payment.utilisation is None else format_percent(used)
     bills = bill(price, scales.rate_per_hour, scales.seconds, needs.value_per_hour, fraction)
     return [
         _payment(
@@ -246,26 +246,24 @@ def _committed(
     ]  # fmt: skip
 
 
-def _owned(
-    scales: Candidates, price: Price, needs: Needs, alternatives: Alternatives
-) -> list[PaymentPrice]:
-    used = alternatives.utilisation
-    if alternatives.owned is None:
-        least = format_percent(alternatives.owned_above)
+def _owned(scales: Candidates, price: Price, needs: Needs, payment: Payment) -> list[PaymentPrice]:
+    used = payment.utilisation
+    if payment.owned is None:
+        least = format_percent(payment.owned_above)
         stated = "yours is not stated" if used is None else f"yours is {format_percent(used)}"
-        fraction = alternatives.owned_fraction
+        fraction = payment.owned_fraction
         bills = bill(price, scales.rate_per_hour, scales.seconds, needs.value_per_hour, fraction)
         return [
             _payment(
                 Paid(scales, bills), price, needs, payment="owned", fraction=fraction,
-                applies=used is None or used > alternatives.owned_above,
+                applies=used is None or used > payment.owned_above,
                 condition=f"holds above {least} utilisation; {stated}",
             )
         ]  # fmt: skip
     nodes = np.array(scales.nodes, dtype=np.float64)
     rent = rent_per_hour(scales)
     found = []
-    for account in accounts(alternatives.owned, used if used is not None else 1.0):
+    for account in accounts(payment.owned, used if used is not None else 1.0):
         bills = bill(price, account.per_node_hour * nodes, scales.seconds, needs.value_per_hour)
         found.append(
             _payment(
@@ -325,24 +323,24 @@ def rent_per_hour(scales: Candidates) -> float:
 
 
 def spot_outlook(
-    scales: Candidates, spot: Paid | None, price: Price, needs: Needs, alternatives: Alternatives
+    scales: Candidates, spot: Paid | None, price: Price, needs: Needs, payment: Payment
 ) -> SpotOutlook | None:
     """What preemptions do to the cheapest spot run; nothing where none are stated."""
-    dearer = alternatives.spot_fraction > 1
+    dearer = payment.spot_fraction > 1
     if spot is None or spot.run is None or scales.regime == "weak" or dearer:
         return None
     best = int(np.argmin(spot.bills.total))
     nodes = np.array(scales.nodes, dtype=np.float64)
     rented = msgspec.structs.replace(price, per_node_hour=rent_per_hour(scales))
-    times, saves = alternatives.checkpointing, alternatives.saves
-    discount = 1 - alternatives.spot_fraction
-    scope = alternatives.preemptions or Preemptions(per_second=0.0)
+    times, saves = payment.checkpointing, payment.saves
+    discount = 1 - payment.spot_fraction
+    scope = payment.preemptions or Preemptions(per_second=0.0)
 
     def break_even(rule: Rule) -> float | None:
         found = break_even_rate(
             scales.seconds, nodes, rented, times, discount,
             correlation_exponent=scope.correlation_exponent,
-            value_per_hour=needs.value_per_hour, interval=rule, while_down=alternatives.while_down,
+            value_per_hour=needs.value_per_hour, interval=rule, while_down=payment.while_down,
         )  # fmt: skip
         return None if found is None else found * SECONDS_PER_HOUR
 
@@ -357,9 +355,9 @@ def spot_outlook(
             scales.seconds, nodes, rented, times,
             _with(_DISCOUNTS, discount), _rates(scope),
             value_per_hour=needs.value_per_hour, interval="exact" if saves else "none",
-            while_down=alternatives.while_down,
+            while_down=payment.while_down,
         ),
-        replays="" if alternatives.trace is None else "the trace, begun at 500 moments of it",
+        replays="" if payment.trace is None else "the trace, begun at 500 moments of it",
     )  # fmt: skip
 
 
@@ -374,14 +372,12 @@ def _rates(own: Preemptions) -> list[Preemptions]:
     return [msgspec.structs.replace(own, per_second=rate / SECONDS_PER_HOUR) for rate in hourly]
 
 
-def owned_outlook(
-    scales: Candidates, price: Price, alternatives: Alternatives
-) -> OwnedOutlook | None:
+def owned_outlook(scales: Candidates, price: Price, payment: Payment) -> OwnedOutlook | None:
     """The use from which owned nodes pay; nothing where only a fraction is stated."""
-    owned = alternatives.owned
+    owned = payment.owned
     if owned is None or price.currency == NODE_HOURS:
         return None
-    used = alternatives.utilisation if alternatives.utilisation is not None else 1.0
+    used = payment.utilisation if payment.utilisation is not None else 1.0
     if used == 0:
         raise SpecError("A utilisation of 0 buys nothing.", "Write for example 60%.")
     rent = rent_per_hour(scales)

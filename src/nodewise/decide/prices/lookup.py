@@ -54,7 +54,7 @@ def ask_today(question: Question, settings: Settings) -> Question:
     question = ask(question, settings)
     if "trace" in settings:
         text = _text_of(Path(settings["trace"]))
-        question = replaced(question, ("alternatives", "trace"), text)
+        question = replaced(question, ("payment", "trace"), text)
     if "own" in settings:
         question = _with_own(question, settings)
     return with_grid(question, settings["grid"]) if "grid" in settings else question
@@ -79,10 +79,10 @@ def _with_own(question: Question, settings: Settings) -> Question:
             raise SpecError(f"own: {error}.", "Write a share or a TOML file.") from None
         if not 0 <= fraction <= 1:
             raise SpecError(f"own: {text} is not a share.", "Write 0 to 1, or a TOML file.")
-        question = replaced(question, ("alternatives", "owned_fraction"), fraction)
-        return replaced(question, ("alternatives", "owned"), None)
+        question = replaced(question, ("payment", "owned_fraction"), fraction)
+        return replaced(question, ("payment", "owned"), None)
     owned = read_owned(Path(text))
-    question = replaced(question, ("alternatives", "owned"), owned)
+    question = replaced(question, ("payment", "owned"), owned)
     if owned.busy_watts and question.site.power is None:
         power = NodePower(
             idle_watts=owned.idle_watts, busy_watts=owned.busy_watts, source=f"stated in {text}"
@@ -108,7 +108,7 @@ def with_instance(question: Question, name: str, prices: str | None = None) -> Q
     used = [record, *(spot for spot in records if _is_spot_of(spot, record))][:2]
     if len(used) > 1:
         fraction = used[1].per_node_hour / record.per_node_hour
-        question = _with(question, "alternatives", spot_fraction=fraction)
+        question = _with(question, "payment", spot_fraction=fraction)
     if record.vcpus is not None and record.memory_gib is not None:
         power = power_of_parts(
             record.vcpus, record.memory_gib, record.accelerator, record.accelerator_count
