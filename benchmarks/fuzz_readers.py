@@ -469,7 +469,7 @@ def _table_readers() -> dict[str, Reader]:
     from nodewise.report.open import read_folder, read_study
     from nodewise.report.page.html import study_of_page
     from nodewise.study import store
-    from nodewise.study.bundle import pack, unfold, unpack
+    from nodewise.study.bundle import pack, unpack, write_files
 
     rubric = _EXAMPLES / "rubric.csv"
     questions = ("scale {}", "attribute {}", "decide {} --price 3.2", "predict {}", "next {}")
@@ -486,7 +486,7 @@ def _table_readers() -> dict[str, Reader]:
 
     def unpacked(path: Path) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            unfold(unpack(path), Path(folder))
+            write_files(unpack(path), Path(folder))
 
     def result(path: Path) -> Any:
         text = _plain(path)

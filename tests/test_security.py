@@ -130,5 +130,5 @@ def test_a_command_of_a_spec_is_no_line_for_a_shell(nodewise, tmp_path):
 def test_a_bundle_writes_nowhere_else(name, tmp_path):
     (tmp_path / "a.zip").write_bytes(bundle.pack({name: b"x", "study.toml": b"x"}))
     with pytest.raises(DataError, match="outside"):
-        bundle.unfold(bundle.unpack(tmp_path / "a.zip"), tmp_path / "deep" / "folder")
+        bundle.write_files(bundle.unpack(tmp_path / "a.zip"), tmp_path / "deep" / "folder")
     assert [path.name for path in tmp_path.iterdir()] == ["a.zip"]

@@ -131,7 +131,7 @@ def test_a_changed_bundle_is_refused(tmp_path, nodewise):
     (tmp_path / "c.zip").write_bytes(b"no zip")
     assert nodewise("rerun", tmp_path / "c.zip").code == 4
     with pytest.raises(NodewiseError, match="outside"):
-        bundle.unfold({"../x": b""}, tmp_path / "new")
+        bundle.write_files({"../x": b""}, tmp_path / "new")
 
 
 def test_the_same_study_gives_the_same_bytes():

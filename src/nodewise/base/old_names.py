@@ -5,13 +5,11 @@ now. A name that is a room today (`nodewise.decide`) is forwarded by the room it
 """
 
 import importlib
-import importlib.util
 import sys
 import warnings
-from collections.abc import Sequence
-from importlib.abc import InspectLoader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import CodeType, ModuleType
+from types import ModuleType
+from typing import Any
 
 _MOVED = {
     "errors": "base.errors",
@@ -90,7 +88,7 @@ _MOVED = {
 _FOLDERS = ("engines",)  # packages that hold old names only
 
 
-class _OldName(InspectLoader):
+class _OldName:
     """Loads the module of today under its old name."""
 
     def __init__(self, new: str | None) -> None:
@@ -110,36 +108,32 @@ class _OldName(InspectLoader):
         if self._new is not None:
             module.__spec__ = self._own_spec
 
-    def get_code(self, fullname: str) -> CodeType | None:
+    def get_code(self, fullname: str) -> Any:
         """The code, for `python -m`, which makes no module of it."""
-        if self._new is None:
-            return None
+        from importlib.util import find_spec
+
         self._warn(fullname)
-        found = importlib.util.find_spec(self._new)
-        loader = found.loader if found else None
-        return loader.get_code(found.name) if found and isinstance(loader, InspectLoader) else None
+        found: Any = find_spec(str(self._new))
+        return found.loader.get_code(found.name)
 
     def _warn(self, old: str) -> None:
         warnings.warn(f"{old} is now {self._new}.", DeprecationWarning, stacklevel=3)
 
-    def get_source(self, fullname: str) -> str | None:
-        """The source is that of the new module."""
-        return None
 
-
-class OldNames(MetaPathFinder):
+class OldNames:
     """Finds modules by their old names."""
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
         """A spec for an old name; nothing for all others."""
         room, _, old = fullname.partition(".")
         if room != "nodewise":
             return None
+        loader: Any = None
         if old in _FOLDERS:
-            return ModuleSpec(fullname, _OldName(None), is_package=True)
-        return ModuleSpec(fullname, _OldName(f"nodewise.{_MOVED[old]}")) if old in _MOVED else None
+            loader = _OldName(None)
+        elif old in _MOVED:
+            loader = _OldName(f"nodewise.{_MOVED[old]}")
+        return loader and ModuleSpec(fullname, loader, is_package=old in _FOLDERS)
 
 
 def install() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nodewise.base.errors import GATE_NOT_MET, DataError, RunError, SpecError, printable
-from nodewise.cli.measure import output_option, spec_argument, typed
+from nodewise.cli.measure import command_line, output_option, spec_argument
 from nodewise.cli.options import (
     FRACTION,
     MONEY,
@@ -234,7 +234,7 @@ def _measure(
     except KeyboardInterrupt:
         raise RunError(
             "Stopped; every finished window is kept.",
-            f"Go on with: {typed()}",
+            f"Go on with: {command_line()}",
         ) from None
     return windows
 

@@ -107,21 +107,21 @@ def measure_spec(path: Path, output: Path | None) -> Path:
 
     engine = engine_of(spec.engine, path.parent)
     if not engine.elsewhere and not engine.emulated:
-        _tell_energy()
-    _tell_changed_program(path.parent / spec.workload.directory, folder)
+        _print_energy_sources()
+    _warn_of_changed_program(path.parent / spec.workload.directory, folder)
     try:
-        with _Teller() as teller:
-            measure(spec, text, path.parent, folder, engine, teller.tell, enough)
+        with _ProgressLine() as progress:
+            measure(spec, text, path.parent, folder, engine, progress.finished, enough)
     except KeyboardInterrupt:
         rest = " What is submitted goes on." if engine.detached else ""
         raise RunError(
             f"Stopped; every finished run is kept.{rest}",
-            f"Go on with: {typed()}",
+            f"Go on with: {command_line()}",
         ) from None
     return folder
 
 
-def _tell_changed_program(directory: Path, folder: Path) -> None:
+def _warn_of_changed_program(directory: Path, folder: Path) -> None:
     """Say that the runs of a folder were made with another program than the next ones."""
     from nodewise.measure.provenance import changed_programs
     from nodewise.study import store
@@ -135,8 +135,8 @@ def _tell_changed_program(directory: Path, folder: Path) -> None:
         )
 
 
-def typed() -> str:
-    """The line that its user has typed; typed again, it goes on where it was stopped."""
+def command_line() -> str:
+    """The command as it was typed; repeated, it goes on where it was stopped."""
     return shlex.join(["nodewise", *sys.argv[1:]])
 
 
@@ -160,7 +160,7 @@ def _print_plans(path: Path, output: Path | None, as_json: bool) -> None:
         click.echo(text)
 
 
-def _tell_energy() -> None:
+def _print_energy_sources() -> None:
     """Say before the first run what will be read of its energy; nothing where nothing counts it."""
     from nodewise.measure.energy import find_counters
 
@@ -187,7 +187,7 @@ def read_spec(path: Path) -> "tuple[str, Spec]":
     return text, spec
 
 
-class _Teller:
+class _ProgressLine:
     """What is shown on stderr: a line for each finished run, and a bar on a terminal."""
 
     def __init__(self) -> None:
@@ -196,7 +196,7 @@ class _Teller:
         self._bar = _bar() if sys.stderr.isatty() else None
         self._task: TaskID | None = None
 
-    def __enter__(self) -> "_Teller":
+    def __enter__(self) -> "_ProgressLine":
         if self._bar is not None:
             self._bar.start()
             self._task = self._bar.add_task("first run", total=None)
@@ -206,7 +206,7 @@ class _Teller:
         if self._bar is not None:
             self._bar.stop()
 
-    def tell(self, run: "Run", left: int) -> None:
+    def finished(self, run: "Run", left: int) -> None:
         """A run is finished, and `left` are still to be made."""
         self._made += 1
         rest = (time.monotonic() - self._begin) / self._made * left

@@ -2,20 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from nodewise.base.errors import GATE_NOT_MET, SpecError
 from nodewise.cli.inputs import input_options, value
 from nodewise.cli.options import emit, json_option, parse_scales
-
-if TYPE_CHECKING:
-    from nodewise.decide.paper.plan import Candidate, Planned, PlanRow
-    from nodewise.report.tables import Table
-    from nodewise.report.text.findings import Report
-
-_DAY_SECONDS = 86_400.0
 
 
 @click.command("plan")
@@ -47,6 +39,7 @@ def command(
     """
     from nodewise.decide.paper.files import read_cluster, read_job
     from nodewise.decide.paper.plan import plan_job
+    from nodewise.report.text.paper import plan_report
 
     planned = plan_job(
         read_job(model),
@@ -59,202 +52,6 @@ def command(
             "No plan divides the job at these scales.",
             "Use a batch and layers with more divisors, other --scales, or drop what is fixed.",
         )
-    emit(planned, as_json, _report)
+    emit(planned, as_json, plan_report)
     if planned.fastest is None:
         sys.exit(GATE_NOT_MET)
-
-
-def _report(result: "Planned") -> "Report":
-    size = f"{result.parameters / 1e9:.1f} billion parameters"
-    if result.fastest is None:
-        return [
-            f"**{result.name} on {result.cluster}: nothing fits.**",
-            f"  {size}; a device holds {_gigabytes(result.memory_bytes)} GB.",
-            *_unfit(result),
-        ]
-    shown = result.row(result.last_above or result.fastest)
-    assert shown.best is not None
-    lines: Report = [
-        f"**{result.name} on {result.cluster}: {_headline(result)}**",
-        f"  {size}; {_landmarks(result)}.",
-        "",
-        _plans_table(result),
-        _caption(result),
-        *_unfit(result),
-        "",
-        f"**A step at K={shown.nodes}**",
-        _step_table(shown.best),
-        *_limits(result, shown),
-        "",
-        f"**Memory of a device at K={shown.nodes}**",
-        _memory_table(shown.best, result.memory_bytes),
-        *_totals(result, shown),
-        "",
-    ]
-    return [*lines, *(f"note: {note}" for note in result.notes)]
-
-
-def _headline(result: "Planned") -> str:
-    last = result.fitting[-1].nodes
-    if result.last_above == last:
-        return f"worth K={last} on paper, the largest asked for"
-    return f"worth up to K={result.last_above} on paper"
-
-
-def _landmarks(result: "Planned") -> str:
-    knee = "not reached" if result.knee is None else f"K={result.knee}"
-    stays = f"efficiency is {result.threshold:.2f} or more up to K={result.last_above}"
-    return f"{stays}; knee {knee}; fastest K={result.fastest}; cheapest K={result.cheapest}"
-
-
-def _plans_table(result: "Planned") -> "Table":
-    from nodewise.report.tables import Table
-
-    titles = ["K", "devices", "t x p x d", "sharded", "micro", "chunks", "recompute", "seconds"]
-    titles += ["speedup", "efficiency", "of peak", "GB"]
-    priced = result.price is not None
-    titles += (["$/1e9 tokens"] if priced else []) + ["most lost to"]
-    strong = [row.nodes for row in result.fitting].index(result.last_above or result.fastest or 0)
-    return Table(
-        name="The fastest plan that fits, at each scale",
-        titles=tuple(titles),
-        rows=tuple(_plan_cells(row, priced) for row in result.fitting),
-        left=frozenset({"sharded", "recompute", "most lost to"}),
-        strong=strong,
-    )
-
-
-def _plan_cells(row: "PlanRow", priced: bool) -> tuple[str, ...]:
-    from nodewise.base.units import (
-        format_efficiency,
-        format_money,
-        format_percent,
-        format_seconds,
-        format_speedup,
-    )
-
-    assert row.best is not None
-    plan = row.best.plan
-    cells = [
-        str(row.nodes),
-        str(row.devices),
-        f"{plan.tensor} x {plan.pipeline} x {plan.data}",
-        plan.sharding,
-        str(plan.micro_batch),
-        str(plan.interleave),
-        plan.recompute,
-        format_seconds(row.best.seconds),
-        format_speedup(row.speedup or 0.0),
-        format_efficiency(row.efficiency or 0.0),
-        format_percent(row.model_flops_share or 0.0),
-        _gigabytes(row.best.memory_bytes),
-    ]
-    if priced:
-        cells.append(format_money(row.cost_per_billion_tokens or 0.0))
-    return (*cells, row.lost_to or "")
-
-
-def _caption(result: "Planned") -> str:
-    parts = [
-        f"strong scaling, {result.batch} sequences a step at every K",
-        f"relative to K={result.base_nodes}",
-        "t x p x d: tensor, pipeline and data parallel devices",
-        "of peak: FLOPs of the model, without recomputation",
-    ]
-    if result.price is not None:
-        parts.append(f"price: {result.price.source}")
-    return "; ".join(parts) + "."
-
-
-def _unfit(result: "Planned") -> "Report":
-    lines: Report = []
-    for row in result.rows:
-        if row.best is None:
-            why = "no plan divides the batch, the layers and the heads"
-            if row.least_bytes is not None:
-                why = f"the smallest of {row.plans} plans needs {_gigabytes(row.least_bytes)} GB"
-            lines.append(f"  does not fit: K={row.nodes}: {why}.")
-    return lines
-
-
-def _limits(result: "Planned", shown: "PlanRow") -> "Report":
-    """The ceiling that binds, what the size of the memory costs, and why not more nodes."""
-    from nodewise.base.units import format_duration, format_percent
-
-    assert shown.best is not None
-    share = format_percent(getattr(shown.best.step, shown.best.step.ceiling) / shown.best.seconds)
-    lines: Report = [f"  Binding ceiling: {shown.ceiling}, {share} of the step."]
-    unlimited = shown.seconds_without_memory_limit or 0.0
-    if unlimited < 0.99 * shown.best.seconds:
-        lines.append(
-            f"  Memory size: {shown.fitting} of {shown.plans} plans fit; with more memory a step "
-            f"could take {format_duration(unlimited)} instead of "
-            f"{format_duration(shown.best.seconds)}."
-        )
-    beyond = [row for row in result.fitting if row.nodes > shown.nodes]
-    if beyond and beyond[0].lost_to:
-        lines.append(
-            f"  Why not more: at K={beyond[0].nodes} efficiency is "
-            f"{beyond[0].efficiency:.3f}, most is lost to the {beyond[0].lost_to}."
-        )
-    return lines
-
-
-def _step_table(best: "Candidate") -> "Table":
-    from nodewise.decide.paper.plan import CEILINGS
-
-    return _parts_table(
-        "A step, by what its seconds are spent on",
-        "part",
-        "seconds",
-        {name: getattr(best.step, part) for part, name in CEILINGS.items()},
-    )
-
-
-def _memory_table(best: "Candidate", limit: float) -> "Table":
-    parts = {name: getattr(best.memory, name) / 1e9 for name in best.memory.__struct_fields__}
-    parts["free"] = (limit - best.memory_bytes) / 1e9
-    return _parts_table("The memory of a device", "held", "GB", parts)
-
-
-def _parts_table(name: str, first: str, unit: str, parts: dict[str, float]) -> "Table":
-    """Parts of a whole with their shares; what is nothing has no line."""
-    from nodewise.base.units import format_percent, format_seconds
-    from nodewise.report.tables import BAR, Table
-
-    whole = sum(parts.values())
-    rows = tuple(
-        (
-            part,
-            format_seconds(amount) if unit == "seconds" else f"{amount:.1f}",
-            format_percent(amount / whole),
-            BAR * round(40 * amount / whole),
-        )
-        for part, amount in parts.items()
-        if amount >= 0.0005 * whole
-    )
-    return Table(
-        name=name,
-        titles=(first, unit, "share", ""),
-        rows=rows,
-        left=frozenset({first, ""}),
-        indent=2,
-    )
-
-
-def _totals(result: "Planned", shown: "PlanRow") -> "Report":
-    """Days and money of the whole training, where its tokens are known."""
-    from nodewise.base.units import format_money
-
-    if result.training_tokens is None or not shown.tokens_per_second:
-        return []
-    billions = result.training_tokens / 1e9
-    days = result.training_tokens / shown.tokens_per_second / _DAY_SECONDS
-    cost = ""
-    if shown.cost_per_billion_tokens is not None:
-        cost = f" and {format_money(billions * shown.cost_per_billion_tokens)}"
-    return ["", f"All {billions:g} billion tokens at K={shown.nodes}: {days:.1f} days{cost}."]
-
-
-def _gigabytes(size: float) -> str:
-    return f"{size / 1e9:.1f}"

@@ -63,14 +63,14 @@ def command(bundle: Path, directory: Path | None, output: Path | None, as_json: 
       nodewise rerun digits.zip
       nodewise rerun digits.zip -C examples -o again.study
     """
-    from nodewise.study.bundle import unfold, unpack
+    from nodewise.study.bundle import unpack, write_files
 
     files = unpack(bundle)
     if "study.toml" not in files:
         raise DataError(f"{bundle} holds no study.", "Make one with: nodewise export STUDY")
     with tempfile.TemporaryDirectory(prefix="nodewise-rerun-") as made:
         folder = Path(made)
-        unfold(files, folder)
+        write_files(files, folder)
         first = read_folder(folder)
         home = directory or (folder / "workload" if (folder / "workload").is_dir() else Path())
         # A spec finds its job from the folder it stands in.

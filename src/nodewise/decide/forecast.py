@@ -25,9 +25,9 @@ from nodewise.study.study import Study
 
 _DRAWS = 600
 _BINS = 12  # of what a run might show; finer ones hold too few draws to average
-_PAST = 1.5  # times the least cost: a curve this far beyond its bottom does not come back
+_MAX_COST_RATIO = 1.5  # times the least cost: a curve this far beyond its bottom does not come back
 _STEPS_OF_A_DOUBLING = 4  # in which the way beyond the runs is followed
-_WORTH_NOTHING = 0.01  # of the cost: a regret below this changes no plan
+_MIN_REGRET_SHARE = 0.01  # of the cost: a regret below this changes no plan
 
 
 class ForecastRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
@@ -174,7 +174,7 @@ def advise(
     grid = _grid(curve, largest)
     expected_costs = _costs(curve, grid, price, question, 0)[0]
     inside = grid <= curve.nodes[-1]
-    if expected_costs[inside][-1] > _PAST * expected_costs[inside].min():
+    if expected_costs[inside][-1] > _MAX_COST_RATIO * expected_costs[inside].min():
         grid, expected_costs = grid[inside], expected_costs[inside]
     costs = _costs(curve, grid, price, question, _DRAWS)
     regret = costs - costs.min(axis=1, keepdims=True)
@@ -235,7 +235,7 @@ def _beyond(runs: Sequence[RunWorth], best: int, measured: Sequence[int]) -> tup
 def _verdict(
     runs: Sequence[RunWorth], regret: float, cost: float, budget: float
 ) -> tuple[int | None, str]:
-    if regret <= _WORTH_NOTHING * cost:
+    if regret <= _MIN_REGRET_SHARE * cost:
         more = format_percent(regret / cost if cost else 0.0)
         return None, (
             f"the choice is expected to cost {more} more than the "

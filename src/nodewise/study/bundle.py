@@ -73,7 +73,7 @@ def _check(path: Path, files: Mapping[str, bytes], sums: str) -> None:
         )
 
 
-def unfold(files: Mapping[str, bytes], folder: Path) -> None:
+def write_files(files: Mapping[str, bytes], folder: Path) -> None:
     """Write the files of a bundle below a folder that is empty or new."""
     for name in files:
         if Path(name).is_absolute() or ".." in Path(name).parts:

@@ -25,7 +25,7 @@ SHORTEST_SECONDS = 1e-15  # of a run that ended well; also one operation at 1e15
 
 
 class NoTime(DataError, ValueError):
-    """A run without a length; a decoder takes it for one of its own errors, and its words."""
+    """A run of no duration. Also a ValueError, so that a decoder reports it as bad data."""
 
     def __str__(self) -> str:
         """What is wrong, without the fix: that of a damaged file is another."""

@@ -39,7 +39,7 @@ WhileDown = Literal["all", "survivors", "none"]
 
 MONTH_HOURS = 730.0
 # e^150 seconds never end, and the square of this still is a number
-_HOPELESS = 150.0
+_MAX_EXPONENT = 150.0
 # saving for nothing has no best interval; a millionth of the work lost is nothing
 _MOST_SEGMENTS = 1_000_000
 # public traces: 0.017 to 0.60 a node-hour; a mean up-time below six minutes is a typing error
@@ -277,18 +277,18 @@ def _attempt(
 
 
 def _expm1(x: Floats) -> Floats:
-    return np.expm1(np.minimum(x, _HOPELESS))
+    return np.expm1(np.minimum(x, _MAX_EXPONENT))
 
 
 def _grown(x: Floats | float) -> Floats:
     """(e^x - 1) / x, which is 1 at 0."""
-    exponent = np.minimum(np.asarray(x, dtype=np.float64), _HOPELESS)
+    exponent = np.minimum(np.asarray(x, dtype=np.float64), _MAX_EXPONENT)
     return np.divide(np.expm1(exponent), exponent, out=np.ones_like(exponent), where=exponent > 0)
 
 
 def _exp_excess(x: Floats) -> Floats:
     """(e^x - 1 - x) / x, by its series where the difference would cancel."""
-    small, large = np.minimum(x, 0.1), np.clip(x, 0.1, _HOPELESS)
+    small, large = np.minimum(x, 0.1), np.clip(x, 0.1, _MAX_EXPONENT)
     series = np.ones_like(x)
     for divisor in range(9, 2, -1):
         series = 1 + small / divisor * series
@@ -297,7 +297,7 @@ def _exp_excess(x: Floats) -> Floats:
 
 def _sinh_excess(x: Floats) -> Floats:
     """(sinh x - x) / x^2, by its series where the difference would cancel."""
-    small, large = np.minimum(x, 0.1), np.clip(x, 0.1, _HOPELESS)
+    small, large = np.minimum(x, 0.1), np.clip(x, 0.1, _MAX_EXPONENT)
     square = small**2
     series = small / 6 * (1 + square / 20 * (1 + square / 42 * (1 + square / 72)))
     return np.where(x < 0.1, series, (np.sinh(large) - large) / large**2)
