@@ -1,19 +1,22 @@
 """A plan on paper as text: the knee, the fastest plan of each scale, its step and its memory."""
 
 from nodewise.base.units import (
-from nodewise.base.units import format_duration, format_percent
-from nodewise.base.units import format_money
-from nodewise.base.units import format_percent, format_seconds
-from nodewise.decide.paper.plan import CEILINGS
-from nodewise.decide.paper.plan import Candidate, Planned, PlanRow
+    format_duration,
+    format_efficiency,
+    format_money,
+    format_percent,
+    format_seconds,
+    format_speedup,
+)
+from nodewise.decide.paper.plan import CEILINGS, Candidate, Planned, PlanRow
 from nodewise.report.tables import BAR, Table
-from nodewise.report.tables import Table
 from nodewise.report.text.findings import Report
 
 _DAY_SECONDS = 86_400.0
 
 
 def plan_report(result: Planned) -> Report:
+    """The fastest plan of each scale, and where the knee is."""
     size = f"{result.parameters / 1e9:.1f} billion parameters"
     if result.fastest is None:
         return [
@@ -72,13 +75,6 @@ def _plans_table(result: Planned) -> Table:
 
 
 def _plan_cells(row: PlanRow, priced: bool) -> tuple[str, ...]:
-        format_efficiency,
-        format_money,
-        format_percent,
-        format_seconds,
-        format_speedup,
-    )
-
     assert row.best is not None
     plan = row.best.plan
     cells = [
