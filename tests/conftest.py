@@ -26,9 +26,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("steady", deadline=None, derandomize=True, max_examples=60,
                           suppress_health_check=[HealthCheck.too_slow])  # fmt: skip
 # Of few examples, those that a test does not want are soon too many.
-_FEW = [HealthCheck.too_slow, HealthCheck.filter_too_much]
-settings.register_profile("quick", settings.get_profile("steady"), max_examples=15,
-                          suppress_health_check=_FEW)  # fmt: skip
+_ALLOWED = [HealthCheck.too_slow, HealthCheck.filter_too_much]
+settings.register_profile(
+    "quick", settings.get_profile("steady"), max_examples=15, suppress_health_check=_ALLOWED
+)
 settings.load_profile("steady")
 
 

@@ -330,6 +330,7 @@ def test_a_study_is_watched_while_it_is_measured(tmp_path, page):
         if measuring is not None and measuring.poll() is None:
             measuring.send_signal(signal.SIGINT)
             measuring.wait(timeout=120)
+        page.close()  # it asks the server again and again
         stop(served)
 
 
@@ -353,6 +354,7 @@ def test_a_study_waits_for_its_second_scale_and_goes_on_when_runs_arrive(tmp_pat
             page.wait_for_selector("#figure-speedup svg")
         expect(page.get_by_role("status")).to_contain_text("finished")
     finally:
+        page.close()  # it asks the server again and again
         stop(served)
 
 
