@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodewise.base.errors import DataError
-from nodewise.decide.forecast import advise, forecast
+from nodewise.decide.forecast import advise, predict
 from nodewise.decide.inputs import Question
 from nodewise.decide.prices.bill import Price
 from nodewise.explain.laws import Law
@@ -30,7 +30,7 @@ def ladder(*scales: int, noise: float = 0.0, rounds: int = 1) -> Study:
 
 
 def test_the_textbook_optimum_is_found_from_half_of_its_ladder():
-    found = forecast(ladder(1, 2, 4, 8), PRICED, (16, 25, 32))
+    found = predict(ladder(1, 2, 4, 8), PRICED, (16, 25, 32))
     assert found.cheapest.nodes == 8
     assert found.cheapest.low <= 8 <= found.cheapest.high
     rows = {row.nodes: row for row in found.rows}
@@ -44,7 +44,7 @@ def test_the_textbook_optimum_is_found_from_half_of_its_ladder():
 
 
 def test_a_fastest_scale_beyond_the_runs_never_stands_without_its_bounds():
-    found = forecast(golden_study("step-times"), PRICED)
+    found = predict(golden_study("step-times"), PRICED)
     text = render(forecast_report(found), 100, colour=False)
     assert "Fastest: K=91, with 80 % between 64 and 256 or more." in text
     assert text.count("predicted ") == 2 + 1  # two rows, and the headline
@@ -142,7 +142,7 @@ def test_beyond_a_saturation_nothing_is_claimed():
     rates = ((1, 100), (4, 390), (16, 900), (64, 930))
     runs = tuple(Run(nodes=k, round=0, seconds=k / rate) for k, rate in rates)
     study = Study(name="load", regime="weak", runs=runs)
-    found = forecast(study, PRICED, (128,))
+    found = predict(study, PRICED, (128,))
     assert found.unknown_beyond == 64
     row = found.rows[-1]
     assert (row.nodes, row.seconds, row.high95, row.cost) == (128, None, None, None)
@@ -192,7 +192,7 @@ def test_the_page_keeps_what_nobody_ran_in_a_section_of_its_own():
 
 def test_two_scales_are_too_few():
     with pytest.raises(DataError, match="needs 3 measured scales"):
-        forecast(ladder(1, 2), PRICED)
+        predict(ladder(1, 2), PRICED)
 
 
 def test_the_commands(nodewise):

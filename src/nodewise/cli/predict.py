@@ -37,13 +37,13 @@ def command(
       nodewise predict digits.study --at 16,32 --price 3.20 --fixed 9
       nodewise predict digits.study --cluster examples/slower-link.toml
     """
-    from nodewise.decide.forecast import forecast
+    from nodewise.decide.forecast import predict
     from nodewise.report.text.forecast import forecast_report
 
     study, question = read_question(table, options)
     wanted = parse_scales(scales) if scales else ()
     if cluster is None:
-        emit(forecast(study, question, wanted), as_json, forecast_report)
+        emit(predict(study, question, wanted), as_json, forecast_report)
         return
     from nodewise.decide.paper.files import read_move
     from nodewise.decide.paper.relocate import rehearsed_place, relocate

@@ -104,7 +104,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[RunWorth, ...]
 
 
-def forecast(study: Study, question: Question, nodes: Sequence[int] = ()) -> Forecast:
+def predict(study: Study, question: Question, nodes: Sequence[int] = ()) -> Forecast:
     """The curve of a study at its scales, at those asked for, and its landmarks."""
     return forecast_curve(fit_curve(study, question.center), study.name, question, nodes)
 

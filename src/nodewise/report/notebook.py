@@ -16,7 +16,7 @@ from nodewise.audit.rule_book import read_rules
 from nodewise.audit.rules import Audit, audit
 from nodewise.base.errors import DataError
 from nodewise.decide.decide import Decision
-from nodewise.decide.forecast import Forecast, forecast
+from nodewise.decide.forecast import Forecast, predict
 from nodewise.decide.inputs import Question, read_inputs
 from nodewise.decide.prices.lookup import ask_today
 from nodewise.explain.attribute import Attribution
@@ -92,7 +92,8 @@ class Job:
 
     def predict(self, *nodes: int, **inputs: Any) -> Forecast:
         """The time at scales that were not run."""
-        return forecast(self.study, self.question(**inputs), nodes)
+        study = self.study.in_regime(self.question(**inputs).regime)
+        return predict(study, self.question(**inputs), nodes)
 
     def audit(self) -> Audit:
         """Every rule for a scaling claim, asked of this study."""
