@@ -11,6 +11,7 @@ import click
 import pytest
 
 from nodewise.cli.main import COMMANDS, nodewise
+from nodewise.decide.inputs import INPUTS
 from nodewise.study import store
 
 ROOT = Path(__file__).parents[1]
@@ -173,6 +174,12 @@ def test_links_lead_somewhere():
     for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
         for target in re.findall(r"(?:\]\(|src=\")([^)#\"]+)[)\"]", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_table_of_inputs_is_complete():
+    page = (ROOT / "docs" / "inputs.md").read_text()
+    rows = page.split("| key | in TOML |")[1].splitlines()[2:]
+    assert [row.split("`")[1] for row in rows] == list(INPUTS)
 
 
 def test_figures_of_the_readme_are_those_of_the_benchmarks():
