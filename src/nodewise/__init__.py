@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from nodewise.report.notebook import open_job as open
     from nodewise.report.steps import Step, counted, steps
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Step", "counted", "open", "steps"]
 
 install()

@@ -1,1 +1,1 @@
-"""Outside: replicas of a server, and the load that is put on them."""
+"""Replicas of a server: load tests, latency limits, and how many replicas pay."""

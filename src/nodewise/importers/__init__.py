@@ -1,1 +1,1 @@
-"""Readers of what other tools wrote: one file a format, bytes in, records out."""
+"""Readers of what other tools wrote: one registry, each format detected by its content."""

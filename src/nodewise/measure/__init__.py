@@ -1,1 +1,4 @@
-"""The round loop: order, warm-up, gate, collection, contention, provenance, resume."""
+"""Run a job at several scales: rounds, engines, collection, energy, provenance.
+
+Warm-up steps are counted by the workload itself, in `nodewise.probe`.
+"""

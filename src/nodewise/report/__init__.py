@@ -1,1 +1,1 @@
-"""What a person sees. Results come in, renderables go out; nothing is written here."""
+"""Findings and their views: text, tables, charts, the page. Views compute nothing."""

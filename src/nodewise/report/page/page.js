@@ -15,7 +15,7 @@ addEventListener("beforeprint", () => {
   for (const part of document.querySelectorAll("#provenance details, #reproduce details")) part.open = true;
 });
 
-// The bill of one scale, as nodewise.prices has it.
+// The bill of one scale, as nodewise.decide.prices.bill has it.
 function bill(asked, at) {
   const rate = asked.price === null ? live.rate_per_hour[at] : asked.price * live.nodes[at];
   const launched = live.seconds[at] + live.startup_seconds;
