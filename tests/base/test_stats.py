@@ -4,10 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as reference
 
-from nodewise.base.interval import Interval
+from nodewise.base.interval import Interval, median_interval
 from nodewise.base.stats import (
     center_of,
-    median_interval,
     normal_share_below,
     percentile_interval,
     ratio_interval,

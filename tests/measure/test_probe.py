@@ -18,7 +18,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nodewise.measure.gate import Gate
+from nodewise.measure.barrier import Barrier
 
 
 def run(code: str, folder: Path | None = None, **variables: str) -> dict:
@@ -156,7 +156,7 @@ def test_the_gate_hears_of_the_end_when_no_more_steps_can_come(tmp_path):
         os.kill(child, signal.SIGKILL)
     """
     calls = [lambda: None, lambda: None, through.touch]
-    with Gate(tmp_path / "gate", 1, *calls):
+    with Barrier(tmp_path / "gate", 1, *calls):
         told = run(code, tmp_path, NODEWISE_GATE=str(tmp_path / "gate"))
     assert told["facts"]["through_after_0"] is False
     assert told["facts"]["through_after_1"] is False

@@ -1,10 +1,14 @@
-"""Two bounds of a number that is not known exactly, written `2.1..3.5`."""
+"""Two bounds of a number that is not known exactly: given as `2.1..3.5`, or of a median."""
 
+import math
 import re
 from collections.abc import Callable, Iterator
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
+LEVEL = 0.95  # of confidence, where nothing else is said
 _SUFFIX = re.compile(r"[^\d.]*$")
 
 
@@ -48,3 +52,28 @@ def parse_range(text: str, parse: Callable[[str], float]) -> Interval:
     if low > high:
         raise ValueError(f"'{text}' runs backwards; write the smaller end first")
     return Interval(low, high)
+
+
+def median_interval(samples: NDArray[np.float64], level: float = LEVEL) -> Interval:
+    """Order statistics that hold the median with at least `level`; below six values, the range.
+
+    >>> median_interval(np.array([5.0, 1.0, 3.0]))
+    Interval(low=1.0, high=5.0)
+    >>> median_interval(np.arange(1.0, 11.0))
+    Interval(low=2.0, high=9.0)
+    """
+    ordered = np.sort(samples)
+    cut = _order_cut(len(ordered), level)
+    return Interval(float(ordered[cut]), float(ordered[len(ordered) - 1 - cut]))
+
+
+def _order_cut(n: int, level: float) -> int:
+    """How many extremes can be cut at each end while the rest still holds the median."""
+    if n > 1000:  # the normal approximation, one order statistic on the safe side
+        return int(n / 2 - 0.98 * math.sqrt(n)) - 1
+    tail = 0
+    for cut in range(n // 2):
+        tail += math.comb(n, cut)
+        if 1 - 2 * tail / 2**n < level:
+            return max(cut - 1, 0)
+    return 0

@@ -25,7 +25,7 @@ _MOVED = {
     "store": "study.store",
     "bundle": "study.bundle",
     "observed": "study.observed",
-    "objective": "study.objective",
+    "objective": "study.latency_objective",
     "ceilings": "study.machine",
     "trace_model": "study.trace",
     "load": "study.window",

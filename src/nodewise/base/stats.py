@@ -8,12 +8,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nodewise.base.interval import Interval
+from nodewise.base.interval import LEVEL, Interval
 
 Center = Literal["mean", "median"]
 Floats = NDArray[np.float64]
 
-LEVEL = 0.95
 # The least n for which the extremes of a sample hold the median with 95 % (2^(1-n) <= 0.05).
 # Below it there is no distribution-free interval, only a range.
 ENOUGH_ROUNDS = 6
@@ -30,31 +29,6 @@ def center_of(samples: Floats, center: Center, axis: int = -1) -> Floats:
 def std(samples: Floats) -> float | None:
     """Sample standard deviation (n-1), or nothing for a single value."""
     return float(np.std(samples, ddof=1)) if len(samples) > 1 else None
-
-
-def median_interval(samples: Floats, level: float = LEVEL) -> Interval:
-    """Order statistics that hold the median with at least `level`; below six values, the range.
-
-    >>> median_interval(np.array([5.0, 1.0, 3.0]))
-    Interval(low=1.0, high=5.0)
-    >>> median_interval(np.arange(1.0, 11.0))
-    Interval(low=2.0, high=9.0)
-    """
-    ordered = np.sort(samples)
-    cut = _order_cut(len(ordered), level)
-    return Interval(float(ordered[cut]), float(ordered[len(ordered) - 1 - cut]))
-
-
-def _order_cut(n: int, level: float) -> int:
-    """How many extremes can be cut at each end while the rest still holds the median."""
-    if n > 1000:  # the normal approximation, one order statistic on the safe side
-        return int(n / 2 - 0.98 * math.sqrt(n)) - 1
-    tail = 0
-    for cut in range(n // 2):
-        tail += math.comb(n, cut)
-        if 1 - 2 * tail / 2**n < level:
-            return max(cut - 1, 0)
-    return 0
 
 
 def resample(

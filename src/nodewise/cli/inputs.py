@@ -4,11 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
-from nodewise.base.errors import SpecError
-from nodewise.cli.options import Decorator, Parsed, shared
-from nodewise.decide.inputs import INPUTS, Input, default_of, default_text, input_named, read_value
+from nodewise.cli.options import Decorator, Parsed, question_option, set_option, shared
+from nodewise.decide.inputs import INPUTS, Input, default_of, default_text, read_value
 from nodewise.report.open import read_bytes
 
 if TYPE_CHECKING:
@@ -41,40 +39,10 @@ def input_options(*keys: str) -> Decorator:
     return shared(*(_option(INPUTS[key]) for key in keys))
 
 
-def _complete(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
-    return [
-        CompletionItem(f"{row.key}=", help=row.help)
-        for row in INPUTS.values()
-        if row.key.startswith(typed)
-    ]
-
-
-def _read_setting(text: str) -> tuple[str, Any]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise SpecError(f"'{text}' sets nothing.", "Write KEY=VALUE, for example spot=0.3.")
-    row = input_named(key.strip())
-    return row.key, read_value(row, value.strip())
-
-
 question_options = shared(
     input_options(*(key for key in INPUTS if key not in ANALYSIS)),
-    click.option(
-        "--set",
-        "settings",
-        metavar="KEY=VALUE",
-        type=Parsed("setting", _read_setting),
-        multiple=True,
-        shell_complete=_complete,
-        help="Set any input; list them: nodewise help inputs.",
-    ),
-    click.option(
-        "-q",
-        "--question",
-        "question_file",
-        type=click.Path(path_type=Path, dir_okay=False),
-        help="Read the question from a TOML file.",
-    ),
+    set_option,
+    question_option,
 )
 analysis_options = input_options(*ANALYSIS)
 

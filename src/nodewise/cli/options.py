@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from nodewise.base.errors import NodewiseError, SpecError
 from nodewise.base.units import parse_amount, parse_fraction, parse_seconds
@@ -108,6 +109,41 @@ def file_option(words: str, **more: Any) -> Decorator:
     return click.option("-o", "--output", type=kind, help=words, **more)
 
 
+def _complete_setting(
+    _ctx: click.Context, _param: click.Parameter, typed: str
+) -> list[CompletionItem]:
+    from nodewise.decide.inputs import INPUTS
+
+    found = (row for row in INPUTS.values() if row.key.startswith(typed))
+    return [CompletionItem(f"{row.key}=", help=row.help) for row in found]
+
+
+def _read_setting(text: str) -> tuple[str, Any]:
+    from nodewise.decide.inputs import input_named, read_value
+
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise SpecError(f"'{text}' sets nothing.", "Write KEY=VALUE, for example spot=0.3.")
+    row = input_named(key.strip())
+    return row.key, read_value(row, value.strip())
+
+
+set_option = click.option(
+    "--set",
+    "settings",
+    metavar="KEY=VALUE",
+    type=Parsed("setting", _read_setting),
+    multiple=True,
+    shell_complete=_complete_setting,
+    help="Set any input; list them: nodewise help inputs.",
+)
+question_option = click.option(
+    "-q",
+    "--question",
+    "question_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Read the question from a TOML file.",
+)
 table_argument = click.argument("table", metavar="TABLE", type=click.Path(path_type=Path))
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the same result as JSON.")
 

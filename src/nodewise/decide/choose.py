@@ -1,21 +1,14 @@
-"""Which scales may be chosen, and which of them is the cheapest, the fastest, the recommended."""
+"""Which scale is the cheapest, the fastest, or Pareto-optimal."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from nodewise.base.errors import SpecError
 from nodewise.base.stats import Floats
-from nodewise.decide.candidates import Candidates, Needs
-from nodewise.decide.prices.bill import Bills, Price
+from nodewise.decide.candidates import Candidates
+from nodewise.decide.prices.bill import Bills
 
-Mask = NDArray[np.bool_]
-Gate = Literal["quality", "deadline", "budget", "energy", "carbon"]
-
-_ROUNDING = 1e-12  # 0.871 - 0.866 is a hair above 0.005 in binary
 TIE = 1e-9  # relative; closer than this is rounding, not a difference
 
 
@@ -26,114 +19,6 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
     cost: float
     seconds: float
     speedup: float
-
-
-class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """The first gate that a scale does not pass, with the figures that say so."""
-
-    gate: Gate
-    # of the scale: its drift, its seconds (or the share of runs in time), its bill, joules, grams
-    value: float
-    limit: float
-    confidence: float | None = None  # of a deadline: the share of runs that must be in time
-    unit: str = ""  # the currency of a budget; how energy and carbon are known
-
-
-def excess_quality_drift(scales: Candidates, needs: Needs, at: int) -> float | None:
-    """The drift of the quality from the smallest scale, where it is above the tolerance."""
-    assert scales.quality is not None
-    drift = float(scales.quality[at] - scales.quality[0])
-    return drift if _degraded(scales, needs)[at] else None
-
-
-def _degraded(scales: Candidates, needs: Needs) -> Mask:
-    if scales.quality is None:
-        return np.zeros(len(scales.nodes), dtype=bool)
-    drift = scales.quality - scales.quality[0]
-    harmful = {"same": np.abs(drift), "higher": -drift, "lower": drift}[needs.quality_better]
-    return np.asarray(harmful > needs.quality_tolerance + _ROUNDING, dtype=bool)
-
-
-def _late(scales: Candidates, price: Price, needs: Needs) -> Mask:
-    if needs.deadline_seconds is None:
-        return np.zeros(len(scales.nodes), dtype=bool)
-    if scales.in_time is not None:
-        return np.asarray(scales.in_time < needs.deadline_confidence, dtype=bool)
-    # rounding of T1*(s + ...) must not decide against a scale that just meets it
-    latest = needs.deadline_seconds * (1 + _ROUNDING)
-    return np.asarray(scales.seconds + price.startup_seconds > latest, dtype=bool)
-
-
-def _above(values: Floats | None, budget: float | None, what: str, scales: Candidates) -> Mask:
-    if budget is None:
-        return np.zeros(len(scales.nodes), dtype=bool)
-    if values is None:
-        raise SpecError(
-            f"A budget of {what} needs the {what} of each scale, which is not known.",
-            "Add a column energy_j, or --watts and for grams --grid.",
-        )
-    return np.asarray(values > budget, dtype=bool)
-
-
-def _failed_gates(
-    scales: Candidates, price: Price, needs: Needs, bills: Bills
-) -> list[tuple[Gate, Mask]]:
-    """The scales that do not pass each gate, in the order in which gates are asked."""
-    joules, grams = scales.energy.joules, scales.carbon.grams
-    return [
-        ("quality", _degraded(scales, needs)),
-        ("deadline", _late(scales, price, needs)),
-        ("budget", _above(bills.billed, needs.budget, "money", scales)),
-        ("energy", _above(joules, needs.energy_budget_joules, "energy", scales)),
-        ("carbon", _above(grams, needs.carbon_budget_grams, "carbon", scales)),
-    ]
-
-
-def allowed_scales(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> Mask:
-    """Which scales pass every gate."""
-    failed = [mask for _, mask in _failed_gates(scales, price, needs, bills)]
-    return np.asarray(~np.logical_or.reduce(failed), dtype=bool)
-
-
-def refused_at_any_price(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> Mask:
-    """Which scales fail a gate that neither a price nor a deadline moves."""
-    masks = dict(_failed_gates(scales, price, needs, bills))
-    return masks["quality"] | masks["energy"] | masks["carbon"]
-
-
-def refusals(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> list[Refusal | None]:
-    """Why each scale may not be chosen, or nothing; the first gate of several."""
-    found: list[Refusal | None] = [None] * len(scales.nodes)
-    for gate, mask in _failed_gates(scales, price, needs, bills):
-        for at in np.flatnonzero(mask):
-            found[at] = found[at] or _refusal(gate, scales, price, needs, bills, int(at))
-    return found
-
-
-def _refusal(
-    gate: Gate, scales: Candidates, price: Price, needs: Needs, bills: Bills, at: int
-) -> Refusal:
-    if gate == "quality":
-        assert scales.quality is not None
-        drift = float(scales.quality[at] - scales.quality[0])
-        return Refusal(gate=gate, value=drift, limit=needs.quality_tolerance)
-    if gate == "deadline":
-        limit = needs.deadline_seconds or 0.0
-        if scales.in_time is None:
-            spent = float(scales.seconds[at]) + price.startup_seconds
-            return Refusal(gate=gate, value=spent, limit=limit)
-        share, asked = float(scales.in_time[at]), needs.deadline_confidence
-        return Refusal(gate=gate, value=share, limit=limit, confidence=asked)
-    if gate == "budget":
-        spent, limit = float(bills.billed[at]), needs.budget or 0.0
-        return Refusal(gate=gate, value=spent, limit=limit, unit=price.currency)
-    if gate == "energy":
-        assert scales.energy.joules is not None
-        spent, limit = float(scales.energy.joules[at]), needs.energy_budget_joules or 0.0
-        return Refusal(gate=gate, value=spent, limit=limit, unit=scales.energy.basis)
-    assert scales.carbon.grams is not None
-    spent, limit = float(scales.carbon.grams[at]), needs.carbon_budget_grams or 0.0
-    return Refusal(gate=gate, value=spent, limit=limit, unit=scales.carbon.basis)
 
 
 def cheapest_of(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> int | None:

@@ -19,17 +19,14 @@ from nodewise.decide.candidates import Candidates, Needs, candidates_of_law, can
 from nodewise.decide.choose import (
     TIE,
     Choice,
-    Gate,
-    Refusal,
     cheapest_of,
     choice_at,
-    excess_quality_drift,
     fastest_of,
     frontier_of,
     not_beaten,
-    refusals,
 )
 from nodewise.decide.energy import Basis, Least, energy_check, least_scales
+from nodewise.decide.gates import Gate, Refusal, excess_quality_drift, refusals
 from nodewise.decide.inputs import Question
 from nodewise.decide.payment.spot import rate_check
 from nodewise.decide.payment.ways import (

@@ -18,7 +18,7 @@ from nodewise.base.units import (
     format_unit_cost,
 )
 from nodewise.decide.candidates import Candidates, Needs
-from nodewise.decide.choose import Refusal
+from nodewise.decide.gates import Refusal
 from nodewise.decide.prices.bill import Bills, Price, bill
 from nodewise.explain.causes import CauseName
 

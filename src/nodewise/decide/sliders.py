@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 
 from nodewise.decide.candidates import Candidates, longest_startup
-from nodewise.decide.choose import refused_at_any_price
+from nodewise.decide.gates import refused_at_any_price
 from nodewise.decide.inputs import Question
 from nodewise.decide.payment.ways import on_demand
 from nodewise.decide.prices.bill import NODE_HOURS

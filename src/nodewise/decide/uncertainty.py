@@ -12,7 +12,8 @@ import numpy as np
 from nodewise.base.interval import Interval
 from nodewise.base.stats import DRAWS, SEED, Floats
 from nodewise.decide.candidates import Candidates
-from nodewise.decide.choose import Mask, allowed_scales, cheapest_of
+from nodewise.decide.choose import cheapest_of
+from nodewise.decide.gates import Mask, allowed_scales
 from nodewise.decide.inputs import RANGED, Question, value_of, with_value
 from nodewise.decide.payment.ways import Paid, on_demand, on_spot
 from nodewise.decide.prices.bill import NODE_HOURS, Bills, bill

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from nodewise.base.stats import median_interval
+from nodewise.base.interval import median_interval
 from nodewise.diagnose.axes import MENU, AxisName, CeilingName
 from nodewise.study.machine import Ceiling, Machine
 from nodewise.study.observed import TimedStep

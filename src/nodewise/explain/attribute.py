@@ -25,7 +25,7 @@ from nodewise.base.stats import (
     resample_rounds,
 )
 from nodewise.base.units import format_speedup
-from nodewise.explain.causes import CAUSES, CauseName
+from nodewise.explain.causes import CAUSE_OF_STAGE, CAUSES, CauseName
 from nodewise.explain.laws import growth_term
 from nodewise.explain.scaling import THRESHOLD, Scaling, Timings, scale_timings, timings
 from nodewise.explain.shapes import EARLY_EXPONENT, Shape, ShapeName, growth_exponent, shape_of
@@ -48,16 +48,6 @@ _CLOCK_RESOLUTION = 1e-12  # seconds
 _STEADY_EXPONENTS = (0.85, 1.15)  # overhead of a stage that never shrinks: (k-1)^1
 _SHRINKING_EXPONENT = -0.5  # compute that one slow node adds is 1/k of the whole: exponent -1
 _MIN_SECOND_CAUSE = 0.25  # of what is lost: a second cause worth a change of its own
-
-# What the seconds of each stage beyond their ideal share are called when only totals are known.
-_CAUSE_OF_STAGE: dict[Stage, CauseName] = {
-    "compute": "compute inflation",
-    "communication": "communication",
-    "idle": "idle",
-    "io": "input/output",
-    "serial": "serial fraction",
-    "overhead": "engine overhead",
-}
 
 # What a rank that waits may be waiting for.
 _WAITED_FOR: frozenset[CauseName] = frozenset({"load imbalance", "slow node", "jitter"})
@@ -294,7 +284,7 @@ def _total_losses(measured: Sequence[_Measured], times: Timings) -> Losses:
     for one in measured:
         seconds = float(center_of(one.seconds, times.center))
         fit = seconds / float(one.seconds.mean())  # stages are means; a median wall needs scaling
-        part = {_CAUSE_OF_STAGE[s]: fit * float(v.mean()) for s, v in one.stages.items()}
+        part = {CAUSE_OF_STAGE[s]: fit * float(v.mean()) for s, v in one.stages.items()}
         part["unexplained"] = seconds - sum(part.values())
         parts.append(part)
     losses = _beyond_ideal(parts, times)
@@ -591,7 +581,7 @@ def _recorded(study: Study, nodes: int, evidence: Evidence) -> set[CauseName]:
     if evidence not in ("stages of each rank", "stage totals"):
         return set()
     measured = _measured(study, nodes)
-    recorded: set[CauseName] = {_CAUSE_OF_STAGE[stage] for stage in measured.stages}
+    recorded: set[CauseName] = {CAUSE_OF_STAGE[stage] for stage in measured.stages}
     if measured.delays is not None:
         recorded.add("foreign load")
     waits = evidence == "stages of each rank" or "idle" in measured.stages

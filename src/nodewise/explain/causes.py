@@ -4,6 +4,8 @@ from typing import Literal
 
 import msgspec
 
+from nodewise.study.study import Stage
+
 CauseName = Literal[
     "serial fraction",
     "communication",
@@ -73,4 +75,14 @@ CAUSES: dict[CauseName, Cause] = {
         "record stages (compute_s, comm_s, io_s, serial_s) at every scale",
         "seconds that nothing recorded accounts for",
     ),
+}
+
+# What the seconds of each stage beyond their ideal share are called when only totals are known.
+CAUSE_OF_STAGE: dict[Stage, CauseName] = {
+    "compute": "compute inflation",
+    "communication": "communication",
+    "idle": "idle",
+    "io": "input/output",
+    "serial": "serial fraction",
+    "overhead": "engine overhead",
 }

@@ -12,8 +12,8 @@ from typing import Literal
 import msgspec
 
 from nodewise.base.errors import DataError
-from nodewise.base.interval import Interval
-from nodewise.base.stats import ENOUGH_ROUNDS, LEVEL, Center, ratio_interval
+from nodewise.base.interval import LEVEL, Interval
+from nodewise.base.stats import ENOUGH_ROUNDS, Center, ratio_interval
 from nodewise.explain.attribute import attribute_timings
 from nodewise.explain.causes import CauseName
 from nodewise.explain.scaling import Scaling, Timings, scale_timings, timings

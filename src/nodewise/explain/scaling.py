@@ -7,14 +7,12 @@ import numpy as np
 
 from nodewise.base.errors import DataError
 from nodewise.base.fits import nonnegative_fit
-from nodewise.base.interval import Interval
+from nodewise.base.interval import LEVEL, Interval, median_interval
 from nodewise.base.stats import (
     ENOUGH_ROUNDS,
-    LEVEL,
     Center,
     Floats,
     center_of,
-    median_interval,
     percentile_interval,
     ratio_interval,
     resample,

@@ -15,11 +15,11 @@ from typing import Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from nodewise.base.interval import Interval
-from nodewise.base.stats import LEVEL, Floats, student_quantile
+from nodewise.base.interval import LEVEL, Interval
+from nodewise.base.stats import Floats, student_quantile
 from nodewise.base.units import format_percent
 from nodewise.study.check import Check
-from nodewise.study.objective import Objective, format_share
+from nodewise.study.latency_objective import Objective, format_share
 from nodewise.study.window import Request, Summary, Window
 
 Verdict = Literal["met", "missed", "undecided", "void"]

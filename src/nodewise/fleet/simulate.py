@@ -22,7 +22,7 @@ from nodewise.base.fits import nonnegative_fit
 from nodewise.base.stats import Floats
 from nodewise.fleet.batching import Engine, Router, poisson_traffic, replayed, simulate
 from nodewise.fleet.latency import Served, seconds_before, served
-from nodewise.study.objective import Objective
+from nodewise.study.latency_objective import Objective
 from nodewise.study.window import Summary, Window
 
 _FAR = 3.0  # times the median deviation: not an ordinary request

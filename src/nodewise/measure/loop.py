@@ -23,6 +23,7 @@ import psutil
 
 from nodewise.base.errors import RunError, SpecError
 from nodewise.measure import provenance
+from nodewise.measure.barrier import Barrier
 from nodewise.measure.collect import collect
 from nodewise.measure.energy import Meter, with_energy
 from nodewise.measure.engines.base import (
@@ -33,7 +34,6 @@ from nodewise.measure.engines.base import (
     has_program,
     signal_group,
 )
-from nodewise.measure.gate import Gate
 from nodewise.measure.watch import Watch, cores
 from nodewise.study import store
 from nodewise.study.spec import Spec
@@ -220,7 +220,7 @@ def _run(
             engine.unlimit()
 
         calls = (engine.hold, engine.limit, through)
-        gate = Gate(_gate(scratch), engine.ranks(task.nodes), *calls)
+        gate = Barrier(_gate(scratch), engine.ranks(task.nodes), *calls)
         with Watch() as watch, meter, contextlib.nullcontext() if engine.elsewhere else gate:
 
             def begun(leaders: Sequence[int]) -> None:

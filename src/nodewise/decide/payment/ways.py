@@ -9,7 +9,8 @@ from nodewise.base.errors import DataError, SpecError
 from nodewise.base.stats import Floats
 from nodewise.base.units import SECONDS_PER_HOUR, format_duration, format_percent
 from nodewise.decide.candidates import Candidates, Needs
-from nodewise.decide.choose import Choice, allowed_scales, cheapest_of, choice_at, fastest_of
+from nodewise.decide.choose import Choice, cheapest_of, choice_at, fastest_of
+from nodewise.decide.gates import allowed_scales
 from nodewise.decide.payment.owned import Commitment, Owned, Sensitivity, accounts, sensitivity
 from nodewise.decide.payment.spot import (
     Checkpointing,

@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from nodewise.base.stats import median_interval
+from nodewise.base.interval import median_interval
 from nodewise.study.machine import Ceiling, Unit
 
 ENOUGH_CLEAN = 20

@@ -1,4 +1,4 @@
-"""The gate: ranks wait at it until all are ready, start together, and say when they are through."""
+"""The start barrier: ranks wait until all are ready, start together, and report their end."""
 
 import contextlib
 import socket
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-class Gate:
+class Barrier:
     """A Unix socket that lets K ranks through at once, and notices when all have finished."""
 
     def __init__(
@@ -28,7 +28,7 @@ class Gate:
         self._inside: list[socket.socket] = []
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
-    def __enter__(self) -> "Gate":
+    def __enter__(self) -> "Barrier":
         """Open for arrivals."""
         self._listener.bind(str(self._path))
         self._listener.listen(self._ranks)
