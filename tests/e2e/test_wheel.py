@@ -66,7 +66,7 @@ def test_all_files_of_the_package_are_in_the_wheel(wheel):
         for path in (SOURCE / "nodewise").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert {"nodewise/data/rules.toml", "nodewise/report/page/page.js"} < files
+    assert {"nodewise/audit/rules.toml", "nodewise/report/page/page.js"} < files
     assert files <= set(zipfile.ZipFile(wheel).namelist())
 
 
