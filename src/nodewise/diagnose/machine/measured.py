@@ -34,8 +34,12 @@ def machine(folder: Path, refresh: bool = False, peer: str = "") -> tuple[Machin
 
 def stored(folder: Path) -> Machine | None:
     """The ceilings of this machine, if they were measured before."""
+    return _stored(cache_file(folder))
+
+
+def _stored(path: Path) -> Machine | None:
     try:
-        return msgspec.json.decode(cache_file(folder).read_bytes(), type=Machine)
+        return msgspec.json.decode(path.read_bytes(), type=Machine)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
