@@ -539,7 +539,7 @@ def _trace_readers() -> dict[str, Reader]:
     from nodewise.importers.profilers import caliper, extrap, kineto, nsys, talp
     from nodewise.importers.profilers.digests import pack, unpack
     from nodewise.importers.schedulers import dask_stream, ray_timeline, spark_log
-    from nodewise.importers.tables import csv_table
+    from nodewise.importers.tables import claims_tables
     from nodewise.report.open import runs_in
     from nodewise.study.trace import TraceWindow
 
@@ -582,7 +582,7 @@ def _trace_readers() -> dict[str, Reader]:
         "links": Reader(_links(), link),
         "extra-p": Reader(_extrap(), lambda path: extrap.read(path, None)),
         "caliper": Reader(_caliper(), lambda path: caliper.read(path, 2)),
-        "csv": Reader(_csv(), lambda path: csv_table.read(path, None)),
+        "csv": Reader(_csv(), lambda path: claims_tables.read_csv(path, None)),
         "codecarbon": Reader(carbon, lambda path: energy_logs.read_codecarbon([path], 2)),
         "zeus": Reader([_ZEUS], lambda path: energy_logs.read_zeus([path], 2)),
         "any format": Reader(

@@ -56,7 +56,6 @@ def test_a_dense_network():
     # At least: every parameter, its gradient and both states are read, and three of them written.
     parameters = 4 * sum(one.numel() for one in model.parameters())
     assert found.memory_bytes > 7 * parameters
-    assert 0 < found.seconds_without_formula < 1
 
 
 def test_a_convolutional_network():

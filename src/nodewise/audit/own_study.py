@@ -27,6 +27,9 @@ _QUOTA_HELD, _QUOTA_FILLED = 1.05, 0.9
 _LATENCY_BOUND = 2.0  # transfer against what its bytes need on the link
 _LATENCY_MATTERS = 0.05  # of the run
 _WENT_OVER = 0.95
+_CPU_RULE = "the nodes had the CPU they were promised"
+_LINK_RULE = "transfer is bound by the link"
+_BYTES_RULE = "all bytes went over the links"
 _PERIODS_PER_STEP = 6  # at 8 and more steps were true to compute/K; at 3 they were half of it
 
 
@@ -45,7 +48,7 @@ def answers(study: Study, spec: Spec, scaling: Scaling) -> dict[str, Answer]:
         "workload": _fixed_workload(spec, study),
         "warmup": _warmup(spec, study),
         "repeats": _repeats(study),
-        "regime": _regime(spec, study),
+        "regime": _regime(study),
         "efficiency": _efficiency(scaling),
         "columns": Answer("pass", "nodewise computes them from the runs"),
         "averaged-ratios": Answer("pass", "each is a ratio of centres over the rounds"),
@@ -58,8 +61,22 @@ def answers(study: Study, spec: Spec, scaling: Scaling) -> dict[str, Answer]:
 
 def own_checks(study: Study, needs: Needs, spec: Spec, scaling: Scaling) -> tuple[Check, ...]:
     """What only this study is asked: of its emulated nodes, and by the gates of its spec."""
-    rehearsal = _rehearsal(spec, study) if spec.engine.name == "rehearsal" else []
-    return (*rehearsal, *_gates(needs, scaling))
+    rehearsal = _rehearsal(spec, study) if spec.engine.name == "rehearsal" else {}
+    return (
+        *(_check(rule, answer) for rule, answer in rehearsal.items()),
+        *(_check(rule, answer, is_gate=True) for rule, answer in _gates(needs, scaling).items()),
+    )
+
+
+def _check(rule: str, answer: Answer, is_gate: bool = False) -> Check:
+    verdict, evidence, remedy = answer
+    return Check(
+        rule=rule, verdict=verdict, evidence=evidence, remedy=remedy or "", is_gate=is_gate
+    )
+
+
+def _distributed_runs(study: Study) -> list[Run]:
+    return [run for run in study.runs if run.outcome == "ok" and not run.baseline]
 
 
 def _baseline(study: Study, scaling: Scaling) -> Answer:
@@ -82,7 +99,7 @@ def _baseline(study: Study, scaling: Scaling) -> Answer:
 
 
 def _fixed_workload(spec: Spec, study: Study) -> Answer:
-    runs = [run for run in study.runs if run.outcome == "ok" and not run.baseline]
+    runs = _distributed_runs(study)
     for name in spec.fixed:
         values = {str(run.facts.get(name)) for run in runs}
         if values == {"None"}:
@@ -152,8 +169,8 @@ def _repeats(study: Study) -> Answer:
     )
 
 
-def _regime(spec: Spec, study: Study) -> Answer:
-    runs = [run for run in study.runs if run.outcome == "ok" and not run.baseline]
+def _regime(study: Study) -> Answer:
+    runs = _distributed_runs(study)
     if any(run.work is None for run in runs):
         return Answer(
             "unknown",
@@ -177,7 +194,7 @@ def _efficiency(scaling: Scaling) -> Answer:
 
 
 def _quality(study: Study) -> Answer:
-    runs = [run for run in study.runs if run.outcome == "ok" and not run.baseline]
+    runs = _distributed_runs(study)
     if any(run.quality is None for run in runs):
         return Answer(
             "unknown",
@@ -230,7 +247,7 @@ def _contention(study: Study) -> Answer:
 
 def _same_place(study: Study) -> Answer:
     """Machine, software and settings must not change together with K."""
-    runs = [run for run in study.runs if run.outcome == "ok" and not run.baseline]
+    runs = _distributed_runs(study)
     names = {name for run in runs for name in run.provenance} - _CHANGES_WITH_SCALE
     names -= {name for name in names if name.startswith(_OF_ONE_RUN) or name.endswith("_seconds")}
     if not names:
@@ -260,104 +277,78 @@ def _same_place(study: Study) -> Answer:
     return Answer("pass", f"{len(names)} recorded facts are alike in all runs")
 
 
-def _gates(needs: Needs, scaling: Scaling) -> list[Check]:
-    """The limits that the question sets at named scales."""
-    found = []
-    for name, limits in (
-        ("speedup", needs.least_speedup),
-        ("efficiency", needs.least_efficiency),
-        ("seconds", needs.most_seconds),
-    ):
-        for nodes, limit in sorted(limits.items()):
-            word = "at most" if name == "seconds" else "at least"
-            found.append(
-                _gate(scaling, name, nodes, limit, f"{name} {word} {limit:g} at K={nodes}")
-            )
-    return found
+def _gates(needs: Needs, scaling: Scaling) -> dict[str, Answer]:
+    """The limits that the question sets at named scales, by rule."""
+    asked = {
+        "speedup": needs.least_speedup,
+        "efficiency": needs.least_efficiency,
+        "seconds": needs.most_seconds,
+    }
+    return {
+        f"{name} {'at most' if name == 'seconds' else 'at least'} {limit:g} at K={nodes}": _gate(
+            scaling, name, nodes, limit
+        )
+        for name, limits in asked.items()
+        for nodes, limit in sorted(limits.items())
+    }
 
 
-def _gate(scaling: Scaling, name: str, nodes: int, limit: float, rule: str) -> Check:
+def _gate(scaling: Scaling, name: str, nodes: int, limit: float) -> Answer:
     row = next((row for row in scaling.rows if row.nodes == nodes), None)
     if row is None:
-        return Check(
-            rule=rule,
-            verdict="fail",
-            evidence=f"no run at K={nodes} ended well",
-            remedy="Read the detail of those runs in runs.jsonl.",
-            is_gate=True,
-        )
+        remedy = "Read the detail of those runs in runs.jsonl."
+        return Answer("fail", f"no run at K={nodes} ended well", remedy)
     value = getattr(row, name)
     low, high = getattr(row, f"{name}_low"), getattr(row, f"{name}_high")
-    met = value <= limit if name == "seconds" else value >= limit
     evidence = f"{name} is {value:.4g}"
     if low is not None and high is not None:
         evidence += f" ({low:.4g} to {high:.4g})"
         if low <= limit <= high:
             evidence += "; the limit is within the noise"
-    return Check(
-        rule=rule,
-        verdict="pass" if met else "fail",
-        evidence=evidence,
-        remedy="" if met else f"See what is lost there: nodewise attribute, at K={nodes}.",
-        is_gate=True,
-    )
+    if value <= limit if name == "seconds" else value >= limit:
+        return Answer("pass", evidence)
+    return Answer("fail", evidence, f"See what is lost there: nodewise attribute, at K={nodes}.")
 
 
-def _rehearsal(spec: Spec, study: Study) -> list[Check]:
+def _rehearsal(spec: Spec, study: Study) -> dict[str, Answer]:
     """What emulated nodes can answer for: their CPU, their link, and that nothing went round it."""
     runs = [run for run in study.runs if run.outcome == "ok"]
     if any(run.provenance.get("rehearsal_limited_by") != "the gate" for run in runs):
-        return [
-            Check(
-                rule="the nodes had the CPU they were promised",
-                verdict="fail",
-                evidence="the limits did not begin with the timed region",
-                remedy="Use probe.setup and probe.steps in the workload.",
-            )
-        ]
+        evidence = "the limits did not begin with the timed region"
+        return {
+            _CPU_RULE: Answer("fail", evidence, "Use probe.setup and probe.steps in the workload.")
+        }
     spread = [run for run in runs if run.nodes > 1]
-    told = [run for run in spread if "allreduce_bytes" in run.facts]
-    return [
-        _rehearsed_cpu(spec, runs),
-        _rehearsed_link(spec, spread),
-        *([_rehearsed_bytes(told)] if told else []),
-    ]
+    counted = [run for run in spread if "allreduce_bytes" in run.facts]
+    return {
+        _CPU_RULE: _rehearsed_cpu(spec, runs),
+        _LINK_RULE: _rehearsed_link(spec, spread),
+        **({_BYTES_RULE: _rehearsed_bytes(counted)} if counted else {}),
+    }
 
 
-def _rehearsed_cpu(spec: Spec, runs: list[Run]) -> Check:
+def _rehearsed_cpu(spec: Spec, runs: list[Run]) -> Answer:
     """Quotas must hold, be filled, and be short against a step."""
-    rule = "the nodes had the CPU they were promised"
     period = spec.engine.rehearsal.period_ms / 1000
     most = max((_received(run, at, period) for run, at in _nodes(runs)), default=0.0)
     if most > _QUOTA_HELD:
         evidence = f"a node received {most:.2f} times the CPU it was promised"
-        return Check(
-            rule=rule, verdict="fail", evidence=evidence, remedy="Repeat when it is quiet."
-        )
+        return Answer("fail", evidence, "Repeat when it is quiet.")
     least = min((_filled(run, at) for run, at in _nodes(runs)), default=1.0)
     if least < _QUOTA_FILLED:
-        return Check(
-            rule=rule,
-            verdict="fail",
-            evidence=f"a node computed with {least:.2f} of the CPU it was promised",
-            remedy="Keep other load away, or give the nodes less; compute that sleeps looks alike.",
-        )
-    steps = [run.seconds / run.steps for run in runs if run.steps]
-    shortest = min(steps, default=0.0)
+        evidence = f"a node computed with {least:.2f} of the CPU it was promised"
+        remedy = "Keep other load away, or give the nodes less; compute that sleeps looks alike."
+        return Answer("fail", evidence, remedy)
+    shortest = min((run.seconds / run.steps for run in runs if run.steps), default=0.0)
     if shortest < _PERIODS_PER_STEP * period:
-        return Check(
-            rule=rule,
-            verdict="fail",
-            evidence=f"the shortest step, {format_duration(shortest)}, is less than "
-            f"{_PERIODS_PER_STEP} periods of the quota: a rank that waited computes in a burst",
-            remedy="Make steps longer, give a node more of a core, or shorten period_ms.",
+        evidence = (
+            f"the shortest step, {format_duration(shortest)}, is less than {_PERIODS_PER_STEP} "
+            "periods of the quota: a rank that waited computes in a burst"
         )
-    return Check(
-        rule=rule,
-        verdict="pass",
-        evidence=f"emulated nodes; each received at most {most:.2f} of its quota; the shortest "
-        f"step is {shortest / period:.0f} periods",
-    )
+        remedy = "Make steps longer, give a node more of a core, or shorten period_ms."
+        return Answer("fail", evidence, remedy)
+    received = f"emulated nodes; each received at most {most:.2f} of its quota"
+    return Answer("pass", f"{received}; the shortest step is {shortest / period:.0f} periods")
 
 
 def _received(run: Run, at: int, period: float) -> float:
@@ -374,16 +365,10 @@ def _filled(run: Run, at: int) -> float:
     return rank.usage.cpu_seconds / promised if rank.usage is not None and promised else 1.0
 
 
-def _rehearsed_link(spec: Spec, runs: list[Run]) -> Check:
+def _rehearsed_link(spec: Spec, runs: list[Run]) -> Answer:
     """Transfer must take about as long as its bytes need; the rest would be latency of ours."""
-    rule = "transfer is bound by the link"
     if not any(_transfer_seconds(run) for run in runs):
-        return Check(
-            rule=rule,
-            verdict="unknown",
-            evidence="no communication is recorded",
-            remedy="Put it into probe.comm.",
-        )
+        return Answer("unknown", "no communication is recorded", "Put it into probe.comm.")
     most = 0.0
     for nodes in sorted({run.nodes for run in runs}):
         group = [run for run in runs if run.nodes == nodes]
@@ -392,21 +377,17 @@ def _rehearsed_link(spec: Spec, runs: list[Run]) -> Check:
         beyond = (transfer - floor) / median(run.seconds for run in group)
         most = max(most, beyond)
         if transfer > _LATENCY_BOUND * floor and beyond > _LATENCY_MATTERS:
-            return Check(
-                rule=rule,
-                verdict="fail",
-                evidence=f"latency-bound here, not rehearsable: at K={nodes} transfer takes "
+            evidence = (
+                f"latency-bound here, not rehearsable: at K={nodes} transfer takes "
                 f"{format_duration(transfer)}, and the link needs {format_duration(floor)} for "
-                "its bytes",
-                remedy="Send fewer, larger messages, or rehearse a slower link.",
+                "its bytes"
+            )
+            return Answer(
+                "fail", evidence, "Send fewer, larger messages, or rehearse a slower link."
             )
     rate = spec.engine.rehearsal.link_mbit_per_second
-    return Check(
-        rule=rule,
-        verdict="pass",
-        evidence=f"beyond what its bytes need at {rate:g} Mbit/s it takes "
-        f"{format_percent(most)} of a run at most",
-    )
+    share = f"{format_percent(most)} of a run at most"
+    return Answer("pass", f"beyond what its bytes need at {rate:g} Mbit/s it takes {share}")
 
 
 def _transfer_seconds(run: Run) -> float:
@@ -422,26 +403,18 @@ def _link_seconds(spec: Spec, run: Run) -> float:
     return timed * most * 8e-6 / spec.engine.rehearsal.link_mbit_per_second
 
 
-def _rehearsed_bytes(runs: list[Run]) -> Check:
+def _rehearsed_bytes(runs: list[Run]) -> Answer:
     """An all-reduce cannot send less than a ring does; if it did, there was another way."""
-    rule = "all bytes went over the links"
     shares = []
     for run in runs:
         ring = 2 * (run.nodes - 1) / run.nodes * float(run.facts["allreduce_bytes"])
         sent = mean(_of_node(run, at, "sent_bytes") for _, at in _nodes([run]))
         shares.append(sent / (ring * (run.steps or 1)))
-    if min(shares) < _WENT_OVER:
-        return Check(
-            rule=rule,
-            verdict="fail",
-            evidence=f"only {min(shares):.2f} of what a ring sends was sent",
-            remedy="Keep the ranks off shared memory: the launcher must use the network.",
-        )
-    return Check(
-        rule=rule,
-        verdict="pass",
-        evidence=f"at least {min(shares):.2f} times what a ring sends in the timed steps",
-    )
+    least = min(shares)
+    if least < _WENT_OVER:
+        remedy = "Keep the ranks off shared memory: the launcher must use the network."
+        return Answer("fail", f"only {least:.2f} of what a ring sends was sent", remedy)
+    return Answer("pass", f"at least {least:.2f} times what a ring sends in the timed steps")
 
 
 def _nodes(runs: list[Run]) -> list[tuple[Run, int]]:

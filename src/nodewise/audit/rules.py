@@ -285,6 +285,19 @@ class _Case:
             found.setdefault(int(row["nodes"].value), (row[column].value, row[column].half))
         return list(found.values())
 
+    def quote(self, pattern: re.Pattern[str], reach: int = 30) -> str:
+        """The words around the first match in the text, on one line; nothing without a match."""
+        text, found = self.claim.text, pattern.search(self.claim.text)
+        if found is None:
+            return ""
+        start, end = max(found.start() - reach, 0), min(found.end() + reach, len(text))
+        cut = text[start:end].split()
+        if start:
+            cut = cut[1:] or cut
+        if end < len(text):
+            cut = cut[:-1] or cut
+        return f'"{" ".join(cut)}"'
+
     @cached_property
     def tells_kinds(self) -> bool:
         """Whether a column says of every row if it was run."""
@@ -469,9 +482,8 @@ def _workload(case: _Case) -> Answer:
 
 
 def _warmup(case: _Case) -> Answer:
-    said = _WARMUP.search(case.claim.text)
-    if said:
-        return Answer("pass", f"it says: {_around(case.claim.text, said)}")
+    if said := case.quote(_WARMUP):
+        return Answer("pass", f"it says: {said}")
     setups = [run.setup_seconds for run in case.runs if run.setup_seconds is not None]
     return Answer("pass", f"setup of up to {format_duration(max(setups))} is reported apart")
 
@@ -517,14 +529,11 @@ def _efficiency(case: _Case) -> Answer:
 
 
 def _straight(case: _Case) -> Answer:
-    found = too_straight(case.points)
-    if not found.seen:
-        return _of(found)
-    evidence = (
-        f"{found.evidence}. Two mistakes look like this: a baseline that is too slow, and a "
-        "problem that changes between the points"
-    )
-    return Answer("fail", evidence)
+    answer = _of(too_straight(case.points))
+    if answer.verdict != "fail":
+        return answer
+    mistakes = "a baseline that is too slow, and a problem that changes between the points"
+    return Answer("fail", f"{answer.evidence}. Two mistakes look like this: {mistakes}")
 
 
 def _seconds(case: _Case) -> Answer:
@@ -594,18 +603,16 @@ def _seeds(case: _Case) -> Answer:
 
 
 def _best_of(case: _Case) -> Answer:
-    said = _BEST.search(case.claim.text)
     if case.claim.selected:
         return Answer("fail", "a title says that the best time was taken")
-    if said:
-        return Answer("fail", f"it says: {_around(case.claim.text, said)}")
+    if said := case.quote(_BEST):
+        return Answer("fail", f"it says: {said}")
     if case.way == "best of the repeats":
         return Answer("fail", "the speedups follow from the best repeat at each K, not the mean")
     if case.way == "ratio of means":
         return Answer("pass", "the speedups follow from all repeats")
-    center = _CENTER.search(case.claim.text)
-    if center:
-        return Answer("pass", f"it says: {_around(case.claim.text, center)}")
+    if center := case.quote(_CENTER):
+        return Answer("pass", f"it says: {center}")
     if case.study.rounds > 1:
         return Answer("pass", f"all {case.study.rounds} rounds stand there")
     return Answer("unknown", "nobody says whether a figure is a mean or the best run")
@@ -694,12 +701,9 @@ def _order(case: _Case) -> Answer:
 
 
 def _percentile(case: _Case) -> Answer:
-    said = _LATENCY.search(case.claim.text)
-    assert said is not None
-    named = _PERCENTILE.search(case.claim.text)
-    if named:
-        return Answer("pass", f"it says: {_around(case.claim.text, named)}")
-    return Answer("fail", f"which one is not said: {_around(case.claim.text, said)}")
+    if named := case.quote(_PERCENTILE):
+        return Answer("pass", f"it says: {named}")
+    return Answer("fail", f"which one is not said: {case.quote(_LATENCY)}")
 
 
 def _caches(case: _Case) -> Answer:
@@ -769,18 +773,14 @@ def _predicted(case: _Case) -> Answer:
             _PREDICTED.search(figure.text) for row in claim.rows for figure in row.values()
         ):
             return Answer("pass", f"K={named} is marked as not run")
-        marked = _PREDICTED.search(claim.text)
-        if marked:
+        if _PREDICTED.search(claim.text):
             return Answer("pass", f"K={named} carries a mark, and the text says what it means")
         return Answer("unknown", f"K={named} carries a mark that nothing explains")
     if claim.source is not None:
         return Answer("pass", "every point is a run")
     if case.tells_kinds:
         return Answer("pass", "every row says what it is")
-    said = _PREDICTED.search(claim.text)
-    assert said is not None
-    evidence = f"no row is marked, and it says: {_around(claim.text, said)}"
-    return Answer("fail", evidence)
+    return Answer("fail", f"no row is marked, and it says: {case.quote(_PREDICTED)}")
 
 
 def _price(case: _Case) -> Answer:
@@ -791,32 +791,19 @@ def _price(case: _Case) -> Answer:
 
 
 def _energy(case: _Case) -> Answer:
-    said = _ENERGY_SAID.search(case.claim.text)
     sources = {str(run.provenance.get("energy_source", "")) for run in case.runs} - {""}
-    if said or sources:
-        how = ", ".join(sorted(sources)) or _around(case.claim.text, said)  # type: ignore[arg-type]
+    if how := ", ".join(sorted(sources)) or case.quote(_ENERGY_SAID):
         return Answer("pass", f"it says how: {how}")
     return Answer("fail", "energy is given, and nobody says how it was come by")
 
 
 def _attribution(case: _Case) -> Answer:
-    said = _RECOMMENDS.search(case.claim.text)
-    if said is None:
+    said = case.quote(_RECOMMENDS)
+    if not said:
         return Answer("pass", "nodewise recommends only what its ledger of causes allows")
     if _CAUSE.search(case.claim.text):
         return Answer("pass", "it recommends, and it names a cause")
-    return Answer("fail", f"it recommends without a cause: {_around(case.claim.text, said)}")
-
-
-def _around(text: str, found: re.Match[str], reach: int = 30) -> str:
-    """The words around a match, on one line."""
-    start, end = max(found.start() - reach, 0), min(found.end() + reach, len(text))
-    cut = text[start:end].split()
-    if start:
-        cut = cut[1:] or cut
-    if end < len(text):
-        cut = cut[:-1] or cut
-    return f'"{" ".join(cut)}"'
+    return Answer("fail", f"it recommends without a cause: {said}")
 
 
 _PREDICATES: dict[str, Callable[[_Case], Answer]] = {

@@ -175,7 +175,7 @@ _FAILURES: dict[tuple[CeilingName, AxisName], str] = {
 }
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class Answer(msgspec.Struct, frozen=True):
     """Yes or no to a proposal, with the reason and what to do instead."""
 
     proposal: str
@@ -195,34 +195,23 @@ def judge(proposal: str, ceiling: CeilingName | None) -> Answer:
     what = f"{proposal} {proposed.does}"
     if ceiling is None:
         return Answer(
-            proposal=proposal,
-            axis=proposed.axis,
-            answer="undecided",
-            reason=f"{what}; which ceiling binds is not known, so nobody can say that this lifts "
-            "it",
-            instead="measure first: nodewise diagnose -- COMMAND",
+            proposal,
+            proposed.axis,
+            "undecided",
+            f"{what}; which ceiling binds is not known, so nobody can say that this lifts it",
+            "measure first: nodewise diagnose -- COMMAND",
         )
     remedy = MENU[ceiling]
     if remedy.axis == proposed.axis:
-        return Answer(
-            proposal=proposal,
-            axis=proposed.axis,
-            answer="yes",
-            reason=f"{ceiling} binds, and {what}: {remedy.cures}",
-            instead=f"cheaper, first: {remedy.first}",
-        )
+        reason = f"{ceiling} binds, and {what}: {remedy.cures}"
+        return Answer(proposal, proposed.axis, "yes", reason, f"cheaper, first: {remedy.first}")
     failure = _FAILURES.get((ceiling, proposed.axis), remedy.leaves)
     if remedy.axis is None:
         instead = f"stay on one machine: {remedy.first}"
     else:
         instead = f"distribute {axis_words(remedy.axis)}: {', '.join(remedy.tools)}"
-    return Answer(
-        proposal=proposal,
-        axis=proposed.axis,
-        answer="no",
-        reason=f"{ceiling} binds, and {what}; {failure}",
-        instead=instead,
-    )
+    reason = f"{ceiling} binds, and {what}; {failure}"
+    return Answer(proposal, proposed.axis, "no", reason, instead)
 
 
 def axis_words(axis: AxisName | None) -> str:

@@ -5,8 +5,9 @@ exchange take longer than the work? Are there enough operations for each byte? T
 that is reached names the axis. What was not told stays open, and an open answer is said.
 """
 
+import functools
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -25,6 +26,7 @@ Confidence = Literal["high", "medium", "low"]
 Outcome = Literal["ceiling", "enough", "undecided"]
 _TAIL = 0.05  # of the requests may be later than the budget
 _MOST_REPLICAS = 100_000
+_OF_REMEDY = ("axis", "tools", "cures", "leaves", "first")
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,12 +52,15 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     measured: CeilingName | None = None  # by watching a run, or as the user says
 
 
-class Branch(msgspec.Struct, frozen=True, kw_only=True):
+BranchAnswer = Literal["fine", "binds", "not known", "not asked"]
+
+
+class Branch(msgspec.Struct, frozen=True):
     """One question of the flow: passed, the ceiling that binds, or not known."""
 
     question: str
     ceiling: CeilingName
-    answer: Literal["fine", "binds", "not known", "not asked"]
+    answer: BranchAnswer = "not known"
     evidence: str = ""
     confidence: Confidence = "high"
 
@@ -82,30 +87,23 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 def diagnose(facts: Facts, proposal: str | None = None) -> Diagnosis:
     """Walk through the flow; with a proposal, say yes or no to it."""
     branches: list[Branch] = []
-    for branch in (_memory(facts), _data(facts), _service(facts), *_step(facts), _measured(facts)):
-        if branch is not None:
-            over = any(one.answer == "binds" for one in branches)
-            branches.append(
-                msgspec.structs.replace(branch, answer="not asked", evidence="") if over else branch
-            )
+    for branch in (_memory(facts), _data(facts), _service(facts), *_step(facts), *_measured(facts)):
+        over = any(one.answer == "binds" for one in branches)
+        branches.append(
+            msgspec.structs.replace(branch, answer="not asked", evidence="") if over else branch
+        )
     found = next((one for one in branches if one.answer == "binds"), None)
     fine = [one for one in branches if one.answer == "fine"]
     if found is not None:
         outcome: Outcome = "ceiling"
     else:
         outcome = "enough" if _is_enough(facts, fine) else "undecided"
-    remedy = MENU[found.ceiling] if found else None
     diagnosis = Diagnosis(
         outcome=outcome,
-        ceiling=found.ceiling if found else None,
-        axis=remedy.axis if remedy else None,
+        **under(found.ceiling if found else None),
         confidence=found.confidence if found else "high" if outcome == "enough" else "low",
         evidence=tuple(one.evidence for one in ([found] if found else fine)),
         branches=tuple(branches),
-        tools=remedy.tools if remedy else (),
-        cures=remedy.cures if remedy else "",
-        leaves=remedy.leaves if remedy else "",
-        first=remedy.first if remedy else "",
         replicas=replicas_for(facts.service) if facts.service else None,
         training=facts.training,
         step=facts.step,
@@ -113,6 +111,14 @@ def diagnose(facts: Facts, proposal: str | None = None) -> Diagnosis:
     if proposal is None:
         return diagnosis
     return msgspec.structs.replace(diagnosis, answer=_answer(proposal, diagnosis, facts))
+
+
+def under(ceiling: CeilingName | None) -> dict[str, Any]:
+    """The fields of a diagnosis that follow from its ceiling."""
+    if ceiling is None:
+        return {"ceiling": None, "axis": None}
+    remedy = msgspec.structs.asdict(MENU[ceiling])
+    return {"ceiling": ceiling, **{name: remedy[name] for name in _OF_REMEDY}}
 
 
 def _is_enough(facts: Facts, fine: list[Branch]) -> bool:
@@ -127,12 +133,14 @@ def _is_enough(facts: Facts, fine: list[Branch]) -> bool:
 
 
 def _memory(facts: Facts) -> Branch:
-    question = "Does it fit in the memory of one device?"
+    memory = functools.partial(
+        Branch, "Does it fit in the memory of one device?", "memory capacity"
+    )
     training, needed, room = facts.training, facts.needed_memory, facts.device_memory
     if training is not None:
         needed, room = training.demand.total, training.device_bytes
     if needed is None or room is None:
-        return Branch(question=question, ceiling="memory capacity", answer="not known")
+        return memory()
     times = needed / room
     fits = times <= 1
     words = (
@@ -140,19 +148,14 @@ def _memory(facts: Facts) -> Branch:
     )
     if training is not None and not fits:
         words += f"; it {training.verdict}"
-    return Branch(
-        question=question,
-        ceiling="memory capacity",
-        answer="fine" if fits else "binds",
-        evidence=words,
-    )
+    return memory("fine" if fits else "binds", words)
 
 
 def _data(facts: Facts) -> Branch:
-    question = "Can one node store and read the data in time?"
+    data = functools.partial(Branch, "Can one node store and read the data in time?", "data I/O")
     size = facts.dataset_bytes
     if size is None:
-        return Branch(question=question, ceiling="data I/O", answer="not known")
+        return data()
     parts = []
     binds = known = False
     if facts.disk_bytes is not None:
@@ -174,55 +177,38 @@ def _data(facts: Facts) -> Branch:
             binds = binds or late
             words += f", {'more' if late else 'less'} than {format_duration(facts.within_seconds)}"
         parts.append(words)
-    answer: Literal["fine", "binds", "not known"] = (
-        "not known" if not known else "binds" if binds else "fine"
-    )
-    return Branch(question=question, ceiling="data I/O", answer=answer, evidence="; ".join(parts))
+    return data("not known" if not known else "binds" if binds else "fine", "; ".join(parts))
 
 
 def _service(facts: Facts) -> Branch:
-    question = "Are requests answered within the budget on one machine?"
+    latency = functools.partial(
+        Branch, "Are requests answered within the budget on one machine?", "latency"
+    )
     service = facts.service
     if service is None:
-        return Branch(question=question, ceiling="latency", answer="not known")
+        return latency()
     budget = format_latency(service.budget_seconds)
     if service.request_seconds is None:
         rate = "" if service.rate is None else f" at {service.rate:g} requests a second"
-        return Branch(
-            question=question,
-            ceiling="latency",
-            answer="binds",
-            confidence="medium",
-            evidence=f"each answer is due within {budget}{rate}: the clock that matters is the "
-            "time to respond; how long one request takes alone is not known (--request-time)",
+        words = (
+            f"each answer is due within {budget}{rate}: the clock that matters is the time to "
+            "respond; how long one request takes alone is not known (--request-time)"
         )
+        return latency("binds", words, "medium")
     alone = format_latency(service.request_seconds)
     if service.request_seconds > service.budget_seconds:
-        return Branch(
-            question=question,
-            ceiling="latency",
-            answer="binds",
-            evidence=f"one request takes {alone} alone, more than the budget of {budget}",
+        return latency(
+            "binds", f"one request takes {alone} alone, more than the budget of {budget}"
         )
     if service.rate is None:
-        return Branch(question=question, ceiling="latency", answer="not known")
+        return latency()
     replicas = replicas_for(service)
+    asked = f"{service.rate:g} requests a second of {alone} each"
+    kept = f"within {budget} in {format_percent(1 - _TAIL)} of cases"
     if replicas == 1:
-        return Branch(
-            question=question,
-            ceiling="latency",
-            answer="fine",
-            evidence=f"one machine answers {service.rate:g} requests a second of {alone} each "
-            f"within {budget} in {format_percent(1 - _TAIL)} of cases",
-        )
-    return Branch(
-        question=question,
-        ceiling="latency",
-        answer="binds",
-        evidence=f"{service.rate:g} requests a second of {alone} each keep "
-        f"{service.rate * service.request_seconds:.3g} machines busy; within {budget} in "
-        f"{format_percent(1 - _TAIL)} of cases takes {replicas or 'too many'}",
-    )
+        return latency("fine", f"one machine answers {asked} {kept}")
+    busy = f"{service.rate * service.request_seconds:.3g} machines busy"
+    return latency("binds", f"{asked} keep {busy}; {kept} takes {replicas or 'too many'}")
 
 
 def _step(facts: Facts) -> list[Branch]:
@@ -232,43 +218,23 @@ def _step(facts: Facts) -> list[Branch]:
     if step is None:
         if facts.measured is not None:
             return []
-        return [
-            Branch(question=exchange, ceiling="communication", answer="not known"),
-            Branch(question=intensity, ceiling="compute", answer="not known"),
-        ]
+        return [Branch(exchange, "communication"), Branch(intensity, "compute")]
     branches = []
     if step.comm_s is not None:
-        branches.append(
-            Branch(
-                question=exchange,
-                ceiling="communication",
-                answer="binds" if step.axis == "coordination" else "fine",
-                evidence=f"the exchange takes {step.comm_s:.5g} s and the work {step.step_s:.5g} s",
-            )
-        )
+        answer: BranchAnswer = "binds" if step.axis == "coordination" else "fine"
+        words = f"the exchange takes {step.comm_s:.5g} s and the work {step.step_s:.5g} s"
+        branches.append(Branch(exchange, "communication", answer, words))
     near = abs(step.intensity / step.ridge - 1) < 0.1
-    branches.append(
-        Branch(
-            question=intensity,
-            ceiling=step.bound,
-            answer="binds",
-            evidence=f"{step.intensity:.4g} FLOP per byte against a ridge of {step.ridge:.4g}",
-            confidence="medium" if near else "high",
-        )
-    )
-    return branches
+    words = f"{step.intensity:.4g} FLOP per byte against a ridge of {step.ridge:.4g}"
+    sure: Confidence = "medium" if near else "high"
+    return [*branches, Branch(intensity, step.bound, "binds", words, sure)]
 
 
-def _measured(facts: Facts) -> Branch | None:
+def _measured(facts: Facts) -> list[Branch]:
     if facts.measured is None:
-        return None
-    return Branch(
-        question="Which ceiling was named?",
-        ceiling=facts.measured,
-        answer="binds",
-        evidence=f"{facts.measured}, as given",
-        confidence="medium",
-    )
+        return []
+    words = f"{facts.measured}, as given"
+    return [Branch("Which ceiling was named?", facts.measured, "binds", words, "medium")]
 
 
 def replicas_for(service: Service) -> int | None:
@@ -304,24 +270,19 @@ def _answer(proposal: str, diagnosis: Diagnosis, facts: Facts) -> Answer:
             return _latency_answer(answer, service, diagnosis.evidence[0])
         return _limited(answer, facts)
     if diagnosis.outcome == "enough":
-        return Answer(
-            proposal=proposal,
-            axis=proposed.axis,
-            answer="no",
-            reason=f"one machine is enough: {diagnosis.evidence[-1]}",
-            instead="stay on one machine",
-        )
+        enough = f"one machine is enough: {diagnosis.evidence[-1]}"
+        return Answer(proposal, proposed.axis, "no", enough, "stay on one machine")
     fits = any(
         one.ceiling == "memory capacity" and one.answer == "fine" for one in diagnosis.branches
     )
     if proposed.axis == "model" and fits:
         return Answer(
-            proposal=proposal,
-            axis=proposed.axis,
-            answer="no",
-            reason=f"{diagnosis.evidence[0]}: a model that fits gains nothing from being split, "
+            proposal,
+            proposed.axis,
+            "no",
+            f"{diagnosis.evidence[0]}: a model that fits gains nothing from being split, "
             "and every step would wait for what the parts send each other",
-            instead="measure which ceiling binds: nodewise diagnose -- COMMAND",
+            "measure which ceiling binds: nodewise diagnose -- COMMAND",
         )
     return judge(proposal, None)
 

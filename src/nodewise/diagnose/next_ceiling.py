@@ -14,7 +14,7 @@ import msgspec
 
 from nodewise.base.units import format_percent
 from nodewise.diagnose.axes import MENU, Answer, AxisName, CeilingName, axis_words, judge
-from nodewise.diagnose.flow import Branch, Confidence, Diagnosis
+from nodewise.diagnose.flow import Branch, Confidence, Diagnosis, under
 from nodewise.explain.attribute import Attribution, LedgerRow
 from nodewise.explain.causes import CAUSES, CauseName
 from nodewise.study.spec import Regime
@@ -243,16 +243,10 @@ def flow_of(result: NextCeiling) -> Diagnosis | None:
             )
         )
         over = over or binds
-    remedy = MENU[result.ceiling]
     return Diagnosis(
         outcome="ceiling",
-        ceiling=result.ceiling,
-        axis=remedy.axis,
+        **under(result.ceiling),
         confidence=result.confidence,
         evidence=(result.verdict,),
         branches=tuple(branches),
-        tools=remedy.tools,
-        cures=remedy.cures,
-        leaves=remedy.leaves,
-        first=remedy.first,
     )

@@ -3,7 +3,7 @@
 All rates are in SI units: FLOP/s, bytes/s, seconds.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -68,42 +68,43 @@ def roofline(
     compute_s, memory_s = flops / peak_flops, memory_bytes / memory_bandwidth
     step_s = max(compute_s, memory_s)
     bound: Bound = "memory bandwidth" if intensity < ridge else "compute"
-    local = Roofline(
+    axis: AxisName = "model" if bound == "memory bandwidth" else "training"
+    notes = []
+    if abs(intensity / ridge - 1) < 0.1:
+        notes.append("The step stands near the ridge: compute and memory bandwidth both bind.")
+    exchange: dict[str, Any] = {}
+    if link is not None:
+        comm_s = link.message(net_bytes)
+        if compute_s < comm_s <= step_s:
+            notes.append(
+                "The exchange takes longer than the arithmetic, but not longer than memory does: "
+                "memory bandwidth still binds."
+            )
+        if comm_s > step_s:
+            axis = "coordination"
+        exchange = {
+            "comm_s": comm_s,
+            "communication_bound": comm_s > compute_s,
+            "binds_at_strong": binds_at(link, net_bytes, step_s, shared=True),
+            "binds_at_weak": binds_at(link, net_bytes, step_s, shared=False),
+            "workers": tuple(
+                _at(workers, link.ring(net_bytes, workers), step_s)
+                for workers in (1, 2, 4, 8, 16, 32, 64)
+            ),
+        }
+    step = Roofline(
         ridge=ridge,
         intensity=intensity,
         bound=bound,
-        axis="model" if bound == "memory bandwidth" else "training",
+        axis=axis,
         compute_s=compute_s,
         memory_s=memory_s,
         step_s=step_s,
         attainable_flops=min(peak_flops, memory_bandwidth * intensity),
-    )
-    notes = []
-    if abs(intensity / ridge - 1) < 0.1:
-        notes.append("The step stands near the ridge: compute and memory bandwidth both bind.")
-    if link is None:
-        return msgspec.structs.replace(local, verdict=_verdict(local), notes=tuple(notes))
-    comm_s = link.message(net_bytes)
-    communication_bound = comm_s > compute_s
-    if communication_bound and comm_s <= step_s:
-        notes.append(
-            "The exchange takes longer than the arithmetic, but not longer than memory does: "
-            "memory bandwidth still binds."
-        )
-    whole = msgspec.structs.replace(
-        local,
-        axis="coordination" if comm_s > step_s else local.axis,
-        comm_s=comm_s,
-        communication_bound=communication_bound,
-        binds_at_strong=binds_at(link, net_bytes, step_s, shared=True),
-        binds_at_weak=binds_at(link, net_bytes, step_s, shared=False),
-        workers=tuple(
-            _at(workers, link.ring(net_bytes, workers), step_s)
-            for workers in (1, 2, 4, 8, 16, 32, 64)
-        ),
         notes=tuple(notes),
+        **exchange,
     )
-    return msgspec.structs.replace(whole, verdict=_verdict(whole))
+    return msgspec.structs.replace(step, verdict=_verdict(step))
 
 
 def binds_at(link: Link, net_bytes: float, step_s: float, shared: bool) -> int | None:
@@ -147,12 +148,7 @@ def _verdict(step: Roofline) -> str:
     )
     if step.comm_s is None:
         return words
+    exchange, work = f"the exchange ({step.comm_s:.5g} s)", f"the work ({step.step_s:.5g} s)"
     if step.axis == "coordination":
-        return (
-            f"{words}; but the exchange ({step.comm_s:.5g} s) takes longer than the work "
-            f"({step.step_s:.5g} s): more workers make it worse"
-        )
-    return (
-        f"{words}; the exchange ({step.comm_s:.5g} s) takes less than the work "
-        f"({step.step_s:.5g} s)"
-    )
+        return f"{words}; but {exchange} takes longer than {work}: more workers make it worse"
+    return f"{words}; {exchange} takes less than {work}"

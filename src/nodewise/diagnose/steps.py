@@ -61,7 +61,7 @@ def _row(step: TimedStep, machine: Machine, whole: float) -> StepRow:
     low, high = median_interval(samples)
     cores = step.cpu_seconds / seconds
     explained = _explained(step, machine, seconds, cores)
-    ceiling, share, remark = _binding(step, explained, seconds, cores)
+    ceiling, share, remark = _binding(explained, cores)
     moved = step.memory_bytes or step.disk_bytes
     return StepRow(
         name=step.name,
@@ -110,9 +110,7 @@ def _of_cores(ceilings: dict[int, Ceiling], cores: float) -> Ceiling | None:
     return ceilings[max(fitting)] if fitting else None
 
 
-def _binding(
-    step: TimedStep, explained: dict[CeilingName, float], seconds: float, cores: float
-) -> tuple[StepCeiling, float, str]:
+def _binding(explained: dict[CeilingName, float], cores: float) -> tuple[StepCeiling, float, str]:
     if not explained:
         return "undecided", 0.0, "neither operations nor bytes are told"
     name = max(explained, key=lambda one: explained[one])

@@ -299,14 +299,10 @@ def _weigh(
     sure = share >= _MIN_AGREEMENT and strong >= 0.8 and len(verdicts) >= _MIN_WINDOWS
     sure = sure and not seen.exit_code  # what failed was not seen whole
     sure = sure and figures["run_delay"] <= _STARVED * figures["cores"]
-    several = figures["active_threads"] > 1.5
-    if ceiling == "compute" and several:
-        sure = False  # one of them may spin while it waits for another
-    return (
-        ceiling,
-        "high" if sure else "medium",
-        [f"{format_percent(share)} of the windows show it"],
-    )
+    # of several threads that compute, one may spin while it waits for another
+    sure = sure and not (ceiling == "compute" and figures["active_threads"] > 1.5)
+    shown = f"{format_percent(share)} of the windows show it"
+    return ceiling, "high" if sure else "medium", [shown]
 
 
 def _ended_by_memory(seen: Observation) -> tuple[CeilingName, Confidence, list[str]] | None:

@@ -98,16 +98,8 @@ def judge_run(run: CountedRun, machine: Machine, proposal: str | None = None) ->
 
 
 def _timed(stage: CountedStage, dtype: str) -> TimedStep:
-    return TimedStep(
-        name=stage.name,
-        seconds=tuple(max(one, 1e-9) for one in stage.seconds),
-        cpu_seconds=stage.cpu_seconds,
-        system_seconds=stage.system_seconds,
-        faults=stage.faults,
-        flops=stage.flops,
-        memory_bytes=stage.memory_bytes,
-        dtype=dtype,
-    )
+    seconds = tuple(max(one, 1e-9) for one in stage.seconds)
+    return TimedStep(**{**msgspec.structs.asdict(stage), "seconds": seconds, "dtype": dtype})
 
 
 def _as_loader(row: StepRow) -> StepRow:
@@ -155,12 +147,9 @@ def _weigh(
         return None, "low", (f"no ceiling holds {100 * _MOST:.0f} % of a step's time: {told}",)
     ceiling: CeilingName = name
     stages = ", ".join(row.name for row in rows if row.ceiling == ceiling)
-    clear = share >= ENOUGH and run.steps >= _SURE_STEPS
-    clear = (
-        clear
-        and run.waited_share < 0.2
-        and not (run.timed_while_counting or run.with_setup or run.exit_code)
-    )
+    disturbed = run.timed_while_counting or run.with_setup or run.exit_code
+    clear = share >= ENOUGH and run.steps >= _SURE_STEPS and run.waited_share < 0.2
+    clear = clear and not disturbed
     evidence = f"{100 * share:.0f} % of a step's time stands under it ({stages}); in all: {told}"
     return ceiling, "high" if clear else "medium", (evidence,)
 

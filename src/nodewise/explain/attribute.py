@@ -9,8 +9,8 @@ record explains stays under `unexplained`.
 Evidence, best first: stages of each rank, stages of the whole run, a law fitted to bare timings.
 """
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -136,18 +136,11 @@ def attribute_timings(study: Study, times: Timings, scaling: Scaling) -> Attribu
     elif len(times.nodes) == 2:
         evidence = "two bare times"
         ledger = _ledger_of_law(times, scaling, None)
-        checks.append(
-            warning(
-                _DIVISION,
-                "two bare times cannot divide what is lost",
-                "Add scales or record stages.",
-            )
-        )
+        bare = "two bare times cannot divide what is lost"
+        checks.append(warning(_DIVISION, bare, "Add scales or record stages."))
     else:
         evidence = "fitted law"
-        sure_shape = (
-            shape.shape if shape is not None and shape.confidence >= _MIN_SHAPE_AGREEMENT else None
-        )
+        sure_shape = shape.shape if shape and shape.confidence >= _MIN_SHAPE_AGREEMENT else None
         ledger = _ledger_of_law(times, scaling, sure_shape)
         told = scaling.cannot_tell
         if sure_shape in ("early", "noisy"):
@@ -167,7 +160,7 @@ def attribute_timings(study: Study, times: Timings, scaling: Scaling) -> Attribu
         nodes=nodes,
         bends=scaling.bend.first_below is not None,
         dominant_cause=row.dominant_cause,
-        confidence=_agreement(times, ledger, times.nodes.index(nodes), row.dominant_cause),
+        confidence=_agreement(ledger, times.nodes.index(nodes), row.dominant_cause),
         change=CAUSES[row.dominant_cause].change if row.dominant_cause else None,
         other_changes=_other_changes(row, evidence, _recorded(study, nodes, evidence)),
         shape=shape,
@@ -201,6 +194,10 @@ class _Measured(NamedTuple):
             None if self.items is None else self.items[rounds],
             None if self.delays is None else self.delays[rounds],
         )
+
+
+# Seconds lost by cause at every scale, from what was recorded there.
+_LossesOf = Callable[[Sequence[_Measured], Timings], Losses]
 
 
 def _measured(study: Study, nodes: int) -> _Measured:
@@ -240,7 +237,7 @@ def _foreign_delays(runs: Sequence[Run], stages: dict[Stage, Floats]) -> Floats 
     return np.asarray(delays)
 
 
-def _ledger_of_stages(study: Study, times: Timings, losses_of: "_LossesOf") -> _Ledger:
+def _ledger_of_stages(study: Study, times: Timings, losses_of: _LossesOf) -> _Ledger:
     measured = [_measured(study, nodes) for nodes in times.nodes]
     losses = losses_of(measured, times)
     if times.draws is None:
@@ -260,12 +257,6 @@ def _ledger_of_stages(study: Study, times: Timings, losses_of: "_LossesOf") -> _
         for cause in dict.fromkeys(cause for one in drawn for cause in one)
     }
     return _Ledger(losses, np.array(seconds), drawn_losses)
-
-
-class _LossesOf(Protocol):
-    """Seconds lost by cause at every scale, from what was recorded there."""
-
-    def __call__(self, measured: Sequence[_Measured], times: Timings) -> Losses: ...
 
 
 def _beyond_ideal(parts: Sequence[dict[CauseName, float]], times: Timings) -> Losses:
@@ -445,26 +436,20 @@ def _busy(one: _Measured) -> Floats:
     return np.asarray(busy.mean(axis=0))
 
 
-def _rank_checks(study: Study) -> list[Check]:
-    checks = []
+def _rank_checks(study: Study) -> Iterator[Check]:
     if study.rounds < _TELLING_ROUNDS:
-        checks.append(
-            warning(
-                "a slow node is told from a bad moment",
-                f"fewer than {_TELLING_ROUNDS} rounds: the two look much alike",
-                "Measure more rounds.",
-            )
+        yield warning(
+            "a slow node is told from a bad moment",
+            f"fewer than {_TELLING_ROUNDS} rounds: the two look much alike",
+            "Measure more rounds.",
         )
     if any(rank.items is None for run in study.good_runs for rank in run.ranks):
-        checks.append(
-            warning(
-                "an uneven shard is told from a slow node",
-                "no items per rank (column work): they are told apart by the sum of compute "
-                "seconds over ranks only",
-                "Record items to be sure.",
-            )
+        yield warning(
+            "an uneven shard is told from a slow node",
+            "no items per rank (column work): they are told apart by the sum of compute "
+            "seconds over ranks only",
+            "Record items to be sure.",
         )
-    return checks
 
 
 def _ledger_of_law(times: Timings, scaling: Scaling, shape: ShapeName | None) -> _Ledger:
@@ -552,9 +537,7 @@ def _fold_bounds(
     return low, high
 
 
-def _agreement(
-    times: Timings, ledger: _Ledger, at: int, dominant: CauseName | None
-) -> float | None:
+def _agreement(ledger: _Ledger, at: int, dominant: CauseName | None) -> float | None:
     """The share of resamples in which the same cause takes most."""
     if ledger.drawn_seconds is None or dominant not in ledger.drawn_losses:
         return None
@@ -563,17 +546,14 @@ def _agreement(
     return float(np.mean(lost.argmax(axis=1) == causes.index(dominant)))
 
 
-def _overlap_checks(row: LedgerRow) -> list[Check]:
+def _overlap_checks(row: LedgerRow) -> Iterator[Check]:
     overlap = next((loss for loss in row.causes if loss.cause == "unexplained"), None)
-    if overlap is None or overlap.folds > -_MIN_LOST_SHARE * row.ideal:
-        return []
-    return [
-        warning(
+    if overlap is not None and overlap.folds <= -_MIN_LOST_SHARE * row.ideal:
+        yield warning(
             "the stages add up to the wall time",
             f"at K={row.nodes} the named seconds exceed the wall time by {-overlap.seconds:.3g} s",
             "Look for stages that overlap, or for one that was measured wrongly.",
         )
-    ]
 
 
 def _recorded(study: Study, nodes: int, evidence: Evidence) -> set[CauseName]:

@@ -11,6 +11,7 @@ solve fits it. Gustafson's law for weak scaling, S = k - s*(k-1), has its own on
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import msgspec
@@ -149,6 +150,7 @@ def fit_laws(
 ) -> Laws:
     """Every law that can be fitted to the centres, with intervals from their resamples."""
     grown = k if regime == "weak" else np.ones_like(k)
+    fit_of = partial(_fit, seconds=seconds, draws=draws, rounds=rounds, grown=grown)
 
     def growing(growth: Growth) -> LawFit | None:
         if len(k) < 3:
@@ -161,30 +163,22 @@ def fit_laws(
             law = Law(s=serial, c=c, growth=growth, regime=regime, base_seconds=base)
             return law.seconds(k)
 
-        fit = _fit(
-            formula, _growing(growth, k, seconds, regime), fitted, seconds, draws, rounds, grown
-        )
+        fit = fit_of(formula, _growing(growth, k, seconds, regime), fitted)
         return _with_ceiling(fit, growth) if regime == "strong" else fit
 
     if regime == "weak":
-        gustafson = _fit(
+        # Least squares on k - S = s * (k - 1), where S = k * T0 / T(k).
+        gustafson = fit_of(
             "T0*k/(k - s*(k-1))",
-            _gustafson(k),
+            _one_parameter(k - 1, lambda times: k - k * times[:, :1] / times),
             lambda base, s, c: base * k / (k - s * (k - 1)),
-            seconds,
-            draws,
-            rounds,
-            grown,
         )
         return Laws(gustafson=gustafson, universal=growing("linear"), log2=growing("log2"))
-    amdahl = _fit(
+    # Least squares on (1/S - 1/k) = s * (1 - 1/k), with the measured T0 as the base.
+    amdahl = fit_of(
         "T0*(s + (1-s)/k)",
-        _amdahl(k),
+        _one_parameter(1 - 1 / k, lambda times: times / times[:, :1] - 1 / k),
         lambda base, s, c: base * (s + (1 - s) / k),
-        seconds,
-        draws,
-        rounds,
-        grown,
     )
     return Laws(
         amdahl=_with_ceiling(amdahl, "none"), universal=growing("linear"), log2=growing("log2")
@@ -244,32 +238,14 @@ def _law_of(fit: LawFit, growth: Growth, regime: Regime) -> Law:
 _Solver = Callable[[Floats, Floats], Floats]
 
 
-def _amdahl(k: Floats) -> _Solver:
-    """Least squares on (1/S - 1/k) = s * (1 - 1/k), with the measured T0 as the base."""
-    x = 1 - 1 / k
+def _one_parameter(x: Floats, y_of: Callable[[Floats], Floats]) -> _Solver:
+    """The s of y = s*x, held inside 0 to 1, where a share can lie; the measured T0 is the base."""
 
     def solve(times: Floats, keep: Floats) -> Floats:
-        y = times / times[:, :1] - 1 / k
-        return _one_parameter(times, x, y, keep)
+        s = np.clip((y_of(times) * x * keep).sum(axis=1) / (x * x * keep).sum(), 0.0, 1.0)
+        return np.stack([times[:, 0], s, np.full_like(s, np.nan)], axis=1)
 
     return solve
-
-
-def _gustafson(k: Floats) -> _Solver:
-    """Least squares on k - S = s * (k - 1), where S = k * T0 / T(k)."""
-    x = k - 1
-
-    def solve(times: Floats, keep: Floats) -> Floats:
-        y = k - k * times[:, :1] / times
-        return _one_parameter(times, x, y, keep)
-
-    return solve
-
-
-def _one_parameter(times: Floats, x: Floats, y: Floats, keep: Floats) -> Floats:
-    """The s of y = s*x, held inside 0 to 1, where a share can lie."""
-    s = np.clip((y * x * keep).sum(axis=1) / (x * x * keep).sum(), 0.0, 1.0)
-    return np.stack([times[:, 0], s, np.full_like(s, np.nan)], axis=1)
 
 
 def terms(k: Floats, regime: Regime, *growths: Growth) -> Floats:

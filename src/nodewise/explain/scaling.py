@@ -1,6 +1,6 @@
 """From a study's seconds to speedup, efficiency, the bend, the knee and the fitted laws."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -337,59 +337,49 @@ def _efficiency_falls(times: Timings, laws: Laws, efficiency: float) -> Efficien
     return EfficiencyFalls(efficiency=efficiency, nodes=k * times.nodes[0])
 
 
-def _checks(study: Study, times: Timings) -> list[Check]:
+def _checks(study: Study, times: Timings) -> Iterator[Check]:
     """What a reader must know before trusting the table; each with its remedy."""
-    found = [warning("the input as it was read", note.rstrip(".")) for note in study.notes]
+    for note in study.notes:
+        yield warning("the input as it was read", note.rstrip("."))
     if times.nodes[0] != 1:
-        found.append(
-            warning(
-                "the exact baseline T(1)",
-                f"no run at K=1: speedup and efficiency are relative to K={times.nodes[0]}, and "
-                "what was lost below it is unknown",
-                "Measure K=1 to see it.",
-                key="baseline",
-            )
+        yield warning(
+            "the exact baseline T(1)",
+            f"no run at K=1: speedup and efficiency are relative to K={times.nodes[0]}, and "
+            "what was lost below it is unknown",
+            "Measure K=1 to see it.",
+            key="baseline",
         )
-    found += _checks_of_rounds(study, times)
-    found += _checks_of_runs(study)
-    above = [
-        nodes
-        for nodes, value in zip(times.nodes, times.efficiency(times.seconds), strict=True)
-        if value > SUPERLINEAR
-    ]
+    yield from _checks_of_rounds(study, times)
+    yield from _checks_of_runs(study)
+    efficiencies = zip(times.nodes, times.efficiency(times.seconds), strict=True)
+    above = [nodes for nodes, value in efficiencies if value > SUPERLINEAR]
     if above:
-        found.append(
-            warning(
-                "no scale is faster than ideal",
-                f"faster than ideal at K={_listed(above)}: a cache or memory effect, or a baseline "
-                "that is too slow",
-                f"Check that K={times.nodes[0]} is the fastest correct run of that size.",
-                key="superlinear",
-            )
+        yield warning(
+            "no scale is faster than ideal",
+            f"faster than ideal at K={_listed(above)}: a cache or memory effect, or a baseline "
+            "that is too slow",
+            f"Check that K={times.nodes[0]} is the fastest correct run of that size.",
+            key="superlinear",
         )
-    return found
 
 
-def _checks_of_rounds(study: Study, times: Timings) -> list[Check]:
+def _checks_of_rounds(study: Study, times: Timings) -> Iterator[Check]:
     """What the repeats can tell, and what they cannot."""
-    found = []
     repeats = "repeats and variance"
     singles = [nodes for nodes in times.nodes if len(study.at(nodes)) == 1]
     if singles:
         where = "" if len(singles) == len(times.nodes) else f" at K={_listed(singles)}"
         evidence = f"single runs{where}: no spread is known"
-        found.append(warning(repeats, evidence, "Repeat, best seven times.", key="repeats"))
+        yield warning(repeats, evidence, "Repeat, best seven times.", key="repeats")
     elif study.rounds < ENOUGH_ROUNDS:
         evidence = f"{study.rounds} rounds give a range, not a confidence interval"
         remedy = f"Measure {ENOUGH_ROUNDS} rounds or more."
-        found.append(warning(repeats, evidence, remedy, key="repeats"))
+        yield warning(repeats, evidence, remedy, key="repeats")
     if study.rounds >= 2 and not study.paired:
-        found.append(
-            warning(
-                "every scale in every round",
-                "the scales were not run in the same rounds, so ratios carry the noise of both",
-                "Number the rounds in a column rep and run every K in each.",
-            )
+        yield warning(
+            "every scale in every round",
+            "the scales were not run in the same rounds, so ratios carry the noise of both",
+            "Number the rounds in a column rep and run every K in each.",
         )
     alike = [
         nodes
@@ -397,75 +387,64 @@ def _checks_of_rounds(study: Study, times: Timings) -> list[Check]:
         if position and times.rounds >= ENOUGH_ROUNDS and _is_faster(times, position) is None
     ]
     if alike:
-        found.append(
-            warning(
-                "gains are larger than the noise",
-                f"K={_listed(alike)} cannot be told from K={times.nodes[0]} by these rounds",
-                "Measure more of them, or call it no gain.",
-                key="significant",
-            )
+        yield warning(
+            "gains are larger than the noise",
+            f"K={_listed(alike)} cannot be told from K={times.nodes[0]} by these rounds",
+            "Measure more of them, or call it no gain.",
+            key="significant",
         )
     for nodes, samples in zip(times.nodes, times.samples, strict=True):
         gap = float(np.mean(samples) / np.median(samples) - 1)
         if times.center == "mean" and len(samples) > 2 and abs(gap) > _MEAN_OFF:
-            found.append(
-                warning(
-                    "the mean stands for the runs",
-                    f"at K={nodes} the mean lies {format_percent(abs(gap))} "
-                    f"{'above' if gap > 0 else 'below'} the median",
-                    "Try nodewise decide with --center median.",
-                )
+            yield warning(
+                "the mean stands for the runs",
+                f"at K={nodes} the mean lies {format_percent(abs(gap))} "
+                f"{'above' if gap > 0 else 'below'} the median",
+                "Try nodewise decide with --center median.",
             )
             break
-    return found
 
 
-def _checks_of_runs(study: Study) -> list[Check]:
+def _checks_of_runs(study: Study) -> Iterator[Check]:
     """What the runs themselves say against trusting them."""
-    found = []
     if study.base_is_baseline:
         ones = [r.seconds for r in study.runs if r.nodes == 1 and not r.baseline]
-        found.append(
-            Check(
-                rule="the exact baseline T(1)",
-                verdict="pass",
-                evidence="K=1 is the single-worker program; the distributed code on one worker "
-                f"takes {sum(ones) / len(ones):.4g} s, and speedup against that would look better",
-                key="baseline",
-            )
+        yield Check(
+            rule="the exact baseline T(1)",
+            verdict="pass",
+            evidence="K=1 is the single-worker program; the distributed code on one worker "
+            f"takes {sum(ones) / len(ones):.4g} s, and speedup against that would look better",
+            key="baseline",
         )
     if any(run.provenance.get("emulated") for run in study.runs):
-        found.append(
-            warning(
-                "nodes are machines",
-                "rehearsal: emulated nodes on one machine; latencies are not those of a network",
-            )
+        yield warning(
+            "nodes are machines",
+            "rehearsal: emulated nodes on one machine; latencies are not those of a network",
         )
     failed = sorted({run.nodes for run in study.runs if run.outcome != "ok"})
     if failed:
         evidence = f"failed runs at K={_listed(failed)}"
-        remedy = "See the study's runs.jsonl."
-        found.append(warning("K workers really ran", evidence, remedy, key="workers"))
-    return [*found, *_checks_of_contention(study)]
+        yield warning(
+            "K workers really ran", evidence, "See the study's runs.jsonl.", key="workers"
+        )
+    yield from _checks_of_contention(study)
 
 
-def _checks_of_contention(study: Study) -> list[Check]:
+def _checks_of_contention(study: Study) -> Iterator[Check]:
     """Whether the workers had the cores to themselves."""
     rule = "no foreign load"
     crowded = sorted({r.nodes for r in study.runs if r.provenance.get("oversubscribed")})
+    delays = [(run.contention and run.contention.run_delay) or 0.0 for run in study.runs]
+    contended = [delay for delay in delays if delay > AMBER]
     if crowded:
         evidence = (
             f"more workers than cores at K={_listed(crowded)}: that is no evidence of scaling"
         )
         remedy = "Use more cores, or the rehearsal engine."
-        return [warning(rule, evidence, remedy, key="contention")]
-    delays = [(run.contention and run.contention.run_delay) or 0.0 for run in study.runs]
-    contended = [delay for delay in delays if delay > AMBER]
-    if not contended:
-        return []
-    worst = max(contended)
-    return [
-        Check(
+        yield warning(rule, evidence, remedy, key="contention")
+    elif contended:
+        worst = max(contended)
+        yield Check(
             rule=rule,
             verdict="fail" if worst > RED else "warn",
             evidence=f"other load kept a rank from its core for up to {format_percent(worst)} of a "
@@ -473,7 +452,6 @@ def _checks_of_contention(study: Study) -> list[Check]:
             remedy="Repeat on a quieter machine.",
             key="contention",
         )
-    ]
 
 
 def _listed(scales: Sequence[int]) -> str:

@@ -69,18 +69,9 @@ def shape_of(times: Timings, paired: bool) -> Shape | None:
     spread = f"repeats spread by {format_percent(band)}"
     growth = f"the overhead grows as (k-1)^{exponent:.2f}"
 
-    def shape(
-        name: ShapeName, points_at: CauseName | None, confidence: float, evidence: str
-    ) -> Shape:
-        return Shape(
-            shape=name,
-            points_at=points_at,
-            confidence=confidence,
-            band=band,
-            lean=lean,
-            exponent=exponent,
-            evidence=evidence,
-        )
+    def shape(name: ShapeName, points_at: CauseName | None, sure: float, why: str) -> Shape:
+        figures = {"band": band, "lean": lean, "exponent": exponent}
+        return Shape(shape=name, points_at=points_at, confidence=sure, evidence=why, **figures)
 
     if band > FAT_BAND and lean > HELD_UP_LEAN:
         sure = float(np.mean((bands > FAT_BAND) & (leans > HELD_UP_LEAN)))

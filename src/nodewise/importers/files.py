@@ -2,13 +2,14 @@
 
 import contextlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from nodewise.base.errors import DataError, SpecError
+from nodewise.study.study import Run
 
 MAX_BYTES = 2**30
 AS_WRITTEN = "Use the file as the tool wrote it."
@@ -53,10 +54,10 @@ def _read(path: Path, size: int = -1) -> bytes:
         ) from None
 
 
-def read_json(path: Path, what: str) -> Any:
+def read_json(path: Path, what: str, content: Any = Any, strict: bool = True) -> Any:
     """The JSON document in a file; `what` is the expected format, for the error."""
     try:
-        return msgspec.json.decode(read_text(path).encode())
+        return msgspec.json.decode(read_text(path).encode(), type=content, strict=strict)
     except (msgspec.DecodeError, RecursionError) as error:
         raise wrong_format(path, what, str(error)) from None
 
@@ -74,6 +75,14 @@ def no_scale(path: Path) -> SpecError:
     return SpecError(
         f"{path} does not give the number of nodes.", f"Write K=PATH, for example 8={path}."
     )
+
+
+def runs_at(path: Path, runs: Sequence[Run], nodes: int | None) -> list[Run]:
+    """The runs at one K; all of them without it."""
+    found = [run for run in runs if nodes is None or run.nodes == nodes]
+    if not found:
+        raise DataError(f"{path} has no runs at K={nodes}.", "Leave K out to take all of them.")
+    return found
 
 
 @contextlib.contextmanager

@@ -165,7 +165,7 @@ FORMATS = (
            lambda head: bool(_MARKDOWN_RULE.search(head.text))),
     Format("latex", "a LaTeX table", "table", "tables.claims_tables:read_runs",
            lambda head: bool(_LATEX_TABLE.search(head.text))),
-    Format("csv", "a CSV table", "table", "tables.csv_table:read", _is_csv),
+    Format("csv", "a CSV table", "table", "tables.claims_tables:read_csv", _is_csv),
 )  # fmt: skip
 NAMES = tuple(one.name for one in FORMATS)
 _KINDS: dict[Gives, str] = {

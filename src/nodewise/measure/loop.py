@@ -31,6 +31,7 @@ from nodewise.measure.engines.base import (
     Engine,
     Job,
     end_marked,
+    fill_in,
     has_program,
     signal_group,
 )
@@ -295,12 +296,7 @@ def _command(spec: Spec, task: Task) -> tuple[str, ...]:
         "{seed}": str(spec.seed),
         "{python}": sys.executable,
     }
-    filled = []
-    for word in raw:
-        for name, value in values.items():
-            word = word.replace(name, value)
-        filled.append(word)
-    return tuple(filled)
+    return tuple(fill_in(raw, values))
 
 
 def _own_environment(spec: Spec, task: Task, scratch: Path, ranks: int) -> dict[str, str]:

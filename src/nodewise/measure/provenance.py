@@ -16,6 +16,13 @@ from nodewise.measure.watch import cores
 from nodewise.study.study import PROGRAM, Fact, Run
 
 _RELEVANT = ("OMP_", "MKL_", "OPENBLAS_", "NCCL_", "GLOO_", "UCX_", "MPI", "CUDA_VISIBLE", "TORCH_")
+_SETTINGS = {
+    "governor": "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+    "no_turbo": "/sys/devices/system/cpu/intel_pstate/no_turbo",
+    "cpu_limit": "/sys/fs/cgroup/cpu.max",
+    "cpu_quota_us": "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
+    "memory_limit": "/sys/fs/cgroup/memory.max",
+}
 _LARGEST = 10_000_000  # bytes; what is larger is data, and slow to read after every run
 
 
@@ -23,7 +30,7 @@ def machine() -> dict[str, Fact]:
     """What does not change between the runs of one sitting."""
     facts: dict[str, Fact] = {
         "host": platform.node(),
-        "cpu": _cpu_model(),
+        "cpu": processor(),
         "cores": cores(),
         "memory_bytes": psutil.virtual_memory().total,
         "kernel": platform.release(),
@@ -31,15 +38,15 @@ def machine() -> dict[str, Fact]:
         "nodewise": __version__,
         "affinity": ",".join(map(str, sorted(os.sched_getaffinity(0)))),
     }
-    for name, path in (
-        ("governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        ("no_turbo", "/sys/devices/system/cpu/intel_pstate/no_turbo"),
-        ("cpu_limit", "/sys/fs/cgroup/cpu.max"),
-        ("cpu_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
-        ("memory_limit", "/sys/fs/cgroup/memory.max"),
-    ):
+    return facts | settings(*_SETTINGS)
+
+
+def settings(*names: str) -> dict[str, Fact]:
+    """The settings of the machine that can be read here, as the kernel writes them."""
+    facts: dict[str, Fact] = {}
+    for name in names:
         with contextlib.suppress(OSError):
-            facts[name] = Path(path).read_text().strip()
+            facts[name] = Path(_SETTINGS[name]).read_text().strip()
     return facts
 
 
@@ -95,7 +102,8 @@ def _checksum(directory: Path, word: str, start: float = math.inf) -> str:
         return ""
 
 
-def _cpu_model() -> str:
+def processor() -> str:
+    """The name of the processor."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

@@ -17,6 +17,7 @@ _SMALL = 4096
 _FILE_BYTES = 256 * 2**20
 _LEAST_BLOCKS = 4
 _MOST_BLOCKS = 5000
+_DIRECT = os.O_RDONLY | os.O_DIRECT
 
 
 def disk(folder: Path, seconds: float) -> tuple[dict[str, Ceiling], dict[str, str]]:
@@ -28,14 +29,14 @@ def disk(folder: Path, seconds: float) -> tuple[dict[str, Ceiling], dict[str, st
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".nodewise-probe-") as file:
             path = Path(file.name)
-            blocks = _write_buffered(path, buffer, seconds, found)
+            found["write, synced"] = _write_buffered(path, buffer, seconds)
             _evict(path)
-            _read(path, os.O_RDONLY, blocks, buffer, seconds, "read, cold", found, at_once=4)
-            _read(path, os.O_RDONLY, blocks, buffer, seconds / 2, "read, cached", found)
+            found["read, cold"] = _read(path, os.O_RDONLY, buffer, seconds, at_once=4)
+            found["read, cached"] = _read(path, os.O_RDONLY, buffer, seconds / 2)
             try:
-                _write_direct(path, blocks, buffer, seconds, found)
-                _read(path, _direct(), blocks, buffer, seconds, "read, direct", found)
-                _read_small(path, blocks, seconds, found)
+                found["write, direct"] = _write_direct(path, buffer, seconds)
+                found["read, direct"] = _read(path, _DIRECT, buffer, seconds)
+                found["random 4 KiB read"] = _read_small(path, seconds)
             except OSError as error:
                 missing["disk, direct"] = f"{folder}: {(error.strerror or str(error)).lower()}"
     except OSError as error:
@@ -43,10 +44,6 @@ def disk(folder: Path, seconds: float) -> tuple[dict[str, Ceiling], dict[str, st
     finally:
         buffer.close()
     return found, missing
-
-
-def _direct() -> int:
-    return os.O_RDONLY | os.O_DIRECT
 
 
 @contextlib.contextmanager
@@ -72,10 +69,12 @@ def _repeat(step: Callable[[int], int], most: int, seconds: float) -> list[float
     return rates
 
 
-def _write_buffered(
-    path: Path, buffer: mmap.mmap, seconds: float, found: dict[str, Ceiling]
-) -> int:
-    """Write and have it on the disk: eight blocks, then a sync. Gives the blocks of the file."""
+def _blocks(path: Path) -> int:
+    return path.stat().st_size // _BLOCK
+
+
+def _write_buffered(path: Path, buffer: mmap.mmap, seconds: float) -> Ceiling:
+    """Write and have it on the disk: eight blocks, then a sync."""
     with _opened(path, os.O_WRONLY) as file:
 
         def write(_: int) -> int:
@@ -84,8 +83,7 @@ def _write_buffered(
             return size
 
         rates = _repeat(write, _FILE_BYTES // (8 * _BLOCK), seconds)
-    found["write, synced"] = ceiling_of(rates, "B/s", "32 MiB at a time through the page cache")
-    return path.stat().st_size // _BLOCK
+    return ceiling_of(rates, "B/s", "32 MiB at a time through the page cache")
 
 
 def _evict(path: Path) -> None:
@@ -93,21 +91,12 @@ def _evict(path: Path) -> None:
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def _read(
-    path: Path,
-    flags: int,
-    blocks: int,
-    buffer: mmap.mmap,
-    seconds: float,
-    name: str,
-    found: dict[str, Ceiling],
-    at_once: int = 1,
-) -> None:
+def _read(path: Path, flags: int, buffer: mmap.mmap, seconds: float, at_once: int = 1) -> Ceiling:
     """Read the file; several blocks at once where the system reads ahead of single ones.
 
     Over and over where no cache answers the second time: a disk's moods last longer than one pass.
     """
-    steps = blocks // at_once
+    steps = _blocks(path) // at_once
     with _opened(path, flags) as file:
 
         def read(step: int) -> int:
@@ -116,27 +105,25 @@ def _read(
             return sum(os.preadv(file, [buffer], place) for place in places)
 
         rates = _repeat(read, steps if at_once > 1 else _MOST_BLOCKS, seconds)
-    found[name] = ceiling_of(rates, "B/s", f"{at_once * 4} MiB at a time")
+    return ceiling_of(rates, "B/s", f"{at_once * 4} MiB at a time")
 
 
-def _write_direct(
-    path: Path, blocks: int, buffer: mmap.mmap, seconds: float, found: dict[str, Ceiling]
-) -> None:
+def _write_direct(path: Path, buffer: mmap.mmap, seconds: float) -> Ceiling:
+    blocks = _blocks(path)
     with _opened(path, os.O_WRONLY | os.O_DIRECT) as file:
         rates = _repeat(
             lambda at: os.pwrite(file, buffer, at % blocks * _BLOCK), _MOST_BLOCKS, seconds
         )
-    found["write, direct"] = ceiling_of(rates, "B/s", "4 MiB at a time past the page cache")
+    return ceiling_of(rates, "B/s", "4 MiB at a time past the page cache")
 
 
-def _read_small(path: Path, blocks: int, seconds: float, found: dict[str, Ceiling]) -> None:
+def _read_small(path: Path, seconds: float) -> Ceiling:
     places = random.Random(0)
-    pages = blocks * _BLOCK // _SMALL
-    with mmap.mmap(-1, _SMALL) as small, _opened(path, _direct()) as file:
+    pages = path.stat().st_size // _SMALL
+    with mmap.mmap(-1, _SMALL) as small, _opened(path, _DIRECT) as file:
 
         def read(_: int) -> int:
             return os.preadv(file, [small], places.randrange(pages) * _SMALL)
 
         rates = _repeat(read, _MOST_BLOCKS, seconds)
-    times = [_SMALL / rate for rate in rates]
-    found["random 4 KiB read"] = ceiling_of(times, "s", "one at a time, direct")
+    return ceiling_of([_SMALL / rate for rate in rates], "s", "one at a time, direct")

@@ -26,15 +26,7 @@ class HotSpots:
         spy = shutil.which("py-spy")
         if spy is None or self._program is not None:
             return
-        how = [
-            "--nonblocking",
-            "--format",
-            "raw",
-            "--rate",
-            str(_RATE),
-            "--duration",
-            str(_SECONDS),
-        ]
+        how = f"--nonblocking --format raw --rate {_RATE} --duration {_SECONDS}".split()
         with contextlib.suppress(OSError):
             self._program = subprocess.Popen(
                 [spy, "record", "--pid", str(process), *how, "--output", str(self._file)],

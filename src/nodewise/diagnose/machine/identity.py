@@ -5,11 +5,13 @@ import hashlib
 import json
 import os
 import platform
+from importlib.metadata import version
 from pathlib import Path
 
 import psutil
 
 from nodewise.diagnose.machine.memory import limits
+from nodewise.measure.provenance import processor, settings
 from nodewise.study.study import Fact
 
 FORMAT = 2  # of the stored ceilings, and of how they are measured
@@ -20,22 +22,15 @@ def identity(folder: Path) -> dict[str, Fact]:
     facts: dict[str, Fact] = {
         "format": FORMAT,
         "host": platform.node(),
-        "processor": _processor(),
+        "processor": processor() or platform.machine(),
         "cores": len(os.sched_getaffinity(0)),
         "cores_of_the_node": os.cpu_count() or 0,
         "memory_bytes": int(min(limits().values())),
         "kernel": platform.release(),
-        "numpy": _numpy_version(),
+        "numpy": version("numpy"),
         "folder_device": folder.stat().st_dev,
     }
-    for name, path in (
-        ("governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        ("cpu_limit", "/sys/fs/cgroup/cpu.max"),
-        ("cpu_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
-    ):
-        with contextlib.suppress(OSError):
-            facts[name] = Path(path).read_text().strip()
-    return facts
+    return facts | settings("governor", "cpu_limit", "cpu_quota_us")
 
 
 def key(facts: dict[str, Fact]) -> str:
@@ -56,17 +51,3 @@ def contention() -> dict[str, float]:
     times = psutil.cpu_times()
     found["steal"] = getattr(times, "steal", 0.0) / max(sum(times), 1e-9)
     return found
-
-
-def _processor() -> str:
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def _numpy_version() -> str:
-    from importlib.metadata import version
-
-    return version("numpy")

@@ -14,35 +14,34 @@ from nodewise.diagnose.machine.identity import identity, key
 from nodewise.study.machine import Machine
 
 _MOST_SECONDS = 300
-_ONE_THREAD = {
-    name: "1"
-    for name in (
-        "OPENBLAS_NUM_THREADS",
-        "MKL_NUM_THREADS",
-        "OMP_NUM_THREADS",
-        "BLIS_NUM_THREADS",
-        "VECLIB_MAXIMUM_THREADS",
-    )
-}
+_ONE_THREAD = dict.fromkeys(
+    ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "BLIS_NUM_THREADS",
+     "VECLIB_MAXIMUM_THREADS"), "1"
+)  # fmt: skip
 
 
 def machine(folder: Path, refresh: bool = False, peer: str = "") -> tuple[Machine, bool]:
     """The machine, and whether its ceilings were measured just now."""
-    store = cache_file(folder)
-    if not refresh and not peer:
-        stored = _stored(store)
-        if stored is not None:
-            return stored, False
+    known = None if refresh or peer else stored(folder)
+    if known is not None:
+        return known, False
     found = measure(folder, peer)
     if not peer:  # a peer is a fact of this question, not of this machine
         with contextlib.suppress(OSError):  # a cache that cannot be written is no cache
-            _write(store, found)
+            _write(cache_file(folder), found)
     return found, True
 
 
 def stored(folder: Path) -> Machine | None:
     """The ceilings of this machine, if they were measured before."""
     return _stored(cache_file(folder))
+
+
+def _stored(path: Path) -> Machine | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Machine)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def one_core(folder: Path) -> tuple[float, float]:
@@ -81,13 +80,6 @@ def measure(folder: Path, peer: str = "") -> Machine:
         last = (done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
         raise RunError(f"The probes failed: {last}", "Check the folder and the peer.")
     return msgspec.json.decode(done.stdout, type=Machine)
-
-
-def _stored(path: Path) -> Machine | None:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Machine)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
 
 
 def _write(path: Path, found: Machine) -> None:

@@ -10,10 +10,12 @@ Bytes are a lower bound: each operation reads its inputs and writes its outputs 
 """
 
 import importlib
+import math
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 Formula = Callable[..., float]
@@ -31,18 +33,15 @@ _GATHERING = {"embedding", "index_select", "gather", "index", "take", "_embeddin
 _SCATTERING = {"index_put_", "index_put", "scatter_", "scatter_add_", "index_add_", "index_copy_"}
 
 
+@dataclass(slots=True)
 class Counts:
     """Sums over operations: calls, seconds, operations, bytes."""
 
-    __slots__ = ("calls", "flops", "formula", "memory_bytes", "seconds")
-
-    def __init__(self) -> None:
-        """Nothing yet."""
-        self.calls = 0
-        self.seconds = 0.0
-        self.flops = 0.0
-        self.memory_bytes = 0.0
-        self.formula = False
+    calls: int = 0
+    seconds: float = 0.0
+    flops: float = 0.0
+    memory_bytes: float = 0.0
+    formula: bool = False
 
 
 class Counting:
@@ -113,13 +112,6 @@ class Counting:
         """Of most of the operations."""
         return self.dtypes.most_common(1)[0][0] if self.dtypes else "float32"
 
-    @property
-    def seconds_without_formula(self) -> float:
-        """The share of the operations' time of which no operations are counted."""
-        whole = sum(counts.seconds for counts in self.found.values())
-        without = sum(counts.seconds for counts in self.found.values() if not counts.formula)
-        return without / whole if whole else 0.0
-
 
 def _mode_class() -> Any:
     """The class that torch hands every operation to; torch is imported only here."""
@@ -163,10 +155,7 @@ def _formulas() -> dict[Any, Formula]:
 def _attention(query: Any, key: Any, value: Any, *_: object, **__: object) -> float:
     """Scores, and their product with the values: two matrix products in every head."""
     *heads, rows, width = query.shape
-    many = 1
-    for size in heads:
-        many *= size
-    return float(2.0 * many * rows * key.shape[-2] * (width + value.shape[-1]))
+    return float(2.0 * math.prod(heads) * rows * key.shape[-2] * (width + value.shape[-1]))
 
 
 def _attention_backward(
@@ -190,9 +179,8 @@ def _size(tensor: Any) -> float:
     """Bytes that it really has: what is repeated without being stored counts once."""
     if tensor.layout is not importlib.import_module("torch").strided:
         return 0.0
-    numbers = 1
-    for length, stride in zip(tensor.shape, tensor.stride(), strict=True):
-        numbers *= length if stride else min(length, 1)
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    numbers = math.prod(length if stride else min(length, 1) for length, stride in pairs)
     return float(numbers * tensor.element_size())
 
 

@@ -270,15 +270,15 @@ def _report(steps: _Steps, command: list[str], stopped: bool, exit_code: int) ->
         for (stage, name), counts in found.items():
             by_stage[stage][0] += counts.flops / many
             by_stage[stage][1] += counts.memory_bytes / many
-            old = operations.get(name)
+            nothing = CountedOperation(name=name, calls=0, seconds=0, flops=0, memory_bytes=0)
+            old = operations.get(name, nothing)
+            flops = counts.flops / many + (old.flops or 0.0)
             operations[name] = CountedOperation(
                 name=name,
-                calls=counts.calls / many + (old.calls if old else 0.0),
-                seconds=counts.seconds / many + (old.seconds if old else 0.0),
-                flops=counts.flops / many + ((old.flops or 0.0) if old else 0.0)
-                if counts.formula
-                else None,
-                memory_bytes=counts.memory_bytes / many + (old.memory_bytes if old else 0.0),
+                calls=counts.calls / many + old.calls,
+                seconds=counts.seconds / many + old.seconds,
+                flops=flops if counts.formula else None,
+                memory_bytes=counts.memory_bytes / many + old.memory_bytes,
             )
     return CountedRun(
         command=tuple(command),
@@ -357,7 +357,9 @@ def _write(path: Path, run: CountedRun) -> None:
 
 def count(command: tuple[str, ...], most_seconds: float) -> CountedRun:
     """Run a torch script and count a step of it; end it when the time is up."""
-    from nodewise.measure.engines.base import end  # not needed in the script's own process
+    # not needed in the script's own process
+    from nodewise.diagnose.machine.watching import beside_output
+    from nodewise.measure.engines.base import end
 
     if importlib.util.find_spec("torch") is None:
         raise SpecError(
@@ -365,15 +367,9 @@ def count(command: tuple[str, ...], most_seconds: float) -> CountedRun:
         )
     with tempfile.TemporaryDirectory(prefix="nodewise-") as folder:
         report = Path(folder) / "counted.json"
-        words = [
-            "-m",
-            "nodewise.diagnose.machine.torch_script",
-            str(report),
-            str(most_seconds),
-            *command,
-        ]
+        words = ["-m", "nodewise.diagnose.machine.torch_script", str(report), str(most_seconds)]
         program = subprocess.Popen(
-            [sys.executable, *words], stdout=_errors(), start_new_session=True
+            [sys.executable, *words, *command], stdout=beside_output(), start_new_session=True
         )
         try:
             program.wait(timeout=most_seconds + _GRACE_SECONDS)
@@ -388,14 +384,6 @@ def count(command: tuple[str, ...], most_seconds: float) -> CountedRun:
                 f"{' '.join(command)} ended with code {program.returncode} before a step was seen.",
                 "Run it by itself first: python " + " ".join(command),
             ) from None
-
-
-def _errors() -> int | None:
-    """Where the script's own output goes: not into ours."""
-    try:
-        return sys.stderr.fileno()
-    except (OSError, AttributeError, ValueError):
-        return subprocess.DEVNULL
 
 
 if __name__ == "__main__":

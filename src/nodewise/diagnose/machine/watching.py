@@ -35,27 +35,12 @@ _TICK = 1.0 / os.sysconf("SC_CLK_TCK")
 _LIBRARIES = ("libmpi", "libpsm", "libnccl", "libgomp", "libiomp", "libgloo", "libucp", "libpython")
 # What the kernel calls the place where a thread sleeps.
 _WAITS = {
-    "futex": "lock",
-    "sem": "lock",
-    "pipe": "lock",
-    "fifo": "lock",
-    "locks": "lock",  # of files
-    "rwsem": "lock",
-    "sk_wait": "socket",
-    "wait_woken": "socket",
-    "inet_csk": "socket",
-    "tcp": "socket",
-    "unix_stream": "socket",
-    "unix_dgram": "socket",
-    "skb": "socket",
-    "sock": "socket",
-    "poll": "event",
-    "select": "event",
-    "nanosleep": "event",
-    "sigtimedwait": "event",
-    "pause": "event",
-    "do_wait": "child",
-}
+    "lock": ("futex", "sem", "pipe", "fifo", "locks", "rwsem"),
+    "socket": ("sk_wait", "wait_woken", "inet_csk", "tcp", "unix_stream", "unix_dgram", "skb",
+               "sock"),
+    "event": ("poll", "select", "nanosleep", "sigtimedwait", "pause"),
+    "child": ("do_wait",),
+}  # fmt: skip
 
 
 def watch(command: tuple[str, ...], most_seconds: float) -> Observation:
@@ -65,7 +50,7 @@ def watch(command: tuple[str, ...], most_seconds: float) -> Observation:
     try:
         program = subprocess.Popen(
             command,
-            stdout=sys.stderr.fileno() if _has_file(sys.stderr) else subprocess.DEVNULL,
+            stdout=beside_output(),
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
@@ -111,12 +96,12 @@ def watch(command: tuple[str, ...], most_seconds: float) -> Observation:
     )
 
 
-def _has_file(stream: object) -> bool:
+def beside_output() -> int:
+    """Where a program's own output goes: not into ours."""
     try:
-        stream.fileno()  # type: ignore[attr-defined]
+        return sys.stderr.fileno()
     except (OSError, AttributeError, ValueError):
-        return False
-    return True
+        return subprocess.DEVNULL
 
 
 def _copy(source: IO[bytes], tail: bytearray) -> None:
@@ -364,10 +349,8 @@ def _wait(place: str) -> str:
         channel = _read(f"{place}/wchan")
     except OSError:
         return "unknown"
-    for part, kind in _WAITS.items():
-        if part in channel:
-            return kind
-    return "unknown"
+    waits = (kind for kind, parts in _WAITS.items() if any(part in channel for part in parts))
+    return next(waits, "unknown")
 
 
 def _sockets(process: int) -> int:

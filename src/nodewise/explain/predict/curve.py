@@ -40,8 +40,6 @@ from nodewise.explain.scaling import Timings, timings
 from nodewise.study.spec import Regime
 from nodewise.study.study import Run, Study
 
-Metric = Literal["time_s", "throughput"]
-
 # How many spreads away the truth lay in this share of published curves; made by
 # `benchmarks/predict.py --calibrate` (148 curves, quarter and half ladders, each curve alike). At
 # 80 % it gives 2.16, which held 79 and 82 % of them; 1.97 holds 76 and 79 %, a tenth narrower.
@@ -295,36 +293,6 @@ def measured_ladder(study: Study, times: Timings) -> tuple[Ladder, int]:
     return Ladder(nodes, np.log(times.seconds / grown), noise, study.regime), freedom
 
 
-def predict_curve(
-    nodes: Sequence[float],
-    values: Sequence[float],
-    metric: Metric,
-    regime: Regime,
-    asked: Sequence[float],
-) -> tuple[Floats, Floats, Floats]:
-    """Values at the scales asked for, with the bounds that hold 80 % of them.
-
-    Repeated scales count as repeated runs. A number is given even beyond a saturation, for those
-    who compare predictors; `Curve.unknown_beyond` says where we would not.
-    """
-    found: dict[float, list[float]] = {}
-    for k, value in zip(nodes, values, strict=True):
-        found.setdefault(float(k), []).append(float(value))
-    scales = np.array(sorted(found))
-    samples = [np.log(np.sort(found[k])) for k in scales]
-    y = np.array([float(np.median(logs)) for logs in samples])
-    sign = -1.0 if metric == "throughput" else 1.0
-    grows = metric == "time_s" and regime == "weak"
-    noise, freedom = _noise(samples)
-    ladder = Ladder(scales, sign * y - np.log(scales) * grows, noise, regime)
-    curve = Curve(ladder, freedom)
-    wanted = np.array(asked, dtype=np.float64)
-    answer, spread = curve.log_times(wanted)
-    reach = spread * float(np.interp(0.8, LEVELS, FACTORS))
-    center = sign * (answer + np.log(wanted) * grows)
-    return np.exp(center), np.exp(center - reach), np.exp(center + reach)
-
-
 def _distance(x: Floats, measured: Floats) -> Floats:
     """How far the data leave a scale alone, in ln K.
 
@@ -363,18 +331,14 @@ def _errors(generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
 def stage_parts(study: Study) -> Parts | None:
     """The wall time of each scale cut into parts, where every run recorded its stages."""
     runs = [study.at(nodes) for nodes in study.scales]
-    if not all(_has_stages(run) for scale in runs for run in scale):
+    first = [run.ranks[0].stages if run.ranks else run.stages for at in runs for run in at]
+    if not all({"compute", "communication"} <= stages.keys() for stages in first):
         return None
     cut = [[_parts_of(run) for run in scale] for scale in runs]
     return {
         part: np.array([np.mean([run[part] for run in scale]) for scale in cut])
         for part in cut[0][0]
     }
-
-
-def _has_stages(run: Run) -> bool:
-    stages = run.ranks[0].stages if run.ranks else run.stages
-    return "compute" in stages and "communication" in stages
 
 
 def _parts_of(run: Run) -> dict[Part, float]:

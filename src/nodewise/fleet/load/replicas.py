@@ -19,6 +19,7 @@ from nodewise.measure.engines.base import (
     Job,
     end,
     end_marked,
+    fill_in,
     has_program,
     in_words,
     start,
@@ -34,10 +35,6 @@ from nodewise.study.spec import Rehearsal
 _POLL_SECONDS = 0.02
 _ANSWER_SECONDS = 2.0
 _LOG_LINES = 5
-_ENTER = """set -e
-while [ "$1" != -- ]; do echo $$ > "$1"; shift; done
-shift
-exec "$@" """
 
 
 class ReplicaFailed(RunError):
@@ -166,8 +163,7 @@ class _Started:
         if not has_program(command[0], directory):
             raise RunError(f"There is no program {command[0]}.", "Correct server.command.")
         if self._groups is not None:
-            procs_files = [str(file) for file in self._groups.procs_files(f"replica{number}")]
-            command = ["sh", "-c", _ENTER, "enter", *procs_files, "--", *command]
+            command = self._groups.entered(f"replica{number}", command)
         job = self._job(number, tuple(command))
         job.folder.mkdir(parents=True, exist_ok=True)
         return start(command, job, job.environment)
@@ -179,12 +175,7 @@ class _Started:
             "{replicas}": str(self._count),
             "{python}": sys.executable,
         }
-        filled = []
-        for word in self._server.command:
-            for name, value in values.items():
-                word = word.replace(name, value)
-            filled.append(word)
-        return filled
+        return fill_in(self._server.command, values)
 
     def _job(self, number: int, command: tuple[str, ...]) -> Job:
         place = "all" if self._server.behind_one_port else f"replica-{number + 1}"

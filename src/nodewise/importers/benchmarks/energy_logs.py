@@ -6,7 +6,7 @@ writes kilowatt-hours that hold the PUE; what is kept are the joules of the node
 
 import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from nodewise.base.errors import DataError, SpecError
@@ -34,10 +34,7 @@ def read_codecarbon(paths: Sequence[Path], nodes: int | None, region: str = "") 
     last = files[0][-1]
     mode, version = last.get("tracking_mode", ""), last.get("codecarbon_version", "")
     source = f"CodeCarbon {version} of a {mode or 'machine'}, by counters or by its model"
-    return _runs(
-        paths, files, nodes, source,
-        [[(_seconds(row["duration"], "duration"), joules(row)) for row in rows] for rows in files],
-    )  # fmt: skip
+    return _runs(paths, files, nodes, source, "duration", joules)
 
 
 def read_zeus(paths: Sequence[Path], nodes: int | None, region: str = "") -> list[Run]:
@@ -54,11 +51,7 @@ def read_zeus(paths: Sequence[Path], nodes: int | None, region: str = "") -> lis
 
     count = sum(bool(_GPU.fullmatch(name)) for name in files[0][0])
     source = f"Zeus, {count} GPU{'s' if count > 1 else ''} a node and no CPU"
-    return _runs(
-        paths, files, nodes, source,
-        [[(_seconds(row["elapsed_time"], "elapsed_time"), joules(row)) for row in rows]
-         for rows in files],
-    )  # fmt: skip
+    return _runs(paths, files, nodes, source, "elapsed_time", joules)
 
 
 def _rows(path: Path, what: str, column: str, wanted: str) -> list[_Row]:
@@ -88,9 +81,11 @@ def _runs(
     files: Sequence[list[_Row]],
     nodes: int | None,
     source: str,
-    values: Sequence[Sequence[tuple[float, float]]],
+    duration: str,
+    joules: Callable[[_Row], float],
 ) -> list[Run]:
     """A run for each row: the longest of its nodes, and the energy of all."""
+    values = [[(_seconds(row[duration], duration), joules(row)) for row in rows] for rows in files]
     if nodes is None:
         raise no_scale(paths[0])
     if len(files) not in (1, nodes):
@@ -108,7 +103,7 @@ def _runs(
             nodes=nodes,
             round=at,
             seconds=max(seconds for seconds, _ in row),
-            energy_joules=sum(joules for _, joules in row),
+            energy_joules=sum(energy for _, energy in row),
             provenance=facts,
             started=files[0][at].get("timestamp", ""),
         )

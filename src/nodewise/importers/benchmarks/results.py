@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from nodewise.base.errors import DataError
-from nodewise.importers.files import AS_WRITTEN, format_errors, number, read_text
+from nodewise.importers.files import AS_WRITTEN, format_errors, number, read_text, runs_at
 from nodewise.study.study import Fact, Run
 
 _SCALE = (
@@ -29,10 +29,7 @@ def read(path: Path, nodes: int | None) -> list[Run]:
         return runs
     if len({run.nodes for run in runs}) == 1:  # K as given counts, not a number in a name
         return [msgspec.structs.replace(run, nodes=nodes) for run in runs]
-    found = [run for run in runs if run.nodes == nodes]
-    if not found:
-        raise DataError(f"{path} has no runs at K={nodes}.", "Leave K out to take all of them.")
-    return found
+    return runs_at(path, runs, nodes)
 
 
 def runs_of_json(text: str, name: str, nodes: int | None = None) -> list[Run]:
@@ -82,11 +79,7 @@ def _pyperf(document: dict[str, Any], otherwise: int | None) -> list[Run]:
             warm = bool(run.get("warmups"))
             for seconds in run.get("values") or []:
                 made = _run(nodes, at, seconds, True, {"warmups": warm})
-                place: dict[str, Fact] = {
-                    key: facts[key]
-                    for key in ("hostname", "cpu_model_name", "python_version", "platform")
-                    if isinstance(facts.get(key), str)
-                }
+                place = _words(facts, "hostname", "cpu_model_name", "python_version", "platform")
                 # what pyperf timed before its values is warm-up, reported apart
                 apart = sum(float(value) for _, value in run["warmups"]) if warm else None
                 runs.append(
@@ -124,11 +117,7 @@ def _reframe(document: dict[str, Any], otherwise: int | None) -> list[Run]:
                 )
             at = made.get(nodes, 0)
             made[nodes] = at + 1
-            place: dict[str, Fact] = {
-                key: case[key]
-                for key in ("system", "environment", "partition")
-                if isinstance(case.get(key), str)
-            }
+            place = _words(case, "system", "environment", "partition")
             run = _run(nodes, at, seconds or 0.0, good, {})
             runs.append(msgspec.structs.replace(run, provenance=place))
     return runs
@@ -150,6 +139,10 @@ def _reframe_seconds(case: dict[str, Any]) -> float | None:
 
 def _objects(values: Any) -> list[dict[str, Any]]:
     return [one for one in values if isinstance(one, dict)] if isinstance(values, list) else []
+
+
+def _words(values: dict[str, Any], *keys: str) -> dict[str, Fact]:
+    return {key: values[key] for key in keys if isinstance(values.get(key), str)}
 
 
 def _scale_of(parameters: dict[str, Any], name: str, otherwise: int | None = None) -> int:

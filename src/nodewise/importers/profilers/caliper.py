@@ -90,9 +90,7 @@ def _split(path: Path, document: dict[str, Any]) -> Iterator[_Record]:
         cells = dict(zip(titles, row, strict=True))
         at = number(cells[place])
         found = names(int(at)) if at is not None else (str(cells[place] or ""),)
-        record = _record(found, cells, time)
-        if record is not None:
-            yield record
+        yield from _record(found, cells, time)
 
 
 def _names(nodes: Sequence[Any]) -> Any:
@@ -125,9 +123,7 @@ def _plain(rows: Sequence[Any]) -> Iterator[_Record]:
         names = [str(one) for one in value] if isinstance(value, list) else str(value).split("/")
         if place != "mpi.function" and "mpi.function" in cells:
             names.append(str(cells["mpi.function"]))
-        record = _record(tuple(names) or ("",), cells, time)
-        if record is not None:
-            yield record
+        yield from _record(tuple(names) or ("",), cells, time)
 
 
 def _trees(trees: Sequence[Any]) -> Iterator[_Record]:
@@ -142,24 +138,22 @@ def _trees(trees: Sequence[Any]) -> Iterator[_Record]:
         names = (*above, str(name))
         if isinstance(metrics, dict):
             time = next((title for title in metrics if _TIME.fullmatch(title)), None)
-            record = _record(names, metrics, time) if time is not None else None
-            if record is not None:
-                yield record
+            yield from _record(names, metrics, time) if time is not None else ()
         if isinstance(children, list):
             left += [(names, child) for child in children]
 
 
-def _record(names: tuple[str, ...], cells: dict[str, Any], time: str) -> _Record | None:
+def _record(names: tuple[str, ...], cells: dict[str, Any], time: str) -> Iterator[_Record]:
+    """The record of a path, if it has a time."""
     value = number(cells[time])
     if isinstance(cells[time], str):  # the plain list has numbers as words
         try:
             value = number(float(cells[time]))
         except ValueError:
-            return None
-    if value is None or value < 0:
-        return None
-    rank = next((number(cells[title]) for title in _RANKS if title in cells), 0)
-    return _Record(names, int(rank or 0), value / 1e9 if time.endswith(".ns") else value)
+            return
+    if value is not None and value >= 0:
+        rank = next((number(cells[title]) for title in _RANKS if title in cells), 0)
+        yield _Record(names, int(rank or 0), value / 1e9 if time.endswith(".ns") else value)
 
 
 def _size(document: Any) -> int | None:

@@ -97,7 +97,6 @@ class _Exact(_Whole, gc=False):
 TraceEvent = _Whole
 _FORMS: tuple[type[_Whole], ...] = (_Whole, _Fractional, _Exact)
 _DECODERS = tuple(msgspec.json.Decoder(list[form]) for form in _FORMS)  # type: ignore[valid-type]
-_RAW = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def nanoseconds(times: list[Any]) -> NDArray[np.int64]:

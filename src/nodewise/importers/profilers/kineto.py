@@ -4,6 +4,7 @@ Rows are device work by its category; what only carries a stream number, such as
 Triton kernel on the host, is none. Without a device the rows are the operators of the threads.
 """
 
+import math
 import re
 from array import array
 from itertools import compress
@@ -444,10 +445,7 @@ def _input_bytes(event: TraceEvent) -> int | None:
         width = _BYTES.get(name.lower())
         if width is None:
             return None
-        elements = 1
-        for length in shape:
-            elements *= length
-        total += elements * width
+        total += math.prod(shape) * width
     return total if 0 <= total < _MOST_BYTES else None
 
 

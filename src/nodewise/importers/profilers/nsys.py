@@ -8,6 +8,7 @@ import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +69,7 @@ class _Export:
             raise DataError(f"{self._path} has no kernels.", "Record more of the run.")
         # An export of one rank tells it by its name; one of several ranks has them in order.
         alone = rank_of_name(self._path) if len(found) == 1 else None
-        return [
-            _with_rank(trace, alone if len(found) == 1 else rank)
-            for rank, trace in enumerate(found)
-        ]
+        return [replace(t, rank=alone if len(found) == 1 else at) for at, t in enumerate(found)]
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         return self._database.execute(query, values).fetchall()
@@ -165,9 +163,3 @@ class _Export:
 
 
 _Steps = dict[int, list[tuple[int, int, int]]]
-
-
-def _with_rank(trace: RankTrace, rank: int | None) -> RankTrace:
-    from dataclasses import replace
-
-    return replace(trace, rank=rank)

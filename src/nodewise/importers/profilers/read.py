@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from nodewise.base.errors import DataError, SpecError
 from nodewise.importers import registry
-from nodewise.importers.profilers import digests, kineto, nsys
+from nodewise.importers.profilers import kineto
 from nodewise.study.trace import Digest, RankTrace, TraceWindow, Unreadable
 
 _SMALL_BYTES = 4 * 2**20  # packed; below, starting processes takes longer than reading
@@ -81,13 +81,15 @@ def _digest_file(task: _Task) -> list[Digest | Unreadable]:
     path = task.path
     try:
         form = registry.detect(path)
-        if form is not None and form.name == "digests":
-            return digests.unpack(path.read_bytes(), task.window, task.collective_kernels)
-        if form is not None and form.name == "nsys":
-            traces = nsys.read(path, task.collective_kernels)
-        else:  # a file in no trace format too: the reader says what is wrong with it
-            traces = [_with_rank(kineto.read(path, task.collective_kernels), path)]
-        return [task.summarise(trace, task.window) for trace in traces]
+        if form is None or form.gives != "trace":  # the reader says what is wrong with it
+            form = registry.by_name("kineto")
+        if form.name == "digests":
+            packed: list[Digest | Unreadable]
+            packed = form.read(path.read_bytes(), task.window, task.collective_kernels)
+            return packed
+        found = form.read(path, task.collective_kernels)
+        traces = found if isinstance(found, list) else [found]
+        return [task.summarise(_with_rank(trace, path), task.window) for trace in traces]
     except DataError as error:
         reason = error.what.removeprefix(f"{path} ").removeprefix("is ").rstrip(".")
     except MemoryError:

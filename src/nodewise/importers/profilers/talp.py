@@ -13,7 +13,6 @@ from nodewise.study.study import Run, Stage
 
 WHAT = "a JSON of TALP"
 _GLOBAL = "Global"
-_LOST = ("mpiTime", "ompLoadImbalanceTime", "ompSchedulingTime", "ompSerializationTime")
 
 
 def read(path: Path, nodes: int | None, region: str = "") -> list[Run]:
@@ -54,10 +53,3 @@ def read(path: Path, nodes: int | None, region: str = "") -> list[Run]:
         "serial": share("ompSchedulingTime", "ompSerializationTime", "gpuRuntimeTime"),
     }
     return [Run(nodes=int(scale), round=0, seconds=elapsed / 1e9, stages=stages)]
-
-
-def parallel_efficiency(values: dict[str, Any]) -> float:
-    """TALP's own definition, from its totals."""
-    useful = float(values["usefulTime"])
-    lost = sum(float(values.get(name, 0.0)) for name in (*_LOST, "gpuRuntimeTime"))
-    return useful / (useful + lost)

@@ -24,7 +24,6 @@ class Event(msgspec.Struct):
     added: dict[str, Any] = msgspec.field(name="Executor Info", default_factory=dict)
     task: dict[str, Any] = msgspec.field(name="Task Info", default_factory=dict)
     metrics: dict[str, Any] | None = msgspec.field(name="Task Metrics", default=None)
-    properties: Any = msgspec.field(name="Spark Properties", default=None)
     time: int | None = msgspec.field(name="Timestamp", default=None)
     stage: dict[str, Any] = msgspec.field(name="Stage Info", default_factory=dict)
     stage_id: int | None = msgspec.field(name="Stage ID", default=None)
@@ -103,9 +102,9 @@ def _add_task(
     if begin is None or end is None or end < begin:
         return
     one = executors.setdefault(str(event.task.get("Executor ID", "")), _Executor())
-    running = (number(metrics.get("Executor Run Time")) or 0.0) / 1000
-    fetching = (_of(metrics, "Shuffle Read Metrics", "Fetch Wait Time")) / 1000
-    writing = (_of(metrics, "Shuffle Write Metrics", "Shuffle Write Time")) / 1e9
+    running = metric(metrics, "Executor Run Time") / 1000
+    fetching = metric(metrics, "Shuffle Read Metrics", "Fetch Wait Time") / 1000
+    writing = metric(metrics, "Shuffle Write Metrics", "Shuffle Write Time") / 1e9
     fetching = min(fetching, running)
     writing = min(writing, running - fetching)
     one.tasks += 1
@@ -117,6 +116,9 @@ def _add_task(
     ends.append(end)
 
 
-def _of(metrics: dict[str, Any], group: str, name: str) -> float:
-    part = metrics.get(group)
-    return number(part.get(name)) or 0.0 if isinstance(part, dict) else 0.0
+def metric(metrics: dict[str, Any], *path: str) -> float:
+    """A figure of a task; 0 where the log does not have it."""
+    part: Any = metrics
+    for name in path:
+        part = part.get(name) if isinstance(part, dict) else None
+    return number(part) or 0.0

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from nodewise.base.time_sets import Cover, common, joined, union, without
-from nodewise.study.study import Rank, Stage
+from nodewise.study.study import Rank, Run, Stage
 
 Doing = Literal["compute", "communication", "io", "overhead"]
 # A thread that computes hides what its worker moves at the same time.
@@ -88,6 +88,34 @@ def ranks_of(tasks: Sequence[Task], workers: Iterable[str], begin: int, end: int
         Rank(rank=at, host=worker, stages=stages, seconds=whole.length / 1e9)
         for at, (worker, stages) in enumerate(found)
     ]
+
+
+class WorkerSpans(NamedTuple):
+    """What one worker did, where the moments at which its tasks were ready are not known."""
+
+    host: str
+    items: int
+    spans: Sequence[Span]
+
+
+def run_of_spans(
+    workers: Sequence[WorkerSpans], stages: Sequence[Doing], nodes: int | None = None
+) -> Run:
+    """A run of workers of which only spans are known: what those leave of the time is idle.
+
+    Threads of a worker work side by side: what moves while another computes costs nothing.
+    """
+    begin = min(span.start for one in workers for span in one.spans)
+    whole = _cover([(begin, max(span.end for one in workers for span in one.spans))])
+    seconds = whole.length / 1e9
+    ranks = []
+    for at, one in enumerate(workers):
+        covers = _doing([Task(kind="", worker=one.host, spans=tuple(one.spans))], whole)
+        took: dict[Stage, float] = {stage: covers[stage].length / 1e9 for stage in stages}
+        took["idle"] = seconds - sum(took.values())
+        items = float(one.items)
+        ranks.append(Rank(rank=at, host=one.host, stages=took, items=items, seconds=seconds))
+    return Run(nodes=nodes or len(ranks), round=0, seconds=seconds, ranks=tuple(ranks))
 
 
 def _alone(

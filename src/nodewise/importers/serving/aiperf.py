@@ -21,8 +21,7 @@ def windows(records: list[dict[str, Any]], replicas: int) -> list[Window | Summa
         issued = about.get("credit_issued_ns")
         planned &= issued is not None
         requests.append(_request(record, about, issued))
-    window = window_of(requests, replicas, TOOL, None, planned)
-    return [] if window is None else [window]
+    return window_of(requests, replicas, TOOL, None, planned)
 
 
 def _request(record: dict[str, Any], about: dict[str, Any], issued: Any) -> Request:

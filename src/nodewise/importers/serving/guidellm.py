@@ -11,11 +11,11 @@ TOOL = "GuideLLM"
 
 def windows(found: dict[str, Any], replicas: int) -> list[Window | Summary]:
     """A window for each benchmark of the report; its figures where the requests were not kept."""
-    made = [_window(one, replicas) or _summary(one, replicas) for one in found["benchmarks"]]
-    return [one for one in made if one is not None]
+    benchmarks = found["benchmarks"]
+    return [one for at in benchmarks for one in _window(at, replicas) or _summary(at, replicas)]
 
 
-def _window(benchmark: dict[str, Any], replicas: int) -> Window | None:
+def _window(benchmark: dict[str, Any], replicas: int) -> list[Window | Summary]:
     kept = benchmark.get("requests") or {}
     measured = benchmark.get("scheduler_metrics") or {}
     since = number(measured.get("measure_start_time")) or 0.0
@@ -31,7 +31,7 @@ def _window(benchmark: dict[str, Any], replicas: int) -> Window | None:
     totals = (benchmark.get("metrics") or {}).get("request_totals") or {}
     made = int(totals.get("total") or 0)
     if made > len(requests) * 1.02:  # it keeps a sample of the requests on demand
-        return None
+        return []
     rate = _rate(benchmark)
     # without a rate, a target is but the moment at which a user was free
     return window_of(requests, replicas, TOOL, rate, planned and rate is not None)
@@ -59,14 +59,17 @@ def _rate(benchmark: dict[str, Any]) -> float | None:
     return number(strategy.get("rate")) if isinstance(strategy, dict) else None
 
 
-def _summary(benchmark: dict[str, Any], replicas: int) -> Summary | None:
+def _summary(benchmark: dict[str, Any], replicas: int) -> list[Summary]:
     metrics = benchmark["metrics"]
     totals = metrics["request_totals"]
     done = int(totals.get("successful") or 0)
     failed = int(totals.get("errored") or 0) + int(totals.get("incomplete") or 0)
     seconds = number(benchmark.get("duration"))
     if not done or not seconds:
-        return None
+        return []
+
+    scheduled = metrics.get("request_scheduled_latency")
+    latency = "request_scheduled_latency" if scheduled else "request_latency"
 
     def block(name: str) -> dict[str, Any]:
         one = (metrics.get(name) or {}).get("successful") or {}
@@ -75,7 +78,7 @@ def _summary(benchmark: dict[str, Any], replicas: int) -> Summary | None:
     def total(name: str) -> int:
         return int(((metrics.get(name) or {}).get("successful") or {}).get("total_sum") or 0)
 
-    return Summary(
+    summary = Summary(
         replicas=replicas,
         offered_per_second=_rate(benchmark) or (done + failed) / seconds,
         seconds=seconds,
@@ -86,11 +89,7 @@ def _summary(benchmark: dict[str, Any], replicas: int) -> Summary | None:
         output_tokens=total("output_token_count"),
         ttft=percentiles(block("time_to_first_token_ms"), 1e-3),
         tpot=percentiles(block("inter_token_latency_ms"), 1e-3),
-        latency=percentiles(
-            block("request_scheduled_latency")
-            if metrics.get("request_scheduled_latency")
-            else block("request_latency"),
-            1.0,
-        ),
+        latency=percentiles(block(latency), 1.0),
         dispatch_delay=percentiles(block("request_dispatch_delay"), 1.0),
     )
+    return [summary]

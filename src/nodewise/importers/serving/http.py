@@ -65,8 +65,7 @@ def vegeta_summaries(found: dict[str, Any], replicas: int) -> list[Window | Summ
 
 def vegeta_windows(records: list[dict[str, Any]], replicas: int) -> list[Window | Summary]:
     """The window of the results of one attack."""
-    window = window_of([_result(one) for one in records], replicas, VEGETA)
-    return [] if window is None else [window]
+    return window_of([_result(one) for one in records], replicas, VEGETA)
 
 
 def _result(one: dict[str, Any]) -> Request:

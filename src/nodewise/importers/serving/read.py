@@ -4,7 +4,7 @@ A tool that kept every request gives a `Window`. One that kept only statistics g
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -49,24 +49,31 @@ def read_windows(path: Path, replicas: int | None = None) -> list[Window | Summa
 def own_windows(path: Path) -> list[Window | Summary]:
     """The windows that a sweep wrote, one per line."""
     windows: list[Window | Summary] = []
-    for at, line in enumerate(read_text(path).splitlines(), start=1):
-        form: type[Window | Summary] = Window if '"requests":[' in line else Summary
-        try:
-            one = msgspec.json.decode(line.encode(), type=form) if line.strip() else None
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise DataError(f"Line {at} of {path} is not a window: {error}.", AS_WRITTEN) from None
-        if one is not None:
-            windows.append(with_deaths(one) if isinstance(one, Window) else one)
+    for line in _lines(path):
+        kind: Any = Window if '"requests":[' in line.text else Summary
+        one = line.decode(kind, "a window")
+        windows.append(with_deaths(one) if isinstance(one, Window) else one)
     return windows
 
 
 def _records(path: Path) -> list[dict[str, Any]]:
-    records = []
-    for at, line in enumerate(read_text(path).splitlines(), start=1):
+    records = [line.decode(Any, "JSON") for line in _lines(path)]
+    return [one for one in records if isinstance(one, dict)]
+
+
+class _Line(NamedTuple):
+    path: Path
+    number: int
+    text: str
+
+    def decode(self, content: Any, what: str) -> Any:
         try:
-            one: Any = msgspec.json.decode(line.encode()) if line.strip() else None
+            return msgspec.json.decode(self.text.encode(), type=content)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise DataError(f"Line {at} of {path} is not JSON: {error}.", AS_WRITTEN) from None
-        if isinstance(one, dict):
-            records.append(one)
-    return records
+            place = f"Line {self.number} of {self.path}"
+            raise DataError(f"{place} is not {what}: {error}.", AS_WRITTEN) from None
+
+
+def _lines(path: Path) -> list[_Line]:
+    lines = enumerate(read_text(path).splitlines(), start=1)
+    return [_Line(path, number, line) for number, line in lines if line.strip()]

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from nodewise.importers.files import number
-from nodewise.study.window import Request, Window
+from nodewise.study.window import Request, Summary, Window
 
 _PERCENTILE = re.compile(r"p\(?(\d+(?:\.\d+)?)\)?$|(\d+(?:\.\d+)?)th$")
 
@@ -18,25 +18,24 @@ def window_of(
     tool: str,
     offered_per_second: float | None = None,
     from_intended: bool = False,
-    notes: tuple[str, ...] = (),
-) -> Window | None:
-    """A window that begins with its first request; nothing where there are fewer than two."""
+) -> list[Window | Summary]:
+    """A window that begins with its first request; none where there are fewer than two."""
     if len(requests) < 2:
-        return None
+        return []
     ordered = sorted(requests, key=lambda one: one.intended)
     start = ordered[0].intended
     span = ordered[-1].intended - start
     # the last request has a share of the time too
     seconds = span * len(ordered) / (len(ordered) - 1) or 1e-9
-    return Window(
+    window = Window(
         replicas=replicas,
         offered_per_second=offered_per_second or len(ordered) / seconds,
         seconds=seconds,
         requests=tuple(_moved(one, start) for one in ordered),
         tool=tool,
         from_intended=from_intended,
-        notes=notes,
     )
+    return [window]
 
 
 def _moved(one: Request, start: float) -> Request:

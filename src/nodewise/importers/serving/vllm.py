@@ -14,12 +14,11 @@ _FIGURE = re.compile(r"(p\d+(?:\.\d+)?|median)_(\w+)_ms$")
 def windows(found: dict[str, Any], replicas: int) -> list[Window | Summary]:
     """The load test of one file."""
     if isinstance(found.get("start_times"), list) and isinstance(found.get("ttfts"), list):
-        window = _window(found, replicas)
-        return [] if window is None else [window]
+        return _window(found, replicas)
     return [_summary(found, replicas)]
 
 
-def _window(found: dict[str, Any], replicas: int) -> Window | None:
+def _window(found: dict[str, Any], replicas: int) -> list[Window | Summary]:
     waits, gaps = found["ttfts"], found["itls"]
     begun = min((one for one in found["start_times"] if one), default=0.0)
     starts = [one or begun for one in found["start_times"]]  # 0: it failed before it was sent

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nodewise.base.errors import DataError
-from nodewise.importers.files import read_text
+from nodewise.importers.files import read_text, runs_at
 from nodewise.study.claim import Claim, claim_of_study, claims_of_cells
 from nodewise.study.spec import Regime
 from nodewise.study.study import Run, Study
@@ -38,10 +38,17 @@ def read_runs(path: Path, nodes: int | None) -> list[Run]:
         raise DataError(
             f"{path} has ratios and no times.", f"Check the claim: nodewise audit {path}"
         )
-    found = [run for run in study.runs if nodes is None or run.nodes == nodes]
-    if not found:
-        raise DataError(f"{path} has no runs at K={nodes}.", "Leave K out to take all of them.")
-    return found
+    return runs_at(path, study.runs, nodes)
+
+
+def read_csv(path: Path, nodes: int | None) -> list[Run]:
+    """The runs in one CSV of timings (docs/tables.md); with `nodes`, those of that K."""
+    text = read_text(path)
+    try:
+        runs = parse_table(text, path.stem).runs
+    except DataError as error:
+        raise DataError(f"{path}: {error.what}", error.fix) from None
+    return runs_at(path, runs, nodes)
 
 
 def claims_of_text(text: str, name: str, regime: Regime | None) -> tuple[Claim, ...]:

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -175,6 +176,16 @@ def options_of(chosen: EngineSpec, name: str, kind: type[Options]) -> Options:
 def has_program(name: str, directory: Path) -> bool:
     """Whether a worker finds its program: a path counts from where the worker runs."""
     return shutil.which(directory / name if "/" in name else name) is not None
+
+
+def fill_in(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    """The words of a command with the values of the names in them.
+
+    >>> fill_in(["--port={port}", "run"], {"{port}": "80"})
+    ['--port=80', 'run']
+    """
+    pattern = re.compile("|".join(map(re.escape, values)))
+    return [pattern.sub(lambda found: values[found[0]], word) for word in words]
 
 
 def start(

@@ -21,7 +21,7 @@ import msgspec
 
 from nodewise.base.errors import RunError
 from nodewise.importers.files import number
-from nodewise.importers.schedulers.spark_log import Event, events_of
+from nodewise.importers.schedulers.spark_log import Event, events_of, metric
 from nodewise.importers.schedulers.task_records import Span, Task
 from nodewise.measure.engines.base import (
     Engine,
@@ -161,7 +161,7 @@ def records_of(events: Iterable[Event], began_ns: int) -> Records:
         elif kind == "TaskEnd" and event.metrics is not None:
             tasks += _task(event, submitted.get((event.stage_id, event.attempt)))
             for name, path in _SUMS.items():
-                sums[name] += _of(event.metrics, *path)
+                sums[name] += metric(event.metrics, *path)
     begin = moments.get("ApplicationStart", began_ns)
     end = moments.get("ApplicationEnd", max((task.end for task in tasks), default=begin))
     # An executor that replaces a lost one comes after the first task, and was not there throughout.
@@ -206,10 +206,10 @@ def _task(event: Event, submitted: int | None) -> list[Task]:
     if launch is None or finish is None or finish < launch:
         return []
     start, stop = round(launch) * _MILLISECOND, round(finish) * _MILLISECOND
-    loading = round(_of(metrics, "Executor Deserialize Time")) * _MILLISECOND
-    running = round(_of(metrics, "Executor Run Time")) * _MILLISECOND
-    fetched = round(_of(metrics, "Shuffle Read Metrics", "Fetch Wait Time")) * _MILLISECOND
-    written = round(_of(metrics, "Shuffle Write Metrics", "Shuffle Write Time"))
+    loading = round(metric(metrics, "Executor Deserialize Time")) * _MILLISECOND
+    running = round(metric(metrics, "Executor Run Time")) * _MILLISECOND
+    fetched = round(metric(metrics, "Shuffle Read Metrics", "Fetch Wait Time")) * _MILLISECOND
+    written = round(metric(metrics, "Shuffle Write Metrics", "Shuffle Write Time"))
     running = min(running, stop - start)
     fetched = min(fetched, running)
     written = min(written, running - fetched)
@@ -230,13 +230,6 @@ def _task(event: Event, submitted: int | None) -> list[Task]:
             ready=submitted,
         )
     ]
-
-
-def _of(metrics: dict[str, Any], *path: str) -> float:
-    part: Any = metrics
-    for name in path:
-        part = part.get(name) if isinstance(part, dict) else None
-    return number(part) or 0.0
 
 
 def _without_log(finished: Finished) -> Finished:

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -22,6 +23,10 @@ _COMMUNICATION = ("gloo", "pt_gloo")  # how the threads begin that a network car
 _END_SECONDS = 15.0
 _GONE = (FileNotFoundError, ProcessLookupError)
 _SETS = count()
+_ENTER = """set -e
+while [ "$1" != -- ]; do echo $$ > "$1"; shift; done
+shift
+exec "$@" """
 
 
 class Groups:
@@ -60,6 +65,11 @@ class Groups:
         jobs = [tree / node / "job" for tree in self._cpu_trees()]
         others = [group for group in self._all(node) if group.parent not in self._cpu_trees()]
         return [group / "cgroup.procs" for group in (*jobs, *others)]
+
+    def entered(self, node: str, command: Sequence[str]) -> list[str]:
+        """The command as it is started under the node's limits."""
+        procs_files = [str(file) for file in self.procs_files(node)]
+        return ["sh", "-c", _ENTER, node, *procs_files, "--", *command]
 
     def limit_cpu(self, node: str, cores: float | None) -> None:
         """Give the job this many cores; None lifts the limit."""

@@ -145,13 +145,15 @@ class RehearsalEngine(Engine):
             self._held = False
             self._failure = None
             self._checks = {}
-            self._memory_kills = [nodes.memory_kills(node) for node in range(running)]
+            self._memory_kills = [
+                nodes.groups.memory_kills(f"node{node}") for node in range(running)
+            ]
             self._note(nodes, "never")
 
     def _explain(self, nodes: VirtualNodes, finished: Finished) -> Finished:
         """A full memory is told by the kernel; launchers tell only that some rank is gone."""
         before = enumerate(self._memory_kills)
-        full = [node for node, kills in before if nodes.memory_kills(node) > kills]
+        full = [node for node, kills in before if nodes.groups.memory_kills(f"node{node}") > kills]
         if finished.outcome == "ok" or not full or self._options.memory_bytes is None:
             return finished
         limit = f"{self._options.memory_bytes / 1e6:g} MB"
@@ -223,12 +225,13 @@ class RehearsalEngine(Engine):
 
     def _release_communication(self, nodes: VirtualNodes) -> None:
         for node in range(self._running):
-            nodes.release_communication(node)
+            nodes.groups.release_communication(f"node{node}")
 
     def _counters(self, nodes: VirtualNodes) -> list[_Counters]:
+        groups = nodes.groups
         return [
-            _Counters(nodes.cpu_seconds(node), *nodes.periods(node), *nodes.traffic_bytes(node))
-            for node in range(self._running)
+            _Counters(groups.cpu_seconds(name), *groups.periods(name), *nodes.traffic_bytes(node))
+            for node, name in ((node, f"node{node}") for node in range(self._running))
         ]
 
     def _record(self, nodes: VirtualNodes) -> None:
@@ -247,7 +250,7 @@ class RehearsalEngine(Engine):
             after = self._counters(nodes)
             for node, (old, new) in enumerate(zip(self._before, after, strict=True)):
                 facts = _used(old, new)
-                cores = nodes.cores(node)
+                cores = nodes.groups.cores(f"node{node}")
                 if cores is not None:
                     facts["cores"] = cores
                     facts["cpu_received_of_asked"] = facts["cpu_seconds"] / (cores * seconds)

@@ -43,11 +43,6 @@ hostname "$0"
 echo ready
 exec cat > /dev/null"""
 
-_ENTER = """set -e
-while [ "$1" != -- ]; do echo $$ > "$1"; shift; done
-shift
-exec "$@" """
-
 
 class Node:
     """The namespaces of one node, held open by a process, and the way to start others in them."""
@@ -136,7 +131,7 @@ class VirtualNodes:
         self._options = options
         self._disk = disk
         self._members: list[Node] = []
-        self._groups = make_groups(options)
+        self.groups = make_groups(options)
         with ExitStack() as undo:
             undo.callback(self.remove)
             hosts = _hosts(nodes)
@@ -158,14 +153,12 @@ class VirtualNodes:
     ) -> list[str]:
         """The command as it is started on a node, or on the head if that is None."""
         member = self.head if node is None else self._nodes[node]
-        procs_files = [str(file) for file in self._groups.procs_files(member.name)]
         there = ["sh", "-c", 'cd "$0" && exec "$@"', str(directory), *command]
-        there = member.inside(there, from_head=from_head)
-        return ["sh", "-c", _ENTER, member.name, *procs_files, "--", *there]
+        return self.groups.entered(member.name, member.inside(there, from_head=from_head))
 
     def procs_files(self, node: int) -> list[str]:
         """The files of the node's groups that a process writes its id to, to come in by itself."""
-        return [str(file) for file in self._groups.procs_files(f"node{node}")]
+        return [str(file) for file in self.groups.procs_files(f"node{node}")]
 
     def spaces(self, node: int) -> list[str]:
         """The files of the node's namespaces that such a process joins then, in this order."""
@@ -174,38 +167,18 @@ class VirtualNodes:
     def limit(self, cores: Sequence[float]) -> None:
         """Give the first nodes this many cores, and put them before all other load."""
         for node, share in enumerate(cores):
-            self._groups.limit_cpu(f"node{node}", share)
-        self._groups.shield(True)
+            self.groups.limit_cpu(f"node{node}", share)
+        self.groups.shield(True)
 
     def unlimit(self) -> None:
         """Lift the quotas of all nodes; they compete with other load as usual."""
-        self._groups.shield(False)
+        self.groups.shield(False)
         for node in self._nodes:
-            self._groups.limit_cpu(node.name, None)
-
-    def cores(self, node: int) -> float | None:
-        """The quota of a node that is in force, None without."""
-        return self._groups.cores(f"node{node}")
-
-    def cpu_seconds(self, node: int) -> float:
-        """CPU time used under the node's quota so far."""
-        return self._groups.cpu_seconds(f"node{node}")
-
-    def periods(self, node: int) -> tuple[int, int]:
-        """Quota periods so far: with work to do, and with the quota used up."""
-        return self._groups.periods(f"node{node}")
-
-    def memory_kills(self, node: int) -> int:
-        """How many processes ended so far because the node's memory was full."""
-        return self._groups.memory_kills(f"node{node}")
+            self.groups.limit_cpu(node.name, None)
 
     def traffic_bytes(self, node: int) -> tuple[int, int]:
         """Bytes in and out of the node's link so far."""
         return self._nodes[node].traffic_bytes()
-
-    def release_communication(self, node: int) -> int:
-        """Move threads that only move bytes out of the node's quota; says how many."""
-        return self._groups.release_communication(f"node{node}")
 
     def lost(self) -> list[str]:
         """The nodes that somebody ended; those that are left are of no use without them."""
@@ -214,26 +187,26 @@ class VirtualNodes:
     def kill(self) -> None:
         """End every job on the nodes and the head."""
         for member in self._members:
-            self._groups.kill(member.name)
+            self.groups.kill(member.name)
 
     def remove(self) -> None:
         """End every process and remove everything that was made."""
         for member in self._members:
             member.close()
         self._members.clear()
-        self._groups.remove()
+        self.groups.remove()
 
     def _make(self, name: str, hosts: str, outer: Node | None) -> Node:
-        self._groups.make(name)
+        self.groups.make(name)
         member = Node(name, hosts, outer)
         self._members.append(member)
-        self._groups.adopt(name, member.process)
+        self.groups.adopt(name, member.process)
         if name != HEAD:
             if self._options.memory_bytes is not None:
-                self._groups.limit_memory(name, self._options.memory_bytes)
+                self.groups.limit_memory(name, self._options.memory_bytes)
             if self._options.disk_bytes_per_second is not None:
                 rate = self._options.disk_bytes_per_second
-                self._groups.limit_disk(name, disk_of(self._disk), rate)
+                self.groups.limit_disk(name, disk_of(self._disk), rate)
         return member
 
     def _connect(self) -> None:
