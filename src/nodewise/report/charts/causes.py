@@ -1,45 +1,57 @@
 """Charts of where the time goes: stages of every rank, one step of them, the ledger of causes."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
-import altair as alt
 import numpy as np
 
-from nodewise.base.errors import DataError
-from nodewise.base.units import format_duration, format_percent, format_speedup
+from nodewise.base.units import capitalised, format_duration, format_percent, format_speedup
 from nodewise.explain.attribute import Attribution, LedgerRow, Loss
 from nodewise.report.charts.look import (
-    CAUSE_COLORS,
     HEIGHT,
     PALETTE,
-    STAGE_COLORS,
-    Axis,
+    Definition,
     Figure,
     Row,
     about,
+    choice,
     columns,
-    data,
     figure,
+    intervals,
     layered,
     linear,
-    number,
+    mark,
+    names_axis,
     places,
     time_unit,
-    tooltip,
+    values_of,
 )
+from nodewise.report.text.findings import attribution_headline
 from nodewise.study.study import STAGES, Run, Stage, Study
 
-# The order in which a step goes through its stages; idle ends at the barrier, then data move.
-_ORDER = tuple(STAGE_COLORS)
-_STAGE_WORDS = {
-    "io": "input/output",
-    "compute": "compute",
-    "serial": "serial",
-    "idle": "idle, waiting",
+# Words and colour of each stage, in the order in which a step goes through them; idle ends at the
+# barrier, then data move.
+_STAGES: dict[Stage | Literal["not recorded"], tuple[str, str]] = {
+    "io": ("input/output", "io"),
+    "compute": ("compute", "compute"),
+    "serial": ("serial", "serial"),
+    "idle": ("idle, waiting", "idle"),
+    "communication": ("communication", "communication"),
+    "overhead": ("engine overhead", "overhead"),
+    "not recorded": ("not recorded", "unrecorded"),
+}
+_CAUSE_COLORS: dict[str, str] = {
+    "serial fraction": "serial",
     "communication": "communication",
-    "overhead": "engine overhead",
-    "not recorded": "not recorded",
+    "load imbalance": "imbalance",
+    "slow node": "slow node",
+    "jitter": "jitter",
+    "input/output": "io",
+    "compute inflation": "compute",
+    "foreign load": "foreign",
+    "engine overhead": "overhead",
+    "idle": "idle",
+    "unexplained": "unexplained",
 }
 _BARS_APART = 8
 _MOST_BARS = 64  # thinner bars than these cannot be told apart
@@ -75,155 +87,132 @@ def stages(study: Study) -> Figure | None:
         width = 0.86 / len(shown)
         for position, one in enumerate(shown):
             left = at + 0.07 + position * width
-            # wide bars stand apart; thin ones overlap, so that no background shines between them
+            # wide bars are apart; thin ones overlap, so that no background shines between them
             reach = 0.94 if len(shown) <= _BARS_APART else 1.0 if one is shown[-1] else 1.5
             edges = {"left": left, "right": left + width * reach}
             bars += [{**edges, "K": nodes, **segment} for segment in _segments(one, wall, wall)]
         rows += [_stage_row(nodes, one, wall) for one in ranks]
-    y = linear("share", "share of the wall time, %", 0, 110, _percent_ticks())
-    chart = columns(
-        [(nodes, format_duration(_wall(study, nodes))) for nodes in recorded],
-        y,
-        109,
-        [
-            alt.Chart(data(bars))
-            .mark_rect()
-            .encode(
-                x=places("left", len(recorded)),
-                x2="right:Q",
-                y=y.y("start"),
-                y2="end:Q",
-                color=_stage_color(bars),
-                tooltip=tooltip("K", "rank", "stage", "time", "of the wall"),
-            ),
-            alt.Chart(data([{"share": 100}])).mark_rule(style="wall").encode(y=y.y()),
-        ],
-    )
+    ticks = {"values": [0, 20, 40, 60, 80, 100], "format": "d"}
+    y = linear("share", "share of the wall time, %", 0, 110, ticks)
+    x = places("left", len(recorded))
+    layers = [
+        _stage_bars("rect", bars, x=x, x2="right", y=y.of("start"), y2="end"),
+        mark("rule", [{"share": 100}], "wall", y=y),
+    ]
     by_rank = any(len(ranks) > 1 for ranks in recorded.values())
-    read = "a bar for each rank, from rank 0; the line at 100 % is the wall time written above it"
-    if not by_rank:
-        read = "stages of the whole run; the line at 100 % is the wall time written above it"
+    what = "a bar for each rank, from rank 0" if by_rank else "stages of the whole run"
+    read = f"{what}; the line at 100 % is the wall time written above it"
     return figure(
         "stages",
         "Where the time of every node goes" if by_rank else "Where the time goes",
         about(study.name, study.regime, read),
         _stages_caption(study, recorded),
         rows,
-        chart,
+        columns(
+            [(nodes, format_duration(_wall(study, nodes))) for nodes in recorded], y, 109, layers
+        ),
     )
 
 
-def timeline(study: Study, nodes: int | None = None) -> Figure | None:
+def timeline(study: Study) -> Figure | None:
     """A mean step of every rank up to the barrier; nothing where ranks recorded no stages.
 
-    At the largest scale, unless `nodes` says another. Only sums are recorded, so the order of the
-    stages inside the step is the usual one: read, compute, wait, exchange.
+    At the largest scale. Only sums are recorded, so the order of the stages inside the step is the
+    usual one: read, compute, wait, exchange.
     """
-    nodes = study.scales[-1] if nodes is None else _measured(nodes, study.scales)
+    nodes = study.scales[-1]
     runs = study.at(nodes)
-    ranks = _ranks(runs)
+    steps = _steps(runs)
+    ranks = [_Rank(one.rank, _per_step(one, steps)) for one in _ranks(runs)]
     if len(ranks) < 2:
         return None
-    steps = _steps(runs)
     wall = _wall(study, nodes) / steps
     unit = time_unit(wall)
-    shown = _pick([_Rank(one.rank, _per_step(one, steps)) for one in ranks])
+    shown = _pick(ranks)
     bars = [
         {"row": str(one.rank), "K": nodes, **segment}
         for one in shown
         for segment in _segments(one, wall, unit.seconds * 100)
     ]
-    order = [str(one.rank) for one in shown]
     late = max(shown, key=lambda one: one.busy)
     step = "step" if steps > 1 else "run"
-    longest = max(wall / unit.seconds, *(number(bar["end"]) for bar in bars))
+    longest = max(wall / unit.seconds, *values_of(bars, "end"))
     x = linear("share", f"time of a {step}, {unit.name}", 0, longest * 1.02)
-    y = alt.Y("row:O", title="rank", sort=order, axis=alt.Axis(labelOverlap="greedy", grid=False))
-    arrival = [{"share": late.busy / unit.seconds}]
-    chart = layered(
-        [
-            alt.Chart(data(bars))
-            .mark_bar()
-            .encode(
-                x=x.x("start"),
-                x2="end:Q",
-                y=y,
-                color=_stage_color(bars),
-                tooltip=tooltip("K", "rank", "stage", "time", "of the wall"),
-            ),
-            alt.Chart(data(arrival)).mark_rule(style="wall").encode(x=x.x()),
-        ],
-        max(0.5 * HEIGHT, min(18.0 * len(shown), 1.6 * HEIGHT)),
-    )
+    y = {
+        "field": "row",
+        "type": "ordinal",
+        "title": "rank",
+        "sort": [str(one.rank) for one in shown],
+        "axis": {"labelOverlap": "greedy", "grid": False},
+    }
+    layers = [
+        _stage_bars("bar", bars, x=x.of("start"), x2="end", y=y),
+        mark("rule", [{"share": late.busy / unit.seconds}], "wall", x=x),
+    ]
+    read = f"line: when the last rank is ready (rank {late.rank}); order within a {step} assumed"
     return figure(
         "timeline",
         f"A mean {step} of every rank at K={nodes}",
-        about(
-            study.name,
-            study.regime,
-            f"line: when the last rank is ready (rank {late.rank}); order within a {step} assumed",
-        ),
+        about(study.name, study.regime, read),
         _timeline_caption(shown, late, wall, step, nodes) + _few_drawn(len(ranks)),
-        [_stage_row(nodes, _Rank(one.rank, _per_step(one, steps)), wall) for one in ranks],
-        chart,
+        [_stage_row(nodes, one, wall) for one in ranks],
+        layered(layers, max(0.5 * HEIGHT, min(18.0 * len(shown), 1.6 * HEIGHT))),
     )
 
 
-def ledger(attribution: Attribution, nodes: int | None = None) -> Figure | None:
+def ledger(attribution: Attribution) -> Figure | None:
     """From the ideal folds down to the measured ones, a bar for each cause; where the curve bends.
 
     Nothing at the smallest scale, where nothing can be lost.
     """
-    scales = [one.nodes for one in attribution.rows]
-    row = attribution.row(attribution.nodes if nodes is None else _measured(nodes, scales))
+    row = attribution.row(attribution.nodes)
     if row.ideal <= 1:
         return None
     bars = _waterfall(row)
-    order = [str(bar["bar"]) for bar in bars]
-    ends = [number(bar[end]) for bar in bars for end in ("from", "to", "label at")]
-    reach = max(ends)
+    ends = values_of(bars, "from", "to", "label at")
     folds = "folds of speedup" if attribution.regime == "strong" else "folds of scaled speedup"
     # The words behind a bar need room: those of the measured one are the longest.
-    x = linear("from", folds, min(0.0, *ends), max(reach * 1.16, row.speedup * 1.5))
-    y = alt.Y(
-        "bar:N",
-        title=None,
-        sort=order,
-        axis=alt.Axis(grid=False, domain=False, ticks=False, labelPadding=6),
-    )
+    x = linear("from", folds, min(0.0, *ends), max(max(ends) * 1.16, row.speedup * 1.5))
+    y = names_axis("bar", [bar["bar"] for bar in bars])
     totals = [bar for bar in bars if bar["kind"] in _TOTALS]
     losses = [bar for bar in bars if bar["kind"] not in _TOTALS]
-    bounded = [bar for bar in losses if bar["low"] is not None]
-    channels = {
-        "x": x.x("from"),
-        "x2": alt.X2("to:Q"),
-        "y": y,
-        "fill": _kind_color("paper"),
-        "stroke": _kind_color("muted"),
-        "tooltip": tooltip("bar", "folds", "between", "time", "share of the time"),
-    }
     # causes that a law and not a record names are pale
-    pale = 0.35 if _is_law(attribution) else 1.0
-    chart = layered(
-        [
-            alt.Chart(data(totals)).mark_bar(strokeWidth=1).encode(**channels),
-            alt.Chart(data(losses)).mark_bar(strokeWidth=1, fillOpacity=pale).encode(**channels),
-            *_ledger_bounds(bounded, x, y),
-            alt.Chart(data(bars))
-            .mark_text(style="label", align="left", baseline="middle", dx=5)
-            .encode(x=x.x("label at"), y=y, text="folds:N"),
-        ],
-        24.0 * len(bars) + 20,
-    )
+    is_law = attribution.evidence in ("fitted law", "two bare times")
+    text = {"align": "left", "baseline": "middle", "dx": 5}
+    layers = [
+        *(
+            mark(
+                "bar",
+                some,
+                look={"strokeWidth": 1, **look},
+                x=x,
+                x2="to",
+                y=y,
+                fill=_kind_color("paper"),
+                stroke=_kind_color("muted"),
+                tips=("bar", "folds", "between", "time", "share of the time"),
+            )
+            for some, look in ((totals, {}), (losses, {"fillOpacity": 0.35 if is_law else 1.0}))
+        ),
+        *intervals(losses, x, y, "ink"),
+        mark("text", bars, "label", text, x=x.of("label at"), y=y, text="folds"),
+    ]
     title = f"From the ideal to the measured speedup at K={row.nodes}"
+    caption = capitalised(attribution_headline(attribution, row).replace("**", ""))
     if row.dominant_cause is not None:
         lost = format_speedup(row.lost_folds)
         title = f"What {lost} of {row.ideal:g} folds are lost to at K={row.nodes}"
+        if row.causes[0].speedup_without is not None:
+            without = format_speedup(row.causes[0].speedup_without)
+            caption += f" Without it the speedup would be {without}."
+    read = f"evidence: {attribution.evidence}{', so the causes are pale' if is_law else ''}"
+    if any(bar["low"] is not None for bar in losses):
+        read += "; whiskers: from resampled rounds"
     return figure(
         "ledger",
         title,
-        about(attribution.name, attribution.regime, _evidence_line(attribution, bool(bounded))),
-        _ledger_caption(attribution, row),
+        about(attribution.name, attribution.regime, read),
+        caption,
         [
             {
                 "K": row.nodes,
@@ -237,16 +226,8 @@ def ledger(attribution: Attribution, nodes: int | None = None) -> Figure | None:
             }
             for loss in row.causes
         ],
-        chart,
+        layered(layers, 24.0 * len(bars) + 20),
     )
-
-
-def _measured(nodes: int, scales: Sequence[int]) -> int:
-    if nodes not in scales:
-        raise DataError(
-            f"K={nodes} was not measured.", f"Name one of {', '.join(map(str, scales))}."
-        )
-    return nodes
 
 
 def _ranks(runs: Sequence[Run]) -> list[_Rank]:
@@ -301,7 +282,7 @@ def _segments(one: _Rank, wall: float, whole: float) -> list[Row]:
         recorded["not recorded"] = missing
     start = 0.0
     segments: list[Row] = []
-    for stage in _ORDER:
+    for stage, (words, _) in _STAGES.items():
         seconds = recorded.get(stage, 0.0)
         if seconds <= _INVISIBLE * wall:
             continue
@@ -309,7 +290,7 @@ def _segments(one: _Rank, wall: float, whole: float) -> list[Row]:
         segments.append(
             {
                 "rank": "all" if one.rank is None else str(one.rank),
-                "stage": _STAGE_WORDS[stage],
+                "stage": words,
                 "start": start,
                 "end": end,
                 "time": format_duration(seconds),
@@ -321,43 +302,35 @@ def _segments(one: _Rank, wall: float, whole: float) -> list[Row]:
 
 
 def _stage_row(nodes: int, one: _Rank, wall: float) -> Row:
-    named: Row = {stage: one.stages.get(stage) for stage in _ORDER if stage != "not recorded"}
+    named: Row = {stage: one.stages.get(stage) for stage in _STAGES if stage != "not recorded"}
     return {"K": nodes, "rank": one.rank, "wall": wall, **named}
 
 
-def _stage_color(bars: Sequence[Row]) -> alt.Color:
+def _stage_bars(kind: str, bars: Sequence[Row], **channels: Any) -> Definition:
     used = {bar["stage"] for bar in bars}
-    kept = [stage for stage in _ORDER if _STAGE_WORDS[stage] in used]
-    return alt.Color(
-        "stage:N",
-        scale=alt.Scale(
-            domain=[_STAGE_WORDS[stage] for stage in kept],
-            range=[STAGE_COLORS[stage] for stage in kept],
-        ),
-        legend=alt.Legend(symbolType="square", columns=3),
-    )
-
-
-def _percent_ticks() -> alt.Axis:
-    return alt.Axis(values=[0, 20, 40, 60, 80, 100], format="d")
+    colors = {words: PALETTE[color] for words, color in _STAGES.values() if words in used}
+    color = choice("stage", colors, legend={"symbolType": "square", "columns": 3})
+    tips = ("K", "rank", "stage", "time", "of the wall")
+    return mark(kind, bars, tips=tips, color=color, **channels)
 
 
 def _stages_caption(study: Study, recorded: Mapping[int, Sequence[_Rank]]) -> str:
-    parts = []
-    for nodes in (study.scales[0], study.scales[-1]):
-        ranks, wall = recorded[nodes], _wall(study, nodes)
-        share = float(np.mean([one.stages.get("compute", 0.0) for one in ranks])) / wall
-        parts.append(f"{format_percent(share)} of {format_duration(wall)} at K={nodes}")
-    ranks, wall = recorded[study.scales[-1]], _wall(study, study.scales[-1])
-    rest = {
-        stage: float(np.mean([one.stages.get(stage, 0.0) for one in ranks])) / wall
-        for stage in ("communication", "idle", "io", "serial", "overhead")
-    }
-    most = max(rest, key=lambda stage: rest[stage])
-    text = f"Compute takes {parts[0]} and {parts[1]}"
+    def share(stage: Stage, nodes: int) -> float:
+        mean = np.mean([one.stages.get(stage, 0.0) for one in recorded[nodes]])
+        return float(mean) / _wall(study, nodes)
+
+    first, last = (
+        f"{format_percent(share('compute', nodes))} of {format_duration(_wall(study, nodes))} "
+        f"at K={nodes}"
+        for nodes in (study.scales[0], study.scales[-1])
+    )
+    others: tuple[Stage, ...] = ("communication", "idle", "io", "serial", "overhead")
+    rest = {stage: share(stage, study.scales[-1]) for stage in others}
+    most = max(others, key=lambda stage: rest[stage])
+    text = f"Compute takes {first} and {last}"
     if rest[most] > 0:
-        text += f"; there {_STAGE_WORDS[most]} takes {format_percent(rest[most])}"
-    return f"{text}.{_few_drawn(len(ranks))}"
+        text += f"; there {_STAGES[most][0]} takes {format_percent(rest[most])}"
+    return f"{text}.{_few_drawn(len(recorded[study.scales[-1]]))}"
 
 
 def _few_drawn(ranks: int) -> str:
@@ -427,61 +400,13 @@ def _loss_bar(loss: Loss, level: float, words: str) -> Row:
         **bar,
         "low": low,
         "high": high,
-        "label at": max(number(bar["label at"]), high),
+        "label at": max(bar["label at"], high),
         "between": f"{format_speedup(loss.folds_low)} to {format_speedup(loss.folds_high)}",
     }
 
 
-def _ledger_bounds(bars: Sequence[Row], x: Axis, y: alt.Y) -> list[alt.Chart]:
-    """Where the end of each bar may lie."""
-    if not bars:
-        return []
-    base = alt.Chart(data(bars)).encode(y=y)
-    cap = base.mark_tick(style="cap", orient="vertical", color=PALETTE["ink"])
-    return [
-        base.mark_rule(style="wall").encode(x=x.x("low"), x2="high:Q"),
-        cap.encode(x=x.x("low")),
-        cap.encode(x=x.x("high")),
-    ]
-
-
-def _evidence_line(attribution: Attribution, bounded: bool) -> str:
-    text = f"evidence: {attribution.evidence}"
-    if _is_law(attribution):
-        text += ", so the causes are pale"
-    return f"{text}; whiskers: from resampled rounds" if bounded else text
-
-
-def _is_law(attribution: Attribution) -> bool:
-    return attribution.evidence in ("fitted law", "two bare times")
-
-
-def _kind_color(ideal: str) -> alt.Color:
+def _kind_color(ideal: str) -> Definition:
     """The colour of every cause; the measured speedup is solid, the ideal one hollow."""
-    colors: dict[str, str] = {
-        "ideal": PALETTE[ideal],
-        "measured": PALETTE["measured"],
-        "smaller causes": PALETTE["muted"],
-        **{str(cause): color for cause, color in CAUSE_COLORS.items()},
-    }
-    scale = alt.Scale(domain=list(colors), range=list(colors.values()))
-    return alt.Color("kind:N", scale=scale, legend=None)
-
-
-def _ledger_caption(attribution: Attribution, row: LedgerRow) -> str:
-    if row.dominant_cause is None:
-        return (
-            f"At K={row.nodes} nothing to speak of is lost: {format_speedup(row.speedup)} of "
-            f"{row.ideal:g} folds, {format_duration(row.seconds)}."
-        )
-    top = row.causes[0]
-    text = (
-        f"At K={row.nodes} the job reaches {format_speedup(row.speedup)} of {row.ideal:g} folds "
-        f"({format_duration(row.seconds)}); most is lost to {row.named(top.cause)}: "
-        f"{format_speedup(top.folds)} folds, {format_duration(top.seconds)}"
-    )
-    if attribution.confidence is not None and row.nodes == attribution.nodes:
-        text += f" ({format_percent(attribution.confidence)} of resamples agree)"
-    if top.speedup_without is not None:
-        text += f". Without it the speedup would be {format_speedup(top.speedup_without)}"
-    return f"{text}."
+    totals = {"ideal": ideal, "measured": "measured", "smaller causes": "muted"}
+    colors = {kind: PALETTE[color] for kind, color in (totals | _CAUSE_COLORS).items()}
+    return choice("kind", colors, legend=None)

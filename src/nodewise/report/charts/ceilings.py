@@ -17,27 +17,19 @@ def study_flow(result: NextCeiling) -> Figure | None:
 
 def study_roofline(study: Study) -> Figure | None:
     """Each scale as a point for one node, where the runs tell their operations and bytes."""
-    told = {run.nodes: run for run in study.good_runs if _facts(run) is not None}
-    if not told:
+    facts = {run.nodes: (run, found) for run in study.good_runs if (found := _facts(run))}
+    if not facts:
         return None
-    points = []
-    for nodes, run in sorted(told.items()):
-        flops, moved, peak, bandwidth = _facts(run) or (0.0, 0.0, 0.0, 0.0)
-        points.append(
-            Point(
-                name=f"K = {nodes}",
-                intensity=flops / moved,
-                flops=flops / run.seconds / nodes,
-            )
-        )
+    points = [
+        Point(name=f"K = {nodes}", intensity=flops / moved, flops=flops / run.seconds / nodes)
+        for nodes, (run, (flops, moved, *_)) in sorted(facts.items())
+    ]
+    *_, peak, bandwidth = facts[max(facts)][1]
     return roofline_chart(peak, bandwidth, points, f"{study.regime} scaling, a node at each K")
 
 
-def _facts(run: Run) -> tuple[float, float, float, float] | None:
+def _facts(run: Run) -> list[float] | None:
     """Operations and bytes of a run, and the roofs of its nodes, as the workload says."""
     found = [run.facts.get(name) for name in (*_WORK, *_ROOFS)]
-    numbers = [one for one in found if isinstance(one, int | float) and one > 0]
-    if len(numbers) < len(found):
-        return None
-    flops, moved, peak, bandwidth = map(float, numbers)
-    return flops, moved, peak, bandwidth
+    numbers = [float(one) for one in found if isinstance(one, int | float) and one > 0]
+    return numbers if len(numbers) == len(found) else None

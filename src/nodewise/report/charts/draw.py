@@ -2,51 +2,23 @@
 
 A figure is a chart with its title, a caption that states the finding in the study's own numbers,
 a description for those who do not see it, and the rows behind it. It is nothing (None) where the
-study lacks the data. `sized` gives the same chart for a page, a paper or a slide.
+study lacks the data. `sized` gives it the size of a page, a paper or a slide.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from altair.utils.schemapi import debug_mode
-
 from nodewise.report.charts.causes import ledger, stages, timeline
 from nodewise.report.charts.ceilings import study_flow, study_roofline
 from nodewise.report.charts.energy import energy
 from nodewise.report.charts.forecast import beyond
-from nodewise.report.charts.look import PALETTE, Definition, Figure, Row, Size, sized
+from nodewise.report.charts.look import Figure, sized
 from nodewise.report.charts.money import cost, marginal, pareto, payment, sensitivity, triangle
 from nodewise.report.charts.speedup import compare, efficiency, repeats, speedup
 from nodewise.report.findings import Findings
 from nodewise.study.study import Study
 
-__all__ = [
-    "CHARTS",
-    "PALETTE",
-    "ChartKind",
-    "Definition",
-    "Figure",
-    "Row",
-    "Size",
-    "beyond",
-    "compare",
-    "cost",
-    "draw",
-    "efficiency",
-    "energy",
-    "figures",
-    "ledger",
-    "marginal",
-    "pareto",
-    "payment",
-    "repeats",
-    "sensitivity",
-    "sized",
-    "speedup",
-    "stages",
-    "timeline",
-    "triangle",
-]
+__all__ = ["CHARTS", "beyond", "compare", "draw", "figures", "sized"]
 
 
 class ChartKind(NamedTuple):
@@ -141,8 +113,7 @@ CHARTS: dict[str, ChartKind] = {
 
 def draw(name: str, study: Study, findings: Findings) -> Figure | None:
     """One figure by its name, or nothing where the study lacks what `CHARTS[name].needs` says."""
-    with debug_mode(False):  # the schema is checked by the tests; here it would take seconds
-        return CHARTS[name].draw(study, findings)
+    return CHARTS[name].draw(study, findings)
 
 
 def figures(study: Study, findings: Findings) -> tuple[Figure, ...]:

@@ -1,9 +1,8 @@
 """A fleet in two charts: latency against the rate, and what a token costs at each size."""
 
+from itertools import cycle
 from statistics import fmean
 from typing import Literal
-
-import altair as alt
 
 from nodewise.base.errors import DataError
 from nodewise.base.units import format_money
@@ -12,19 +11,20 @@ from nodewise.fleet.latency import Served, requests_to_certify
 from nodewise.report.charts.look import (
     PALETTE,
     Axis,
+    Definition,
     Figure,
     Row,
-    data,
     figure,
     folds,
     label,
     layered,
     linear,
+    logarithmic,
+    mark,
     nodes_axis,
-    number,
     series,
     shortened,
-    tooltip,
+    values_of,
 )
 from nodewise.study.latency_objective import format_share
 
@@ -46,26 +46,24 @@ def latency_chart(result: FleetDecision) -> Figure:
             f"No window shows the {_TITLES[metric]} of {share} of the requests.",
             f"Measure windows of {requests_to_certify(objective.share)} requests or more.",
         )
-    rates = [number(row["rate"]) for row in rows]
-    times = [number(row["ms"]) for row in rows]
-    x = folds(
-        "rate", "requests per second, offered to the fleet", min(rates) / 1.2, max(rates) * 1.5
-    )
-    y = _milliseconds(
-        f"{_TITLES[metric]}, ms", min(*times, 1000 * limit) / 1.4, max(*times, 1000 * limit) * 1.4
-    )
+    rates, most = values_of(rows, "rate"), 1000 * limit
+    left = min(rates) / 1.2
+    x = folds("rate", "requests per second, offered to the fleet", left, max(rates) * 1.5)
+    times = [most, *values_of(rows, "ms")]
+    low, high = min(times) / 1.4, max(times) * 1.4
+    ticks = [tick for tick in _TICKS if low <= tick <= high]
+    shown = {"values": ticks, "format": "~g"}
+    y = logarithmic("ms", f"{_TITLES[metric]}, ms", low, high, 10, shown)
     layers = [
-        alt.Chart(data([{"ms": 1000 * limit}])).mark_rule(style="limit").encode(y=y.y()),
-        label(f"limit {1000 * limit:.4g} ms", x, y, (min(rates) / 1.2, 1000 * limit)),
+        mark("rule", [{"ms": most}], "limit", y=y),
+        label(f"limit {most:.4g} ms", x, y, (left, most)),
     ]
-    sizes = sorted({int(number(row["replicas"])) for row in rows})
-    for at, replicas in enumerate(sizes):
-        for evidence in ("measured", "simulated"):
-            own = [
-                row for row in rows if (row["replicas"], row["simulated"]) == (replicas, evidence)
-            ]
-            if own:
-                layers += _line(own, x, y, PALETTE[_COLORS[at % len(_COLORS)]], replicas)
+    colors = dict(zip(sorted({row["replicas"] for row in rows}), cycle(_COLORS), strict=False))
+    lines: dict[tuple[int, str], list[Row]] = {}
+    for row in sorted(rows, key=lambda row: (row["replicas"], row["simulated"])):
+        lines.setdefault((row["replicas"], row["simulated"]), []).append(row)
+    for (replicas, _), own in lines.items():
+        layers += _line(own, x, y, PALETTE[colors[replicas]])
     return figure(
         "latency",
         f"Latency against the rate: {share} of the requests are quicker than this",
@@ -102,31 +100,20 @@ def _latency_rows(result: FleetDecision) -> list[Row]:
     return rows
 
 
-def _line(rows: list[Row], x: Axis, y: Axis, color: str, replicas: int) -> list[alt.Chart]:
-    simulated = rows[0]["simulated"] == "simulated"
-    told = tooltip("replicas", "rate", "ms", "kept", "simulated")
-
-    def drawn(some: list[Row]) -> alt.Chart:
-        return alt.Chart(data(some)).encode(x=x.x(), y=y.y())
-
-    kept = drawn([row for row in rows if row["kept"] == "kept"])
-    broken = drawn([row for row in rows if row["kept"] != "kept"])
+def _line(rows: list[Row], x: Axis, y: Axis, color: str) -> list[Definition]:
     last = rows[-1]
-    name = f"r = {replicas}" + (" (simulated)" if simulated else "")
+    simulated = last["simulated"] == "simulated"
+    tips = ("replicas", "rate", "ms", "kept", "simulated")
+    kept = [row for row in rows if row["kept"] == "kept"]
+    broken = [row for row in rows if row["kept"] != "kept"]
+    look = {"color": color, "strokeDash": [6, 3] if simulated else [1, 0]}
+    name = f"r = {last['replicas']}" + (" (simulated)" if simulated else "")
     return [
-        drawn(rows).mark_line(
-            style="join", color=color, strokeDash=[6, 3] if simulated else [1, 0]
-        ),
-        kept.mark_point(style="measured", color=color).encode(tooltip=told),
-        broken.mark_point(style="predicted", stroke=color).encode(tooltip=told),
-        label(name, x, y, (number(last["rate"]), number(last["ms"])), style="label"),
+        mark("line", rows, "join", look, x=x, y=y),
+        mark("point", kept, "measured", {"color": color}, x=x, y=y, tips=tips),
+        mark("point", broken, "predicted", {"stroke": color}, x=x, y=y, tips=tips),
+        label(name, x, y, (last["rate"], last["ms"]), style="label"),
     ]
-
-
-def _milliseconds(title: str, low: float, high: float) -> Axis:
-    scale = alt.Scale(type="log", base=10, domain=[low, high], nice=False)
-    ticks = [tick for tick in _TICKS if low <= tick <= high]
-    return Axis("ms", title, scale, alt.Axis(values=ticks, format="~g"))
 
 
 def _latency_caption(result: FleetDecision) -> str:
@@ -149,32 +136,27 @@ def token_cost_chart(result: FleetDecision) -> Figure:
     floor = result.question.floor
     wanted = {"allocation": "allocation: the bill over the demand"} if floor else {}
     kinds = {**wanted, "usage": "usage: the bill over the highest rate that keeps the limit"}
-    rows: list[Row] = [
+    rows = [
         _cost_row(row, getattr(row, kind), name) for kind, name in kinds.items() for row in priced
     ]
     x = nodes_axis([row.replicas for row in priced])._replace(title="replicas r")
-    tops = [number(row["cost"]) for row in rows] + [
-        number(row["high"]) for row in rows if row["high"] is not None
-    ]
     title = f"{money_in_words(result.price)} for a million good {result.unit}"
-    y = linear("cost", title, 0.0, max(tops) * 1.12)
-    layers = series(
-        list(kinds.values()), "account", rows, x, y, tooltip("K", "account", "cost", "meets")
-    )
-    shown = "allocation" if floor else "usage"
-    short = [row for row in rows if row["meets"] != _MEETS and row["account"] == kinds[shown]]
-    if short:
-        crosses = alt.Chart(data(short)).mark_point(style="refused")
-        layers.append(crosses.encode(x=x.x(), y=y.y(), tooltip=tooltip("K", "meets")))
-    chosen = [row for row in rows if row["K"] == result.chosen and row["account"] == kinds[shown]]
-    for row in chosen:
-        at = (number(row["K"]), number(row["cost"]))
-        last = 1 < at[0] == priced[-1].replicas
-        align: Literal["left", "right"] = "right" if last else "left"
-        layers += [
-            alt.Chart(data([row])).mark_point(style="ring").encode(x=x.x(), y=y.y()),
-            label("chosen", x, y, at, style="verdict", away=11, align=align),
-        ]
+    y = linear("cost", title, 0.0, max(values_of(rows, "cost", "high")) * 1.12)
+    shown = [row for row in rows if row["account"] == next(iter(kinds.values()))]
+    short = [row for row in shown if row["meets"] != _MEETS]
+    layers = [
+        *series(list(kinds.values()), "account", rows, x, y, ("K", "account", "cost", "meets")),
+        mark("point", short, "refused", x=x, y=y, tips=("K", "meets")),
+    ]
+    for row in shown:
+        if row["K"] == result.chosen:
+            last = 1 < row["K"] == priced[-1].replicas
+            align: Literal["left", "right"] = "right" if last else "left"
+            at = (row["K"], row["cost"])
+            layers += [
+                mark("point", [row], "ring", x=x, y=y),
+                label("chosen", x, y, at, style="verdict", away=11, align=align),
+            ]
     crossed = "; crossed out: does not meet it" if short else ""
     source = f"; price: {result.price.source}" if result.price.source else ""
     return figure(

@@ -1,27 +1,25 @@
 """The chart beyond the runs: what was measured is filled, what is expected is hollow and dashed."""
 
-import altair as alt
-
-from nodewise.base.units import format_duration
+from nodewise.base.units import capitalised, format_duration
 from nodewise.decide.forecast import Forecast, ForecastRow
 from nodewise.report.charts.look import (
     Axis,
+    Definition,
     Figure,
     Row,
     about,
-    data,
     figure,
     folds,
     intervals,
-    known,
     label,
     layered,
     linear,
+    mark,
     nodes_axis,
     time_unit,
-    tooltip,
+    values_of,
 )
-from nodewise.report.text.forecast import where
+from nodewise.report.text.forecast import forecast_headline, where
 
 
 def beyond(forecast: Forecast | None) -> Figure | None:
@@ -34,7 +32,7 @@ def beyond(forecast: Forecast | None) -> Figure | None:
     drawn = [row for row in forecast.rows if row.seconds is not None]
     unit = time_unit(max(row.high80 or 0.0 for row in drawn))
     rows = [_row(row, unit.seconds) for row in drawn]
-    values = [v for row in rows for v in known(row["low"], row["high"])]
+    values = values_of(rows, "low", "high")
     x = nodes_axis(named, drawn[-1].nodes)
     low, high = min(values) / 1.25, max(values) * 1.25
     title = f"time of a run, {unit.name}"
@@ -43,26 +41,32 @@ def beyond(forecast: Forecast | None) -> Figure | None:
         y = linear("shown", title, 0.0, high)
     measured = [row for row in rows if row["kind"] == "measured"]
     hollow = [row for row in rows if row["K"] in ahead]
+    further = [row for row in rows if row["K"] >= last] if drawn[-1].nodes > last else []
+    tips = ("K", "kind", "time", "80 % between")
     layers = [
         *_ideal(forecast, x, y, unit.seconds, low),
-        *_band(rows, last, x, y),
-        *_points(measured, x, y, "measured"),
-        *_points(hollow, x, y, "predicted"),
-        *_end(forecast, x, y, low),
+        mark("area", further, "band", x=x, y=y.of("low"), y2="high"),
+        mark("line", further, "beyond", x=x, y=y),
     ]
+    for some, style in ((measured, "measured"), (hollow, "predicted")):
+        layers += [*intervals(some, x, y, style), mark("point", some, style, x=x, y=y, tips=tips)]
+    caption = f"{capitalised(forecast_headline(forecast))} Fastest: {where(forecast.fastest)}."
+    end = forecast.unknown_beyond
+    if end is not None:
+        layers += [
+            mark("rule", [{"K": end}], "bend", x=x),
+            label("unknown beyond", x, y, (end, low), style="warning", align="right"),
+        ]
+        caption = f"Beyond K={end} nothing is claimed: more load brings no more there."
+    read = "filled: measured; hollow and dashed: predicted, with the interval that holds 80 of 100"
     return figure(
         "forecast",
         "Measured times, and times nobody has measured",
-        about(
-            forecast.name,
-            forecast.regime,
-            "filled: measured; hollow and dashed: predicted, with the interval that holds 80 of "
-            "100",
-        ),
-        _caption(forecast),
+        about(forecast.name, forecast.regime, read),
+        caption,
         [_numbers(row) for row in forecast.doublings],
         layered(layers),
-    )  # fmt: skip
+    )
 
 
 def _row(row: ForecastRow, unit: float) -> Row:
@@ -90,63 +94,20 @@ def _numbers(row: ForecastRow) -> Row:
     }
 
 
-def _ideal(forecast: Forecast, x: Axis, y: Axis, unit: float, low: float) -> list[alt.Chart]:
+def _ideal(forecast: Forecast, x: Axis, y: Axis, unit: float, low: float) -> list[Definition]:
     """T0 K0 / K; flat where the work grows with K."""
     first, last = forecast.rows[0], [row for row in forecast.rows if row.seconds is not None][-1]
     assert first.seconds is not None
     start = first.seconds / unit
     if forecast.regime == "weak":
-        flat = alt.Chart(data([{"shown": start}])).mark_rule(style="limit").encode(y=y.y())
-        words = "ideal: flat"
-        return [flat, label(words, x, y, (first.nodes, start), side="below")]
+        flat = mark("rule", [{"shown": start}], "limit", y=y)
+        return [flat, label("ideal: flat", x, y, (first.nodes, start), side="below")]
     # Where the line leaves the picture, it is drawn to the edge.
     end = min(last.nodes, first.nodes * start / low)
     line = [{"K": k, "shown": start * first.nodes / k} for k in (first.nodes, end)]
     middle = (first.nodes * end) ** 0.5
     at = middle, start * first.nodes / middle
     return [
-        alt.Chart(data(line)).mark_line(style="ideal").encode(x=x.x(), y=y.y()),
+        mark("line", line, "ideal", x=x, y=y),
         label("ideal", x, y, at, align="right", side="below"),
     ]
-
-
-def _band(rows: list[Row], last: int, x: Axis, y: Axis) -> list[alt.Chart]:
-    further = [row for row in rows if int(row["K"] or 0) >= last]
-    if len(further) < 2:
-        return []
-    base = alt.Chart(data(further)).encode(x=x.x())
-    return [
-        base.mark_area(style="band").encode(y=y.y("low"), y2="high:Q"),
-        base.mark_line(style="beyond").encode(y=y.y()),
-    ]
-
-
-def _points(rows: list[Row], x: Axis, y: Axis, style: str) -> list[alt.Chart]:
-    if not rows:
-        return []
-    points = alt.Chart(data(rows)).mark_point(style=style)
-    return [
-        *intervals(rows, x, y, style),
-        points.encode(x=x.x(), y=y.y(), tooltip=tooltip("K", "kind", "time", "80 % between")),
-    ]
-
-
-def _end(forecast: Forecast, x: Axis, y: Axis, low: float) -> list[alt.Chart]:
-    if forecast.unknown_beyond is None:
-        return []
-    rule = alt.Chart(data([{"K": forecast.unknown_beyond}])).mark_rule(style="bend").encode(x=x.x())
-    at = (forecast.unknown_beyond, low)
-    return [rule, label("unknown beyond", x, y, at, style="warning", align="right")]
-
-
-def _caption(forecast: Forecast) -> str:
-    if forecast.unknown_beyond is not None:
-        last = forecast.unknown_beyond
-        return f"Beyond K={last} nothing is claimed: more load brings no more there."
-    row = forecast.rows[-1]
-    assert row.seconds is not None and row.low80 is not None and row.high80 is not None
-    return (
-        f"At K={row.nodes}, where nothing was run, {format_duration(row.seconds)} are expected, "
-        f"with 80 % between {format_duration(row.low80)} and {format_duration(row.high80)}. "
-        f"The fastest scale is {where(forecast.fastest)}."
-    )

@@ -6,23 +6,20 @@ what that looks like.
 """
 
 import copy
+import json
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-import altair as alt
 import msgspec
 
 from nodewise.base.units import SECONDS_PER_HOUR
-from nodewise.explain.causes import CauseName
 from nodewise.study.spec import Regime
-from nodewise.study.study import Stage
 
-Definition = dict[str, Any]  # of a chart, in Vega-Lite
-Chart = alt.LayerChart | alt.VConcatChart | alt.HConcatChart
+Definition = dict[str, Any]  # of a chart or a part of one, in Vega-Lite
 Size = Literal["screen", "page", "paper", "slide"]
-Cell = str | int | float | None
-Row = dict[str, Cell]
+Row = dict[str, Any]  # text and numbers by column; None where there is none
+Rows = Sequence[Mapping[str, Any]]
 
 # Okabe and Ito's colours, which people with any colour vision tell apart, in shades that stand out
 # from white and black alike. Each is one role: a page replaces them by variables for dark mode.
@@ -51,30 +48,6 @@ PALETTE: dict[str, str] = {
     "unexplained": "#5b6168",
 }
 
-STAGE_COLORS: dict[Stage | Literal["not recorded"], str] = {
-    "io": PALETTE["io"],
-    "compute": PALETTE["compute"],
-    "serial": PALETTE["serial"],
-    "idle": PALETTE["idle"],
-    "communication": PALETTE["communication"],
-    "overhead": PALETTE["overhead"],
-    "not recorded": PALETTE["unrecorded"],
-}
-
-CAUSE_COLORS: dict[CauseName, str] = {
-    "serial fraction": PALETTE["serial"],
-    "communication": PALETTE["communication"],
-    "load imbalance": PALETTE["imbalance"],
-    "slow node": PALETTE["slow node"],
-    "jitter": PALETTE["jitter"],
-    "input/output": PALETTE["io"],
-    "compute inflation": PALETTE["compute"],
-    "foreign load": PALETTE["foreign"],
-    "engine overhead": PALETTE["overhead"],
-    "idle": PALETTE["idle"],
-    "unexplained": PALETTE["unexplained"],
-}
-
 REGIMES: dict[Regime, str] = {
     "strong": "strong scaling: the job stays the same",
     "weak": "weak scaling: the work grows with K",
@@ -91,6 +64,8 @@ FONT = "system-ui, 'Liberation Sans', Arial, sans-serif"
 HEIGHT = 300  # of a chart of one panel on a screen; other sizes scale it
 _MOST_TICKS = 16
 _MOST_HEADS = 7  # texts above more columns than these would meet
+_ROLE_SHAPES = ("diamond", "triangle-up", "square", "circle")
+_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 
 
 class _Look(NamedTuple):
@@ -125,32 +100,37 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def figure(
-    name: str,
-    title: str,
-    subtitle: Sequence[str],
-    caption: str,
-    rows: Sequence[Mapping[str, Cell]],
-    chart: Chart,
+    name: str, title: str, subtitle: Sequence[str], caption: str, rows: Rows, chart: Definition
 ) -> Figure:
     """A chart with its title, its caption, its numbers and a description made of them."""
     table = tuple(dict(row) for row in rows)
     description = f"{title}. {caption} {_spoken(table)}"
-    chart.title = alt.TitleParams(text=[title], subtitle=list(subtitle))
-    chart.description = description
+    words = {
+        "title": {"text": [title], "subtitle": list(subtitle)},
+        "description": description,
+    }
     return Figure(
         name=name,
         title=title,
         caption=caption,
         description=description,
-        chart=definition(chart),
+        chart=definition({**chart, **words}),
         rows=table,
     )
 
 
-def definition(chart: Chart) -> Definition:
-    """The chart in Vega-Lite's own words. The tests hold it to the schema; here that takes long."""
-    made: Definition = chart.to_dict(validate=False)
-    return made
+def definition(chart: Definition) -> Definition:
+    """The finished chart. Rows that several layers draw are in it once."""
+    names: dict[str, str] = {}
+    tables: Definition = {}
+    for panel in chart.get("vconcat", [chart]):
+        for layer in panel["layer"]:
+            rows = layer["data"].get("values")
+            if rows is not None:
+                name = names.setdefault(json.dumps(rows), f"rows-{len(names)}")
+                tables[name] = rows
+                layer["data"] = {"name": name}
+    return {"$schema": _SCHEMA, **chart, "datasets": {**tables, **chart.get("datasets", {})}}
 
 
 def _spoken(rows: Sequence[Row], most: int = 12) -> str:
@@ -212,7 +192,7 @@ def _size_panels(chart: Definition, size: Size) -> None:
 def _scale_pixels(panel: Definition, look: _Look) -> None:
     """What is given in pixels of the screen, in those of another size: distances and dashes."""
     factor = look.font / _LOOKS["screen"].font
-    for mark in (layer["mark"] for layer in panel["layer"] if isinstance(layer["mark"], dict)):
+    for mark in (layer["mark"] for layer in panel["layer"]):
         for name in ("dx", "dy"):
             if name in mark:
                 mark[name] = round(mark[name] * factor, 1)
@@ -324,45 +304,83 @@ def _styles(look: _Look) -> dict[str, Any]:
     }
 
 
-def data(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
-    """Rows as the data of a chart, inside it."""
-    # Altair copies a chart at every step, with all lists inside; a tuple it shares.
-    return alt.InlineData(values=tuple(dict(row) for row in rows))
-
-
 class Axis(NamedTuple):
     """One direction of a chart: every layer draws its own columns along the same scale."""
 
     field: str
     title: str
-    scale: alt.Scale
-    ticks: alt.Axis | None
+    scale: Definition
+    ticks: Definition | None
 
-    def x(self, field: str = "") -> alt.X:
-        """A column from left to right."""
-        return alt.X(
-            f"{field or self.field}:Q", title=self.title, scale=self.scale, axis=self.ticks
-        )
-
-    def y(self, field: str = "") -> alt.Y:
-        """A column upwards."""
-        return alt.Y(
-            f"{field or self.field}:Q", title=self.title, scale=self.scale, axis=self.ticks
-        )
+    def of(self, field: str) -> Definition:
+        """Another column along this axis."""
+        channel = {"field": field, "type": "quantitative", "title": self.title}
+        return {**channel, "scale": self.scale, "axis": self.ticks}
 
 
-def linear(field: str, title: str, low: float, high: float, ticks: alt.Axis | None = None) -> Axis:
+def mark(
+    kind: str,
+    rows: Rows | str,
+    style: str = "",
+    look: Mapping[str, Any] | None = None,
+    tips: Sequence[str] = (),
+    **channels: Any,  # an Axis, a column or a definition
+) -> Definition:
+    """A layer of one kind of mark, `rows` or the name of rows that a page fills in.
+
+    A channel that is a name is a column: of text, or the other end of a range. `tips` are the
+    columns of text that a mark shows when pointed at.
+    """
+    encoding: Definition = {}
+    for name, channel in channels.items():
+        if isinstance(channel, Axis):
+            channel = channel.of(channel.field)
+        elif isinstance(channel, str):
+            channel = {"field": channel} if name in ("x2", "y2") else _text(channel)
+        encoding[name] = channel
+    if tips:
+        encoding["tooltip"] = [_text(name) for name in tips]
+    data = {"name": rows} if isinstance(rows, str) else {"values": [dict(row) for row in rows]}
+    named = {"style": style} if style else {}
+    return {"data": data, "mark": {"type": kind, **named, **(look or {})}, "encoding": encoding}
+
+
+def _text(field: str) -> Definition:
+    return {"field": field, "type": "nominal"}
+
+
+def layered(layers: Sequence[Definition], height: float = HEIGHT) -> Definition:
+    """Layers over each other, as high as given on a screen; those without rows are left out."""
+    drawn = [layer for layer in layers if layer["data"].get("values", True)]
+    return {"layer": drawn, "height": height}
+
+
+def choice(field: str, looks: Mapping[str, str], **more: Any) -> Definition:
+    """A channel that gives each name in a column its colour or its shape."""
+    return {**_text(field), "scale": {"domain": list(looks), "range": list(looks.values())}, **more}
+
+
+def linear(
+    field: str, title: str, low: float, high: float, ticks: Definition | None = None
+) -> Axis:
     """An even axis from one value to another."""
-    scale = alt.Scale(domain=[low, high], nice=False, zero=False)
-    return Axis(field, title, scale, ticks or alt.Axis(tickCount=6, format="~f"))
+    scale = {"domain": [low, high], "nice": False, "zero": False}
+    return Axis(field, title, scale, ticks or {"tickCount": 6, "format": "~f"})
+
+
+def logarithmic(
+    field: str, title: str, low: float, high: float, base: int, ticks: Definition
+) -> Axis:
+    """An axis on which equal distances are equal ratios."""
+    scale = {"type": "log", "base": base, "domain": [low, high], "nice": False}
+    return Axis(field, title, scale, ticks)
 
 
 def folds(field: str, title: str, low: float, high: float) -> Axis:
     """A logarithmic axis with a tick at every doubling."""
-    scale = alt.Scale(type="log", base=2, domain=[low, high], nice=False)
     powers = [2.0**power for power in range(-20, 31)]
     values = [power for power in powers if low <= power <= high]
-    return Axis(field, title, scale, alt.Axis(values=values, format="~g"))
+    return logarithmic(field, title, low, high, 2, {"values": values, "format": "~g"})
 
 
 def nodes_axis(nodes: Sequence[int], reach: float = 0.0) -> Axis:
@@ -372,68 +390,96 @@ def nodes_axis(nodes: Sequence[int], reach: float = 0.0) -> Axis:
     ticks = sorted(set(nodes))
     if len(ticks) > _MOST_TICKS:  # every scale of a model: doublings are enough
         ticks = [count for count in ticks if count.bit_count() == 1]
-    return Axis(
-        "K",
-        "nodes K",
-        alt.Scale(type="log", base=2, domain=[low / margin, high * margin], nice=False),
-        alt.Axis(values=ticks, format="d", grid=False, labelOverlap="greedy"),
-    )
+    shown = {"values": ticks, "format": "d", "grid": False, "labelOverlap": "greedy"}
+    return logarithmic("K", "nodes K", low / margin, high * margin, 2, shown)
 
 
-def tooltip(*names: str) -> list[alt.Tooltip]:
-    """What a mark says when pointed at: columns whose text is ready."""
-    return [alt.Tooltip(f"{name}:N") for name in names]
+def names_axis(field: str, names: Sequence[str]) -> Definition:
+    """A row for each name, from top to bottom."""
+    axis = {"grid": False, "domain": False, "ticks": False, "labelPadding": 6}
+    return {**_text(field), "title": None, "sort": list(names), "axis": axis}
 
 
 def intervals(
-    rows: Sequence[Mapping[str, Cell]], x: Axis, y: Axis, color: str = "measured"
-) -> list[alt.Chart]:
-    """Bars from `low` to `high` with caps, of the rows that have them."""
+    rows: Rows, x: Axis | Definition, y: Axis | Definition, color: str = "measured"
+) -> list[Definition]:
+    """Bars from `low` to `high` with caps, of the rows that have them; lying where y is names."""
     bounded = [row for row in rows if row.get("low") is not None and row.get("high") is not None]
-    if not bounded:
-        return []
-    base = alt.Chart(data(bounded)).encode(x=x.x())
-    cap = base.mark_tick(style="cap", orient="horizontal", color=PALETTE[color])
+    (along, other), orient = ("yx", "horizontal") if isinstance(y, Axis) else ("xy", "vertical")
+    axes = {"x": x, "y": y}
+    axis, fixed, tint = axes[along], {other: axes[other]}, {"color": PALETTE[color]}
+    assert isinstance(axis, Axis)
+    ends: dict[str, Row] = {end: {**fixed, along: axis.of(end)} for end in ("low", "high")}
+    cap = {"orient": orient, **tint}
     return [
-        base.mark_rule(style="interval", color=PALETTE[color]).encode(y=y.y("low"), y2="high:Q"),
-        cap.encode(y=y.y("low")),
-        cap.encode(y=y.y("high")),
+        mark("rule", bounded, "interval", tint, **ends["low"], **{f"{along}2": "high"}),
+        *(mark("tick", bounded, "cap", cap, **channels) for channels in ends.values()),
     ]
 
 
 def series(
     names: Sequence[str],
     field: str,
-    rows: Sequence[Mapping[str, Cell]],
+    rows: Rows,
     x: Axis,
     y: Axis,
-    told: Sequence[alt.Tooltip],
-    marked: Callable[[Mapping[str, Cell]], bool] = lambda row: True,
-) -> list[alt.Chart]:
-    """Up to three curves, told apart by colour, by shape and by dash; with one legend.
+    tips: Sequence[str],
+) -> list[Definition]:
+    """Up to three curves, each with its colour, shape and dash; with one legend.
 
     Lines and intervals are drawn curve by curve, because the legend of a line would be drawn over
-    that of the points. `marked` says which rows have a point.
+    that of the points.
     """
     layers = []
-    for name, (color, _, dash) in zip(names, _SERIES, strict=False):
+    looks = dict(zip(names, _SERIES, strict=False))
+    for name, (color, _, dash) in looks.items():
         own = [row for row in rows if row[field] == name]
-        line = alt.Chart(data(own)).mark_line(style="join", color=PALETTE[color], strokeDash=dash)
-        layers += [line.encode(x=x.x(), y=y.y()), *intervals(own, x, y, color)]
-    looks = _SERIES[: len(names)]
-    colors = alt.Scale(domain=list(names), range=[PALETTE[color] for color, _, _ in looks])
-    shapes = alt.Scale(domain=list(names), range=[shape for _, shape, _ in looks])
-    points = alt.Chart(data([row for row in rows if marked(row)])).mark_point(style="measured")
-    return [
-        *layers,
-        points.encode(
-            x=x.x(),
-            y=y.y(),
-            color=alt.Color(f"{field}:N", scale=colors, legend=alt.Legend(columns=1)),
-            shape=alt.Shape(f"{field}:N", scale=shapes),
-            tooltip=list(told),
-        ),
-    ]
+        line = {"color": PALETTE[color], "strokeDash": dash}
+        layers += [mark("line", own, "join", line, x=x, y=y), *intervals(own, x, y, color)]
+    colors = {name: PALETTE[color] for name, (color, _, _) in looks.items()}
+    shapes = {name: shape for name, (_, shape, _) in looks.items()}
+    points = mark(
+        "point",
+        rows,
+        "measured",
+        x=x,
+        y=y,
+        color=choice(field, colors, legend={"columns": 1}),
+        shape=choice(field, shapes),
+        tips=tips,
+    )
+    return [*layers, points]
+
+
+def role_words(**roles: Any) -> dict[int, str]:
+    """The scales that have a role, and the names of their roles; a role may have no scale."""
+    words: dict[int, list[str]] = {}
+    for name, scale in roles.items():
+        if scale is not None and scale.nodes is not None:
+            words.setdefault(scale.nodes, []).append(name)
+    return {nodes: ", ".join(names) for nodes, names in words.items()}
+
+
+def roles(
+    rows: Rows, words: Mapping[int, str], x: Axis, y: Axis, chosen: int | None = None
+) -> Definition:
+    """The scales that a reader looks for, by shape; the legend says what they are.
+
+    `words` of a K are its roles; `chosen` has a colour of its own.
+    """
+    scales = {row["K"]: row for row in rows}
+    named = [{**scales[nodes], "role": text} for nodes, text in words.items()]
+    names = [row["role"] for row in named]
+    colors = [PALETTE["chosen" if row["K"] == chosen else "ink"] for row in named]
+    return mark(
+        "point",
+        named,
+        "role",
+        x=x,
+        y=y,
+        color=choice("role", dict(zip(names, colors, strict=True)), legend={"columns": 1}),
+        shape=choice("role", dict(zip(names, _ROLE_SHAPES, strict=False))),
+    )
 
 
 def label(
@@ -446,72 +492,49 @@ def label(
     align: Literal["left", "right"] = "left",
     side: Literal["above", "below"] = "above",
     away: float = 5,
-) -> alt.Chart:
+) -> Definition:
     """A text so many pixels away from a point of the plane."""
-    mark = alt.Chart(data([{x.field: at[0], y.field: at[1], "text": text}])).mark_text(
-        style=style,
-        align=align,
-        baseline="bottom" if side == "above" else "top",
-        dx=away if align == "left" else -away,
-        dy=-away if side == "above" else away,
-    )
-    placed: alt.Chart = mark.encode(x=x.x(), y=y.y(), text="text:N")
-    return placed
+    place = {
+        "align": align,
+        "baseline": "bottom" if side == "above" else "top",
+        "dx": away if align == "left" else -away,
+        "dy": -away if side == "above" else away,
+    }
+    rows = [{x.field: at[0], y.field: at[1], "text": text}]
+    return mark("text", rows, style, place, x=x, y=y, text="text")
 
 
-def layered(layers: Sequence[alt.Chart], height: float = HEIGHT) -> alt.LayerChart:
-    """Layers over each other, as high as said on a screen."""
-    return alt.LayerChart(layer=list(layers), height=height)
-
-
-def places(field: str, count: int) -> alt.X:
+def places(field: str, count: int) -> Definition:
     """Places inside columns: column n reaches from n to n + 1."""
-    return alt.X(
-        f"{field}:Q", scale=alt.Scale(domain=[0, count], nice=False, zero=False), axis=None
-    )
+    scale = {"domain": [0, count], "nice": False, "zero": False}
+    return {"field": field, "type": "quantitative", "scale": scale, "axis": None}
 
 
 def columns(
-    heads: Sequence[tuple[int, str]], y: Axis, top: float, layers: Sequence[alt.Chart]
-) -> alt.LayerChart:
+    heads: Sequence[tuple[int, str]], y: Axis, top: float, layers: Sequence[Definition]
+) -> Definition:
     """Layers drawn over `places`, in one column for each scale: its K below, its text on top.
 
-    The bands of the K and the places have the same edges, so the one axis stands for both.
+    The bands of the K and the places have the same edges, so the one axis serves both.
     """
     few = len(heads) <= _MOST_HEADS
     rows = [{"K": nodes, y.field: top, "text": text if few else ""} for nodes, text in heads]
-    named = (
-        alt.Chart(data(rows))
-        .mark_text(style="head", baseline="top")
-        .encode(
-            x=alt.X(
-                "K:O",
-                title="nodes K",
-                scale=alt.Scale(
-                    type="band",
-                    domain=[nodes for nodes, _ in heads],
-                    paddingInner=0,
-                    paddingOuter=0,
-                ),
-                axis=alt.Axis(labelAngle=0, grid=False, labelOverlap="greedy"),
-            ),
-            y=y.y(),
-            text="text:N",
-        )
-    )
-    chart: alt.LayerChart = layered([*layers, named]).resolve_scale(x="independent")
-    return chart
+    bands = {
+        "type": "band",
+        "domain": [nodes for nodes, _ in heads],
+        "paddingInner": 0,
+        "paddingOuter": 0,
+    }
+    axis = {"labelAngle": 0, "grid": False, "labelOverlap": "greedy"}
+    x = {"field": "K", "type": "ordinal", "title": "nodes K", "scale": bands, "axis": axis}
+    named = mark("text", rows, "head", {"baseline": "top"}, x=x, y=y, text="text")
+    return {**layered([*layers, named]), "resolve": {"scale": {"x": "independent"}}}
 
 
-def known(*values: Cell) -> list[float]:
-    """The values that are numbers."""
-    return [float(value) for value in values if isinstance(value, int | float)]
-
-
-def number(value: Cell) -> float:
-    """A cell that is known to hold a number."""
-    assert isinstance(value, int | float)
-    return float(value)
+def values_of(rows: Rows, *fields: str) -> list[float]:
+    """The numbers in some columns."""
+    found = (row[field] for row in rows for field in fields)
+    return [float(value) for value in found if value is not None]
 
 
 def shortened(name: str, most: int = 90) -> str:
@@ -525,14 +548,15 @@ def about(name: str, regime: Regime, *more: str) -> list[str]:
     return [f"{shortened(name)}; {REGIMES[regime]}", *(line for line in more if line)]
 
 
-def failures(failed: Mapping[int, str], x: Axis, y: Axis, low: float) -> list[alt.Chart]:
+def failures(failed: Mapping[int, str], x: Axis, y: Axis, low: float) -> list[Definition]:
     """A cross on the axis where every run failed: the scale at which scaling broke is a result."""
-    if not failed:
-        return []
     rows = [{"K": nodes, y.field: low, "outcome": how} for nodes, how in failed.items()]
-    base = alt.Chart(data(rows)).encode(x=x.x(), y=y.y(), tooltip=tooltip("K", "outcome"))
-    text = base.mark_text(style="warning", align="right", baseline="bottom", dx=-8, dy=-8)
-    return [base.mark_point(style="refused"), text.encode(text="outcome:N")]
+    tips = ("K", "outcome")
+    text = {"align": "right", "baseline": "bottom", "dx": -8, "dy": -8}
+    return [
+        mark("point", rows, "refused", x=x, y=y, tips=tips),
+        mark("text", rows, "warning", text, x=x, y=y, text="outcome", tips=tips),
+    ]
 
 
 def failed_words(failed: Mapping[int, str]) -> str:

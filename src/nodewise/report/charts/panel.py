@@ -1,20 +1,17 @@
 """What a reader changes in the page: the U of cost at prices of their own, and its sliders."""
 
-from typing import Literal
-
-import altair as alt
+from typing import Any
 
 from nodewise.base.units import format_duration, format_money, format_quantity
 from nodewise.decide.decide import Decision
 from nodewise.decide.inputs import INPUTS
 from nodewise.decide.prices.bill import NODE_HOURS
 from nodewise.decide.sliders import SliderNumbers
-from nodewise.report.charts.look import HEIGHT, Definition, definition, layered, nodes_axis, tooltip
+from nodewise.report.charts.look import Definition, definition, layered, mark, nodes_axis
 from nodewise.report.findings import Findings
 
 # The page's script fills these two when a slider moves.
 SCALES, MARKS = "scales", "marks"
-_ALIGNS: tuple[Literal["left", "right"], ...] = ("left", "right")
 _SIDES = {"above": -18, "below": 18}
 
 
@@ -23,31 +20,37 @@ def what_if(decision: Decision) -> Definition:
     rows = [
         {"K": row.nodes, "cost": row.cost, "allowed": not row.excluded} for row in decision.rows
     ]
-    x = nodes_axis([row.nodes for row in decision.rows])
     money = "node-hours" if decision.price.currency == NODE_HOURS else "dollars"
-    y = alt.Y("cost:Q", title=f"{money} a run", scale=alt.Scale(zero=True, nice=True))
-    scales, marks = alt.NamedData(SCALES), alt.NamedData(MARKS)
-    allowed = alt.Chart(scales).transform_filter("datum.allowed")
+    channels: dict[str, Any] = {
+        "x": nodes_axis([row.nodes for row in decision.rows]),
+        "y": {
+            "field": "cost",
+            "type": "quantitative",
+            "title": f"{money} a run",
+            "scale": {"zero": True, "nice": True},
+        },
+    }
+
+    def some(test: str, layer: Definition) -> Definition:
+        return {**layer, "transform": [{"filter": test}]}
+
+    tips = ("K", "cost")
     layers = [
-        allowed.mark_line(style="join").encode(x=x.x(), y=y),
-        allowed.mark_point(style="measured").encode(x=x.x(), y=y, tooltip=tooltip("K", "cost")),
-        alt.Chart(scales)
-        .transform_filter("!datum.allowed")
-        .mark_point(style="refused")
-        .encode(x=x.x(), y=y, tooltip=tooltip("K", "cost")),
-        alt.Chart(marks).mark_point(style="ring").encode(x=x.x(), y=y),
+        some("datum.allowed", mark("line", SCALES, "join", **channels)),
+        some("datum.allowed", mark("point", SCALES, "measured", tips=tips, **channels)),
+        some("!datum.allowed", mark("point", SCALES, "refused", tips=tips, **channels)),
+        mark("point", MARKS, "ring", **channels),
         *(
-            alt.Chart(marks)
-            .transform_filter(f"datum.align === '{align}' && datum.side === '{side}'")
-            .mark_text(style="verdict", dy=away, align=align)
-            .encode(x=x.x(), y=y, text="label:N")
-            for align in _ALIGNS
+            some(
+                f"datum.align === '{align}' && datum.side === '{side}'",
+                mark("text", MARKS, "verdict", {"dy": away, "align": align}, text="label",
+                     **channels),
+            )
+            for align in ("left", "right")
             for side, away in _SIDES.items()
         ),
-    ]
-    chart = layered(layers, HEIGHT)
-    chart.datasets = {SCALES: rows, MARKS: []}
-    return definition(chart)
+    ]  # fmt: skip
+    return definition({**layered(layers), "datasets": {SCALES: rows, MARKS: []}})
 
 
 def unmoved_inputs(findings: Findings) -> str:

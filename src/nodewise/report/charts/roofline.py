@@ -3,23 +3,22 @@
 import textwrap
 from collections.abc import Sequence
 
-import altair as alt
 import msgspec
 
-from nodewise.base.units import format_bandwidth, format_flops
-from nodewise.diagnose.flow import Diagnosis, headline
+from nodewise.base.units import capitalised, format_bandwidth, format_flops
+from nodewise.diagnose.flow import Branch, Diagnosis, headline
 from nodewise.diagnose.training_step import TrainingStep
 from nodewise.report.charts.look import (
     PALETTE,
     Axis,
     Figure,
     Row,
-    data,
+    choice,
     figure,
     label,
     layered,
-    number,
-    tooltip,
+    logarithmic,
+    mark,
 )
 
 _DECADES = 2  # beside the ridge, at least
@@ -48,17 +47,13 @@ def roofline_chart(
     low = min([ridge / 10**_DECADES, *(point.intensity / 2 for point in points)])
     high = max([ridge * 10**_DECADES, *(point.intensity * 2 for point in points)])
     x = _decades("intensity", "arithmetic intensity, FLOP per byte", low, high, "~g")
-    y = _decades(
-        "flops",
-        "FLOP per second",
-        min([low * bandwidth, *(point.flops / 2 for point in points)]),
-        peak_flops * 3,
-    )
+    lowest = min([low * bandwidth, *(point.flops / 2 for point in points)])
+    y = _decades("flops", "FLOP per second", lowest, peak_flops * 3, "~s")
     slope = (low * ridge) ** 0.5  # the middle of the slanted roof, for its name
     roof = [
         {"intensity": at, "flops": min(peak_flops, bandwidth * at)} for at in (low, ridge, high)
     ]
-    rows: list[Row] = [
+    rows = [
         {
             "step": point.name,
             "intensity": point.intensity,
@@ -67,25 +62,20 @@ def roofline_chart(
         }
         for point in points
     ]
-    told = [
+    findings = [
         f"{point.name} has {point.intensity:.4g} FLOP per byte, "
         f"{'above' if point.intensity >= ridge else 'below'} the ridge of {ridge:.4g}: "
         f"{'compute' if point.intensity >= ridge else 'memory bandwidth'} is its roof."
         for point in points
     ]
-    marks = alt.Chart(data(rows)).encode(
-        x=x.x(), y=y.y(), tooltip=tooltip("step", "intensity", "flops")
-    )
+    thick, orange = {"color": PALETTE["measured"], "strokeWidth": 2.5}, {"color": PALETTE["second"]}
+    memory = f"memory {format_bandwidth(bandwidth)}"
     layers = [
-        alt.Chart(data(roof))
-        .mark_line(style="join", color=PALETTE["measured"], strokeWidth=2.5)
-        .encode(x=x.x(), y=y.y()),
-        label(
-            f"memory {format_bandwidth(bandwidth)}", x, y, (slope, slope * bandwidth), side="below"
-        ),
+        mark("line", roof, "join", thick, x=x, y=y),
+        label(memory, x, y, (slope, slope * bandwidth), side="below"),
         label(f"arithmetic {format_flops(peak_flops)}", x, y, (high, peak_flops), align="right"),
         label(f"ridge {ridge:.4g}", x, y, (ridge, peak_flops), align="right"),
-        marks.mark_point(style="measured", color=PALETTE["second"]),
+        mark("point", rows, "measured", orange, x=x, y=y, tips=("step", "intensity", "flops")),
         *(
             label(point.name, x, y, (point.intensity, point.flops), style="label", side="below")
             for point in points
@@ -95,7 +85,7 @@ def roofline_chart(
         "roofline",
         "What binds a step: memory below the ridge, arithmetic above it",
         _subtitle(measured, f"ridge at {ridge:.4g} FLOP per byte; both axes logarithmic"),
-        " ".join(told),
+        " ".join(findings),
         rows,
         layered(layers),
     )
@@ -118,82 +108,71 @@ def _subtitle(measured: str, words: str) -> list[str]:
     return [f"{measured}; {words}" if measured else words]
 
 
-def _decades(field: str, title: str, low: float, high: float, form: str = "~s") -> Axis:
-    scale = alt.Scale(type="log", base=10, domain=[low, high], nice=False)
-    return Axis(field, title, scale, alt.Axis(format=form, tickCount=7))
+def _decades(field: str, title: str, low: float, high: float, form: str) -> Axis:
+    return logarithmic(field, title, low, high, 10, {"format": form, "tickCount": 7})
 
 
 def flow_chart(diagnosis: Diagnosis, measured: str = "") -> Figure:
     """The questions from top to bottom; where one binds, the way turns off to the axis."""
-    rows: list[Row] = [
-        {
-            "at": float(-at),
-            "question": branch.question,
-            "answer": branch.answer,
-            "evidence": branch.evidence,
-            "ceiling": branch.ceiling if branch.answer == "binds" else "",
-            "left": 0.0,
-            "right": 1.0,
-            "bottom": -at - 0.4,
-            "top": -at + 0.4,
-        }
-        for at, branch in enumerate(diagnosis.branches)
-    ]
-    x = Axis("left", "", alt.Scale(domain=[0, 2], nice=False), None)
-    y = Axis("at", "", alt.Scale(domain=[-len(rows) + 0.4, 0.6], nice=False), None)
-    base = alt.Chart(data(rows))
-    colors = alt.Scale(domain=list(_ANSWERS), range=[PALETTE[color] for color in _ANSWERS.values()])
-    color = alt.Color("answer:N", scale=colors, legend=None)
-    taken = [row for row in rows if row["answer"] != "not asked"]
-    way = [{"left": 0.5, "at": row["at"]} for row in taken]
-    asked = [line for row in rows for line in _lines(row, _two_lines(str(row["question"])))]
-    beside = [line for row in rows for line in _lines(row, _words(row, diagnosis))]
+    branches = diagnosis.branches
+    x = Axis("left", "", {"domain": [0, 2], "nice": False}, None)
+    y = Axis("at", "", {"domain": [-len(branches) + 0.4, 0.6], "nice": False}, None)
+    boxes: list[Row] = []
+    lines: list[Row] = []
+    for at, branch in enumerate(branches):
+        box = {"left": 0.0, "right": 1.0, "bottom": -at - 0.4, "top": -at + 0.4}
+        boxes.append({"at": float(-at), "answer": branch.answer, **box})
+        lines += _lines(at, "center", textwrap.wrap(branch.question, _width(branch.question)))
+        lines += _lines(at, "left", _answer(branch, diagnosis))
+    way = [{"left": 0.5, "at": box["at"]} for box in boxes if box["answer"] != "not asked"]
+    answers = {answer: PALETTE[color] for answer, color in _ANSWERS.items()}
+    stroke = choice("answer", answers, legend=None)
+    frame = {"cornerRadius": 6, "fill": PALETTE["paper"], "strokeWidth": 2}
     layers = [
-        alt.Chart(data(way)).mark_line(style="join", color=PALETTE["ink"]).encode(x=x.x(), y=y.y()),
-        base.mark_rect(cornerRadius=6, fill=PALETTE["paper"], strokeWidth=2).encode(
-            x=x.x(), x2="right:Q", y=y.y("bottom"), y2="top:Q", stroke=color
-        ),
-        alt.Chart(data(asked)).mark_text(style="label", align="center").encode(
-            x=alt.X("middle:Q", scale=x.scale, axis=None), y=y.y(), text="text:N"
-        ),
-        alt.Chart(data(beside)).mark_text(style="label", align="left").encode(
-            x=alt.X("side:Q", scale=x.scale, axis=None), y=y.y(), text="text:N"
+        mark("line", way, "join", {"color": PALETTE["ink"]}, x=x, y=y),
+        mark("rect", boxes, "", frame,
+             x=x, x2="right", y=y.of("bottom"), y2="top", stroke=stroke),
+        *(
+            mark("text", [line for line in lines if line["align"] == align], "label",
+                 {"align": align}, x=x, y=y, text="text")
+            for align in ("center", "left")
         ),
     ]  # fmt: skip
-    table: list[Row] = [
+    table = [
         {"question": one.question, "answer": one.answer, "evidence": one.evidence}
-        for one in diagnosis.branches
+        for one in branches
     ]
     evidence = "; ".join(diagnosis.evidence) or "nothing that was told names a ceiling"
     return figure(
         "flow",
         "The way through the decision flow",
         _subtitle(measured, f"{headline(diagnosis)}; confidence: {diagnosis.confidence}"),
-        f"{evidence[:1].upper()}{evidence[1:]}.",
+        f"{capitalised(evidence)}.",
         table,
-        layered(layers, height=52 * len(rows)),
+        layered(layers, height=52 * len(branches)),
     )
 
 
-def _two_lines(question: str) -> list[str]:
-    return textwrap.wrap(question, max(_INSIDE, len(question) // 2 + 6))
+def _width(question: str) -> int:
+    """So many characters that it has two lines."""
+    return max(_INSIDE, len(question) // 2 + 6)
 
 
-def _lines(row: Row, texts: Sequence[str]) -> list[Row]:
-    """Lines of text around the middle of a question's row."""
-    top = number(row["at"]) + _LINE * (len(texts) - 1) / 2
+def _lines(at: int, align: str, texts: Sequence[str]) -> list[Row]:
+    """Lines of text around the middle of a question's row: inside its box, or beside it."""
+    top = -at + _LINE * (len(texts) - 1) / 2
+    left = 0.5 if align == "center" else 1.06
     return [
-        {"at": top - _LINE * at, "text": text, "middle": 0.5, "side": 1.06}
-        for at, text in enumerate(texts)
+        {"at": top - _LINE * number, "text": text, "left": left, "align": align}
+        for number, text in enumerate(texts)
     ]
 
 
-def _words(row: Row, diagnosis: Diagnosis) -> list[str]:
-    if row["answer"] == "not asked":
+def _answer(branch: Branch, diagnosis: Diagnosis) -> list[str]:
+    if branch.answer == "not asked":
         return []
-    if row["answer"] != "binds":
-        evidence = str(row["evidence"])
-        short = evidence and len(evidence) <= _BESIDE
-        return [f"{row['answer']}:", evidence] if short else [str(row["answer"])]
+    if branch.answer != "binds":
+        short = branch.evidence and len(branch.evidence) <= _BESIDE
+        return [f"{branch.answer}:", branch.evidence] if short else [branch.answer]
     axis = f"distribute {diagnosis.axis}" if diagnosis.axis else "on one machine"
-    return [f"{row['ceiling']} binds:", axis]
+    return [f"{branch.ceiling} binds:", axis]

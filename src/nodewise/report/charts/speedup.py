@@ -1,41 +1,46 @@
 """Charts of the measured times: speedup, efficiency, repeats, and two studies beside each other."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-import altair as alt
 import numpy as np
 
-from nodewise.base.stats import ENOUGH_ROUNDS, Floats
-from nodewise.base.units import format_duration, format_efficiency, format_percent, format_speedup
-from nodewise.explain.compare import Comparison, ComparisonRow
+from nodewise.base.stats import ENOUGH_ROUNDS
+from nodewise.base.units import (
+    capitalised,
+    format_duration,
+    format_efficiency,
+    format_percent,
+    format_speedup,
+)
+from nodewise.explain.compare import Comparison
 from nodewise.explain.laws import Growth, Law, LawFit
 from nodewise.explain.scaling import Scaling, ScalingRow
 from nodewise.report.charts.look import (
     HEIGHT,
     Axis,
+    Definition,
     Figure,
     Row,
     about,
     columns,
-    data,
     failed_words,
     failures,
     figure,
     folds,
     intervals,
-    known,
     label,
     layered,
     linear,
+    mark,
     nodes_axis,
-    number,
     places,
     series,
     shortened,
-    tooltip,
+    values_of,
 )
-from nodewise.report.tables import place_of_ceiling
+from nodewise.report.tables import Formatter, place_of_ceiling
+from nodewise.report.text.findings import bend_line, comparison_verdict, scaling_headline
 from nodewise.study.study import Study
 
 _LAW_NAMES: dict[Growth, str] = {
@@ -46,9 +51,6 @@ _LAW_NAMES: dict[Growth, str] = {
 _MOST_POINTS = 100  # of one scale; more are a cloud
 _BEYOND = 2.0  # a law is drawn to twice the largest measured scale, not further
 
-# What a figure shows of k = K / K0 and the seconds there.
-_Shown = Callable[[Floats, Floats], Floats]
-
 
 class _Curve(NamedTuple):
     """A fitted law to draw: its name, its fit, its points among the measured scales and beyond."""
@@ -58,8 +60,65 @@ class _Curve(NamedTuple):
     inside: list[Row]
     beyond: list[Row]
 
+    @property
+    def points(self) -> list[Row]:
+        return [*self.inside, *self.beyond]
+
+
+class _Plane(NamedTuple):
+    """A quantity over K: what every chart of a scaling is drawn on."""
+
+    scaling: Scaling
+    failed: Mapping[int, str]
+    curve: _Curve | None
+    x: Axis
+    rows: list[Row]
+
+    @property
+    def edge(self) -> float:
+        """The largest K to be drawn."""
+        reach = self.scaling.rows[-1].nodes * (_BEYOND if self.curve else 1.0)
+        return max(reach, *self.failed, 0)
+
     def values(self, field: str) -> list[float]:
-        return [number(row[field]) for row in (*self.inside, *self.beyond)]
+        """All that must have its place along the axis of the quantity."""
+        measured = values_of(self.rows, field, "low", "high")
+        return measured + values_of(self.curve.points if self.curve else [], field)
+
+    def figure(
+        self,
+        name: str,
+        title: str,
+        caption: str,
+        y: Axis,
+        layers: Sequence[Definition],
+        low: float = 0.0,
+        height: float = HEIGHT,
+    ) -> Figure:
+        """The layers, over them the law and the points with their intervals."""
+        scaling, curve = self.scaling, self.curve
+        drawn = [*layers, *_law_line(curve, self.x, y), *_measured(self, y)]
+        crosses = failures(self.failed, self.x, y, low)
+        return figure(
+            name,
+            title,
+            about(scaling.name, scaling.regime, _how_to_read(scaling, curve)),
+            caption + failed_words(self.failed),
+            self.rows,
+            layered([*drawn, *crosses], height),
+        )
+
+
+def _plane(scaling: Scaling, study: Study | None, field: str, columns: Sequence[Row]) -> _Plane:
+    failed = study.broken if study else {}
+    curve = _curve(scaling, field)
+    measured = [row.nodes for row in scaling.rows]
+    x = nodes_axis([*measured, *failed], measured[-1] * _BEYOND if curve else 0.0)
+    rows = [
+        {"K": row.nodes, "rounds": row.rounds, "seconds": row.seconds, **more}
+        for row, more in zip(scaling.rows, columns, strict=True)
+    ]
+    return _Plane(scaling, failed, curve, x, rows)
 
 
 def speedup(scaling: Scaling, study: Study | None = None) -> Figure:
@@ -67,183 +126,154 @@ def speedup(scaling: Scaling, study: Study | None = None) -> Figure:
 
     `study` adds the scales at which every run failed.
     """
-    failed = study.broken if study else {}
-    return _weak_time(scaling, failed) if scaling.regime == "weak" else _strong(scaling, failed)
+    return _weak_time(scaling, study) if scaling.regime == "weak" else _strong(scaling, study)
 
 
-def _strong(scaling: Scaling, failed: Mapping[int, str]) -> Figure:
+def _strong(scaling: Scaling, study: Study | None) -> Figure:
     base = scaling.rows[0]
-    curve = _curve(scaling, "speedup", lambda k, seconds: base.seconds / seconds)
-    rows: list[Row] = [
-        {
-            "K": row.nodes,
-            "rounds": row.rounds,
-            "seconds": row.seconds,
-            "speedup": row.speedup,
-            "low": row.speedup_low,
-            "high": row.speedup_high,
-            "ideal": row.nodes / scaling.base_nodes,
-            "law": curve.fit.speedup[at] if curve else None,
-        }
-        for at, row in enumerate(scaling.rows)
-    ]
-    x = _axis_of_scales(scaling, failed, curve)
-    top = max(scaling.rows[-1].nodes * (_BEYOND if curve else 1.0), *failed, 0)
+    plane = _plane(
+        scaling,
+        study,
+        "speedup",
+        [
+            {
+                "speedup": row.speedup,
+                "low": row.speedup_low,
+                "high": row.speedup_high,
+                "ideal": row.nodes / base.nodes,
+            }
+            for row in scaling.rows
+        ],
+    )
+    x, curve, top = plane.x, plane.curve, plane.edge
+    for row, law in zip(plane.rows, curve.fit.speedup if curve else (), strict=False):
+        row["law"] = law
     ideal = [{"K": nodes, "speedup": nodes / base.nodes} for nodes in (base.nodes, top)]
-    values = [v for row in rows for v in known(row["speedup"], row["low"], row["high"])]
-    values += [top / base.nodes, *(curve.values("speedup") if curve else [])]
+    values = [*plane.values("speedup"), top / base.nodes]
     low, high = min(values) / 1.4, max(values) * 1.3
     y = folds("speedup", _over(base, "speedup S"), low, high)
+    caption = capitalised(scaling_headline(scaling))
+    if curve is None:
+        caption += " No fitted law describes these points."
+    elif curve.fit.ceiling is not None:
+        ceiling = format_speedup(curve.fit.ceiling)
+        caption += f" By {curve.name} no scale reaches more than {ceiling}."
     layers = [
-        alt.Chart(data(ideal)).mark_line(style="ideal").encode(x=x.x(), y=y.y()),
+        mark("line", ideal, "ideal", x=x, y=y),
         label("ideal S = K", x, y, (top, top / base.nodes), align="right"),
-        *_law_line(curve, x, y),
         *_ceiling(scaling, curve, x, y, high),
         *_bend(scaling, x, y, low),
-        *_measured(scaling, rows, x, y),
-        *failures(failed, x, y, low),
     ]
-    return figure(
-        "speedup",
-        "Speedup against the ideal line S = K",
-        about(scaling.name, scaling.regime, *_how_to_read(scaling, curve)),
-        _speedup_caption(scaling, curve, failed),
-        rows,
-        layered(layers, 1.13 * HEIGHT),
-    )
+    title = "Speedup against the ideal line S = K"
+    return plane.figure("speedup", title, caption, y, layers, low, 1.13 * HEIGHT)
 
 
-def _weak_time(scaling: Scaling, failed: Mapping[int, str]) -> Figure:
+def _weak_time(scaling: Scaling, study: Study | None) -> Figure:
     """Weak scaling is perfect when the time stays flat; S = K would be the ideal of another job."""
     base = scaling.rows[0]
-    curve = _curve(scaling, "time ratio", lambda k, seconds: seconds / base.seconds)
-    rows: list[Row] = [
-        {
-            "K": row.nodes,
-            "rounds": row.rounds,
-            "seconds": row.seconds,
-            "time ratio": row.seconds / base.seconds,
-            "low": 1 / row.efficiency_high if row.efficiency_high else None,
-            "high": 1 / row.efficiency_low if row.efficiency_low else None,
-            "scaled speedup": row.speedup,
-            "efficiency": row.efficiency,
-        }
-        for row in scaling.rows
-    ]
-    values = [v for row in rows for v in known(row["time ratio"], row["high"])]
-    values += [1.0, *(curve.values("time ratio") if curve else [])]
-    x = _axis_of_scales(scaling, failed, curve)
-    y = linear("time ratio", f"time over that of K={base.nodes}", 0, 1.15 * max(values))
+    plane = _plane(
+        scaling,
+        study,
+        "time ratio",
+        [
+            {
+                "time ratio": row.seconds / base.seconds,
+                "low": 1 / row.efficiency_high if row.efficiency_high else None,
+                "high": 1 / row.efficiency_low if row.efficiency_low else None,
+                "scaled speedup": row.speedup,
+                "efficiency": row.efficiency,
+            }
+            for row in scaling.rows
+        ],
+    )
+    top = 1.15 * max(1.0, *plane.values("time ratio"))
+    y = linear("time ratio", f"time over that of K={base.nodes}", 0, top)
     flat = f"ideal: flat at 1, {format_duration(base.seconds)}"
     layers = [
-        alt.Chart(data([{"time ratio": 1.0}])).mark_rule(style="ideal").encode(y=y.y()),
-        label(flat, x, y, (base.nodes, 1.0), side="below"),
-        *_law_line(curve, x, y),
-        *_measured(scaling, rows, x, y),
-        *failures(failed, x, y, 0.0),
+        mark("rule", [{"time ratio": 1.0}], "ideal", y=y),
+        label(flat, plane.x, y, (base.nodes, 1.0), side="below"),
     ]
-    return figure(
-        "speedup",
-        "Time of a run against the flat line 1, as the work grows with K",
-        about(scaling.name, scaling.regime, *_how_to_read(scaling, curve)),
-        _weak_caption(scaling),
-        rows,
-        layered(layers),
-    )
+    title = "Time of a run against the flat line 1, as the work grows with K"
+    return plane.figure("speedup", title, capitalised(scaling_headline(scaling)), y, layers)
 
 
 def efficiency(scaling: Scaling, study: Study | None = None) -> Figure:
     """Efficiency against the flat line 1, its threshold, and the last K that keeps it."""
-    base, failed = scaling.rows[0].seconds, (study.broken if study else {})
-
-    def shown(k: Floats, seconds: Floats) -> Floats:
-        return base / seconds if scaling.regime == "weak" else base / (k * seconds)
-
-    curve = _curve(scaling, "efficiency", shown)
-    rows: list[Row] = [
-        {
-            "K": row.nodes,
-            "rounds": row.rounds,
-            "seconds": row.seconds,
-            "speedup": row.speedup,
-            "efficiency": row.efficiency,
-            "low": row.efficiency_low,
-            "high": row.efficiency_high,
-            "threshold": scaling.bend.threshold,
-        }
-        for row in scaling.rows
-    ]
-    values = [v for row in rows for v in known(row["efficiency"], row["high"])]
-    values += [1.0, *(curve.values("efficiency") if curve else [])]
-    x = _axis_of_scales(scaling, failed, curve)
-    y = linear("efficiency", _over(scaling.rows[0], "efficiency E"), 0, 1.15 * max(values))
-    edge = max(scaling.rows[-1].nodes * (_BEYOND if curve else 1.0), *failed, 0)
-    layers = [
-        alt.Chart(data([{"efficiency": 1.0}])).mark_rule(style="ideal").encode(y=y.y()),
-        label("ideal E = 1", x, y, (edge, 1.0), align="right"),
-        *_threshold(scaling, x, y, edge, curve.values("efficiency")[-1] if curve else 0.0),
-        *_law_line(curve, x, y),
-        *_measured(scaling, rows, x, y),
-        *_last_above(scaling, x, y),
-        *failures(failed, x, y, 0.0),
-    ]
-    return figure(
+    plane = _plane(
+        scaling,
+        study,
         "efficiency",
-        "Efficiency against the flat line 1",
-        about(scaling.name, scaling.regime, *_how_to_read(scaling, curve)),
-        _efficiency_caption(scaling),
-        rows,
-        layered(layers),
+        [
+            {
+                "speedup": row.speedup,
+                "efficiency": row.efficiency,
+                "low": row.efficiency_low,
+                "high": row.efficiency_high,
+                "threshold": scaling.bend.threshold,
+            }
+            for row in scaling.rows
+        ],
     )
+    x, edge, last = plane.x, plane.edge, scaling.rows[-1]
+    top = 1.15 * max(1.0, *plane.values("efficiency"))
+    y = linear("efficiency", _over(scaling.rows[0], "efficiency E"), 0, top)
+    end = plane.curve.beyond[-1]["efficiency"] if plane.curve else 0.0
+    layers = [
+        mark("rule", [{"efficiency": 1.0}], "ideal", y=y),
+        label("ideal E = 1", x, y, (edge, 1.0), align="right"),
+        *_threshold(scaling, x, y, edge, end),
+        *_last_above(scaling, x, y),
+    ]
+    caption = (
+        f"{bend_line(scaling)} At K={last.nodes} efficiency is "
+        f"{format_efficiency(last.efficiency)} ({format_duration(last.seconds)})."
+    )
+    return plane.figure("efficiency", "Efficiency against the flat line 1", caption, y, layers)
 
 
-def _curve(scaling: Scaling, field: str, shown: _Shown) -> _Curve | None:
+def _curve(scaling: Scaling, field: str) -> _Curve | None:
     """The law to draw: the nearer of those with a growing part, else Amdahl's; none that misses."""
-    nearest = scaling.laws.nearest()
-    growth: Growth = "none"
-    fit = scaling.laws.amdahl
-    if nearest is not None:
-        growth, fit = nearest
+    growth, fit = scaling.laws.nearest() or ("none", scaling.laws.amdahl)
     if fit is None or not fit.holds:
         return None
+    regime, base = scaling.regime, scaling.rows[0]
     law = Law(
-        s=fit.s or 0.0,
-        c=fit.c or 0.0,
-        growth=growth,
-        regime=scaling.regime,
-        base_seconds=fit.base_seconds,
+        s=fit.s or 0.0, c=fit.c or 0.0, growth=growth, regime=regime, base_seconds=fit.base_seconds
     )
 
     def points(low: float, high: float, count: int) -> list[Row]:
         k = np.geomspace(low, high, count)
         seconds = law.seconds(k)
+        quantity = {
+            "speedup": base.seconds / seconds,
+            "time ratio": seconds / base.seconds,
+            "efficiency": base.seconds / seconds / (1 if regime == "weak" else k),
+        }
         return [
             {
-                "K": float(at) * scaling.base_nodes,
+                "K": float(at) * base.nodes,
                 field: float(value),
-                "predicted K": f"{at * scaling.base_nodes:.0f}",
+                "predicted K": f"{at * base.nodes:.0f}",
                 "predicted value": f"{value:.3g}",
                 "predicted time": format_duration(float(time)),
             }
-            for at, value, time in zip(k, shown(k, seconds), seconds, strict=True)
+            for at, value, time in zip(k, quantity[field], seconds, strict=True)
         ]
 
-    largest = scaling.rows[-1].nodes / scaling.base_nodes
+    largest = scaling.rows[-1].nodes / base.nodes
     beyond = points(largest, largest * _BEYOND, 12)
     return _Curve(_LAW_NAMES[growth], fit, points(1.0, largest, 60), beyond)
 
 
-def _law_line(curve: _Curve | None, x: Axis, y: Axis) -> list[alt.Chart]:
+def _law_line(curve: _Curve | None, x: Axis, y: Axis) -> list[Definition]:
     """The law through the measured scales, and what it predicts beyond them: dashed, hollow."""
     if curve is None:
         return []
-    told = tooltip("predicted K", "predicted value", "predicted time")
+    tips = ("predicted K", "predicted value", "predicted time")
     return [
-        alt.Chart(data(curve.inside)).mark_line(style="law").encode(x=x.x(), y=y.y()),
-        alt.Chart(data(curve.beyond)).mark_line(style="beyond").encode(x=x.x(), y=y.y()),
-        alt.Chart(data(curve.beyond[-1:]))
-        .mark_point(style="predicted")
-        .encode(x=x.x(), y=y.y(), tooltip=told),
+        mark("line", curve.inside, "law", x=x, y=y),
+        mark("line", curve.beyond, "beyond", x=x, y=y),
+        mark("point", curve.beyond[-1:], "predicted", x=x, y=y, tips=tips),
     ]
 
 
@@ -252,20 +282,14 @@ def _over(base: ScalingRow, quantity: str) -> str:
     return quantity if base.nodes == 1 else f"{quantity}, over K={base.nodes}"
 
 
-def _axis_of_scales(scaling: Scaling, failed: Mapping[int, str], curve: _Curve | None) -> Axis:
-    measured = [row.nodes for row in scaling.rows]
-    reach = measured[-1] * _BEYOND if curve else 0.0
-    return nodes_axis([*measured, *failed], reach)
-
-
 def _ceiling(
     scaling: Scaling, curve: _Curve | None, x: Axis, y: Axis, high: float
-) -> list[alt.Chart]:
+) -> list[Definition]:
     ceiling = curve.fit.ceiling if curve else None
     if curve is None or ceiling is None or not 1 < ceiling < 0.9 * high:
         return []
     text = f"ceiling {format_speedup(ceiling)}{place_of_ceiling(curve.fit, scaling)}"
-    rule = alt.Chart(data([{"speedup": ceiling}])).mark_rule(style="limit").encode(y=y.y())
+    rule = mark("rule", [{"speedup": ceiling}], "limit", y=y)
     # on the side of the chart where the ideal line does not cross the ceiling
     base, reach = scaling.base_nodes, scaling.rows[-1].nodes * _BEYOND
     if ceiling**2 * base < reach:
@@ -273,26 +297,20 @@ def _ceiling(
     return [rule, label(text, x, y, (base, ceiling), away=2)]
 
 
-def _bend(scaling: Scaling, x: Axis, y: Axis, low: float) -> list[alt.Chart]:
+def _bend(scaling: Scaling, x: Axis, y: Axis, low: float) -> list[Definition]:
     bend = scaling.bend.first_below
     if bend is None:
         return []
+    text = f"bend: E < {scaling.bend.threshold:.2f} from K={bend}"
     # the text lies to the right, where the curve has risen away, unless that is the edge
     left = bend * 2 > scaling.rows[-1].nodes
     return [
-        alt.Chart(data([{"K": bend}])).mark_rule(style="bend").encode(x=x.x()),
-        label(
-            f"bend: E < {scaling.bend.threshold:.2f} from K={bend}",
-            x,
-            y,
-            (bend, low),
-            style="warning",
-            align="right" if left else "left",
-        ),
+        mark("rule", [{"K": bend}], "bend", x=x),
+        label(text, x, y, (bend, low), style="warning", align="right" if left else "left"),
     ]
 
 
-def _threshold(scaling: Scaling, x: Axis, y: Axis, edge: float, end: float) -> list[alt.Chart]:
+def _threshold(scaling: Scaling, x: Axis, y: Axis, edge: float, end: float) -> list[Definition]:
     """The threshold, named at the side on which the points keep further away from it."""
     threshold = scaling.bend.threshold
     first, last = scaling.rows[1].efficiency, scaling.rows[-1].efficiency
@@ -300,7 +318,7 @@ def _threshold(scaling: Scaling, x: Axis, y: Axis, edge: float, end: float) -> l
     at_right = at_right or abs(last - threshold) > abs(first - threshold)
     near = end if at_right else first
     return [
-        alt.Chart(data([{"efficiency": threshold}])).mark_rule(style="bend").encode(y=y.y()),
+        mark("rule", [{"efficiency": threshold}], "bend", y=y),
         label(
             f"threshold {threshold:.2f}",
             x,
@@ -314,107 +332,51 @@ def _threshold(scaling: Scaling, x: Axis, y: Axis, edge: float, end: float) -> l
     ]
 
 
-def _last_above(scaling: Scaling, x: Axis, y: Axis) -> list[alt.Chart]:
+def _last_above(scaling: Scaling, x: Axis, y: Axis) -> list[Definition]:
     last = scaling.bend.last_above
     if last is None or scaling.bend.first_below is None:
         return []
-    row = scaling.row(last)
-    ring = alt.Chart(data([{"K": last, "efficiency": row.efficiency}])).mark_point(style="ring")
-    text = f"K={last}: E = {format_efficiency(row.efficiency)}"
+    height = scaling.row(last).efficiency
+    text = f"K={last}: E = {format_efficiency(height)}"
     return [
-        ring.encode(x=x.x(), y=y.y()),
-        label(text, x, y, (last, row.efficiency), style="verdict", away=9),
+        mark("point", [{"K": last, "efficiency": height}], "ring", x=x, y=y),
+        label(text, x, y, (last, height), style="verdict", away=9),
     ]
 
 
-def _measured(scaling: Scaling, rows: Sequence[Row], x: Axis, y: Axis) -> list[alt.Chart]:
+def _measured(plane: _Plane, y: Axis) -> list[Definition]:
     """Points with their intervals; pointed at, they say seconds beside the ratio."""
-    told = [
-        {
-            **row,
-            "time": format_duration(one.seconds),
-            "S": _with_bounds(one.speedup, one.speedup_low, one.speedup_high, format_speedup),
-            "E": _with_bounds(
-                one.efficiency, one.efficiency_low, one.efficiency_high, format_efficiency
-            ),
-        }
-        for row, one in zip(rows, scaling.rows, strict=True)
+    points = [
+        {**row, **_tips(one)} for row, one in zip(plane.rows, plane.scaling.rows, strict=True)
     ]
+    tips = ("K", "rounds", "time", "S", "E")
     return [
-        *intervals(told, x, y),
-        alt.Chart(data(told))
-        .mark_point(style="measured")
-        .encode(x=x.x(), y=y.y(), tooltip=tooltip("K", "rounds", "time", "S", "E")),
+        *intervals(points, plane.x, y),
+        mark("point", points, "measured", x=plane.x, y=y, tips=tips),
     ]
 
 
-def _with_bounds(
-    value: float, low: float | None, high: float | None, form: Callable[[float], str]
-) -> str:
+def _tips(row: ScalingRow) -> Row:
+    return {
+        "time": format_duration(row.seconds),
+        "S": _with_bounds(row.speedup, row.speedup_low, row.speedup_high, format_speedup),
+        "E": _with_bounds(
+            row.efficiency, row.efficiency_low, row.efficiency_high, format_efficiency
+        ),
+    }
+
+
+def _with_bounds(value: float, low: float | None, high: float | None, form: Formatter) -> str:
     if low is None or high is None:
         return form(value)
     return f"{form(value)} ({form(low)} to {form(high)})"
 
 
-def _how_to_read(scaling: Scaling, curve: _Curve | None) -> list[str]:
+def _how_to_read(scaling: Scaling, curve: _Curve | None) -> str:
     bars = "points: single runs"
     if any(row.speedup_low is not None for row in scaling.rows):
         bars = f"points: {scaling.center}; bars: {scaling.interval}"
-    line = f"line: {curve.name}, dashed where it predicts" if curve else ""
-    return ["; ".join(part for part in (bars, line) if part)]
-
-
-def _speedup_caption(scaling: Scaling, curve: _Curve | None, failed: Mapping[int, str]) -> str:
-    fastest, base = scaling.row(scaling.fastest), scaling.rows[0]
-    if fastest is base:
-        text = f"No scale is faster than K={base.nodes}, {format_duration(base.seconds)}."
-    else:
-        text = (
-            f"The fastest scale is K={fastest.nodes}: {format_speedup(fastest.speedup)} times as "
-            f"fast as K={base.nodes} ({format_duration(fastest.seconds)} instead of "
-            f"{format_duration(base.seconds)})."
-        )
-    bend = scaling.bend
-    if bend.first_below is None:
-        text += f" Efficiency stays at or above {bend.threshold:.2f} at every scale."
-    else:
-        text += f" From K={bend.first_below} on efficiency is below {bend.threshold:.2f}."
-    if curve is None:
-        text += " No fitted law describes these points."
-    elif curve.fit.ceiling is not None:
-        ceiling = format_speedup(curve.fit.ceiling)
-        text += f" By {curve.name} no scale reaches more than {ceiling}."
-    return text + failed_words(failed)
-
-
-def _weak_caption(scaling: Scaling) -> str:
-    base, last = scaling.rows[0], scaling.rows[-1]
-    return (
-        f"With {last.nodes / base.nodes:g} times the work on as many times the nodes, a run takes "
-        f"{format_duration(last.seconds)} at K={last.nodes} instead of "
-        f"{format_duration(base.seconds)} at K={base.nodes}: efficiency "
-        f"{format_efficiency(last.efficiency)}, {format_speedup(last.speedup)} times the work per "
-        "second."
-    )
-
-
-def _efficiency_caption(scaling: Scaling) -> str:
-    bend, last = scaling.bend, scaling.rows[-1]
-    end = f"at K={last.nodes} it is {format_efficiency(last.efficiency)}"
-    end += f" ({format_duration(last.seconds)})"
-    if bend.first_below is None:
-        return f"Efficiency stays at or above {bend.threshold:.2f}; {end}."
-    first = scaling.row(bend.first_below)
-    share = bend.shares.get(str(first.nodes))
-    sure = f" in {format_percent(share)} of resamples" if share is not None else ""
-    text = (
-        f"K={first.nodes} is the first scale below {bend.threshold:.2f}{sure}, at "
-        f"{format_efficiency(first.efficiency)} ({format_duration(first.seconds)})"
-    )
-    if bend.last_above is not None:
-        kept = scaling.row(bend.last_above)
-        text += f"; K={kept.nodes} is the last above, at {format_efficiency(kept.efficiency)}"
-    return f"{text}." if first is last else f"{text}; {end}."
+    return f"{bars}; line: {curve.name}, dashed where it predicts" if curve else bars
 
 
 def repeats(study: Study, scaling: Scaling) -> Figure | None:
@@ -434,56 +396,42 @@ def repeats(study: Study, scaling: Scaling) -> Figure | None:
         if position % (1 + row.rounds // _MOST_POINTS) == 0
     ]
     centers = [_center_and_band(row, at) for at, row in enumerate(scaling.rows)]
-    spread = max(abs(number(point["off"])) for point in points) or 1.0
+    bands = [row for row in centers if row["low"] is not None]
+    spread = max(abs(point["off"]) for point in points) or 1.0
     top = 1.35 * spread
-    ticks = alt.Axis(tickCount=6, format="+~f")
+    ticks = {"tickCount": 6, "format": "+~f"}
     y = linear("off", f"off the {scaling.center}, %", -1.1 * spread, top, ticks)
-    left, right = places("left", len(centers)), alt.X2("right:Q")
-    chart = columns(
-        [(row.nodes, format_duration(row.seconds)) for row in scaling.rows],
-        y,
-        top,
-        [
-            alt.Chart(data([row for row in centers if row["low"] is not None]))
-            .mark_rect(style="band")
-            .encode(x=left, x2=right, y=y.y("low"), y2="high:Q"),
-            alt.Chart(data(centers)).mark_rule(style="wall").encode(x=left, x2=right, y=y.y()),
-            alt.Chart(data(points))
-            .mark_point(style="measured")
-            .encode(
-                x=places("place", len(centers)), y=y.y(), tooltip=tooltip("K", "round", "time")
-            ),
-        ],
-    )
+    left, place = (places(field, len(centers)) for field in ("left", "place"))
+    layers = [
+        mark("rect", bands, "band", x=left, x2="right", y=y.of("low"), y2="high"),
+        mark("rule", centers, "wall", x=left, x2="right", y=y),
+        mark("point", points, "measured", x=place, y=y, tips=("K", "round", "time")),
+    ]
+    heads = [(row.nodes, format_duration(row.seconds)) for row in scaling.rows]
     enough = min(row.rounds for row in scaling.rows) >= ENOUGH_ROUNDS
     band = "95 % interval of the median" if enough else "range of the runs"
+    read = f"line: {scaling.center}; band: {band}; points from left to right by round"
     return figure(
         "repeats",
         "Every run, beside the centre of its scale",
-        about(
-            study.name,
-            study.regime,
-            f"line: {scaling.center}; band: {band}; points from left to right by round",
-        ),
+        about(study.name, study.regime, read),
         _repeats_caption(study, scaling),
         [
             {"K": row.nodes, "round": run.round, "seconds": run.seconds}
             for row in scaling.rows
             for run in study.at(row.nodes)
         ],
-        chart,
+        columns(heads, y, top, layers),
     )
 
 
 def _center_and_band(row: ScalingRow, at: int) -> Row:
-    low, high = row.seconds_low, row.seconds_high
-    return {
-        "left": at + 0.1,
-        "right": at + 0.9,
-        "off": 0.0,
-        "low": None if low is None else 100 * (low / row.seconds - 1),
-        "high": None if high is None else 100 * (high / row.seconds - 1),
+    ends = {"low": row.seconds_low, "high": row.seconds_high}
+    off = {
+        end: None if seconds is None else 100 * (seconds / row.seconds - 1)
+        for end, seconds in ends.items()
     }
+    return {"left": at + 0.1, "right": at + 0.9, "off": 0.0, **off}
 
 
 def _repeats_caption(study: Study, scaling: Scaling) -> str:
@@ -507,7 +455,7 @@ def compare(comparison: Comparison) -> Figure:
     names = _two_names(comparison.first, comparison.second)
     results = comparison.first_scaling, comparison.second_scaling
     scales = sorted({row.nodes for result in results for row in result.rows})
-    rows: list[Row] = [
+    rows = [
         {
             "K": row.nodes,
             "seconds of the first": row.first_seconds,
@@ -526,9 +474,9 @@ def compare(comparison: Comparison) -> Figure:
         "compare",
         "Two studies beside each other",
         about(f"{names[0]} and {names[1]}", comparison.regime, read),
-        _compare_caption(comparison.rows[-1], names),
+        f"{names[1]} is {comparison_verdict(comparison)}.",
         rows,
-        alt.VConcatChart(vconcat=[_both_curves(results, names, scales), _ratios(rows, scales)]),
+        {"vconcat": [_both_curves(results, names, scales), _ratios(rows, scales)]},
     )
 
 
@@ -539,7 +487,7 @@ def _two_names(first: str, second: str) -> tuple[str, str]:
 
 def _both_curves(
     results: tuple[Scaling, Scaling], names: tuple[str, str], scales: Sequence[int]
-) -> alt.LayerChart:
+) -> Definition:
     weak = results[0].regime == "weak"
     points: list[Row] = [
         {
@@ -555,7 +503,7 @@ def _both_curves(
         for name, result in zip(names, results, strict=True)
         for row in result.rows
     ]
-    values = [value for row in points for value in known(row["value"], row["low"], row["high"])]
+    values = values_of(points, "value", "low", "high")
     x = nodes_axis(scales)
     base = min(result.base_nodes for result in results)
     top = max(*values, 1.0 if weak else max(scales) / base)
@@ -567,49 +515,30 @@ def _both_curves(
     end = (max(scales), ideal[-1]["value"])
     return layered(
         [
-            alt.Chart(data(ideal)).mark_line(style="ideal").encode(x=x.x(), y=y.y()),
+            mark("line", ideal, "ideal", x=x, y=y),
             label("ideal E = 1" if weak else "ideal S = K", x, y, end, align="right"),
-            *series(names, "study", points, x, y, tooltip("study", "K", "time", "S", "E")),
+            *series(names, "study", points, x, y, ("study", "K", "time", "S", "E")),
         ]
     )
 
 
-def _ratios(rows: Sequence[Row], scales: Sequence[int]) -> alt.LayerChart:
-    values = [1.0, *(v for row in rows for v in known(row["ratio"], row["low"], row["high"]))]
+def _ratios(rows: Sequence[Mapping[str, Any]], scales: Sequence[int]) -> Definition:
+    values = [1.0, *values_of(rows, "ratio", "low", "high")]
     margin = 0.1 * (max(values) - min(values)) or 0.1
     x = nodes_axis(scales)
     y = linear("ratio", "second / first", min(values) - margin, max(values) + margin)
-    told = [
+    points = [
         {
             **row,
-            "first": format_duration(number(row["seconds of the first"])),
-            "second": format_duration(number(row["seconds of the second"])),
-            "times": f"{number(row['ratio']):.3f}",
+            "first": format_duration(row["seconds of the first"]),
+            "second": format_duration(row["seconds of the second"]),
+            "times": f"{row['ratio']:.3f}",
         }
         for row in rows
     ]
-    return layered(
-        [
-            alt.Chart(data([{"ratio": 1.0}])).mark_rule(style="ideal").encode(y=y.y()),
-            *intervals(told, x, y),
-            alt.Chart(data(told))
-            .mark_point(style="measured")
-            .encode(x=x.x(), y=y.y(), tooltip=tooltip("K", "first", "second", "times")),
-        ],
-        HEIGHT / 2,
-    )
-
-
-def _compare_caption(last: ComparisonRow, names: tuple[str, str]) -> str:
-    text = (
-        f"At K={last.nodes}, the largest scale of both, {names[1]} takes "
-        f"{format_duration(last.second_seconds)} and {names[0]} "
-        f"{format_duration(last.first_seconds)}: {last.ratio:.3f} times as long"
-    )
-    if last.ratio_low is not None and last.ratio_high is not None:
-        text += f" (between {last.ratio_low:.3f} and {last.ratio_high:.3f})"
-    told = {
-        "not told apart": "which chance alone could give",
-        "unknown": "too few rounds to rule out chance",
-    }
-    return f"{text}, {told.get(last.second_is, last.second_is)}."
+    layers = [
+        mark("rule", [{"ratio": 1.0}], "ideal", y=y),
+        *intervals(points, x, y),
+        mark("point", points, "measured", x=x, y=y, tips=("K", "first", "second", "times")),
+    ]
+    return layered(layers, HEIGHT / 2)

@@ -23,7 +23,8 @@ from nodewise.base.units import (
 )
 from nodewise.decide.inputs import Question
 from nodewise.explain.compare import Comparison
-from nodewise.report.charts.draw import PALETTE, Definition, Figure, compare, figures, sized
+from nodewise.report.charts.draw import compare, figures, sized
+from nodewise.report.charts.look import PALETTE, Definition, Figure
 from nodewise.report.charts.panel import sliders, unmoved_inputs, what_if
 from nodewise.report.findings import Findings
 from nodewise.report.tables import BAR, Table, failures_table, provenance_table, rubric_table

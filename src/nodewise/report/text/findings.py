@@ -14,7 +14,7 @@ from nodewise.base.units import (
     format_seconds,
     format_speedup,
 )
-from nodewise.decide.decide import Decision
+from nodewise.decide.decide import Decision, Quality
 from nodewise.decide.energy import UNKNOWN
 from nodewise.decide.prices.bill import NODE_HOURS
 from nodewise.explain.attribute import Attribution, LedgerRow
@@ -97,12 +97,14 @@ def findings_report(result: Findings) -> Report:
 def scaling_lines(result: Scaling) -> Report:
     """The headline, the table, the landmarks and the laws."""
     return [
-        f"**{result.name}**: {_scaling_headline(result)}",
+        f"**{result.name}**: {scaling_headline(result)}",
         "",
         scaling_table(result),
         f"{_regime_line(result)}; intervals: {result.interval}.",
         "",
-        *_landmarks(result),
+        bend_line(result),
+        _knee_line(result),
+        "",
         *_laws(result),
     ]
 
@@ -111,7 +113,7 @@ def attribution_lines(result: Attribution) -> Report:
     """The headline, the ledger, the largest losses and what would change them."""
     row = result.row(result.nodes)
     return [
-        f"**{result.name}**: {_attribution_headline(result, row)}",
+        f"**{result.name}**: {attribution_headline(result, row)}",
         "",
         ledger_table(result),
         f"Folds lost to each cause, ideal minus measured speedup; evidence: {result.evidence}.",
@@ -351,7 +353,8 @@ def checklist(result: Sequence[Check]) -> Report:
     return lines
 
 
-def _scaling_headline(result: Scaling) -> str:
+def scaling_headline(result: Scaling) -> str:
+    """The fastest scale, and where efficiency falls below its threshold."""
     fastest = result.row(result.fastest)
     if result.fastest == result.base_nodes:
         return f"no scale is faster than K={result.base_nodes}."
@@ -374,29 +377,27 @@ def _regime_line(result: Scaling) -> str:
     return f"{result.regime} scaling against {against}{base}; centre: {result.center}"
 
 
-def _landmarks(result: Scaling) -> Report:
+def bend_line(result: Scaling) -> str:
+    """The first scale below the threshold, and how sure that is."""
     bend = result.bend
-    lines: Report = []
     if bend.first_below is None:
-        lines.append(f"Bend: none; efficiency is {bend.threshold:.2f} or more at every scale.")
-    else:
-        share = bend.shares.get(str(bend.first_below))
-        sure = f" (in {format_percent(share)} of resamples)" if share is not None else ""
-        kept = f"; last at or above: K={bend.last_above}" if bend.last_above else ""
-        lines.append(
-            f"Bend: K={bend.first_below} is the first with efficiency below {bend.threshold:.2f}"
-            f"{sure}{kept}."
-        )
-    if result.knee is not None:
-        between = ""
-        if result.knee_low is not None and result.knee_high is not None:
-            between = f", between {result.knee_low} and {result.knee_high}"
-        lines.append(
-            f"Knee: K={result.knee} has the largest speedup x efficiency on the fit{between}."
-        )
-    else:
-        lines.append("Knee: not reached within the measured scales.")
-    return [*lines, ""]
+        return f"Bend: none; efficiency is {bend.threshold:.2f} or more at every scale."
+    share = bend.shares.get(str(bend.first_below))
+    sure = f" (in {format_percent(share)} of resamples)" if share is not None else ""
+    kept = f"; last at or above: K={bend.last_above}" if bend.last_above else ""
+    return (
+        f"Bend: K={bend.first_below} is the first with efficiency below {bend.threshold:.2f}"
+        f"{sure}{kept}."
+    )
+
+
+def _knee_line(result: Scaling) -> str:
+    if result.knee is None:
+        return "Knee: not reached within the measured scales."
+    between = ""
+    if result.knee_low is not None and result.knee_high is not None:
+        between = f", between {result.knee_low} and {result.knee_high}"
+    return f"Knee: K={result.knee} has the largest speedup x efficiency on the fit{between}."
 
 
 def _laws(result: Scaling) -> Report:
@@ -407,7 +408,8 @@ def _laws(result: Scaling) -> Report:
     return [*lines, result.cannot_tell]
 
 
-def _attribution_headline(result: Attribution, row: LedgerRow) -> str:
+def attribution_headline(result: Attribution, row: LedgerRow) -> str:
+    """The largest loss at one scale."""
     if result.dominant_cause is None:
         return f"nothing to speak of is lost up to K={result.nodes}."
     sure = ""
@@ -473,13 +475,16 @@ def rubric_caption(result: Decision) -> str:
     if result.price.source:
         parts.append(f"price: {result.price.source}")
     parts += _energy(result)
-    if result.quality is not None:
-        held = "held" if result.quality.held else "not held"
-        parts.append(
-            f"quality {held} (largest drift {result.quality.max_drift:.3f}, tolerance "
-            f"{result.quality.tolerance:g})"
-        )
+    parts += [quality_words(result.quality)] if result.quality else []
     return "; ".join(parts) + "."
+
+
+def quality_words(quality: Quality) -> str:
+    """Whether the quality is kept, and how far it drifts."""
+    held = "held" if quality.held else "not held"
+    return (
+        f"quality {held} (largest drift {quality.max_drift:.3f}, tolerance {quality.tolerance:g})"
+    )
 
 
 def _energy(result: Decision) -> list[str]:

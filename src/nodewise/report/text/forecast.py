@@ -20,7 +20,7 @@ _INTERVALS = ("80 % between", "95 % between")
 def forecast_report(result: Forecast) -> Report:
     """The curve, its landmarks with their bounds, and the laws behind it."""
     lines: Report = [
-        f"**{result.name}**: {_headline(result)}",
+        f"**{result.name}**: {forecast_headline(result)}",
         "",
         forecast_table(result),
         f"{result.regime} scaling; from {result.evidence}; intervals hold 80 and 95 of 100 curves "
@@ -44,7 +44,7 @@ def beyond_lines(result: Forecast, priced: bool) -> Report:
     landmarks = [("Cheapest", result.cheapest)] if priced else []
     landmarks += [("Fastest", result.fastest), ("Knee", result.knee)]
     return [
-        f"Nothing below was run, unless it says so. {capitalised(_headline(result))}",
+        f"Nothing below was run, unless it says so. {capitalised(forecast_headline(result))}",
         *(f"  **{name}**: {where(landmark)}." for name, landmark in landmarks),
         beyond_table(result),
         f"From {result.evidence}. Measured rows carry {_noise(result)}, predicted ones how far "
@@ -66,7 +66,7 @@ def relocated_report(result: Relocated) -> Report:
     """The curve on another cluster, what moved by what, and what was assumed."""
     told = result.forecast
     return [
-        f"**{result.name} on {result.cluster}**: {_headline(told)}",
+        f"**{result.name} on {result.cluster}**: {forecast_headline(told)}",
         "",
         relocated_table(result),
         f"{told.regime} scaling; nothing in this table but the second column was measured.",
@@ -132,7 +132,8 @@ def advice_report(result: Advice) -> Report:
     return lines
 
 
-def _headline(result: Forecast) -> str:
+def forecast_headline(result: Forecast) -> str:
+    """The time at the largest scale that was asked for and not run."""
     ahead = [row for row in result.rows if not row.measured and row.seconds is not None]
     if not ahead and result.unknown_beyond is None:
         return "every scale asked for was measured."
