@@ -19,6 +19,10 @@ __all__ = ["Step", "counted", "open", "steps"]
 install()
 
 
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])
+
+
 def __getattr__(name: str) -> Any:
     """The functions of the package, imported when they are used."""
     if name == "open":

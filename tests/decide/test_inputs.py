@@ -127,6 +127,43 @@ def test_an_option_overrides_a_setting_which_overrides_a_file(nodewise, folder, 
     assert (price["per_node_hour"], price["fixed_per_hour"]) == (6.0, 2.0)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ['deadline = "100s"', "[gates]\ndeadline_seconds = 100", 'name = "x"\ndeadline = 100'],
+)
+def test_a_question_file_may_use_the_keys_of_set(nodewise, folder, tmp_path, text):
+    file = tmp_path / "question.toml"
+    file.write_text(text)
+    assert nodewise("decide", folder, "-q", file).code == 1  # nothing is done in 100 s
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["treshold = 0.5", "[gate]\ndeadline_seconds = 9", "foo = 1", "[gates]\ndeadline = 9", "x ="],
+)
+def test_an_unknown_key_of_a_question_file_is_refused(nodewise, folder, tmp_path, text):
+    file = tmp_path / "question.toml"
+    file.write_text(text)
+    outcome = nodewise("decide", folder, "-q", file)
+    assert (outcome.code, len(outcome.err.splitlines())) == (2, 2)
+
+
+def test_a_spec_can_be_read_as_a_question(nodewise, folder):
+    read = nodewise("decide", folder, "-q", folder / "study.toml", "--json").json
+    assert read == nodewise("decide", folder, "--json").json
+
+
+def test_a_gate_at_a_named_scale_counts_in_every_command(nodewise, folder):
+    changed(folder, "[energy]", "[gates]\nleast_efficiency = { 8 = 0.9 }\n[energy]")
+    outcome = nodewise("decide", folder, "--json")
+    assert outcome.code == 1
+    (gate,) = [check for check in outcome.json["checks"] if check["is_gate"]]
+    assert (gate["verdict"], gate["rule"]) == ("fail", "efficiency at least 0.9 at K=8")
+    checks = nodewise("table", folder, "checks").out
+    assert checks.count("efficiency at least 0.9 at K=8") == 1
+    assert nodewise("decide", folder, "--set", "least-efficiency=8=0.6").code == 0
+
+
 def test_every_input_is_listed_and_accepts_its_own_default(nodewise):
     listed = {one["key"]: one for one in nodewise("help", "inputs", "--json").json}
     assert list(listed) == list(INPUTS)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from nodewise.base.stats import ENOUGH_ROUNDS
 from nodewise.base.units import format_duration, format_percent
 from nodewise.decide.candidates import Needs
+from nodewise.decide.gates import gate_checks
 from nodewise.explain.scaling import AMBER, RED, Scaling
 from nodewise.study.check import Check, Verdict
 from nodewise.study.spec import Spec
@@ -64,15 +65,13 @@ def own_checks(study: Study, needs: Needs, spec: Spec, scaling: Scaling) -> tupl
     rehearsal = _rehearsal(spec, study) if spec.engine.name == "rehearsal" else {}
     return (
         *(_check(rule, answer) for rule, answer in rehearsal.items()),
-        *(_check(rule, answer, is_gate=True) for rule, answer in _gates(needs, scaling).items()),
+        *gate_checks(needs, scaling),
     )
 
 
-def _check(rule: str, answer: Answer, is_gate: bool = False) -> Check:
+def _check(rule: str, answer: Answer) -> Check:
     verdict, evidence, remedy = answer
-    return Check(
-        rule=rule, verdict=verdict, evidence=evidence, remedy=remedy or "", is_gate=is_gate
-    )
+    return Check(rule=rule, verdict=verdict, evidence=evidence, remedy=remedy or "")
 
 
 def _distributed_runs(study: Study) -> list[Run]:
@@ -275,39 +274,6 @@ def _same_place(study: Study) -> Answer:
             else "Measure all scales in one sitting, with one commit and one environment.",
         )
     return Answer("pass", f"{len(names)} recorded facts are alike in all runs")
-
-
-def _gates(needs: Needs, scaling: Scaling) -> dict[str, Answer]:
-    """The limits that the question sets at named scales, by rule."""
-    asked = {
-        "speedup": needs.least_speedup,
-        "efficiency": needs.least_efficiency,
-        "seconds": needs.most_seconds,
-    }
-    return {
-        f"{name} {'at most' if name == 'seconds' else 'at least'} {limit:g} at K={nodes}": _gate(
-            scaling, name, nodes, limit
-        )
-        for name, limits in asked.items()
-        for nodes, limit in sorted(limits.items())
-    }
-
-
-def _gate(scaling: Scaling, name: str, nodes: int, limit: float) -> Answer:
-    row = next((row for row in scaling.rows if row.nodes == nodes), None)
-    if row is None:
-        remedy = "Read the detail of those runs in runs.jsonl."
-        return Answer("fail", f"no run at K={nodes} ended well", remedy)
-    value = getattr(row, name)
-    low, high = getattr(row, f"{name}_low"), getattr(row, f"{name}_high")
-    evidence = f"{name} is {value:.4g}"
-    if low is not None and high is not None:
-        evidence += f" ({low:.4g} to {high:.4g})"
-        if low <= limit <= high:
-            evidence += "; the limit is within the noise"
-    if value <= limit if name == "seconds" else value >= limit:
-        return Answer("pass", evidence)
-    return Answer("fail", evidence, f"See what is lost there: nodewise attribute, at K={nodes}.")
 
 
 def _rehearsal(spec: Spec, study: Study) -> dict[str, Answer]:

@@ -16,7 +16,7 @@ from nodewise.cli.options import (
     json_option,
 )
 from nodewise.cli.sources import format_option, report_skipped
-from nodewise.report.open import read_bytes, read_folder, runs_in, study_of_runs
+from nodewise.report.open import open_study, read_bytes, read_folder, runs_in, study_of_runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,6 +91,9 @@ def _claims(
     for nodes, path in sources:
         if store.is_study(path):
             claims.append(claim_of_study(read_folder(path)))
+            continue
+        if path.suffix == ".html":
+            claims.append(claim_of_study(open_study(path, regime)[0]))
             continue
         text = _text(path) if str(path) == "-" else ""
         if text.lstrip()[:1] in ("{", "["):

@@ -21,7 +21,7 @@ from nodewise.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from nodewise.decide.decide import Decision
+    pass
 
 
 class _Work(click.ParamType[Any]):
@@ -94,20 +94,20 @@ def command(table: Path | None, as_json: bool, **options: Any) -> None:
       nodewise decide breakdown.csv --price 3.20
       nodewise decide timings.csv --price 2.10 --fixed 9 --deadline 15min
       nodewise decide rubric.csv --work 1200000 --quality-tolerance 0.005
-      nodewise decide --law s=0.03,c=0.0015 --t1 1h --price 2.10 --fixed 9 --max-nodes 64
+      nodewise decide --law s=0.03,c=0.0015 --price 2.10 --fixed 9
     """
     if (table is None) == (options["law"] is None):
         raise SpecError(
             "Hand in a TABLE or a --law, one of the two.",
             "For example: nodewise decide timings.csv --price 3.20",
         )
-    decision = _of_law(options, as_json) if table is None else _of_table(table, options, as_json)
-    if decision.recommended.nodes is None:
+    met = _of_law(options, as_json) if table is None else _of_table(table, options, as_json)
+    if not met:
         sys.exit(GATE_NOT_MET)
 
 
-def _of_table(table: Path, options: dict[str, Any], as_json: bool) -> "Decision":
-    """Print what a study says; the honesty rules are for audit, study and report."""
+def _of_table(table: Path, options: dict[str, Any], as_json: bool) -> bool:
+    """Print what a study says, without the honesty rules; whether every gate is met."""
     from nodewise.report.findings import find
     from nodewise.report.text.findings import decision_report
 
@@ -118,11 +118,11 @@ def _of_table(table: Path, options: dict[str, Any], as_json: bool) -> "Decision"
         question = msgspec.structs.replace(question, work_unit=unit)
     findings = find(study, question)
     emit(findings.document if as_json else findings, as_json, decision_report)
-    return findings.decision
+    return findings.gates_are_met
 
 
-def _of_law(options: dict[str, Any], as_json: bool) -> "Decision":
-    """Print what a law says without data."""
+def _of_law(options: dict[str, Any], as_json: bool) -> bool:
+    """Print what a law says without data; whether some scale passes every gate."""
     from nodewise.decide.decide import decide_law
     from nodewise.decide.inputs import Question
     from nodewise.explain.laws import parse_law
@@ -135,7 +135,7 @@ def _of_law(options: dict[str, Any], as_json: bool) -> "Decision":
     decision = decide_law(law, options["max_nodes"], question, options["noise"])
     made = document(decision, decision.checks, question) if as_json else decision
     emit(made, as_json, law_report)
-    return decision
+    return decision.recommended.nodes is not None
 
 
 def _refuse(*names: str, because: str) -> None:

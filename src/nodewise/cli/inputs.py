@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nodewise.base.errors import SpecError
 from nodewise.cli.options import Decorator, Parsed, question_option, set_option, shared
 from nodewise.decide.inputs import INPUTS, Input, default_of, default_text, read_value
-from nodewise.report.open import read_bytes
 
 if TYPE_CHECKING:
     from nodewise.decide.inputs import Question, Settings
@@ -63,11 +63,14 @@ def settings_of(options: dict[str, Any]) -> "Settings":
 
 
 def _read_question_file(path: Path) -> "Settings":
-    from nodewise.decide.inputs import read_tables
-    from nodewise.study.question import split
+    from nodewise.decide.inputs import read_question_tables
     from nodewise.study.spec import read_toml
 
-    return read_tables(split(read_toml(read_bytes(path).decode("utf-8", "replace")))[1])
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise SpecError(f"Cannot read the question {path}.", "Name a TOML file.") from None
+    return read_question_tables(read_toml(text))
 
 
 def asked(question: "Question", options: dict[str, Any]) -> "Question":

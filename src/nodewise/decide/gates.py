@@ -10,6 +10,8 @@ from nodewise.base.errors import SpecError
 from nodewise.base.stats import Floats
 from nodewise.decide.candidates import Candidates, Needs
 from nodewise.decide.prices.bill import Bills, Price
+from nodewise.explain.scaling import Scaling
+from nodewise.study.check import Check
 
 Mask = NDArray[np.bool_]
 Gate = Literal["quality", "deadline", "budget", "energy", "carbon"]
@@ -123,3 +125,36 @@ def _refusal(
     assert scales.carbon.grams is not None
     spent, limit = float(scales.carbon.grams[at]), needs.carbon_budget_grams or 0.0
     return Refusal(gate=gate, value=spent, limit=limit, unit=scales.carbon.basis)
+
+
+def gate_checks(needs: Needs, scaling: Scaling) -> list[Check]:
+    """The limits that the question sets at named scales."""
+    asked = {
+        "speedup": needs.least_speedup,
+        "efficiency": needs.least_efficiency,
+        "seconds": needs.most_seconds,
+    }
+    return [
+        _gate_check(scaling, name, nodes, limit)
+        for name, limits in asked.items()
+        for nodes, limit in sorted(limits.items())
+    ]
+
+
+def _gate_check(scaling: Scaling, name: str, nodes: int, limit: float) -> Check:
+    rule = f"{name} {'at most' if name == 'seconds' else 'at least'} {limit:g} at K={nodes}"
+    row = next((row for row in scaling.rows if row.nodes == nodes), None)
+    if row is None:
+        evidence, remedy = f"no run at K={nodes} ended well", "Measure that K, or drop its gate."
+        return Check(rule=rule, verdict="fail", evidence=evidence, remedy=remedy, is_gate=True)
+    value = getattr(row, name)
+    low, high = getattr(row, f"{name}_low"), getattr(row, f"{name}_high")
+    evidence = f"{name} is {value:.4g}"
+    if low is not None and high is not None:
+        evidence += f" ({low:.4g} to {high:.4g})"
+        if low <= limit <= high:
+            evidence += "; the limit is within the noise"
+    if value <= limit if name == "seconds" else value >= limit:
+        return Check(rule=rule, verdict="pass", evidence=evidence, is_gate=True)
+    remedy = f"See what is lost there: nodewise attribute, at K={nodes}."
+    return Check(rule=rule, verdict="fail", evidence=evidence, remedy=remedy, is_gate=True)

@@ -9,6 +9,7 @@ the value.
 import math
 from collections.abc import Callable, Mapping
 from datetime import date
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import msgspec
@@ -32,8 +33,8 @@ from nodewise.decide.payment.spot import Preemptions, parse_preemptions
 from nodewise.decide.payment.ways import Payment
 from nodewise.decide.prices.bill import Price
 from nodewise.decide.prices.records import PriceRecord
-from nodewise.study.question import Tables
-from nodewise.study.spec import Regime
+from nodewise.study.question import Tables, split
+from nodewise.study.spec import Regime, Spec
 
 _LARGEST = 1e30  # beyond it a figure is a typing error, and products of such figures overflow
 
@@ -348,6 +349,7 @@ _ROWS = (
     Input("work-unit", "work_unit", TEXT, "What the work of a run is counted in.",
           ("work_unit",)),
 )  # fmt: skip
+_MEASURED = frozenset(Spec.__struct_fields__)
 INPUTS: dict[str, Input] = {row.key: row for row in _ROWS}
 RANGED: dict[str, Input] = {row.key: row for row in _ROWS if row.ranged}
 _BY_TOML: dict[str, Input] = {row.toml: row for row in _ROWS}
@@ -357,7 +359,9 @@ def input_named(name: str) -> Input:
     """The input of a key, or of its place in a TOML file."""
     row = INPUTS.get(name) or INPUTS.get(name.replace("_", "-")) or _BY_TOML.get(name)
     if row is None:
-        raise SpecError(f"'{name}' is not an input.", "List the inputs: nodewise help inputs")
+        near = get_close_matches(name, INPUTS, 1)
+        fix = f"Is it {near[0]}? " if near else ""
+        raise SpecError(f"'{name}' is not an input.", f"{fix}List them: nodewise help inputs")
     return row
 
 
@@ -402,12 +406,28 @@ def read_tables(tables: Tables) -> Settings:
         for path, given in fields.items():
             if path == "price.ranges" and isinstance(given, dict):
                 found |= {key: _read_ends(key, ends) for key, ends in given.items()}
-            elif path not in _BY_TOML:
+            elif path not in _BY_TOML and path not in INPUTS:
                 raise SpecError(f"{path}: unknown field.", "List the inputs: nodewise help inputs")
             elif given != "":  # an empty text is not set
-                row = _BY_TOML[path]
+                row = _BY_TOML.get(path) or INPUTS[path]
                 found.setdefault(row.key, _read_or_refuse(row, given, path))
     return found
+
+
+def read_question_tables(raw: Tables) -> Settings:
+    """The settings of a question file: tables as in a spec, or keys as in --set.
+
+    What a spec measures is skipped, so that a spec can be read as a question.
+    """
+    measured, asked = split(raw)
+    named = {}
+    for key, value in measured.items():
+        is_input = key in INPUTS and isinstance(value, str | int | float)
+        if key in _MEASURED and not is_input:
+            continue
+        row = input_named(key)
+        named[row.key] = _read_or_refuse(row, value, key)
+    return read_tables(asked) | named
 
 
 def read_inputs(inputs: Mapping[str, Any]) -> Settings:

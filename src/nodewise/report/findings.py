@@ -8,6 +8,7 @@ import msgspec
 
 from nodewise.decide.candidates import Candidates, candidates_of_study
 from nodewise.decide.decide import Decision, decide_candidates
+from nodewise.decide.gates import gate_checks
 from nodewise.decide.inputs import Question
 from nodewise.explain.attribute import Attribution, attribute_timings
 from nodewise.explain.scaling import Scaling, Timings, scale_timings, timings
@@ -44,6 +45,7 @@ class Findings:
 
     def _checked(self, rules: "Sequence[Rule]") -> tuple[Check, ...]:
         found = [*self.attribution.checks, *self.decision.checks]
+        found += gate_checks(self.question.needs, self.scaling)
         if rules:
             from nodewise.audit.rules import check_study
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from nodewise.audit.rule_book import read_rules
 from nodewise.audit.rules import Audit, audit
-from nodewise.base.errors import DataError
+from nodewise.base.errors import DataError, SpecError
 from nodewise.decide.decide import Decision
 from nodewise.decide.forecast import Forecast, predict
 from nodewise.decide.inputs import Question, read_inputs
@@ -91,7 +91,9 @@ class Job:
         return self.ask(**inputs).decision
 
     def predict(self, *nodes: int, **inputs: Any) -> Forecast:
-        """The time at scales that were not run."""
+        """The time at scales that were not run: predict(16, 32)."""
+        if not all(isinstance(one, int) for one in nodes):
+            raise SpecError(f"{nodes} are not node counts.", "Write predict(16, 32).")
         study = self.study.in_regime(self.question(**inputs).regime)
         return predict(study, self.question(**inputs), nodes)
 

@@ -428,7 +428,7 @@ def _choice_cells(choice: Choice | None, currency: str) -> tuple[str, str]:
 
 def checks_table(result: Sequence[Check]) -> Table:
     """The honesty checklist."""
-    rows = tuple((check.verdict, check.rule, check.evidence, check.remedy) for check in result)
+    rows = tuple((one.shown_verdict, one.rule, one.evidence, one.remedy) for one in result)
     titles = ("verdict", "rule", "evidence", "remedy")
     return Table(name="The checks", titles=titles, rows=rows, left=frozenset(titles))
 

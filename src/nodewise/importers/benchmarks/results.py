@@ -151,7 +151,8 @@ def _scale_of(parameters: dict[str, Any], name: str, otherwise: int | None = Non
     for key, value in numbers.items():
         if re.fullmatch(_SCALE, key, re.I) and int(value) > 0:
             return int(value)
-    found = _NAMED.search(name) or _LAST.search(name)
+    # Where other parameters vary, the last number of a command is one of them.
+    found = _NAMED.search(name) or (None if numbers else _LAST.search(name))
     if found and int(found.group(1)) > 0:
         return int(found.group(1))
     if otherwise:
