@@ -153,8 +153,7 @@ def _warmup(spec: Spec, study: Study) -> Answer:
         f"{format_duration(max(setups, default=0.0))} at most, reported apart"
     )
     if spec.workload.warmup_steps == 0:
-        remedy = "Set workload.warmup_steps."
-        return Answer("fail", evidence, remedy)
+        return Answer("fail", evidence, "Set workload.warmup_steps.")
     return Answer("pass", evidence)
 
 
@@ -186,10 +185,8 @@ def _regime(study: Study) -> Answer:
 
 def _efficiency(scaling: Scaling) -> Answer:
     least = min(scaling.rows, key=lambda row: row.efficiency)
-    return Answer(
-        "pass",
-        f"E is given at every K; the least is {least.efficiency:.3f} at K={least.nodes}",
-    )
+    reached = f"{least.efficiency:.3f} at K={least.nodes}"
+    return Answer("pass", f"E is given at every K; the least is {reached}")
 
 
 def _quality(study: Study) -> Answer:

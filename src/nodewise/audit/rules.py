@@ -15,24 +15,8 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from nodewise.audit.detectors import (
-    Detection,
-    Points,
-    Summary,
-    averaged_ratios,
-    bends_back,
-    changed_work,
-    column_mismatch,
-    dependent_repeats,
-    identical_repeats,
-    idle_digits,
-    missing_scales,
-    points_of,
-    slow_baseline,
-    summary_used,
-    superlinear,
-    too_straight,
-)
+from nodewise.audit import detectors
+from nodewise.audit.detectors import Detection, Points, Summary
 from nodewise.audit.own_study import Answer, answers, own_checks
 from nodewise.base.stats import ENOUGH_ROUNDS, Floats
 from nodewise.base.units import format_duration, format_efficiency, format_percent
@@ -233,7 +217,7 @@ class _Case:
 
     @cached_property
     def points(self) -> Points:
-        return points_of(
+        return detectors.points_of(
             self.study.scales, self.samples, self.study.regime, self._rounding, self._spreads
         )
 
@@ -262,7 +246,7 @@ class _Case:
 
     @cached_property
     def slow(self) -> Detection:
-        return slow_baseline(self.points)
+        return detectors.slow_baseline(self.points)
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
@@ -274,7 +258,7 @@ class _Case:
         written = self.figures("speedup")
         if written is None or self.study.rounds < 2:
             return None
-        return summary_used(self.samples, written, self.study.regime, self.points.k)
+        return detectors.summary_used(self.samples, written, self.study.regime, self.points.k)
 
     def figures(self, column: Column) -> list[tuple[float, float]] | None:
         """A column with half its last digit, one figure a scale; nothing where it is not full."""
@@ -474,7 +458,7 @@ def _workload(case: _Case) -> Answer:
             continue
         # only the total grows in weak scaling; steps and epochs stay in both regimes
         regime = case.study.regime if column in ("work", "batch") else "strong"
-        found = changed_work(values, regime)
+        found = detectors.changed_work(values, regime)
         if found.seen:
             return Answer("fail", f"{column} changes, {found.evidence}")
         said.append(f"{column} {found.evidence}")
@@ -529,7 +513,7 @@ def _efficiency(case: _Case) -> Answer:
 
 
 def _straight(case: _Case) -> Answer:
-    answer = _of(too_straight(case.points))
+    answer = _of(detectors.too_straight(case.points))
     if answer.verdict != "fail":
         return answer
     mistakes = "a baseline that is too slow, and a problem that changes between the points"
@@ -546,7 +530,7 @@ def _seconds(case: _Case) -> Answer:
 
 def _columns(case: _Case) -> Answer:
     return _of(
-        column_mismatch(
+        detectors.column_mismatch(
             case.study.scales,
             case.figures("seconds"),
             case.figures("speedup"),
@@ -564,7 +548,7 @@ def _averaged(case: _Case) -> Answer:
             values = [r[column].value for r in case.claim.rows if column in r]
             written = row.get(column)
             if written is not None and values and min(values) > 0:
-                return _of(averaged_ratios(values, (written.value, written.half)))
+                return _of(detectors.averaged_ratios(values, (written.value, written.half)))
     if case.way == "ratio of means":
         return Answer("pass", "the speedups are ratios of means or medians")
     return Answer("unknown", "no summary and no repeats stand beside the ratios")
@@ -575,7 +559,7 @@ def _digits(case: _Case) -> Answer:
     spreads = claim.by_scale("std")
     figures = case.figures("seconds") or case.figures("throughput")
     if spreads and figures:
-        return _of(idle_digits(figures, list(spreads.values())))
+        return _of(detectors.idle_digits(figures, list(spreads.values())))
     written = [
         row[column] for row in claim.rows for column in ("speedup", "efficiency") if column in row
     ]
@@ -587,7 +571,7 @@ def _digits(case: _Case) -> Answer:
 
 def _identical(case: _Case) -> Answer:
     halves = [row["seconds"].half for row in case.claim.rows if "seconds" in row]
-    return _of(identical_repeats(case.samples, 2 * min(halves, default=0.0)))
+    return _of(detectors.identical_repeats(case.samples, 2 * min(halves, default=0.0)))
 
 
 def _seeds(case: _Case) -> Answer:
@@ -814,9 +798,9 @@ _PREDICATES: dict[str, Callable[[_Case], Answer]] = {
     "regime": _regime,
     "efficiency": _efficiency,
     "slow-baseline": lambda case: _of(case.slow),
-    "changed-problem": lambda case: _of(bends_back(case.points)),
+    "changed-problem": lambda case: _of(detectors.bends_back(case.points)),
     "straight": _straight,
-    "superlinear": lambda case: _of(superlinear(case.points)),
+    "superlinear": lambda case: _of(detectors.superlinear(case.points)),
     "seconds": _seconds,
     "columns": _columns,
     "averaged-ratios": _averaged,
@@ -824,7 +808,7 @@ _PREDICATES: dict[str, Callable[[_Case], Answer]] = {
     "identical": _identical,
     "seeds": _seeds,
     "best-of": _best_of,
-    "missing-scales": lambda case: _of(missing_scales(case.study.scales)),
+    "missing-scales": lambda case: _of(detectors.missing_scales(case.study.scales)),
     "missing-runs": _missing_runs,
     "quality": _quality,
     "workers": _workers,
@@ -835,7 +819,7 @@ _PREDICATES: dict[str, Callable[[_Case], Answer]] = {
     "caches": _caches,
     "factors": _factors,
     "order": _order,
-    "independent": lambda case: _of(dependent_repeats(case.samples)),
+    "independent": lambda case: _of(detectors.dependent_repeats(case.samples)),
     "significant": _significant,
     "contention": _contention,
     "same-place": _same_place,

@@ -126,13 +126,8 @@ def _uncounted(run: CountedRun) -> tuple[float, tuple[Uncounted, ...]]:
     ]
     rest = [one for one in missing if one.seconds < _LISTED * whole]
     if rest:
-        listed.append(
-            Uncounted(
-                name=f"{len(rest)} others",
-                calls=sum(one.calls for one in rest),
-                share=sum(one.seconds for one in rest) / whole,
-            )
-        )
+        calls, share = sum(one.calls for one in rest), sum(one.seconds for one in rest) / whole
+        listed.append(Uncounted(name=f"{len(rest)} others", calls=calls, share=share))
     return 1 - sum(one.seconds for one in missing) / whole, tuple(listed)
 
 

@@ -16,14 +16,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from nodewise.base import stats
 from nodewise.base.fits import nonnegative_fit
-from nodewise.base.stats import (
-    Center,
-    Floats,
-    center_of,
-    percentile_interval,
-    resample_rounds,
-)
+from nodewise.base.stats import Center, Floats
 from nodewise.base.units import format_speedup
 from nodewise.explain.causes import CAUSE_OF_STAGE, CAUSES, CauseName
 from nodewise.explain.laws import growth_term
@@ -243,13 +238,13 @@ def _ledger_of_stages(study: Study, times: Timings, losses_of: _LossesOf) -> _Le
     if times.draws is None:
         return _Ledger(losses, None, {})
     picks = [
-        resample_rounds(len(one.seconds), _DRAWS, study.paired, at)
+        stats.resample_rounds(len(one.seconds), _DRAWS, study.paired, at)
         for at, one in enumerate(measured)
     ]
     seconds, drawn = [], []
     for draw in range(_DRAWS):
         picked = [one.pick(rounds[draw]) for one, rounds in zip(measured, picks, strict=True)]
-        seconds.append([float(center_of(one.seconds, times.center)) for one in picked])
+        seconds.append([float(stats.center_of(one.seconds, times.center)) for one in picked])
         drawn.append(losses_of(picked, times))
     nothing = np.zeros((1, len(times.nodes)))
     drawn_losses: Losses = {
@@ -273,7 +268,7 @@ def _beyond_ideal(parts: Sequence[dict[CauseName, float]], times: Timings) -> Lo
 def _total_losses(measured: Sequence[_Measured], times: Timings) -> Losses:
     parts = []
     for one in measured:
-        seconds = float(center_of(one.seconds, times.center))
+        seconds = float(stats.center_of(one.seconds, times.center))
         fit = seconds / float(one.seconds.mean())  # stages are means; a median wall needs scaling
         part = {CAUSE_OF_STAGE[s]: fit * float(v.mean()) for s, v in one.stages.items()}
         part["unexplained"] = seconds - sum(part.values())
@@ -326,7 +321,7 @@ def _rank_losses(measured: Sequence[_Measured], times: Timings) -> Losses:
 
 def _rank_parts(one: _Measured, center: Center, late_cause: CauseName) -> dict[CauseName, float]:
     """The wall time along the rank that is last: its stages, and why it is last."""
-    seconds = float(center_of(one.seconds, center))
+    seconds = float(stats.center_of(one.seconds, center))
     fit = seconds / float(one.seconds.mean())
     mean = {stage: fit * one.of(stage).mean(axis=0) for stage in STAGES}
     late = int(np.argmax(_busy(one)))
@@ -533,7 +528,7 @@ def _fold_bounds(
     if ledger.drawn_seconds is None or cause not in ledger.drawn_losses:
         return None, None
     folds = times.k[at] * ledger.drawn_losses[cause][:, at] / ledger.drawn_seconds[:, at]
-    low, high = percentile_interval(folds, times.rounds)
+    low, high = stats.percentile_interval(folds, times.rounds)
     return low, high
 
 

@@ -5,19 +5,11 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import numpy as np
 
+from nodewise.base import stats
 from nodewise.base.errors import DataError
 from nodewise.base.fits import nonnegative_fit
-from nodewise.base.interval import LEVEL, Interval, median_interval
-from nodewise.base.stats import (
-    ENOUGH_ROUNDS,
-    Center,
-    Floats,
-    center_of,
-    percentile_interval,
-    ratio_interval,
-    resample,
-    std,
-)
+from nodewise.base.interval import LEVEL, Interval
+from nodewise.base.stats import ENOUGH_ROUNDS, Center, Floats, resample, std
 from nodewise.base.units import format_percent
 from nodewise.explain.laws import (
     Laws,
@@ -133,8 +125,10 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
             low, high = base.min() / here.max(), base.max() / here.min()
             return Interval(grown * float(low), grown * float(high))
         if self.center == "median":
-            return percentile_interval(self.speedup(self.draws)[:, position], self.rounds, level)
-        low, high = ratio_interval(base, here, self.paired, level)
+            return stats.percentile_interval(
+                self.speedup(self.draws)[:, position], self.rounds, level
+            )
+        low, high = stats.ratio_interval(base, here, self.paired, level)
         return Interval(grown * low, grown * high)
 
     def bounds(self) -> tuple[Floats, Floats] | None:
@@ -144,7 +138,7 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
         if self.rounds < ENOUGH_ROUNDS:
             lows, highs = [s.min() for s in self.samples], [s.max() for s in self.samples]
             return np.array(lows), np.array(highs)
-        intervals = [percentile_interval(column, self.rounds) for column in self.draws.T]
+        intervals = [stats.percentile_interval(column, self.rounds) for column in self.draws.T]
         return np.array([i.low for i in intervals]), np.array([i.high for i in intervals])
 
 
@@ -161,7 +155,7 @@ def timings(study: Study, center: Center = "mean") -> Timings:
         nodes=nodes,
         k=np.array(nodes, dtype=np.float64) / nodes[0],
         samples=samples,
-        seconds=np.array([center_of(values, center) for values in samples]),
+        seconds=np.array([stats.center_of(values, center) for values in samples]),
         draws=resample(samples, study.paired, center),
         regime=study.regime,
         rounds=study.rounds,
@@ -324,7 +318,7 @@ def _knee(times: Timings) -> tuple[int | None, int | None, int | None]:
         return None, None, None
     if times.draws is None:
         return knee, None, None
-    bounds = percentile_interval(knees(times.draws), times.rounds)
+    bounds = stats.percentile_interval(knees(times.draws), times.rounds)
     return knee, round(bounds.low), round(bounds.high)
 
 

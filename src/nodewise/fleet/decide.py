@@ -13,7 +13,7 @@ two that were, or was simulated, is named as worth measuring.
 import math
 from collections.abc import Sequence
 from statistics import fmean, median
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -331,7 +331,7 @@ def _row(
         efficiency=(
             capacity.rate / replicas / (capacities[base].rate / base) if base is not None else None
         ),
-        good_per_second=_good(capacity.best, unit).amount,
+        good_per_second=_good(capacity.best, unit)[0],
     )
     if capacity.rate:
         row = _priced(row, question, price, capacity, unit)
@@ -345,24 +345,19 @@ def _mean(windows: Sequence[Served], name: str) -> float:
     return fmean(float(getattr(one, name)) for one in windows) if windows else 0.0
 
 
-class _Good(NamedTuple):
-    """Good tokens or requests a second, over the rounds."""
-
-    amount: float
-    low: float
-    high: float
-
-
-def _good(windows: Sequence[Served], unit: Unit) -> _Good:
+def _good(windows: Sequence[Served], unit: Unit) -> tuple[float, float, float]:
+    """Good tokens or requests a second, over the rounds: the amount and its bounds."""
     if unit == "tokens":
-        names = ("", "_low", "_high")
-        return _Good(*(_mean(windows, f"good_tokens_per_second{end}") for end in names))
+        amount, low, high = (
+            _mean(windows, f"good_tokens_per_second{end}") for end in ("", "_low", "_high")
+        )
+        return amount, low, high
     rate = _mean(windows, "good_requests_per_second")
-    kept = _mean(windows, "attainment") or 1.0
-    return _Good(
+    whole = rate / (_mean(windows, "attainment") or 1.0)
+    return (
         rate,
-        rate / kept * _mean(windows, "attainment_low"),
-        rate / kept * _mean(windows, "attainment_high"),
+        whole * _mean(windows, "attainment_low"),
+        whole * _mean(windows, "attainment_high"),
     )
 
 
@@ -372,7 +367,7 @@ def _priced(
     per_hour = fleet_per_hour(price, row.replicas)
     floor = question.floor
     good = _good(capacity.best, unit)
-    if not good.amount:
+    if not good[0]:
         return row
     # at the demand the answers are as long, only fewer; at the highest rate most of them miss
     share = min(floor / _mean(capacity.best, "offered_per_second"), 1.0) if floor else 1.0
@@ -387,16 +382,17 @@ def _priced(
         utilisation=floor / capacity.rate if floor else None,
         allocation=_token_cost(per_hour, good, share),
         usage=_token_cost(per_hour, good, 1.0),
-        blended=cost_per_million(per_hour, (good.amount + prompts) * share) if prompts else None,
+        blended=cost_per_million(per_hour, (good[0] + prompts) * share) if prompts else None,
         joules_per_million=fmean(joules) if joules else None,
     )
 
 
-def _token_cost(per_hour: float, good: _Good, share: float) -> TokenCost:
+def _token_cost(per_hour: float, good: tuple[float, float, float], share: float) -> TokenCost:
+    amount, low, high = good
     return TokenCost(
-        amount=cost_per_million(per_hour, good.amount * share),
-        low=cost_per_million(per_hour, good.high * share),
-        high=cost_per_million(per_hour, good.low * share) if good.low > 0 else float("inf"),
+        amount=cost_per_million(per_hour, amount * share),
+        low=cost_per_million(per_hour, high * share),
+        high=cost_per_million(per_hour, low * share) if low > 0 else float("inf"),
     )
 
 
@@ -634,41 +630,37 @@ def _checks(seen: Sequence[Served], rows: Sequence[FleetRow]) -> tuple[Check, ..
         for row in rows
         if row.evidence == "measured" and row.rate_per_second and row.breaks_at is None
     ]
-    first = faults[0] if faults else None
+    client = f"in none of {len(measured)} windows"
+    remedy = ""
+    if faults:
+        first = faults[0]
+        where = f"r={first.replicas} at {first.offered_per_second:.4g}/s: {first.why}"
+        client = f"{len(faults)} of {len(measured)} windows are void; {where}"
+        remedy = next(check.remedy for check in first.checks if check.verdict == "fail")
+    undecided = f"{len(few)} of {len(measured)} windows are undecided"
+    broken = "above the highest rate that is kept, one was found that is not"
+    if open_ended:
+        broken = f"r={', '.join(open_ended)} kept the highest rate that was tried"
     return (
         Check(
             rule="the client was not the bottleneck",
             verdict="fail" if faults else "pass",
-            evidence=(
-                f"{len(faults)} of {len(measured)} windows are void; "
-                f"r={first.replicas} at {first.offered_per_second:.4g}/s: {first.why}"
-                if first
-                else f"in none of {len(measured)} windows"
-            ),
-            remedy=_remedy(first) if first else "",
+            evidence=client,
+            remedy=remedy,
         ),
         Check(
             rule="every window is long enough to decide",
             verdict="unknown" if few else "pass",
-            evidence=f"{len(few)} of {len(measured)} windows are undecided"
-            + (f"; {few[0].why}" if few else ""),
+            evidence=f"{undecided}; {few[0].why}" if few else undecided,
             remedy="Lengthen the windows; they count as not kept." if few else "",
         ),
         Check(
             rule="every fleet was driven until it broke",
             verdict="unknown" if open_ended else "pass",
-            evidence=(
-                f"r={', '.join(open_ended)} kept the highest rate that was tried"
-                if open_ended
-                else "above the highest rate that is kept, one was found that is not"
-            ),
+            evidence=broken,
             remedy="Raise the rate: these fleets may serve more." if open_ended else "",
         ),
     )
-
-
-def _remedy(one: Served) -> str:
-    return next(check.remedy for check in one.checks if check.verdict == "fail")
 
 
 def _notes(windows: Sequence[Window | Summary], price: Price, unit: Unit) -> tuple[str, ...]:

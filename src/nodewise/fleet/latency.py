@@ -340,17 +340,11 @@ def _say(
 
 def _checks(window: Window, times: _Times, objective: Objective) -> tuple[Check, ...]:
     if len(times.intended) < 2:
-        few = Check(
-            rule="the window holds requests",
-            verdict="fail",
-            evidence=(
-                window.notes[0].rstrip(".")
-                if window.notes  # why there are none: replicas that did not start
-                else f"the window holds {len(times.intended)} requests"
-            ),
-            remedy="Make it longer, or raise the rate.",
-        )
-        return (few,)
+        counted = f"the window holds {len(times.intended)} requests"
+        # why there are none: replicas that did not start
+        why = window.notes[0].rstrip(".") if window.notes else counted
+        remedy = "Make it longer, or raise the rate."
+        return (_row("the window holds requests", True, why, remedy),)
     if window.simulated:
         return (_growth(window, times), _little(window, times))
     delay = float(np.quantile(times.sent - times.intended, 0.99, method="higher"))
@@ -368,14 +362,16 @@ def _row(rule: str, bad: bool, evidence: str, remedy: str) -> Check:
     return Check(rule=rule, verdict=verdict, evidence=evidence, remedy=remedy if bad else "")
 
 
+def _unknown(rule: str, evidence: str, remedy: str) -> Check:
+    return Check(rule=rule, verdict="unknown", evidence=evidence, remedy=remedy)
+
+
 def _hidden(tool: str, from_intended: bool) -> Check:
-    start = "the schedule" if from_intended else "the sending; waiting before it is hidden"
-    return Check(
-        rule="latencies count from the intended time",
-        verdict="pass" if from_intended else "unknown",
-        evidence=f"{tool} counts from {start}",
-        remedy="" if from_intended else "Measure with nodewise fleet, or keep the rate low.",
-    )
+    rule = "latencies count from the intended time"
+    if from_intended:
+        return _row(rule, False, f"{tool} counts from the schedule", "")
+    hidden = f"{tool} counts from the sending; waiting before it is hidden"
+    return _unknown(rule, hidden, "Measure with nodewise fleet, or keep the rate low.")
 
 
 def _sent_rate(times: _Times) -> Check:
@@ -476,12 +472,7 @@ def _little(window: Window, times: _Times) -> Check:
 
 def _client(window: Window) -> Check:
     if window.client_seconds <= 0:
-        return Check(
-            rule=_SPARE,
-            verdict="unknown",
-            evidence="nobody recorded how busy the client was",
-            remedy="Record its CPU time.",
-        )
+        return _unknown(_SPARE, "nobody recorded how busy the client was", "Record its CPU time.")
     busy = window.client_cpu_seconds / window.client_seconds
     return _row(
         _SPARE,
@@ -561,11 +552,10 @@ def _summary_checks(summary: Summary, objective: Objective) -> tuple[Check, ...]
         "Lower the rate, or give the client a core of its own.",
     )
     hidden = _hidden(summary.tool, summary.from_intended)
-    untold = Check(
-        rule=_SATURATION,
-        verdict="unknown",
-        evidence="a summary does not tell the trend, Little's law or how busy the client was",
-        remedy="Import the records of the requests, if the tool kept them.",
+    untold = _unknown(
+        _SATURATION,
+        "a summary does not tell the trend, Little's law or how busy the client was",
+        "Import the records of the requests, if the tool kept them.",
     )
     delay = summary.dispatch_delay.get("0.99")
     late = () if delay is None else (_dispatch(delay, objective),)

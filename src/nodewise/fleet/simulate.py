@@ -87,7 +87,7 @@ def calibrate(
     prefill_budget: int | None = None,
 ) -> Calibration:
     """The engine behind the measured windows of one replica."""
-    own = _calibrating(windows)
+    own = [one for one in windows if isinstance(one, Window) and one.replicas == 1]
     rows = [_equations(window) for window in own]
     design = np.concatenate([design for design, _ in rows]) if rows else np.zeros((0, 4))
     times = np.concatenate([times for _, times in rows]) if rows else np.zeros(0)
@@ -117,10 +117,6 @@ def calibrate(
         left_out=int((~kept).sum()),
         off_by=float(np.median(off)),
     )
-
-
-def _calibrating(windows: Sequence[Window | Summary]) -> list[Window]:
-    return [one for one in windows if isinstance(one, Window) and one.replicas == 1]
 
 
 def _equations(window: Window) -> tuple[Floats, Floats]:

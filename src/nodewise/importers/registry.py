@@ -79,10 +79,6 @@ def _is_caliper(head: Head) -> bool:
     return bool(_CALIPER_PATHS & head.keys.keys()) and any(map(_CALIPER_TIME.match, head.keys))
 
 
-def _is_energy_log(head: Head) -> bool:
-    return _is_codecarbon(head) or _is_zeus(head)
-
-
 def _is_codecarbon(head: Head) -> bool:
     return {"project_name", "duration", "energy_consumed"} <= head.titles
 
@@ -95,7 +91,12 @@ def _is_zeus(head: Head) -> bool:
 
 def _is_csv(head: Head) -> bool:
     """Two rows with as many cells, of which the first is no number; or a file called .csv."""
-    if _is_energy_log(head) or _MARKDOWN_RULE.search(head.text) or _LATEX_TABLE.search(head.text):
+    if (
+        _is_codecarbon(head)
+        or _is_zeus(head)
+        or _MARKDOWN_RULE.search(head.text)
+        or _LATEX_TABLE.search(head.text)
+    ):
         return False
     if head.path.suffix in (".csv", ".tsv"):
         return True

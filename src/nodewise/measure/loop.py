@@ -26,15 +26,8 @@ from nodewise.measure import provenance
 from nodewise.measure.barrier import Barrier
 from nodewise.measure.collect import collect
 from nodewise.measure.energy import Meter, with_energy
-from nodewise.measure.engines.base import (
-    RUN_MARK,
-    Engine,
-    Job,
-    end_marked,
-    fill_in,
-    has_program,
-    signal_group,
-)
+from nodewise.measure.engines import base
+from nodewise.measure.engines.base import Engine, Job
 from nodewise.measure.watch import Watch, cores
 from nodewise.study import store
 from nodewise.study.spec import Spec
@@ -145,7 +138,7 @@ def _job(spec: Spec, home: Path, scratch: Path, engine: Engine, task: Task) -> J
             "Name it from the spec's folder.",
         )
     command = _command(spec, task)
-    if not engine.elsewhere and not has_program(command[0], directory):
+    if not engine.elsewhere and not base.has_program(command[0], directory):
         raise RunError(
             f"There is no program {command[0]}.",
             "Install it, or correct workload.command in the spec.",
@@ -197,7 +190,7 @@ def _scratch(folder: Path, engine: Engine, task: Task) -> Iterator[Path]:
     try:
         yield scratch
     finally:
-        end_marked(scratch)
+        base.end_marked(scratch)
         shutil.rmtree(scratch, ignore_errors=True)
 
 
@@ -237,7 +230,8 @@ def _run(
             **provenance.programs(job.directory, job.command, start.timestamp()),
             **provenance.environment(job.environment),
             "engine": spec.engine.name,
-            "oversubscribed": _is_oversubscribed(engine, task),
+            # more workers than cores is no evidence, where the workers are on this machine
+            "oversubscribed": not (engine.emulated or engine.elsewhere) and task.nodes > cores(),
             "emulated": engine.emulated,
             **finished.facts,
         }
@@ -258,11 +252,6 @@ def _run(
             run = with_energy(run, meter, local=spec.engine.name == "local")
         store.keep_stamps(folder, run, scratch)
         return run
-
-
-def _is_oversubscribed(engine: Engine, task: Task) -> bool:
-    """More workers than cores is no evidence, where the workers are on this machine."""
-    return not engine.emulated and not engine.elsewhere and task.nodes > cores()
 
 
 def _with_usage(run: Run, watch: Watch, emulated: bool) -> Run:
@@ -296,14 +285,14 @@ def _command(spec: Spec, task: Task) -> tuple[str, ...]:
         "{seed}": str(spec.seed),
         "{python}": sys.executable,
     }
-    return tuple(fill_in(raw, values))
+    return tuple(base.fill_in(raw, values))
 
 
 def _own_environment(spec: Spec, task: Task, scratch: Path, ranks: int) -> dict[str, str]:
     """The variables of a run, beside those that are ours anyway."""
     return {
         **spec.workload.environment,
-        RUN_MARK: str(scratch),
+        base.RUN_MARK: str(scratch),
         "NODEWISE_GATE": str(_gate(scratch)),
         "NODEWISE_WARMUP_STEPS": str(spec.workload.warmup_steps),
         "NODEWISE_SEED": str(spec.seed),
@@ -340,6 +329,6 @@ def _end_leftovers(folder: Path) -> None:
         leader, _, born = line.partition(" ")
         with contextlib.suppress(psutil.Error, ValueError):
             if abs(psutil.Process(int(leader)).create_time() - float(born)) < 1:
-                signal_group(int(leader), 9)
-    end_marked(Path(scratch))
+                base.signal_group(int(leader), 9)
+    base.end_marked(Path(scratch))
     (folder / _RUNNING).unlink(missing_ok=True)

@@ -36,10 +36,6 @@ def _right_hand(arguments: list[Any]) -> float:
     return 1.0 if right.ndim < matrix.ndim else float(right.shape[-1])
 
 
-def _stacked(arguments: list[Any]) -> float:
-    return float(math.prod(arguments[0].shape[:-2]))
-
-
 # Of a matrix of n x n, each of a stack, as Golub and Van Loan count them.
 _LINEAR: dict[str, Callable[[list[Any]], float]] = {
     "solve": lambda given: 2 * _side(given) ** 3 / 3 + 2 * _side(given) ** 2 * _right_hand(given),
@@ -79,7 +75,7 @@ def _flops(name: str, call: Any, arrays: list[Any], out: Any) -> float | None:
     if name in _COPIES:
         return 0.0
     if name in _LINEAR:
-        return _stacked(arrays) * _LINEAR[name](arrays)
+        return float(math.prod(arrays[0].shape[:-2])) * _LINEAR[name](arrays)
     return None
 
 

@@ -146,19 +146,14 @@ class Curve:
             if self.unknown_beyond is not None and at > self.unknown_beyond:
                 made.append(None)
                 continue
-            reach80, reach95 = self._reach(at, s, 0.8), self._reach(at, s, 0.95)
-            second = float(np.exp(y)) * (at if self.regime == "weak" else 1.0)
-            made.append(
-                Prediction(
-                    nodes=at,
-                    seconds=second,
-                    low80=second * math.exp(-reach80),
-                    high80=second * math.exp(reach80),
-                    low95=second * math.exp(-reach95),
-                    high95=second * math.exp(reach95),
-                    measured=at in self.nodes,
-                )
-            )
+            seconds = float(np.exp(y)) * (at if self.regime == "weak" else 1.0)
+            bounds = {}
+            for level in (80, 95):
+                reach = self._reach(at, s, level / 100)
+                bounds[f"low{level}"] = seconds * math.exp(-reach)
+                bounds[f"high{level}"] = seconds * math.exp(reach)
+            measured = at in self.nodes
+            made.append(Prediction(nodes=at, seconds=seconds, measured=measured, **bounds))
         return tuple(made)
 
     def laws(self, nodes: int | None = None) -> tuple[LawRow, ...]:

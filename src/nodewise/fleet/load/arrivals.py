@@ -39,19 +39,14 @@ def replayed(times: Sequence[float], count: int, seconds: float) -> list[float]:
     >>> replayed([0.0, 1.0, 3.0, 4.0], 4, 2.0)
     [0.0, 0.375, 1.125, 1.5]
     """
-    first, length = times[0], _length(times)
+    first = times[0]
+    length = (times[-1] - first) * len(times) / (len(times) - 1)  # a mean gap after the last
     again = [
         times[number % len(times)] - first + length * (number // len(times))
         for number in range(count + 1)
     ]
     whole = again[count] or 1.0  # all of them may come at once
     return [time / whole * seconds for time in again[:count]]
-
-
-def _length(times: Sequence[float]) -> float:
-    """Of the record, with a mean gap after the last request."""
-    span = times[-1] - times[0]
-    return span * len(times) / (len(times) - 1)
 
 
 def read_trace(text: str) -> list[float]:

@@ -266,20 +266,19 @@ class _Client:
 
     def requests(self) -> tuple[Request, ...]:
         """The requests of the timed part, on its clock."""
-        zero = self._zero
 
-        def since(moment: float | None) -> float | None:
+        def since(moment: float | None, zero: float = self._zero) -> float | None:
             return None if moment is None else round(moment - zero, _DIGITS)
 
         return tuple(
             Request(
                 intended=round(self.load.times[at], _DIGITS),
-                sent=round(self.sent[at] - zero, _DIGITS),
+                sent=round(self.sent[at] - self._zero, _DIGITS),
                 first=since(self.first[at]),
                 last=since(self.last[at]),
                 input_tokens=self.tokens[at][0],
                 output_tokens=self.tokens[at][1],
-                longest_gap=_rounded(self.longest_gap[at]),
+                longest_gap=since(self.longest_gap[at], 0.0),
                 endpoint=self.endpoint[at],
                 error=self.error[at],
             )
@@ -521,10 +520,6 @@ def _ends_with_the_connection(head: bytes) -> bool:
     fields, complete, _ = head.lower().partition(b"\r\n\r\n")
     lengths = (b"\ncontent-length:", b"\ntransfer-encoding:")
     return bool(complete) and not any(length in fields for length in lengths)
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, _DIGITS)
 
 
 def _http() -> Any:

@@ -14,22 +14,10 @@ from typing import Protocol
 
 from nodewise.base.errors import RunError
 from nodewise.fleet.spec import Server
-from nodewise.measure.engines.base import (
-    RUN_MARK,
-    Job,
-    end,
-    end_marked,
-    fill_in,
-    has_program,
-    in_words,
-    start,
-)
-from nodewise.measure.engines.rehearsal.control_groups import (
-    Groups,
-    make_groups,
-    missing_for_groups,
-    remove_leftovers,
-)
+from nodewise.measure.engines import base
+from nodewise.measure.engines.base import Job
+from nodewise.measure.engines.rehearsal import control_groups
+from nodewise.measure.engines.rehearsal.control_groups import Groups
 from nodewise.study.spec import Rehearsal
 
 _POLL_SECONDS = 0.02
@@ -86,18 +74,15 @@ class _Existing:
         ]
 
     def revive(self) -> None:
-        for number in range(len(self.endpoints)):
-            self._wait(number)
-
-    def _wait(self, number: int) -> None:
-        url, deadline = self.endpoints[number], time.monotonic() + self._server.start_seconds
-        while not _healthy(url, self._server.health):
-            if time.monotonic() > deadline:
-                raise ReplicaFailed(
-                    f"{url}{self._server.health} does not answer 200.",
-                    "Start the server, or correct server.endpoints and server.health.",
-                )
-            time.sleep(_POLL_SECONDS)
+        for url in self.endpoints:
+            deadline = time.monotonic() + self._server.start_seconds
+            while not _healthy(url, self._server.health):
+                if time.monotonic() > deadline:
+                    raise ReplicaFailed(
+                        f"{url}{self._server.health} does not answer 200.",
+                        "Start the server, or correct server.endpoints and server.health.",
+                    )
+                time.sleep(_POLL_SECONDS)
 
 
 class _Started:
@@ -108,7 +93,7 @@ class _Started:
 
     def __init__(self, server: Server, count: int, home: Path, logs: Path) -> None:
         self._server, self._count, self._logs = server, count, logs.resolve()
-        end_marked(self._logs)  # what a killed sweep has left
+        base.end_marked(self._logs)  # what a killed sweep has left
         self._directory = (home / server.directory).resolve()
         self._ports = _free_ports(1 if server.behind_one_port else count)
         self.endpoints = tuple(f"http://127.0.0.1:{port}" for port in self._ports)
@@ -119,16 +104,16 @@ class _Started:
 
     def close(self) -> None:
         for process in self._running.values():
-            end(process)
+            base.end(process)
         self._running.clear()
-        end_marked(self._logs)
+        base.end_marked(self._logs)
         if self._groups is not None:
             self._groups.remove()
             self._groups = None
 
     def dead(self) -> list[str]:
         return [
-            f"{self._name(number)} ended: {in_words(process.returncode)}."
+            f"{self._name(number)} ended: {base.in_words(process.returncode)}."
             for number, process in self._running.items()
             if process.poll() is not None
         ]
@@ -146,9 +131,9 @@ class _Started:
 
     def _end_rest(self, process: subprocess.Popen[bytes]) -> None:
         """End what a dead replica has left; in its group, or anywhere if there is no other."""
-        end(process)
+        base.end(process)
         if self._server.behind_one_port:
-            end_marked(self._logs)
+            base.end_marked(self._logs)
 
     def _name(self, number: int) -> str:
         if self._server.behind_one_port:
@@ -160,13 +145,13 @@ class _Started:
         directory = self._directory
         if not directory.is_dir():
             raise RunError(f"There is no folder {directory}.", "Correct server.directory.")
-        if not has_program(command[0], directory):
+        if not base.has_program(command[0], directory):
             raise RunError(f"There is no program {command[0]}.", "Correct server.command.")
         if self._groups is not None:
             command = self._groups.entered(f"replica{number}", command)
         job = self._job(number, tuple(command))
         job.folder.mkdir(parents=True, exist_ok=True)
-        return start(command, job, job.environment)
+        return base.start(command, job, job.environment)
 
     def _command(self, number: int) -> list[str]:
         values = {
@@ -175,7 +160,7 @@ class _Started:
             "{replicas}": str(self._count),
             "{python}": sys.executable,
         }
-        return fill_in(self._server.command, values)
+        return base.fill_in(self._server.command, values)
 
     def _job(self, number: int, command: tuple[str, ...]) -> Job:
         place = "all" if self._server.behind_one_port else f"replica-{number + 1}"
@@ -183,7 +168,7 @@ class _Started:
             command=command,
             nodes=self._count,
             directory=self._directory,
-            environment={**os.environ, **self._server.environment, RUN_MARK: str(self._logs)},
+            environment={**os.environ, **self._server.environment, base.RUN_MARK: str(self._logs)},
             folder=self._logs / f"{self._count}-replicas" / place,
             timeout_seconds=self._server.start_seconds,
         )
@@ -199,7 +184,7 @@ class _Started:
             if code is None:
                 how = f"was not ready after {self._server.start_seconds:g} s"
             else:
-                how = f"ended before it was ready: {in_words(code)}"
+                how = f"ended before it was ready: {base.in_words(code)}"
             raise ReplicaFailed(
                 f"{self._name(number)} {how}. {_tail(log)}".rstrip(),
                 f"See {log}; server.health must answer 200 when a replica is ready.",
@@ -238,14 +223,14 @@ def _free_ports(count: int) -> list[int]:
 def _groups(cores: float, count: int) -> Groups:
     """A control group with its share of the CPU for each replica."""
     options = Rehearsal(cores_per_node=cores)
-    lacking = missing_for_groups(options)
+    lacking = control_groups.missing_for_groups(options)
     if lacking is not None:
         raise RunError(
             f"server.cores_per_replica: this machine lacks {lacking}.",
             "Run as root, or leave it out: the replicas then share the cores.",
         )
-    remove_leftovers()
-    groups = make_groups(options)
+    control_groups.remove_leftovers()
+    groups = control_groups.make_groups(options)
     for number in range(count):
         groups.make(f"replica{number}")
         groups.limit_cpu(f"replica{number}", cores)

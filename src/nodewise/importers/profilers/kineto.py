@@ -316,7 +316,8 @@ class _Threads:
             is_mark = event.cat in _MARK_CATEGORIES
             mark = _COLLECTIVE_MARK.match(event.name) if is_mark else None
             if mark is not None:
-                call = _call_of_mark(mark[1], event)
+                pairwise = mark[1].lower() in _PAIRWISE
+                call = Call(operation=mark[1], bytes=_input_bytes(event), pairwise=pairwise)
                 at = self._call_of.setdefault(call, len(self._call_of))
                 self._collectives.append((start, end, at))
             elif is_mark or event.name.startswith(_NAMED_MARKS):
@@ -421,12 +422,6 @@ def _call_of_kernel(event: TraceEvent) -> Call:
         if type(elements) is int and 0 <= elements < _MOST_BYTES and width
         else None,
         pairwise=name.lower() in _PAIRWISE,
-    )
-
-
-def _call_of_mark(operation: str, event: TraceEvent) -> Call:
-    return Call(
-        operation=operation, bytes=_input_bytes(event), pairwise=operation.lower() in _PAIRWISE
     )
 
 

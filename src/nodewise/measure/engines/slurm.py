@@ -17,27 +17,10 @@ from typing import Literal, Self
 import msgspec
 
 from nodewise.base.errors import RunError
-from nodewise.measure.engines.base import (
-    Engine,
-    Finished,
-    Job,
-    Started,
-    in_words,
-    options_of,
-    outcome_of,
-)
+from nodewise.measure.engines import base, shell_tasks
+from nodewise.measure.engines.base import Engine, Finished, Job, Started
 from nodewise.measure.engines.commands import mpiexec, torchrun
-from nodewise.measure.engines.shell_tasks import (
-    Task,
-    ask,
-    exports,
-    first_failure,
-    is_timeout,
-    moment,
-    ranks_of,
-    read_tasks,
-    write_task,
-)
+from nodewise.measure.engines.shell_tasks import Task
 from nodewise.study.spec import Count, EngineSpec, Part, Positive
 from nodewise.study.study import Fact, Outcome
 
@@ -90,7 +73,7 @@ class Slurm(Engine):
     @classmethod
     def of(cls, chosen: EngineSpec, home: Path) -> Self:
         """With the table of the spec."""
-        return cls(options_of(chosen, "slurm", SlurmOptions), chosen.options)
+        return cls(base.options_of(chosen, "slurm", SlurmOptions), chosen.options)
 
     def ranks(self, nodes: int) -> int:
         """A rank a task."""
@@ -168,7 +151,7 @@ class Slurm(Engine):
         script = jobs[0].folder / "batch.sh"
         script.write_text(_Script(self._options, self._arguments).text(jobs))
         for job in jobs:
-            write_task(job)
+            shell_tasks.write_task(job)
         done = _ask("sbatch", "--parsable", str(script))
         number = done.stdout.strip().partition(";")[0]
         if done.returncode or not number.isdecimal():
@@ -211,7 +194,7 @@ class Slurm(Engine):
         if ended is None:
             return _unfinished(state, facts)
         seconds = ended.end - ended.begin
-        tasks = read_tasks(job.folder)
+        tasks = shell_tasks.read_tasks(job.folder)
         facts["slurm_step_seconds"] = seconds
         facts["engine_nodes"] = ",".join(dict.fromkeys(task.host for task in tasks)) or ended.nodes
         if tasks:
@@ -225,7 +208,7 @@ class Slurm(Engine):
             return Finished(outcome="wrong workers", seconds=seconds, detail=words, facts=facts)
         several = self._options.launcher == "torchrun" and self._options.tasks_per_node > 1
         # Of torchrun's ranks on one node only the launcher is seen here; they report themselves.
-        ranks = () if several else ranks_of(tasks, ended.begin, ended.end)
+        ranks = () if several else shell_tasks.ranks_of(tasks, ended.begin, ended.end)
         return Finished(outcome="ok", seconds=seconds, ranks=ranks, facts=facts)
 
 
@@ -276,7 +259,7 @@ class _Script:
         launch = f"timeout --kill-after=10 {job.timeout_seconds:g} {self._launch(job)}"
         return [
             "trap 'exit 143' TERM",
-            *exports(job),
+            *shell_tasks.exports(job),
             *([] if alone else [f"[ -d {folder} ] && [ ! -e {folder}/ended ] || exit 0"]),
             f"cd {shlex.quote(str(job.directory))} || exit 1",
             f"rm -rf {folder}/gate {folder}/rank-* {folder}/task-* {folder}/ended",
@@ -434,7 +417,7 @@ def _facts(job: Job, number: int) -> dict[str, Fact]:
         "engine_version": _ask("sbatch", "--version").stdout.strip(),
     }
     submitted, eligible, start, end = (
-        moment(shown.get(name, ""))
+        shell_tasks.moment(shown.get(name, ""))
         for name in ("SubmitTime", "EligibleTime", "StartTime", "EndTime")
     )
     if start is not None and submitted is not None:
@@ -453,11 +436,14 @@ def _failure(
     ended: _Ended, state: str, tasks: list[Task], timeout_seconds: float
 ) -> tuple[Outcome, str]:
     seconds = ended.end - ended.begin
-    if is_timeout(ended.code, seconds, timeout_seconds) or state == "TIMEOUT":
+    if shell_tasks.is_timeout(ended.code, seconds, timeout_seconds) or state == "TIMEOUT":
         return "timeout", f"stopped after {timeout_seconds:g} s"
     if state == "OUT_OF_MEMORY":
         return "out of memory", "Slurm says: out of memory"
-    return first_failure(tasks) or (outcome_of(ended.code), in_words(ended.code))
+    return shell_tasks.first_failure(tasks) or (
+        base.outcome_of(ended.code),
+        base.in_words(ended.code),
+    )
 
 
 def _unfinished(state: str, facts: dict[str, Fact]) -> Finished:
@@ -479,4 +465,4 @@ def _first_line(text: str) -> str:
 
 
 def _ask(*command: str, seconds: float = _ANSWER_SECONDS) -> subprocess.CompletedProcess[str]:
-    return ask(command, seconds)
+    return shell_tasks.ask(command, seconds)

@@ -17,15 +17,8 @@ import msgspec
 
 from nodewise.base.errors import RunError, SpecError
 from nodewise.importers.schedulers.task_records import Task
-from nodewise.measure.engines.base import (
-    Engine,
-    Finished,
-    Job,
-    Started,
-    options_of,
-    start,
-    wait_for_all,
-)
+from nodewise.measure.engines import base
+from nodewise.measure.engines.base import Engine, Finished, Job, Started
 from nodewise.measure.engines.clusters.companion import (
     Companion,
     check_enough,
@@ -75,7 +68,7 @@ class ClusterEngine(Engine):
     @classmethod
     def of(cls, chosen: EngineSpec, home: Path) -> Self:
         """With the table of the spec."""
-        return cls(options_of(chosen, cls.title.lower(), cls.options_type))
+        return cls(base.options_of(chosen, cls.title.lower(), cls.options_type))
 
     def check(self, scales: Sequence[int]) -> None:
         """The package must be there, and a cluster that was named must answer."""
@@ -114,9 +107,9 @@ class ClusterEngine(Engine):
         companion.ask("hold", self._options.start_seconds + _ANSWER_SECONDS, nodes=job.nodes)
         environment = {**driver_environment(job), self.address_variable: self._first["address"]}
         begin, began_ns = time.monotonic(), time.time_ns()
-        driver = start(job.command, job, environment)
+        driver = base.start(job.command, job, environment)
         started([driver.pid, companion.pid])
-        finished = wait_for_all([driver], job, begin)
+        finished = base.wait_for_all([driver], job, begin)
         ended_ns = time.time_ns()
         try:
             told = msgspec.convert(companion.ask("records", _ANSWER_SECONDS), _Told)

@@ -18,25 +18,10 @@ from typing import Any, Literal, Self
 import msgspec
 
 from nodewise.base.errors import RunError, SpecError
-from nodewise.measure.engines.base import (
-    Engine,
-    Finished,
-    Job,
-    Started,
-    in_words,
-    options_of,
-    outcome_of,
-)
+from nodewise.measure.engines import base, shell_tasks
+from nodewise.measure.engines.base import Engine, Finished, Job, Started
 from nodewise.measure.engines.commands import script_of
-from nodewise.measure.engines.shell_tasks import (
-    Task,
-    ask,
-    first_failure,
-    is_timeout,
-    moment,
-    ranks_of,
-    read_tasks,
-)
+from nodewise.measure.engines.shell_tasks import Task
 from nodewise.study.spec import EngineSpec, Part, Positive
 from nodewise.study.study import Fact
 
@@ -99,7 +84,7 @@ class Kubernetes(Engine):
     @classmethod
     def of(cls, chosen: EngineSpec, home: Path) -> Self:
         """With the table of the spec."""
-        return cls(options_of(chosen, "kubernetes", KubernetesOptions))
+        return cls(base.options_of(chosen, "kubernetes", KubernetesOptions))
 
     def check_spec(self, scales: Sequence[int]) -> None:
         """There must be an image."""
@@ -255,7 +240,7 @@ class Kubernetes(Engine):
         for pod in pods:
             log = self._kubectl("logs", pod["metadata"]["name"]).stdout
             _unpack(log, job)
-        tasks = read_tasks(job.folder)
+        tasks = shell_tasks.read_tasks(job.folder)
         begin = min((task.begin for task in tasks), default=0.0)
         end = max((task.end for task in tasks), default=0.0)
         facts = self._facts(name, ended, pods, tasks)
@@ -265,30 +250,33 @@ class Kubernetes(Engine):
             return Finished(outcome="out of memory", seconds=end - begin, detail=words, facts=facts)
         codes = [int(_terminated(pod).get("exitCode", 0)) for pod in pods]
         failed = next((code for code in codes if code), 0)
-        if is_timeout(failed, end - begin, job.timeout_seconds):
+        if shell_tasks.is_timeout(failed, end - begin, job.timeout_seconds):
             words = f"stopped after {job.timeout_seconds:g} s"
             return Finished(outcome="timeout", seconds=end - begin, detail=words, facts=facts)
         if failed or "Complete" not in _conditions(ended):
-            outcome, words = first_failure(tasks) or (outcome_of(failed), in_words(failed))
+            outcome, words = shell_tasks.first_failure(tasks) or (
+                base.outcome_of(failed),
+                base.in_words(failed),
+            )
             return Finished(outcome=outcome, seconds=end - begin, detail=words, facts=facts)
         hosts = {task.host for task in tasks}
         if len(tasks) != job.nodes or (self._options.apart and len(hosts) != job.nodes):
             words = f"{len(tasks)} workers on {len(hosts)} nodes, not {job.nodes}"
             return Finished(outcome="wrong workers", seconds=end - begin, detail=words, facts=facts)
-        ranks = ranks_of(tasks, begin, end)
+        ranks = shell_tasks.ranks_of(tasks, begin, end)
         return Finished(outcome="ok", seconds=end - begin, ranks=ranks, facts=facts)
 
     def _facts(
         self, name: str, ended: Json, pods: list[Json], tasks: list[Task]
     ) -> dict[str, Fact]:
         version = self._get_json("version", "-o", "json") or {}
-        created = moment(ended.get("metadata", {}).get("creationTimestamp", ""))
+        created = shell_tasks.moment(ended.get("metadata", {}).get("creationTimestamp", ""))
         placed = [
             at
             for pod in pods
             for condition in pod.get("status", {}).get("conditions", [])
             if condition.get("type") == "PodScheduled"
-            and (at := moment(condition.get("lastTransitionTime", ""))) is not None
+            and (at := shell_tasks.moment(condition.get("lastTransitionTime", ""))) is not None
         ]
         facts: dict[str, Fact] = {
             "kubernetes_job": name,
@@ -322,7 +310,7 @@ class Kubernetes(Engine):
         options = self._options
         where = [f"--context={options.context}"] if options.context else []
         where += [f"--namespace={options.namespace}"] if options.namespace else []
-        return ask(["kubectl", *where, *arguments], _ANSWER_SECONDS, stdin)
+        return shell_tasks.ask(["kubectl", *where, *arguments], _ANSWER_SECONDS, stdin)
 
 
 def _name(job: Job) -> str:

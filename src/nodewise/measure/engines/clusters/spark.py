@@ -23,15 +23,8 @@ from nodewise.base.errors import RunError
 from nodewise.importers.files import number
 from nodewise.importers.schedulers.spark_log import Event, events_of, metric
 from nodewise.importers.schedulers.task_records import Span, Task
-from nodewise.measure.engines.base import (
-    Engine,
-    Finished,
-    Job,
-    Started,
-    options_of,
-    start,
-    wait_for_all,
-)
+from nodewise.measure.engines import base
+from nodewise.measure.engines.base import Engine, Finished, Job, Started, start
 from nodewise.measure.engines.clusters.companion import driver_environment, import_folders
 from nodewise.measure.engines.clusters.recorded import Records, finished_with
 from nodewise.study.spec import Count, EngineSpec, Part, Positive
@@ -64,7 +57,7 @@ class Spark(Engine):
     @classmethod
     def of(cls, chosen: EngineSpec, home: Path) -> Self:
         """The engine of a spec."""
-        return cls(options_of(chosen, "spark", SparkOptions))
+        return cls(base.options_of(chosen, "spark", SparkOptions))
 
     def check(self, scales: Sequence[int]) -> None:
         """There must be a Spark and a Java that it can use."""
@@ -102,7 +95,7 @@ class Spark(Engine):
         begin, began_ns = time.monotonic(), time.time_ns()
         driver = start(job.command, job, environment)
         started([driver.pid])
-        finished = wait_for_all([driver], job, begin)
+        finished = base.wait_for_all([driver], job, begin)
         logs = sorted((folder / "events").iterdir())
         if not logs:
             return _without_log(finished)

@@ -15,23 +15,9 @@ from typing import Annotated, Literal, Self
 import msgspec
 
 from nodewise.base.errors import RunError, SpecError
-from nodewise.measure.engines.base import (
-    Engine,
-    Finished,
-    Job,
-    Started,
-    options_of,
-    start,
-    wait_for_all,
-)
+from nodewise.measure.engines import base, shell_tasks
+from nodewise.measure.engines.base import Engine, Finished, Job, Started
 from nodewise.measure.engines.commands import mpiexec, require_torch, torchrun
-from nodewise.measure.engines.shell_tasks import (
-    exports,
-    first_failure,
-    ranks_of,
-    read_tasks,
-    write_task,
-)
 from nodewise.study.spec import EngineSpec, Part
 
 _ANSWER_SECONDS = 30.0
@@ -62,7 +48,7 @@ class Ssh(Engine):
     @classmethod
     def of(cls, chosen: EngineSpec, home: Path) -> Self:
         """With the table of the spec."""
-        return cls(options_of(chosen, "ssh", SshOptions), home, chosen.options)
+        return cls(base.options_of(chosen, "ssh", SshOptions), home, chosen.options)
 
     def check_spec(self, scales: Sequence[int]) -> None:
         """There must be hosts enough, each named once."""
@@ -93,15 +79,17 @@ class Ssh(Engine):
 
     def run(self, job: Job, started: Started) -> Finished:
         """Start a worker on each host, and wait for all."""
-        write_task(job)
+        shell_tasks.write_task(job)
         self._write_ssh(job)
         begin, monotonic = time.time(), time.monotonic()
         environment = {**job.environment, "NODEWISE_NODES": str(job.nodes)}
-        workers = [start(command, job, environment) for command in self._commands(job)]
+        workers = [base.start(command, job, environment) for command in self._commands(job)]
         started([worker.pid for worker in workers])
-        finished = wait_for_all(workers, job, monotonic)
-        tasks = read_tasks(job.folder)
-        if finished.outcome in ("crashed", "out of memory") and (failure := first_failure(tasks)):
+        finished = base.wait_for_all(workers, job, monotonic)
+        tasks = shell_tasks.read_tasks(job.folder)
+        if finished.outcome in ("crashed", "out of memory") and (
+            failure := shell_tasks.first_failure(tasks)
+        ):
             outcome, words = failure
             return msgspec.structs.replace(finished, outcome=outcome, detail=words)
         facts = {
@@ -109,7 +97,11 @@ class Ssh(Engine):
             "engine_nodes": ",".join(task.host for task in tasks),
             "startup_seconds": max((task.begin - begin for task in tasks), default=0.0),
         }
-        ranks = ranks_of(tasks, begin, begin + finished.seconds) if finished.outcome == "ok" else ()
+        ranks = (
+            shell_tasks.ranks_of(tasks, begin, begin + finished.seconds)
+            if finished.outcome == "ok"
+            else ()
+        )
         return msgspec.structs.replace(finished, ranks=ranks, facts=facts)
 
     def _commands(self, job: Job) -> list[list[str]]:
@@ -126,7 +118,7 @@ class Ssh(Engine):
             if self._options.launcher == "torchrun":
                 command = tuple(self._torchrun(job, rank))
             lines = [
-                *exports(job),
+                *shell_tasks.exports(job),
                 f"export NODEWISE_RANK={rank} NODEWISE_HOST={shlex.quote(host)}",
                 f"cd {shlex.quote(str(job.directory))} || exit 1",
                 f"exec {shlex.join([*task, *command])}",

@@ -262,12 +262,9 @@ def _way_down(mount: Path, controller: str) -> list[Path]:
         _, controllers, group = line.split(":", 2)
         if controller in controllers.split(","):
             own = mount / group.lstrip("/")
-            return [path for path in (*reversed(own.parents), own) if _is_in(path, mount)]
+            way = (*reversed(own.parents), own)
+            return [path for path in way if path.is_relative_to(mount) and path.is_dir()]
     return [mount]
-
-
-def _is_in(path: Path, mount: Path) -> bool:
-    return path.is_relative_to(mount) and path.is_dir()
 
 
 def _mounts() -> dict[str, Path]:

@@ -4,14 +4,8 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from nodewise.measure.engines import commands
 from nodewise.measure.engines.base import Job, Worker, start
-from nodewise.measure.engines.commands import (
-    mpiexec,
-    require_torch,
-    script_of,
-    torchrun,
-    torchrun_environment,
-)
 from nodewise.measure.engines.rehearsal.fork_server import Fork, ForkServer
 from nodewise.measure.engines.rehearsal.virtual_nodes import VirtualNodes
 from nodewise.study.spec import Rehearsal
@@ -76,7 +70,7 @@ class MpiRanks(Ranks):
 
     def check(self) -> None:
         """There must be an mpiexec."""
-        mpiexec()
+        commands.mpiexec()
 
     def start(self, nodes: VirtualNodes, job: Job) -> list[Worker]:
         """The mpiexec, which ends with the first rank that fails."""
@@ -84,7 +78,7 @@ class MpiRanks(Ranks):
         agent.write_text(_agent(nodes, job))
         agent.chmod(0o700)
         hosts = ",".join(f"node{rank}" for rank in range(job.nodes))
-        command = [mpiexec(), "-launcher", "ssh", "-launcher-exec", str(agent)]
+        command = [commands.mpiexec(), "-launcher", "ssh", "-launcher-exec", str(agent)]
         command += ["-hosts", hosts, "-ppn", "1", "-n", str(job.nodes)]
         command += [*self._arguments, *job.command]
         environment = {**_MPI_NETWORK, **_MPI_PATIENCE, **self._environment(job)}
@@ -99,7 +93,7 @@ class TorchrunRanks(Ranks):
 
     def check(self) -> None:
         """Torch must be installed beside us."""
-        require_torch()
+        commands.require_torch()
 
     def start(self, nodes: VirtualNodes, job: Job) -> list[Worker]:
         """The launchers, at a new port each time, as the last may not be free yet."""
@@ -109,7 +103,7 @@ class TorchrunRanks(Ranks):
     def _start_rank(self, nodes: VirtualNodes, job: Job, rank: int) -> Worker:
         place = [f"--nnodes={job.nodes}", "--nproc-per-node=1", f"--node-rank={rank}"]
         place += ["--master-addr=node0", f"--master-port={self._port}"]
-        command = torchrun(job, *place, *self._arguments)
+        command = commands.torchrun(job, *place, *self._arguments)
         return start(nodes.command(rank, command, job.directory), job, self._environment(job))
 
     @property
@@ -129,7 +123,7 @@ class ForkedRanks(TorchrunRanks):
         if self._server is not None and self._server.environment != settled:
             self.close()
         if self._server is None:
-            self._server = ForkServer(job, script_of(job)[0], settled)
+            self._server = ForkServer(job, commands.script_of(job)[0], settled)
 
     def close(self) -> None:
         """End the server."""
@@ -139,9 +133,9 @@ class ForkedRanks(TorchrunRanks):
 
     def _start_rank(self, nodes: VirtualNodes, job: Job, rank: int) -> Worker:
         assert self._server is not None
-        place = torchrun_environment(rank, job.nodes, "node0", self._port)
+        place = commands.torchrun_environment(rank, job.nodes, "node0", self._port)
         fork = Fork(
-            script=script_of(job),
+            script=commands.script_of(job),
             environment=self._environment(job) | place,
             directory=str(job.directory),
             log=str(job.log),

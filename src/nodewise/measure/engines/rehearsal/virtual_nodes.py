@@ -16,11 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nodewise.base.errors import RunError
-from nodewise.measure.engines.rehearsal.control_groups import (
-    disk_of,
-    make_groups,
-    missing_for_groups,
-)
+from nodewise.measure.engines.rehearsal import control_groups
 from nodewise.study.spec import Rehearsal
 
 TOOLS = ("ip", "tc", "unshare", "nsenter", "mount", "hostname")
@@ -131,7 +127,7 @@ class VirtualNodes:
         self._options = options
         self._disk = disk
         self._members: list[Node] = []
-        self.groups = make_groups(options)
+        self.groups = control_groups.make_groups(options)
         with ExitStack() as undo:
             undo.callback(self.remove)
             hosts = _hosts(nodes)
@@ -206,7 +202,7 @@ class VirtualNodes:
                 self.groups.limit_memory(name, self._options.memory_bytes)
             if self._options.disk_bytes_per_second is not None:
                 rate = self._options.disk_bytes_per_second
-                self.groups.limit_disk(name, disk_of(self._disk), rate)
+                self.groups.limit_disk(name, control_groups.disk_of(self._disk), rate)
         return member
 
     def _connect(self) -> None:
@@ -260,7 +256,7 @@ def missing(options: Rehearsal) -> str | None:
     )
     if trial.returncode:
         return "the right to make namespaces"
-    return missing_for_groups(options)
+    return control_groups.missing_for_groups(options)
 
 
 def _make_namespaces() -> list[str]:
