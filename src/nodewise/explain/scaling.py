@@ -8,7 +8,7 @@ import numpy as np
 from nodewise.base import stats
 from nodewise.base.errors import DataError
 from nodewise.base.fits import nonnegative_fit
-from nodewise.base.interval import LEVEL, Interval
+from nodewise.base.interval import LEVEL, Interval, median_interval
 from nodewise.base.stats import ENOUGH_ROUNDS, Center, Floats, resample, std
 from nodewise.base.units import format_percent
 from nodewise.explain.laws import (

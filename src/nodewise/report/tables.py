@@ -1,9 +1,10 @@
-"""Every table, once: what its columns are called and what stands in them.
+"""Every table, once: what its columns are called and what is in them.
 
 A terminal, a page, a paper and a README show the same cells.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -25,12 +26,12 @@ from nodewise.decide.payment.ways import SpotOutlook
 from nodewise.explain.attribute import Attribution, LedgerRow
 from nodewise.explain.compare import Comparison
 from nodewise.explain.laws import LawFit
-from nodewise.explain.scaling import Scaling, ScalingRow
+from nodewise.explain.scaling import Scaling
 from nodewise.study.check import Check
 from nodewise.study.study import Study
 
 Formatter = Callable[[float], str]
-RowFormatter = Callable[[DecisionRow], str]
+Item = TypeVar("Item")
 
 MOST_ROWS = 12
 _MIN_LOSS_SHARE = 0.05  # of the lost folds: not worth a line
@@ -48,33 +49,55 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     indent: int = 0
 
 
-def scaling_table(result: Scaling) -> Table:
-    """Seconds, speedup and efficiency of every scale."""
-    spread = any(row.std is not None for row in result.rows)
-    titles = (
-        "K", "rounds", "seconds", *(["std", "median between"] if spread else []),
-        "speedup", *(["between"] if spread else []), "efficiency",
-        *(["Karp-Flatt"] if result.regime == "strong" else []), "",
-    )  # fmt: skip
+def rows_table(
+    name: str,
+    rows: Iterable[Mapping[str, object]],
+    left: Iterable[str] = (),
+    strong: int | None = None,
+    indent: int = 0,
+    sparse: bool = False,
+) -> Table:
+    """Rows with their cells by title, all with the same titles; None is an empty cell.
+
+    A `sparse` table leaves out columns in which every cell is empty.
+    """
+    cells = [{title: given(cell, str) for title, cell in row.items()} for row in rows]
+    titles = list(cells[0]) if cells else []
+    if sparse:
+        titles = [title for title in titles if not title or any(row[title] for row in cells)]
     return Table(
-        name="Seconds, speedup and efficiency of every scale",
-        titles=titles,
-        rows=tuple(_scaling_cells(row, result, spread) for row in result.rows),
+        name=name,
+        titles=tuple(titles),
+        rows=tuple(tuple(row[title] for title in titles) for row in cells),
+        left=frozenset(left),
+        strong=strong,
+        indent=indent,
     )
 
 
-def _scaling_cells(row: ScalingRow, result: Scaling, spread: bool) -> tuple[str, ...]:
-    cells = [str(row.nodes), str(row.rounds), format_seconds(row.seconds)]
-    if spread:
-        cells.append("" if row.std is None else format_seconds(row.std))
-        cells.append(between(row.seconds_low, row.seconds_high, format_seconds))
-    cells.append(format_speedup(row.speedup))
-    if spread:
-        cells.append(between(row.speedup_low, row.speedup_high, format_speedup))
-    cells.append(format_efficiency(row.efficiency))
-    if result.regime == "strong":
-        cells.append("" if row.karp_flatt is None else f"{row.karp_flatt:.4f}")
-    return (*cells, "" if row.efficiency >= result.bend.threshold else "below")
+def given(value: Item | None, form: Callable[[Item], str]) -> str:
+    """A value in words, or nothing where there is none."""
+    return "" if value is None else form(value)
+
+
+def scaling_table(result: Scaling) -> Table:
+    """Seconds, speedup and efficiency of every scale."""
+    rows = [
+        {
+            "K": row.nodes,
+            "rounds": row.rounds,
+            "seconds": format_seconds(row.seconds),
+            "std": given(row.std, format_seconds),
+            "median between": between(row.seconds_low, row.seconds_high, format_seconds),
+            "speedup": format_speedup(row.speedup),
+            "between": between(row.speedup_low, row.speedup_high, format_speedup),
+            "efficiency": format_efficiency(row.efficiency),
+            "Karp-Flatt": given(row.karp_flatt, "{:.4f}".format),
+            "": "" if row.efficiency >= result.bend.threshold else "below",
+        }
+        for row in result.rows
+    ]
+    return rows_table("Seconds, speedup and efficiency of every scale", rows, sparse=True)
 
 
 def between(low: float | None, high: float | None, form: Formatter) -> str:
@@ -111,9 +134,9 @@ def _law_cells(fit: LawFit, result: Scaling) -> list[str]:
     ceiling += place_of_ceiling(fit, result)
     off = format_percent(fit.rms) if fit.holds else "does not hold"
     return [
-        "" if fit.s is None else f"{fit.s:.4f}",
+        given(fit.s, "{:.4f}".format),
         between(fit.s_low, fit.s_high, "{:.4f}".format),
-        "" if fit.c is None else f"{fit.c:.3g}",
+        given(fit.c, "{:.3g}".format),
         between(fit.c_low, fit.c_high, "{:.3g}".format),
         ceiling,
         off,
@@ -130,125 +153,81 @@ def ledger_table(result: Attribution) -> Table:
     shown = [cause for cause in causes if totals[cause] >= 0.005]
     rows = []
     for row in result.rows:
-        folds = {loss.cause: loss.folds for loss in row.causes}
+        folds: dict[str, float] = {loss.cause: loss.folds for loss in row.causes}
         rows.append(
-            (
-                str(row.nodes),
-                format_seconds(row.seconds),
-                f"{row.ideal:g}",
-                format_speedup(row.speedup),
-                format_speedup(row.lost_folds),
-                *(format_speedup(folds[cause]) if cause in folds else "0.00" for cause in shown),
-            )
+            {
+                "K": row.nodes,
+                "seconds": format_seconds(row.seconds),
+                "ideal": f"{row.ideal:g}",
+                "speedup": format_speedup(row.speedup),
+                "lost": format_speedup(row.lost_folds),
+                **{cause: format_speedup(folds.get(cause, 0.0)) for cause in shown},
+            }
         )
-    return Table(
-        name="Folds lost to each cause",
-        titles=("K", "seconds", "ideal", "speedup", "lost", *shown),
-        rows=tuple(rows),
-    )
+    return rows_table("Folds lost to each cause", rows)
 
 
 def causes_table(row: LedgerRow) -> Table:
     """The losses of one scale: folds, seconds, what removing each would give, and a bar."""
-    losses = [
-        loss
-        for loss in row.causes
-        if loss.folds > 0 and loss.folds >= _MIN_LOSS_SHARE * row.lost_folds
-    ]
-    spread = any(loss.folds_low is not None for loss in losses)
+    least = _MIN_LOSS_SHARE * row.lost_folds
+    losses = [loss for loss in row.causes if loss.folds > 0 and loss.folds >= least]
     most = max((loss.folds for loss in losses), default=1.0)
-    rows = tuple(
-        (
-            row.named(loss.cause),
-            format_speedup(loss.folds),
-            *([between(loss.folds_low, loss.folds_high, format_speedup)] if spread else []),
-            format_duration(loss.seconds),
-            format_percent(loss.share),
-            "" if loss.speedup_without is None else f"{format_speedup(loss.speedup_without)}x",
-            BAR * max(1, round(_BAR_LENGTH * loss.folds / most)),
-        )
-        for loss in losses
-    )
     first = f"lost at K={row.nodes}"
-    titles = (first, "folds", *(["between"] if spread else []), "seconds", "of the time")
-    titles = (*titles, "speedup without it", "")
-    return Table(
-        name="The largest losses", titles=titles, rows=rows, left=frozenset({first, ""}), indent=2
-    )
+    rows = [
+        {
+            first: row.named(loss.cause),
+            "folds": format_speedup(loss.folds),
+            "between": between(loss.folds_low, loss.folds_high, format_speedup),
+            "seconds": format_duration(loss.seconds),
+            "of the time": format_percent(loss.share),
+            "speedup without it": given(loss.speedup_without, "{:.2f}x".format),
+            "": BAR * max(1, round(_BAR_LENGTH * loss.folds / most)),
+        }
+        for loss in losses
+    ]
+    return rows_table("The largest losses", rows, left=(first, ""), indent=2, sparse=True)
 
 
 def rubric_table(result: Decision) -> Table:
     """Seconds, speedup, efficiency, quality and cost of every scale."""
-    rows = rows_to_show(result)
-    currency = result.price.currency
-    columns: list[tuple[str, RowFormatter]] = [
-        ("K", lambda row: str(row.nodes)),
-        ("seconds", lambda row: format_seconds(row.seconds)),
-        ("speedup", lambda row: format_speedup(row.speedup)),
-        ("efficiency", lambda row: format_efficiency(row.efficiency)),
+    shown, price = rows_to_show(result), result.price
+    money, startup = in_currency(price.currency), price.startup_seconds
+    rows = [
+        {
+            "K": row.nodes,
+            "seconds": format_seconds(row.seconds),
+            "from launch": format_seconds(row.seconds + startup) if startup else "",
+            "speedup": format_speedup(row.speedup),
+            "efficiency": format_efficiency(row.efficiency),
+            "quality": given(row.quality, format_efficiency),
+            "cost": money(row.cost),
+            "between": between(row.cost_low, row.cost_high, money),
+            "cost/work": given(row.cost_per_work, lambda c: format_unit_cost(c, price.currency)),
+            _per_money("work", price.currency): given(row.work_per_dollar, format_quantity),
+            "cost/Mtoken": given(row.cost_per_million_tokens, money),
+            f"J {result.energy.basis}": given(row.energy_joules, format_quantity),
+            "J/work": given(row.energy_per_work, "{:.4g}".format),
+            "g CO2e": given(row.grams, format_quantity),
+            "g/work": given(row.grams_per_work, "{:.4g}".format),
+            "in time": given(row.deadline_probability, format_percent),
+            "P(cheapest)": given(row.probability_cheapest, format_percent),
+            "regret": given(row.expected_regret if result.has_ranges else None, money),
+            "": _remark(row, result),
+        }
+        for row in shown
     ]
-    startup = result.price.startup_seconds
-    if startup:
-        columns.insert(2, ("from launch", lambda row: format_seconds(row.seconds + startup)))
-    if rows[0].quality is not None:
-        columns.append(("quality", lambda row: format_efficiency(row.quality or 0.0)))
-    columns.append(("cost", lambda row: format_money(row.cost, currency)))
-    if rows[0].cost_low is not None:
-        columns.append(("between", lambda row: _cost_between(row, currency)))
-    if rows[0].cost_per_work is not None:
-        columns.append(
-            ("cost/work", lambda row: format_unit_cost(row.cost_per_work or 0.0, currency))
-        )
-        columns.append(
-            (
-                "work/$" if currency == "$" else "work/node-h",
-                lambda row: format_quantity(row.work_per_dollar or 0.0),
-            )
-        )
-    if rows[0].cost_per_million_tokens is not None:
-        columns.append(
-            ("cost/Mtoken", lambda row: format_money(row.cost_per_million_tokens or 0.0, currency))
-        )
-    columns += _energy_columns(result)
-    if rows[0].deadline_probability is not None:
-        columns.append(("in time", lambda row: format_percent(row.deadline_probability or 0.0)))
-    if rows[0].probability_cheapest is not None:
-        columns.append(("P(cheapest)", lambda row: format_percent(row.probability_cheapest or 0.0)))
-    if result.has_ranges:
-        columns.append(("regret", lambda row: _known_money(row.expected_regret, currency)))
-    columns.append(("", lambda row: _remark(row, result)))
-    chosen = [at for at, row in enumerate(rows) if row.nodes == result.recommended.nodes]
-    return Table(
-        name="The rubric of every scale",
-        titles=tuple(title for title, _ in columns),
-        rows=tuple(tuple(form(row) for _, form in columns) for row in rows),
-        left=frozenset({""}),
-        strong=chosen[0] if chosen else None,
-    )
+    chosen = [at for at, row in enumerate(shown) if row.nodes == result.recommended.nodes]
+    strong = chosen[0] if chosen else None
+    return rows_table("The rubric of every scale", rows, left=("",), strong=strong, sparse=True)
 
 
-def _energy_columns(result: Decision) -> list[tuple[str, RowFormatter]]:
-    """Joules and grams, by run and by unit of work, each with the word for how it is known."""
-    first, basis = result.rows[0], result.energy.basis
-    columns: list[tuple[str, RowFormatter]] = []
-    if first.energy_joules is not None:
-        columns.append((f"J {basis}", lambda row: format_quantity(row.energy_joules or 0.0)))
-    if first.energy_per_work is not None:
-        columns.append(("J/work", lambda row: f"{row.energy_per_work:.4g}"))
-    if first.grams is not None:
-        columns.append(("g CO2e", lambda row: format_quantity(row.grams or 0.0)))
-    if first.grams_per_work is not None:
-        columns.append(("g/work", lambda row: f"{row.grams_per_work:.4g}"))
-    return columns
+def in_currency(currency: str) -> Formatter:
+    """How amounts of a currency are written."""
+    return lambda amount: format_money(amount, currency)
 
 
-def _known_money(amount: float | None, currency: str) -> str:
-    return "" if amount is None else format_money(amount, currency)
-
-
-def _cost_between(row: DecisionRow, currency: str) -> str:
-    low, high = row.cost_low or 0.0, row.cost_high or 0.0
-    return f"{format_money(low, currency)}..{format_money(high, currency)}"
+def _per_money(what: str, currency: str) -> str:
+    return f"{what}/{'$' if currency == '$' else 'node-h'}"
 
 
 def rows_to_show(result: Decision) -> Sequence[DecisionRow]:
@@ -266,145 +245,111 @@ def rows_to_show(result: Decision) -> Sequence[DecisionRow]:
 
 
 def _remark(row: DecisionRow, result: Decision) -> str:
-    marks = []
-    if row.nodes == result.recommended.nodes:
-        marks.append("<- recommended")
-    if result.cheapest and row.nodes == result.cheapest.nodes:
-        marks.append("cheapest")
-    if result.fastest and row.nodes == result.fastest.nodes:
-        marks.append("fastest")
-    if result.greenest and row.nodes == result.greenest.nodes:
-        marks.append("greenest")
-    if row.excluded:
-        marks.append("excluded")
-    return ", ".join(marks)
+    roles = {
+        "<- recommended": result.recommended,
+        "cheapest": result.cheapest,
+        "fastest": result.fastest,
+        "greenest": result.greenest,
+    }
+    marks = [name for name, choice in roles.items() if choice and choice.nodes == row.nodes]
+    return ", ".join([*marks, "excluded"] if row.excluded else marks)
 
 
 def marginal_table(steps: Sequence[Marginal], currency: str) -> Table:
-    """What each step up the ladder gains and costs."""
-    rows = []
-    for step in steps:
-        rate = step.speedup_per_dollar
-        hourly = step.cost_per_hour_saved
-        rows.append(
-            (
-                f"{step.from_nodes} -> {step.to_nodes}",
-                f"{step.speedup:+.2f}",
-                format_money(step.cost, currency),
-                "saves" if step.cost < 0 else "free" if rate is None else f"{rate:.2f}",
-                format_seconds(step.seconds_saved),
-                "none" if hourly is None else format_money(hourly, currency),
-            )
-        )
-    folds = "folds/$" if currency == "$" else "folds/node-h"
-    titles = ("step", "speedup", "cost", folds, "seconds saved", "cost per hour saved")
-    return Table(
-        name="What each step up the ladder gains and costs",
-        titles=titles,
-        rows=tuple(rows),
-        indent=2,
-    )
+    """What each step up gains and costs."""
+    money = in_currency(currency)
+    rows = [
+        {
+            "step": f"{step.from_nodes} -> {step.to_nodes}",
+            "speedup": f"{step.speedup:+.2f}",
+            "cost": money(step.cost),
+            _per_money("folds", currency): (
+                "saves"
+                if step.cost < 0
+                else given(step.speedup_per_dollar, "{:.2f}".format) or "free"
+            ),
+            "seconds saved": format_seconds(step.seconds_saved),
+            "cost per hour saved": given(step.cost_per_hour_saved, money) or "none",
+        }
+        for step in steps
+    ]
+    return rows_table("What each step up the ladder gains and costs", rows, indent=2)
 
 
 def payment_table(result: Decision) -> Table:
-    """The same curve paid for in other ways."""
-    # only where nodes are lost do the times differ
-    timed = result.spot is not None
-
-    def time_of(choice: Choice | None) -> list[str]:
-        return [format_duration(choice.seconds) if choice else ""] if timed else []
-
-    rows = tuple(
-        (
-            one.label,
-            format_percent(one.fraction),
-            *_choice_cells(one.cheapest, result.price.currency),
-            *time_of(one.cheapest),
-            *_choice_cells(one.fastest, result.price.currency),
-            *time_of(one.fastest),
-            f"{'' if one.applies else 'does not apply: '}{one.condition}",
-        )
+    """The runs paid for in other ways."""
+    rows = [
+        {
+            "payment": one.label,
+            "of the price": format_percent(one.fraction),
+            **_choice_cells(one.cheapest, result, "cheapest K", "cost", "time"),
+            **_choice_cells(one.fastest, result, "fastest K", "its cost", "time "),
+            "": f"{'' if one.applies else 'does not apply: '}{one.condition}",
+        }
         for one in result.payments
-    )
-    time = ["time"] if timed else []
-    titles = ("payment", "of the price", "cheapest K", "cost", *time, "fastest K", "its cost")
-    titles = (*titles, *time, "")
-    return Table(
-        name="The same runs paid for in other ways",
-        titles=titles,
-        rows=rows,
-        left=frozenset({"payment", ""}),
-        indent=2,
-    )
+    ]
+    name = "The same runs paid for in other ways"
+    table = rows_table(name, rows, left=("payment", ""), indent=2, sparse=True)
+    return msgspec.structs.replace(table, titles=tuple(map(str.rstrip, table.titles)))
+
+
+def _choice_cells(choice: Choice | None, result: Decision, *titles: str) -> dict[str, str]:
+    cells = ["none", "", ""]
+    if choice is not None:
+        cost = format_money(choice.cost, result.price.currency)
+        # only where nodes are lost do the times differ
+        cells = [str(choice.nodes), cost, format_duration(choice.seconds) if result.spot else ""]
+    return dict(zip(titles, cells, strict=True))
 
 
 def items_table(result: Decision) -> Table:
     """What the cheapest run of each way to pay is billed, item by item."""
-    currency = result.price.currency
+    money = in_currency(result.price.currency)
     bills = [(one.label, one.bill) for one in result.payments if one.bill is not None]
     names = dict.fromkeys(
-        name for _, bill in bills for name in bill.__struct_fields__ if getattr(bill, name, 0.0)
+        name for _, bill in bills for name in bill.__struct_fields__ if getattr(bill, name)
     )
-    rows = tuple(
-        (label, *(format_money(getattr(bill, name, 0.0), currency) for name in names))
+    words = {"compute": "work", "startup": "start-up", "fixed": "overhead"}
+    rows = [
+        {
+            "cheapest of": label,
+            **{words.get(name, name): money(getattr(bill, name, 0.0)) for name in names},
+        }
         for label, bill in bills
-    )
-    said = {"compute": "work", "startup": "start-up", "fixed": "overhead"}
-    return Table(
-        name="What the cheapest run of each way to pay is billed",
-        titles=("cheapest of", *(said.get(name, name) for name in names)),
-        rows=rows,
-        left=frozenset({"cheapest of"}),
-        indent=2,
-    )
+    ]
+    name = "What the cheapest run of each way to pay is billed"
+    return rows_table(name, rows, left=("cheapest of",), indent=2)
 
 
 def moves_table(result: SpotOutlook, currency: str) -> Table:
     """How the cheapest spot scale moves with the discount and the rate of preemptions."""
-    discounts = list(dict.fromkeys(one.discount for one in result.moves))
-    cells = {(one.per_second, one.discount): one for one in result.moves}
-    rates = list(dict.fromkeys(one.per_second for one in result.moves))
-    rows = tuple(
-        (
-            f"{rate * SECONDS_PER_HOUR:.3g}/h",
-            *(
-                f"K={one.nodes} {format_money(one.cost, currency)}"
-                for one in (cells[rate, discount] for discount in discounts)
-            ),
-            f"K={cells[rate, discounts[0]].fastest_nodes}",
+    rates: dict[float, dict[str, str]] = {}
+    for one in result.moves:
+        cells = rates.setdefault(
+            one.per_second, {"preempted": f"{one.per_second * SECONDS_PER_HOUR:.3g}/h"}
         )
-        for rate in rates
-    )
-    titles = ("preempted", *(f"{format_percent(discount)} off" for discount in discounts))
-    return Table(
-        name="How the cheapest spot scale moves",
-        titles=(*titles, "fastest"),
-        rows=rows,
-        indent=2,
-    )
+        off = f"{format_percent(one.discount)} off"
+        cells[off] = f"K={one.nodes} {format_money(one.cost, currency)}"
+    fastest = {one.per_second: one.fastest_nodes for one in reversed(result.moves)}
+    rows = [{**cells, "fastest": f"K={fastest[rate]}"} for rate, cells in rates.items()]
+    return rows_table("How the cheapest spot scale moves", rows, indent=2)
 
 
 def tornado_table(result: Decision) -> Table:
     """Which input moves the cheapest scale most."""
-    rows = tuple(
-        (
-            title_of(one.input),
-            "range" if one.is_range else "20 % off",
-            f"{said_input(one.input, one.low, result)}..{said_input(one.input, one.high, result)}",
-            one.payment,
-            f"K={one.low_nodes or 'none'}..{one.high_nodes or 'none'}",
-            f"{format_money(one.low_cost, result.price.currency)}.."
-            f"{format_money(one.high_cost, result.price.currency)}",
-        )
+    rows = [
+        {
+            "input": title_of(one.input),
+            "moved": "range" if one.is_range else "20 % off",
+            "between": "..".join(said_input(one.input, end, result) for end in (one.low, one.high)),
+            "of": one.payment,
+            "cheapest": f"K={one.low_nodes or 'none'}..{one.high_nodes or 'none'}",
+            "its cost": between(one.low_cost, one.high_cost, in_currency(result.price.currency)),
+        }
         for one in result.tornado
-    )
-    return Table(
-        name="Which input moves the cheapest scale most",
-        titles=("input", "moved", "between", "of", "cheapest", "its cost"),
-        rows=rows,
-        left=frozenset({"input", "moved", "of"}),
-        indent=2,
-    )
+    ]
+    name = "Which input moves the cheapest scale most"
+    return rows_table(name, rows, left=("input", "moved", "of"), indent=2)
 
 
 def title_of(name: str) -> str:
@@ -420,83 +365,69 @@ def said_input(name: str, value: float, result: Decision) -> str:
     return INPUTS[name].form(value, result.price.currency)
 
 
-def _choice_cells(choice: Choice | None, currency: str) -> tuple[str, str]:
-    return (
-        ("none", "") if choice is None else (str(choice.nodes), format_money(choice.cost, currency))
-    )
-
-
 def checks_table(result: Sequence[Check]) -> Table:
     """The honesty checklist."""
-    rows = tuple((one.shown_verdict, one.rule, one.evidence, one.remedy) for one in result)
     titles = ("verdict", "rule", "evidence", "remedy")
-    return Table(name="The checks", titles=titles, rows=rows, left=frozenset(titles))
+    rows = [
+        {**{title: getattr(one, title) for title in titles}, "verdict": one.shown_verdict}
+        for one in result
+    ]
+    return rows_table("The checks", rows, left=titles)
 
 
 def failures_table(study: Study) -> Table | None:
     """The runs that did not end well: where scaling broke is a result."""
-    failed = [run for run in study.runs if run.outcome != "ok"]
-    if not failed:
-        return None
-    rows = tuple(
-        (
-            str(run.nodes),
-            str(run.round + 1),
-            run.outcome,
-            format_duration(run.seconds),
-            run.detail.partition("\n")[0],
-        )
-        for run in failed
-    )
-    titles = ("K", "round", "outcome", "after", "what it said")
-    return Table(
-        name="Runs that did not end well",
-        titles=titles,
-        rows=rows,
-        left=frozenset({"outcome", "what it said"}),
-    )
+    rows = [
+        {
+            "K": run.nodes,
+            "round": run.round + 1,
+            "outcome": run.outcome,
+            "after": format_duration(run.seconds),
+            "what it said": run.detail.partition("\n")[0],
+        }
+        for run in study.runs
+        if run.outcome != "ok"
+    ]
+    name = "Runs that did not end well"
+    return rows_table(name, rows, left=("outcome", "what it said")) if rows else None
 
 
 def provenance_table(study: Study) -> Table | None:
     """Where and how the runs were made; facts that differ between runs show their values."""
-    values: dict[str, list[str]] = {}
+    values: dict[str, dict[str, None]] = {}
     for run in study.runs:
         for name, value in run.provenance.items():
             if not name.startswith("rehearsal_node"):
-                seen = values.setdefault(name, [])
-                if str(value) not in seen:
-                    seen.append(str(value))
-    if not values:
-        return None
-    rows = tuple((name.replace("_", " "), _few(seen)) for name, seen in sorted(values.items()))
-    return Table(
-        name="Where and how the runs were made",
-        titles=("fact", "value"),
-        rows=rows,
-        left=frozenset({"fact", "value"}),
+                values.setdefault(name, {})[str(value)] = None
+    rows = [
+        {"fact": name.replace("_", " "), "value": _few(list(found))}
+        for name, found in sorted(values.items())
+    ]
+    return (
+        rows_table("Where and how the runs were made", rows, left=("fact", "value"))
+        if rows
+        else None
     )
 
 
 def comparison_table(result: Comparison) -> Table:
     """Seconds, speedup and efficiency of two studies at each common scale."""
-    rows = tuple(
-        (
-            str(row.nodes),
-            format_seconds(row.first_seconds),
-            format_seconds(row.second_seconds),
-            f"{row.ratio:.3f}",
-            between(row.ratio_low, row.ratio_high, "{:.3f}".format),
-            f"{format_speedup(row.first_speedup)} -> {format_speedup(row.second_speedup)}",
-            f"{format_efficiency(row.first_efficiency)} -> "
+    rows = [
+        {
+            "K": row.nodes,
+            "first s": format_seconds(row.first_seconds),
+            "second s": format_seconds(row.second_seconds),
+            "second/first": f"{row.ratio:.3f}",
+            "between": between(row.ratio_low, row.ratio_high, "{:.3f}".format),
+            "speedup": f"{format_speedup(row.first_speedup)} -> "
+            f"{format_speedup(row.second_speedup)}",
+            "efficiency": f"{format_efficiency(row.first_efficiency)} -> "
             f"{format_efficiency(row.second_efficiency)}",
-            row.second_is,
-        )
+            "": row.second_is,
+        }
         for row in result.rows
-    )
-    titles = ("K", "first s", "second s", "second/first", "between", "speedup", "efficiency", "")
-    return Table(
-        name="Two studies at each common scale", titles=titles, rows=rows, left=frozenset({""})
-    )
+    ]
+    return rows_table("Two studies at each common scale", rows, left=("",))
 
 
 def _few(values: Sequence[str]) -> str:

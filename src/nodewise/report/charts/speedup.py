@@ -474,7 +474,7 @@ def compare(comparison: Comparison) -> Figure:
         "compare",
         "Two studies beside each other",
         about(f"{names[0]} and {names[1]}", comparison.regime, read),
-        f"{names[1]} is {comparison_verdict(comparison)}.",
+        f"{names[1]} against {names[0]}: {comparison_verdict(comparison)}.",
         rows,
         {"vconcat": [_both_curves(results, names, scales), _ratios(rows, scales)]},
     )

@@ -22,7 +22,7 @@ from nodewise.report.charts.draw import draw, sized
 from nodewise.report.live.studies import Reading, Snapshot, State, damage_as_error, seconds_left
 from nodewise.report.page import html
 from nodewise.report.page.vega import vega_bundle
-from nodewise.report.tables import Table, failures_table, scaling_table
+from nodewise.report.tables import Table, failures_table, rows_table, scaling_table
 from nodewise.report.text import findings as text
 from nodewise.study import store
 from nodewise.study.study import Study
@@ -264,19 +264,17 @@ def _verdict(reading: Reading, state: State) -> str:
 
 def _runs_table(made: Study) -> Table:
     """Every run, the newest first."""
-    rows = tuple(
-        (
-            run.started.replace("T", " ").removesuffix("+00:00"),
-            "baseline" if run.baseline else str(run.nodes),
-            str(run.round + 1),
-            format_seconds(run.seconds),
-            run.outcome,
-        )
+    rows = [
+        {
+            "started, UTC": run.started.replace("T", " ").removesuffix("+00:00"),
+            "K": "baseline" if run.baseline else run.nodes,
+            "round": run.round + 1,
+            "seconds": format_seconds(run.seconds),
+            "outcome": run.outcome,
+        }
         for run in reversed(made.runs)
-    )
-    titles = ("started, UTC", "K", "round", "seconds", "outcome")
-    words = frozenset({"started, UTC", "outcome"})
-    return Table(name="Every run, the newest first", titles=titles, rows=rows, left=words)
+    ]
+    return rows_table("Every run, the newest first", rows, left=("started, UTC", "outcome"))
 
 
 def _reasons(made: Study) -> list[tuple[str, str]]:

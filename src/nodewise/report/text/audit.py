@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from nodewise.audit.rules import Audit, Correction, is_grave
 from nodewise.base.units import capitalised, format_efficiency, format_speedup
-from nodewise.report.tables import Table
+from nodewise.report.tables import rows_table
 from nodewise.report.text.findings import Report, checklist
 
 _MOST_LISTED = 12
@@ -24,22 +24,20 @@ def audit_report(result: Audit) -> Report:
 
 
 def _corrected(correction: Correction) -> Report:
-    rows = tuple(
-        (
-            str(row.nodes),
-            format_speedup(row.claimed_speedup),
-            format_efficiency(row.claimed_efficiency),
-            format_speedup(row.speedup),
-            format_efficiency(row.efficiency),
-            "" if row.efficiency >= correction.threshold else "below",
-        )
+    rows = [
+        {
+            "K": row.nodes,
+            "claimed S": format_speedup(row.claimed_speedup),
+            "claimed E": format_efficiency(row.claimed_efficiency),
+            "corrected S": format_speedup(row.speedup),
+            "corrected E": format_efficiency(row.efficiency),
+            "": "" if row.efficiency >= correction.threshold else "below",
+        }
         for row in correction.rows
-    )
-    titles = ("K", "claimed S", "claimed E", "corrected S", "corrected E", "")
-    table = Table(name="The corrected curve", titles=titles, rows=rows, left=frozenset({""}))
+    ]
     return [
         "**The corrected curve** (computed from the claim, not measured)",
-        table,
+        rows_table("The corrected curve", rows, left=("",)),
         f"{capitalised(correction.sentence)}: T at the smallest K is {correction.factor:.2f} "
         "times too long.",
     ]
@@ -50,22 +48,23 @@ def audits_report(audits: Sequence[Audit]) -> Report:
     rows = []
     for at, check in enumerate(audits[0].checks):
         verdicts = [one.checks[at].verdict for one in audits if at < len(one.checks)]
-        counts = [str(verdicts.count(word)) for word in ("fail", "pass", "unknown")]
-        rows.append((check.rule, "fail" if is_grave(check) else "warn", *counts))
+        rows.append(
+            {
+                "rule": check.rule,
+                "severity": "fail" if is_grave(check) else "warn",
+                "broken": verdicts.count("fail"),
+                "met": verdicts.count("pass"),
+                "unknown": verdicts.count("unknown"),
+            }
+        )
     standings = [one.standing for one in audits]
     failed = [one for one in audits if one.standing == "fails"]
-    titles = ("rule", "severity", "broken", "met", "unknown")
     lines: Report = [
         f"**{len(audits)} claims**: {standings.count('fails')} break a rule of severity fail, "
         f"{standings.count('suspect')} are suspect, {standings.count('open')} are open, "
         f"{standings.count('holds')} hold.",
         "",
-        Table(
-            name="The rules over all claims",
-            titles=titles,
-            rows=tuple(rows),
-            left=frozenset({"rule", "severity"}),
-        ),
+        rows_table("The rules over all claims", rows, left=("rule", "severity")),
     ]
     if failed:
         lines += ["", "**Broken**", *(f"  - {one.verdict}" for one in failed[:_MOST_LISTED])]

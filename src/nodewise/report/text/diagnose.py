@@ -1,6 +1,6 @@
 """Ceilings, rooflines and diagnoses as text: the answer first, then the evidence."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from nodewise.base.units import (
     capitalised,
@@ -17,10 +17,10 @@ from nodewise.diagnose.flow import Diagnosis, from_workers, headline
 from nodewise.diagnose.memory import Fit
 from nodewise.diagnose.next_ceiling import NextCeiling
 from nodewise.diagnose.roofline import Roofline
-from nodewise.diagnose.steps import StepRow, StepTable
+from nodewise.diagnose.steps import StepTable
 from nodewise.diagnose.symptoms import Symptoms
 from nodewise.diagnose.training_step import TrainingStep, table_of
-from nodewise.report.tables import Table
+from nodewise.report.tables import Table, between, given, rows_table
 from nodewise.report.text.findings import Report
 from nodewise.study.machine import Ceiling, Machine
 
@@ -29,49 +29,44 @@ _MARKS = {"fine": "fine", "binds": "BINDS", "not known": "not known"}
 
 def roofline_report(step: Roofline) -> Report:
     """A step on paper: its bound, its times and, with an exchange, how many workers it bears."""
-    figures = [
-        ("ridge", f"{step.ridge:.4g} FLOP/B"),
-        ("intensity", f"{step.intensity:.4g} FLOP/B"),
-        ("attainable", format_flops(step.attainable_flops)),
-        ("compute", f"{step.compute_s:.5g} s"),
-        ("memory", f"{step.memory_s:.5g} s"),
-    ]
+    figures = {
+        "ridge": f"{step.ridge:.4g} FLOP/B",
+        "intensity": f"{step.intensity:.4g} FLOP/B",
+        "attainable": format_flops(step.attainable_flops),
+        "compute": f"{step.compute_s:.5g} s",
+        "memory": f"{step.memory_s:.5g} s",
+    }
     if step.comm_s is not None:
-        figures.append(("exchange", f"{step.comm_s:.5g} s"))
+        figures["exchange"] = f"{step.comm_s:.5g} s"
     lines: Report = [
         f"**{step.verdict}.**",
         f"  Axis: distribute {axis_words(step.axis)}.",
         "",
-        Table(name="The step", titles=("", "value"), rows=tuple(figures), left=frozenset({""})),
+        _figures_table(figures, left=("",)),
     ]
     if step.workers:
         lines += ["", _workers_table(step), *_binding_lines(step)]
     return lines + [f"note: {note}" for note in step.notes]
 
 
+def _figures_table(figures: Mapping[str, str], left: Sequence[str]) -> Table:
+    rows = [{"": name, "value": value} for name, value in figures.items()]
+    return rows_table("The step", rows, left=left)
+
+
 def _workers_table(step: Roofline) -> Table:
-    return Table(
-        name="Workers",
-        titles=(
-            "workers",
-            "exchange s",
-            "shared step s",
-            "efficiency",
-            "step each s",
-            "efficiency ",
-        ),
-        rows=tuple(
-            (
-                str(row.workers),
-                format_seconds(row.exchange_s),
-                format_seconds(row.strong_step_s),
-                format_efficiency(row.strong_efficiency),
-                format_seconds(row.weak_step_s),
-                format_efficiency(row.weak_efficiency),
-            )
-            for row in step.workers
-        ),
-    )
+    rows = [
+        {
+            "workers": row.workers,
+            "exchange s": format_seconds(row.exchange_s),
+            "shared step s": format_seconds(row.strong_step_s),
+            "efficiency": format_efficiency(row.strong_efficiency),
+            "step each s": format_seconds(row.weak_step_s),
+            "efficiency ": format_efficiency(row.weak_efficiency),
+        }
+        for row in step.workers
+    ]
+    return rows_table("Workers", rows)
 
 
 def _binding_lines(step: Roofline) -> Report:
@@ -84,9 +79,7 @@ def _binding_lines(step: Roofline) -> Report:
 
 def diagnosis_report(result: Diagnosis) -> Report:
     """Yes or no to a proposal, the ceiling, the way through the flow, the menu's row."""
-    lines: Report = []
-    if result.answer is not None:
-        lines += [*_answer_lines(result.answer), ""]
+    lines = _answer_lines(result.answer)
     lines += [f"**{capitalised(headline(result))}.** Confidence: {result.confidence}."]
     lines += [f"  {capitalised(words)}." for words in result.evidence]
     if result.training is not None:
@@ -100,46 +93,38 @@ def diagnosis_report(result: Diagnosis) -> Report:
 def flow_table(result: Diagnosis) -> Table:
     """The questions in order, with the branch that was taken."""
     asked = [one for one in result.branches if one.answer != "not asked"]
-    rows = tuple((one.question, _MARKS[one.answer], one.ceiling) for one in asked)
-    return Table(
-        name="The way through the flow",
-        titles=("question", "answer", "ceiling"),
-        rows=rows,
-        left=frozenset({"question", "answer", "ceiling"}),
-        strong=next((at for at, one in enumerate(result.branches) if one.answer == "binds"), None),
-    )
+    rows = [
+        {"question": one.question, "answer": _MARKS[one.answer], "ceiling": one.ceiling}
+        for one in asked
+    ]
+    strong = next((at for at, one in enumerate(result.branches) if one.answer == "binds"), None)
+    left = ("question", "answer", "ceiling")
+    return rows_table("The way through the flow", rows, left=left, strong=strong)
 
 
 def memory_lines(fit: Fit) -> Report:
     """What each device would hold, under each strategy."""
     demand = fit.demand
-    parts = ", ".join(
-        f"{name} {format_bytes(size)}"
-        for name, size in (
-            ("parameters", demand.parameters),
-            ("gradients", demand.gradients),
-            ("optimizer", demand.states),
-            ("activations", demand.activations),
-        )
-        if size
-    )
+    sizes = {
+        "parameters": demand.parameters,
+        "gradients": demand.gradients,
+        "optimizer": demand.states,
+        "activations": demand.activations,
+    }
+    parts = ", ".join(f"{name} {format_bytes(size)}" for name, size in sizes.items() if size)
+    rows = [
+        {
+            "strategy": share.strategy,
+            "devices": fit.workers,
+            "on each": format_bytes(share.device_bytes),
+            "of": format_bytes(fit.device_bytes),
+            "": "fits" if share.fits else "does not fit",
+        }
+        for share in fit.shares
+    ]
     return [
         f"One copy: {format_bytes(demand.total)} ({parts}).",
-        Table(
-            name="Memory",
-            titles=("strategy", "devices", "on each", "of", ""),
-            rows=tuple(
-                (
-                    share.strategy,
-                    str(fit.workers),
-                    format_bytes(share.device_bytes),
-                    format_bytes(fit.device_bytes),
-                    "fits" if share.fits else "does not fit",
-                )
-                for share in fit.shares
-            ),
-            left=frozenset({"strategy", ""}),
-        ),
+        rows_table("Memory", rows, left=("strategy", "")),
     ]
 
 
@@ -155,16 +140,12 @@ def _remedy_lines(remedy: Remedy) -> Report:
 
 def menu_report(_: object) -> Report:
     """The whole menu: ceiling, axis, tools."""
+    rows = [
+        {"ceiling": name, "axis": axis_words(remedy.axis), "tools": ", ".join(remedy.tools)}
+        for name, remedy in MENU.items()
+    ]
     return [
-        Table(
-            name="Menu",
-            titles=("ceiling", "axis", "tools"),
-            rows=tuple(
-                (name, axis_words(remedy.axis), ", ".join(remedy.tools))
-                for name, remedy in MENU.items()
-            ),
-            left=frozenset({"ceiling", "axis", "tools"}),
-        ),
+        rows_table("Menu", rows, left=("ceiling", "axis", "tools")),
         "",
         *(f"{name}: {remedy.symptom}." for name, remedy in MENU.items()),
     ]
@@ -179,12 +160,7 @@ def machine_report(machine: Machine) -> Report:
         f"**{processor}, {machine.identity['cores']} cores, {format_bytes(size)} memory "
         f"({limit}).** Measured {machine.measured} in {machine.seconds:.0f} s.",
         "",
-        Table(
-            name="Ceilings",
-            titles=("ceiling", "cores", "median", "between", "clean", "of theory", "how"),
-            rows=tuple(_ceiling_rows(machine)),
-            left=frozenset({"ceiling", "how"}),
-        ),
+        rows_table("Ceilings", _ceiling_rows(machine), left=("ceiling", "how")),
         "between: holds the median in 95 of 100 cases; below six windows their range. clean: share "
         "of windows in which no other process had the core; only those count, unless by CPU time.",
     ]
@@ -209,7 +185,7 @@ def _ridge(machine: Machine) -> float | None:
     return None if peak is None or bandwidth is None else peak / bandwidth
 
 
-def _ceiling_rows(machine: Machine) -> list[tuple[str, ...]]:
+def _ceiling_rows(machine: Machine) -> list[dict[str, str]]:
     rows = []
     for dtype, by_threads in machine.compute.items():
         for threads, one in by_threads.items():
@@ -229,11 +205,17 @@ def _ceiling_rows(machine: Machine) -> list[tuple[str, ...]]:
     return rows
 
 
-def _ceiling_cells(name: str, cores: str, one: Ceiling, share: str = "") -> tuple[str, ...]:
+def _ceiling_cells(name: str, cores: str, one: Ceiling, share: str = "") -> dict[str, str]:
     form = _FORMS[one.unit]
-    clean = format_percent(one.clean) if cores else ""
-    between = f"{form(one.low)}..{form(one.high)}"
-    return (name, cores, form(one.value), between, clean, share, one.how)
+    return {
+        "ceiling": name,
+        "cores": cores,
+        "median": form(one.value),
+        "between": between(one.low, one.high, form),
+        "clean": format_percent(one.clean) if cores else "",
+        "of theory": share,
+        "how": one.how,
+    }
 
 
 _FORMS: dict[str, Callable[[float], str]] = {
@@ -260,53 +242,37 @@ def steps_report(table: StepTable) -> Report:
 
 
 def _steps_table(table: StepTable, what: str) -> Table:
-    return Table(
-        name=f"{what.capitalize()}s",
-        titles=(
-            what,
-            "seconds",
-            "between",
-            "FLOP/B",
-            "FLOP/s",
-            "B/s",
-            "cores",
-            "ceiling",
-            "reached",
-            "distribute",
-        ),
-        rows=tuple(_step_cells(row) for row in table.rows),
-        left=frozenset({what, "ceiling", "distribute"}),
-    )
-
-
-def _step_cells(row: StepRow) -> tuple[str, ...]:
-    return (
-        row.name,
-        format_seconds(row.seconds),
-        f"{format_seconds(row.low)}..{format_seconds(row.high)}",
-        "" if row.intensity is None else f"{row.intensity:.2f}",
-        format_flops(row.flops_per_second) if row.flops_per_second else "",
-        format_bandwidth(row.bytes_per_second) if row.bytes_per_second else "",
-        f"{row.cores:.1f}",
-        row.ceiling,
-        format_percent(row.share),
-        "" if row.axis is None else axis_words(row.axis),
-    )
+    rows = [
+        {
+            what: row.name,
+            "seconds": format_seconds(row.seconds),
+            "between": between(row.low, row.high, format_seconds),
+            "FLOP/B": given(row.intensity, "{:.2f}".format),
+            "FLOP/s": given(row.flops_per_second or None, format_flops),
+            "B/s": given(row.bytes_per_second or None, format_bandwidth),
+            "cores": f"{row.cores:.1f}",
+            "ceiling": row.ceiling,
+            "reached": format_percent(row.share),
+            "distribute": axis_words(row.axis) if row.axis else "",
+        }
+        for row in table.rows
+    ]
+    return rows_table(f"{what.capitalize()}s", rows, left=(what, "ceiling", "distribute"))
 
 
 def symptoms_report(result: Symptoms) -> Report:
     """A watched program: the ceiling or 'undecided', the evidence, the menu's row."""
-    lines = _verdict_lines(result)
-    if result.ceiling is not None:
-        lines += ["", *_remedy_lines(MENU[result.ceiling])]
-    return lines + [f"note: {note}" for note in result.notes]
+    return [*_verdict_lines(result), *_remedy_and_notes(result)]
+
+
+def _remedy_and_notes(result: Symptoms | TrainingStep) -> Report:
+    remedy = [] if result.ceiling is None else ["", *_remedy_lines(MENU[result.ceiling])]
+    return [*remedy, *(f"note: {note}" for note in result.notes)]
 
 
 def _verdict_lines(result: Symptoms | TrainingStep) -> Report:
     """Yes or no to a proposal; the ceiling or 'undecided'; the evidence."""
-    lines: Report = []
-    if result.answer is not None:
-        lines += [*_answer_lines(result.answer), ""]
+    lines = _answer_lines(result.answer)
     if result.ceiling is None:
         lines.append("**Undecided.** What was seen names no ceiling.")
     else:
@@ -330,69 +296,60 @@ def training_step_report(result: TrainingStep) -> Report:
     if result.uncounted:
         listed = ", ".join(f"{one.name} {format_percent(one.share)}" for one in result.uncounted)
         lines.append(f"Not in the FLOP count, with their share of the operations' time: {listed}.")
-    if result.ceiling is not None:
-        lines += ["", *_remedy_lines(MENU[result.ceiling])]
-    return lines + [f"note: {note}" for note in result.notes]
+    return [*lines, *_remedy_and_notes(result)]
 
 
 def _point_table(result: TrainingStep) -> Table:
-    rows = [
-        ("step", f"{format_seconds(result.seconds)} s, a {result.step}, {result.steps} timed"),
-        ("operations", f"{result.flops:.4g} FLOP ({result.dtype})"),
-        ("bytes", f"at least {format_bytes(result.memory_bytes)}"),
-    ]
+    figures = {
+        "step": f"{format_seconds(result.seconds)} s, a {result.step}, {result.steps} timed",
+        "operations": f"{result.flops:.4g} FLOP ({result.dtype})",
+        "bytes": f"at least {format_bytes(result.memory_bytes)}",
+    }
     if result.intensity is not None and result.ridge is not None:
         side = "above" if result.intensity >= result.ridge else "below"
-        rows.append(
-            ("intensity", f"{result.intensity:.3g} FLOP/B, {side} the ridge of {result.ridge:.3g}")
+        figures["intensity"] = (
+            f"{result.intensity:.3g} FLOP/B, {side} the ridge of {result.ridge:.3g}"
         )
     if result.peak_flops:
         share = format_percent(result.flops_per_second / result.peak_flops)
-        rows.append(
-            (
-                "reached",
-                f"{format_flops(result.flops_per_second)}, {share} of the arithmetic of all cores",
-            )
-        )
-    return Table(
-        name="The step", titles=("", "value"), rows=tuple(rows), left=frozenset({"", "value"})
-    )
+        reached = format_flops(result.flops_per_second)
+        figures["reached"] = f"{reached}, {share} of the arithmetic of all cores"
+    return _figures_table(figures, left=("", "value"))
 
 
 def next_ceiling_report(result: NextCeiling) -> Report:
     """A distributed job: what binds it now, the parts of its time, and whether to go on."""
-    lines: Report = []
-    if result.answer is not None:
-        lines += [*_answer_lines(result.answer), ""]
-    lines += [
+    rows = [
+        {
+            "ceiling": part.name,
+            "seconds": format_seconds(part.seconds),
+            "share": format_percent(part.share),
+            "distribute": axis_words(part.axis),
+            "S without": f"{part.speedup_without:.2f}",
+            "lost to": ", ".join(part.causes),
+        }
+        for part in result.parts
+    ]
+    left = ("ceiling", "distribute", "lost to")
+    return [
+        *_answer_lines(result.answer),
         f"**{capitalised(result.verdict)}.** Confidence: {result.confidence} ({result.evidence}).",
         f"  {capitalised(result.change)}.",
         "",
-        Table(
-            name="The time at this scale",
-            titles=("ceiling", "seconds", "share", "distribute", "S without", "lost to"),
-            rows=tuple(
-                (
-                    part.name,
-                    format_seconds(part.seconds),
-                    format_percent(part.share),
-                    axis_words(part.axis),
-                    f"{part.speedup_without:.2f}",
-                    ", ".join(part.causes),
-                )
-                for part in result.parts
-            ),
-            left=frozenset({"ceiling", "distribute", "lost to"}),
-            strong=0,
-        ),
+        rows_table("The time at this scale", rows, left=left, strong=0),
         f"K = {result.nodes}: {format_seconds(result.seconds)} s, speedup {result.speedup:.2f}. "
         f"On the smallest scale {result.first} bound. S without: speedup if this part vanished, at "
         "most.",
     ]
-    return lines
 
 
-def _answer_lines(answer: Answer) -> Report:
-    """Yes or no to a proposal, the reason, and what to do instead."""
-    lines: Report = [f"**{answer.answer}: {answer.proposal}**", f"  {capitalised(answer.reason)}."]
-    return lines + ([f"  {capitalised(answer.instead)}."] if answer.instead else [])
+def _answer_lines(answer: Answer | None) -> Report:
+    """Yes or no to a proposal, the reason, and what to do instead; nothing without a proposal."""
+    if answer is None:
+        return []
+    reasons = [reason for reason in (answer.reason, answer.instead) if reason]
+    return [
+        f"**{answer.answer}: {answer.proposal}**",
+        *(f"  {capitalised(reason)}." for reason in reasons),
+        "",
+    ]

@@ -27,12 +27,14 @@ from nodewise.report.tables import (
     Table,
     causes_table,
     comparison_table,
+    given,
     items_table,
     laws_table,
     ledger_table,
     marginal_table,
     moves_table,
     payment_table,
+    rows_table,
     rows_to_show,
     rubric_table,
     said_input,
@@ -65,18 +67,12 @@ def attribution_report(result: Attribution) -> Report:
 
 def decision_report(result: Findings) -> Report:
     """The recommendation, the rubric of every scale, the prices and what would change it."""
-    return [
-        *_decision(result.decision, result.attribution),
-        *checks_report([check for check in result.checks if check.verdict != "pass"]),
-    ]
+    return [*_decision(result.decision, result.attribution), *doubts_report(result.checks)]
 
 
 def law_report(result: Decision) -> Report:
     """The recommendation for a law without data."""
-    return [
-        *_decision(result, None),
-        *checks_report([check for check in result.checks if check.verdict != "pass"]),
-    ]
+    return [*_decision(result, None), *doubts_report(result.checks)]
 
 
 def findings_report(result: Findings) -> Report:
@@ -175,9 +171,10 @@ def _spot(result: Decision) -> Report:
     saving = "nothing is saved"
     if outlook.interval_seconds is not None:
         saving = f"save every {format_duration(outlook.interval_seconds)} of work"
+    items = items_table(result)
     lines: Report = [
         "",
-        items_table(result),
+        *([items] if items.rows else []),
         f"  Spot at K={outlook.nodes}: {saving}; {outlook.preemptions:.2g} preemptions a run are "
         f"expected, {format_percent(outlook.goodput)} of the time is the job's own work.",
     ]
@@ -292,29 +289,22 @@ def lineup_table(result: Lineup) -> Table:
     """Every study at every common scale."""
     rows = []
     for entry in result.entries:
-        overhead, folds = entry.overhead_seconds, entry.overhead_folds
         then = ""
         if entry.next_cause is not None and entry.next_folds and entry.next_folds >= 0.005:
             then = f"{entry.next_cause} ({format_speedup(entry.next_folds)})"
         rows.append(
-            (
-                str(entry.nodes),
-                entry.study,
-                format_seconds(entry.seconds),
-                format_speedup(entry.speedup),
-                format_speedup(entry.lost_folds),
-                "" if overhead is None else format_seconds(overhead),
-                "" if folds is None else format_speedup(folds),
-                then,
-            )
+            {
+                "K": entry.nodes,
+                "study": entry.study,
+                "seconds": format_seconds(entry.seconds),
+                "speedup": format_speedup(entry.speedup),
+                "lost": format_speedup(entry.lost_folds),
+                "overhead s": given(entry.overhead_seconds, format_seconds),
+                "folds": given(entry.overhead_folds, format_speedup),
+                "then": then,
+            }
         )
-    titles = ("K", "study", "seconds", "speedup", "lost", "overhead s", "folds", "then")
-    return Table(
-        name="Several studies on one base",
-        titles=titles,
-        rows=tuple(rows),
-        left=frozenset({"study", "then"}),
-    )
+    return rows_table("Several studies on one base", rows, left=("study", "then"))
 
 
 def _lineup_verdict(result: Lineup) -> str:
@@ -338,6 +328,11 @@ def checks_report(result: Sequence[Check]) -> Report:
     if silent:
         lines.append(f"  {'unknown':<7}  {'; '.join(check.rule for check in silent)}.")
     return lines
+
+
+def doubts_report(result: Sequence[Check]) -> Report:
+    """The checks that do not pass."""
+    return checks_report([check for check in result if check.verdict != "pass"])
 
 
 def checklist(result: Sequence[Check]) -> Report:

@@ -8,8 +8,8 @@ from nodewise.fleet.batching import Engine
 from nodewise.fleet.decide import FleetDecision, FleetRow, TokenCost
 from nodewise.fleet.latency import Percentile, Served
 from nodewise.fleet.simulate import Prediction, Residual
-from nodewise.report.tables import Table
-from nodewise.report.text.findings import Report, checks_report
+from nodewise.report.tables import Table, given, rows_table
+from nodewise.report.text.findings import Report, doubts_report
 
 _MEDIAN, _P99 = 0.5, 0.99
 _PAUSE = 5.0  # times the median TPOT: shorter ones are the ordinary unevenness of a batch
@@ -32,9 +32,8 @@ def fleet_report(result: FleetDecision) -> Report:
     if result.day:
         lines += ["", day_table(result), "Between two fleets that ran, rates are on a line."]
     lines += ["", *windows_report(result.windows)]
-    doubts = [check for check in result.checks if check.verdict != "pass"]
     lines += [f"note: {note}" for note in result.notes]
-    return [*lines, *(checks_report(doubts) if doubts else [])]
+    return [*lines, *doubts_report(result.checks)]
 
 
 def _headline(result: FleetDecision) -> str:
@@ -55,45 +54,33 @@ def _money(amount: float, result: FleetDecision) -> str:
 def fleets_table(result: FleetDecision) -> Table:
     """What each number of replicas serves, and what a token costs there."""
     spread = any(row.rounds > 1 for row in result.rows)
-    energy = any(row.joules_per_million is not None for row in result.rows)
     asked = result.question.floor is not None
-    titles = (
-        "r", "", "rate kept", *(["rounds"] if spread else []), "breaks at", "efficiency",
-        f"{result.unit}/s", *(["busy"] if asked else []),
-        "allocation", "between", *(["usage"] if asked else []),
-        *(["kJ"] if energy else []), "one lost", " ",
-    )  # fmt: skip
-    rows = []
-    for row in result.rows:
-        cells = [str(row.replicas), row.evidence, _rate(row.rate_per_second)]
-        if spread:
-            cells.append(f"{_rate(row.rate_low)}..{_rate(row.rate_high)}")
-        cells += [
-            "" if row.breaks_at is None else _rate(row.breaks_at),
-            "" if row.efficiency is None else format_efficiency(row.efficiency),
-            format_quantity(row.good_per_second),
-        ]
-        if asked:
-            cells.append("" if row.utilisation is None else format_percent(row.utilisation))
-        cells += [_cost(row.allocation, result), _between(row.allocation, result)]
-        if asked:
-            cells.append(_cost(row.usage, result))
-        if energy:
-            joules = row.joules_per_million
-            cells.append("" if joules is None else format_quantity(joules / 1000))
-        cells += [
-            "" if row.rate_one_lost is None else _rate(row.rate_one_lost),
-            "chosen" if row.replicas == result.chosen else row.why,
-        ]
-        rows.append(tuple(cells))
-    return Table(
-        name="Fleets: rate within the limit, efficiency and cost",
-        titles=titles,
-        rows=tuple(rows),
-        left=frozenset({"", " "}),
-        strong=next(
-            (at for at, row in enumerate(result.rows) if row.replicas == result.chosen), None
-        ),
+    rows = [
+        {
+            "r": row.replicas,
+            "": row.evidence,
+            "rate kept": _rate(row.rate_per_second),
+            "rounds": f"{_rate(row.rate_low)}..{_rate(row.rate_high)}" if spread else "",
+            "breaks at": given(row.breaks_at, _rate),
+            "efficiency": given(row.efficiency, format_efficiency),
+            f"{result.unit}/s": format_quantity(row.good_per_second),
+            "busy": given(row.utilisation if asked else None, format_percent),
+            "allocation": _cost(row.allocation, result),
+            "between": _between(row.allocation, result),
+            "usage": _cost(row.usage if asked else None, result),
+            "kJ": given(row.joules_per_million, lambda joules: format_quantity(joules / 1000)),
+            "one lost": given(row.rate_one_lost, _rate),
+            " ": "chosen" if row.replicas == result.chosen else row.why,
+        }
+        for row in result.rows
+    ]
+    chosen = [at for at, row in enumerate(result.rows) if row.replicas == result.chosen]
+    return rows_table(
+        "Fleets: rate within the limit, efficiency and cost",
+        rows,
+        left=("", " "),
+        strong=chosen[0] if chosen else None,
+        sparse=True,
     )
 
 
@@ -102,7 +89,7 @@ def _rate(rate: float) -> str:
 
 
 def _cost(cost: TokenCost | None, result: FleetDecision) -> str:
-    return "" if cost is None else _money(cost.amount, result)
+    return given(cost, lambda one: _money(one.amount, result))
 
 
 def _between(cost: TokenCost | None, result: FleetDecision) -> str:
@@ -150,16 +137,17 @@ def _headroom(result: FleetDecision, row: FleetRow) -> list[str]:
 
 def day_table(result: FleetDecision) -> Table:
     """Ways to serve a day of demand."""
-    return Table(
-        name="A day of demand",
-        titles=("a day of demand", "replicas", "most", "cost a day", f"a million {result.unit}"),
-        rows=tuple(
-            (row.way, f"{row.replicas:.4g}", str(row.most), _money(row.cost_per_day, result),
-             _money(row.cost_per_million, result))
-            for row in result.day
-        ),
-        left=frozenset({"a day of demand"}),
-    )  # fmt: skip
+    rows = [
+        {
+            "a day of demand": row.way,
+            "replicas": f"{row.replicas:.4g}",
+            "most": row.most,
+            "cost a day": _money(row.cost_per_day, result),
+            f"a million {result.unit}": _money(row.cost_per_million, result),
+        }
+        for row in result.day
+    ]
+    return rows_table("A day of demand", rows, left=("a day of demand",))
 
 
 def windows_report(windows: Sequence[Served]) -> Report:
@@ -202,32 +190,35 @@ def windows_table(windows: Sequence[Served]) -> Table:
     rates: dict[tuple[int, float, bool], list[Served]] = {}
     for one in _in_order(windows):
         rates.setdefault((one.replicas, one.offered_per_second, one.simulated), []).append(one)
-    return Table(
-        name="Windows: batching against latency",
-        titles=("r", "rate", "requests", "in flight", "TTFT p50", "p99", "TPOT p50", "p99 ",
-                "latency p50", "p99  ", "good", "tokens/s", ""),
-        rows=tuple(_window_cells(rounds) for rounds in rates.values()),
-        left=frozenset({""}),
-    )  # fmt: skip
+    rows = [_window_cells(rounds) for rounds in rates.values()]
+    return rows_table("Windows: batching against latency", rows, left=("",))
 
 
-def _window_cells(rounds: Sequence[Served]) -> tuple[str, ...]:
+def _window_cells(rounds: Sequence[Served]) -> dict[str, object]:
     """The windows at one rate, on average over the rounds."""
     one = rounds[0]
     flights = [window.in_flight for window in rounds if window.in_flight is not None]
     verdicts = ["saturated" if window.saturated else window.verdict for window in rounds]
     marks = (["simulated"] if one.simulated else []) + ([one.tool] if one.tool else [])
-    return (
-        str(one.replicas),
-        _rate(one.offered_per_second),
-        str(sum(window.requests for window in rounds)),
-        f"{fmean(flights) / one.replicas:.2f}" if flights else "",
-        *(_milliseconds([getattr(window, name) for window in rounds], share)
-          for name in ("ttft", "tpot", "latency") for share in (_MEDIAN, _P99)),
-        f"{100 * fmean(window.attainment for window in rounds):.4g} %",
-        format_quantity(fmean(window.output_tokens_per_second for window in rounds)),
-        ", ".join([*dict.fromkeys(verdicts), *marks]),
-    )  # fmt: skip
+
+    def times(metric: str, share: float) -> str:
+        return _milliseconds([getattr(window, metric) for window in rounds], share)
+
+    return {
+        "r": one.replicas,
+        "rate": _rate(one.offered_per_second),
+        "requests": sum(window.requests for window in rounds),
+        "in flight": f"{fmean(flights) / one.replicas:.2f}" if flights else "",
+        "TTFT p50": times("ttft", _MEDIAN),
+        "p99": times("ttft", _P99),
+        "TPOT p50": times("tpot", _MEDIAN),
+        "p99 ": times("tpot", _P99),
+        "latency p50": times("latency", _MEDIAN),
+        "p99  ": times("latency", _P99),
+        "good": f"{100 * fmean(window.attainment for window in rounds):.4g} %",
+        "tokens/s": format_quantity(fmean(window.output_tokens_per_second for window in rounds)),
+        "": ", ".join([*dict.fromkeys(verdicts), *marks]),
+    }
 
 
 def _milliseconds(blocks: Sequence[Sequence[Percentile]], share: float) -> str:
@@ -250,7 +241,7 @@ def prediction_report(result: Prediction) -> Report:
         f"{format_percent(calibration.off_by)}.",
         f"  Constraint: {result.objective.words}; router: {result.router}.",
         "",
-        predictions_table(result),
+        *([predictions_table(result)] if result.fleets else []),
     ]
     if not result.residuals:
         return [*lines, "note: No measured window tells how far the simulation is off."]
@@ -289,26 +280,21 @@ def _engine(engine: Engine) -> str:
 
 def predictions_table(result: Prediction) -> Table:
     """The highest rate of each predicted fleet, and its latency there."""
-    return Table(
-        name="Predicted fleets",
-        titles=("r", "", "rate kept", "a replica", "in flight", "TTFT p99", "latency p50",
-                "latency p99", "tokens/s"),
-        rows=tuple(
-            (
-                str(one.replicas),
-                "simulated",
-                _rate(one.offered_per_second),
-                _rate(one.offered_per_second / one.replicas),
-                "" if one.in_flight is None else f"{one.in_flight / one.replicas:.2f}",
-                _milliseconds([one.ttft], _P99),
-                _milliseconds([one.latency], _MEDIAN),
-                _milliseconds([one.latency], _P99),
-                format_quantity(one.output_tokens_per_second),
-            )
-            for one in result.fleets
-        ),
-        left=frozenset({""}),
-    )  # fmt: skip
+    rows = [
+        {
+            "r": one.replicas,
+            "": "simulated",
+            "rate kept": _rate(one.offered_per_second),
+            "a replica": _rate(one.offered_per_second / one.replicas),
+            "in flight": "" if one.in_flight is None else f"{one.in_flight / one.replicas:.2f}",
+            "TTFT p99": _milliseconds([one.ttft], _P99),
+            "latency p50": _milliseconds([one.latency], _MEDIAN),
+            "latency p99": _milliseconds([one.latency], _P99),
+            "tokens/s": format_quantity(one.output_tokens_per_second),
+        }
+        for one in result.fleets
+    ]
+    return rows_table("Predicted fleets", rows, left=("",))
 
 
 def residuals_table(result: Prediction) -> Table:
@@ -316,34 +302,30 @@ def residuals_table(result: Prediction) -> Table:
     grouped: dict[tuple[int, float, str], list[Residual]] = {}
     for row in result.residuals:
         grouped.setdefault((row.replicas, row.offered_per_second, row.metric), []).append(row)
-    return Table(
-        name="Measured against simulated",
-        titles=("r", "rate", "metric", "p50 measured", "simulated", "off by", "p99 measured",
-                "simulated ", "off by ", ""),
-        rows=tuple(
-            (
-                str(replicas),
-                _rate(rate),
-                metric,
-                *_compared(rows, _MEDIAN),
-                *_compared(rows, _P99),
-                "calibrated on it" if rows[0].is_calibration else "",
-            )
-            for (replicas, rate, metric), rows in grouped.items()
-        ),
-        left=frozenset({"metric", ""}),
-    )  # fmt: skip
+    rows = [
+        {
+            "r": replicas,
+            "rate": _rate(rate),
+            "metric": metric,
+            **_compared(rows, _MEDIAN, "p50 measured", "simulated", "off by"),
+            **_compared(rows, _P99, "p99 measured", "simulated ", "off by "),
+            "": "calibrated on it" if rows[0].is_calibration else "",
+        }
+        for (replicas, rate, metric), rows in grouped.items()
+    ]
+    return rows_table("Measured against simulated", rows, left=("metric", ""))
 
 
-def _compared(rows: Sequence[Residual], share: float) -> tuple[str, str, str]:
+def _compared(rows: Sequence[Residual], share: float, *titles: str) -> dict[str, str]:
     own = [row for row in rows if row.share == share]
-    if not own:
-        return "too few", "", ""
-    return (
-        f"{1000 * fmean(row.measured for row in own):.4g} ms",
-        f"{1000 * fmean(row.simulated for row in own):.4g} ms",
-        f"{100 * fmean(row.off_by for row in own):+.0f} %",
-    )
+    cells = ["too few", "", ""]
+    if own:
+        cells = [
+            f"{1000 * fmean(row.measured for row in own):.4g} ms",
+            f"{1000 * fmean(row.simulated for row in own):.4g} ms",
+            f"{100 * fmean(row.off_by for row in own):+.0f} %",
+        ]
+    return dict(zip(titles, cells, strict=True))
 
 
 def _worst(result: Prediction) -> list[str]:

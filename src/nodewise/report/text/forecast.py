@@ -11,10 +11,8 @@ from nodewise.base.units import (
 )
 from nodewise.decide.forecast import Advice, Forecast, ForecastRow, Landmark
 from nodewise.decide.paper.relocate import Relocated
-from nodewise.report.tables import Table, between
+from nodewise.report.tables import Table, between, given, in_currency, rows_table
 from nodewise.report.text.findings import Report
-
-_INTERVALS = ("80 % between", "95 % between")
 
 
 def forecast_report(result: Forecast) -> Report:
@@ -53,13 +51,10 @@ def beyond_lines(result: Forecast, priced: bool) -> Report:
 
 
 def beyond_table(result: Forecast) -> Table:
-    """The seconds alone: what they cost stands elsewhere, and only for what was measured."""
-    return Table(
-        name="Measured and predicted times",
-        titles=("K", "", "seconds", *_INTERVALS, "speedup", "efficiency"),
-        rows=tuple(_cells(row, result.currency)[:7] for row in result.doublings),
-        left=frozenset({""}),
-    )
+    """The seconds alone: their cost is elsewhere, and only for what was measured."""
+    rows = [_cells(row, result.currency) for row in result.doublings]
+    times = [dict(list(cells.items())[:7]) for cells in rows]
+    return rows_table("Measured and predicted times", times, left=("",))
 
 
 def relocated_report(result: Relocated) -> Report:
@@ -84,26 +79,16 @@ def relocated_table(result: Relocated) -> Table:
     """Seconds here, and what they are expected to be there."""
     rows = []
     for row in result.forecast.rows:
-        here = result.measured_here.get(row.nodes)
-        cells = _cells(row, result.forecast.currency)
-        rows.append((cells[0], "" if here is None else format_seconds(here), *cells[1:]))
-    return Table(
-        name="Times measured here and predicted there",
-        titles=("K", "measured here", "", "seconds there", *_INTERVALS, "speedup", "efficiency",
-                "cost", "P(cheapest)"),
-        rows=tuple(rows),
-        left=frozenset({""}),
-    )  # fmt: skip
+        here = given(result.measured_here.get(row.nodes), format_seconds)
+        cells = _cells(row, result.forecast.currency, seconds="seconds there")
+        rows.append({"K": cells.pop("K"), "measured here": here, **cells})
+    return rows_table("Times measured here and predicted there", rows, left=("",))
 
 
 def forecast_table(result: Forecast) -> Table:
     """Seconds at every scale, measured or predicted, with 80 and 95 % intervals."""
-    return Table(
-        name="Measured and predicted times",
-        titles=("K", "", "seconds", *_INTERVALS, "speedup", "efficiency", "cost", "P(cheapest)"),
-        rows=tuple(_cells(row, result.currency) for row in result.rows),
-        left=frozenset({""}),
-    )  # fmt: skip
+    rows = [_cells(row, result.currency) for row in result.rows]
+    return rows_table("Measured and predicted times", rows, left=("",))
 
 
 def advice_report(result: Advice) -> Report:
@@ -116,20 +101,17 @@ def advice_report(result: Advice) -> Report:
         f"  As things are known, K={result.best} is the best choice: {money} a run, expected to be "
         f"{regret} above the best there is.",
     ]
-    if result.runs:
-        rows = tuple(
-            (
-                str(run.nodes),
-                format_money(run.cost, result.currency),
-                format_money(run.saving, result.currency),
-                f"{run.saving_per_cost:.3g}",
-                format_percent(run.could_change),
-            )
-            for run in result.runs
-        )
-        titles = ("K", "cost of the run", "saves a later run", "saved per cost", "moves the choice")
-        lines += ["", Table(name="What each run is worth", titles=titles, rows=rows)]
-    return lines
+    rows = [
+        {
+            "K": run.nodes,
+            "cost of the run": format_money(run.cost, result.currency),
+            "saves a later run": format_money(run.saving, result.currency),
+            "saved per cost": f"{run.saving_per_cost:.3g}",
+            "moves the choice": format_percent(run.could_change),
+        }
+        for run in result.runs
+    ]
+    return [*lines, "", rows_table("What each run is worth", rows)] if rows else lines
 
 
 def forecast_headline(result: Forecast) -> str:
@@ -151,20 +133,19 @@ def _noise(result: Forecast) -> str:
     return "the noise of their runs" if result.repeated else "the usual noise of a single run"
 
 
-def _cells(row: ForecastRow, currency: str) -> tuple[str, ...]:
-    if row.seconds is None or row.speedup is None or row.efficiency is None or row.cost is None:
-        return (str(row.nodes), "unknown", *[""] * 7)
-    return (
-        str(row.nodes),
-        "measured" if row.measured else "predicted",
-        format_seconds(row.seconds),
-        between(row.low80, row.high80, format_seconds),
-        between(row.low95, row.high95, format_seconds),
-        format_speedup(row.speedup),
-        format_efficiency(row.efficiency),
-        format_money(row.cost, currency),
-        "" if row.probability_cheapest is None else format_percent(row.probability_cheapest),
-    )
+def _cells(row: ForecastRow, currency: str, seconds: str = "seconds") -> dict[str, str]:
+    known = "measured" if row.measured else "predicted"
+    return {
+        "K": str(row.nodes),
+        "": "unknown" if row.seconds is None else known,
+        seconds: given(row.seconds, format_seconds),
+        "80 % between": between(row.low80, row.high80, format_seconds),
+        "95 % between": between(row.low95, row.high95, format_seconds),
+        "speedup": given(row.speedup, format_speedup),
+        "efficiency": given(row.efficiency, format_efficiency),
+        "cost": given(row.cost, in_currency(currency)),
+        "P(cheapest)": given(row.probability_cheapest, format_percent),
+    }
 
 
 def where(landmark: Landmark) -> str:
@@ -177,28 +158,27 @@ def where(landmark: Landmark) -> str:
 
 def _moved_table(result: Relocated) -> Table:
     largest = max(result.measured_here)
-    rows = tuple(
-        (moved.part, format_seconds(moved.here), format_seconds(moved.there), moved.by)
+    rows = [
+        {
+            "part": moved.part,
+            f"here at K={largest}": format_seconds(moved.here),
+            "there": format_seconds(moved.there),
+            "moves with": moved.by,
+        }
         for moved in result.parts
-    )
-    return Table(
-        name=f"What moves at K={largest}",
-        titles=("part", f"here at K={largest}", "there", "moves with"),
-        rows=rows,
-        left=frozenset({"part", "moves with"}),
-    )
+    ]
+    return rows_table(f"What moves at K={largest}", rows, left=("part", "moves with"))
 
 
 def _laws_table(result: Forecast) -> Table:
-    rows = tuple(
-        (law.law, format_seconds(law.seconds), "answers" if law.weight else "",
-         "" if law.rms is None else format_percent(law.rms))
-        for law in result.laws
-    )  # fmt: skip
     at = f"seconds at K={2 * max(row.nodes for row in result.rows if row.measured)}"
-    return Table(
-        name="The laws behind it",
-        titles=("law", at, "", "off by"),
-        rows=rows,
-        left=frozenset({"law", ""}),
-    )
+    rows = [
+        {
+            "law": law.law,
+            at: format_seconds(law.seconds),
+            "": "answers" if law.weight else "",
+            "off by": given(law.rms, format_percent),
+        }
+        for law in result.laws
+    ]
+    return rows_table("The laws behind it", rows, left=("law", ""))

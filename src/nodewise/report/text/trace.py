@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from nodewise.base.units import format_efficiency, format_percent, format_seconds
 from nodewise.explain.trace.breakdown import JobBreakdown, RankBreakdown, StepBreakdown
-from nodewise.report.tables import Table
+from nodewise.report.tables import Table, given, rows_table
 from nodewise.report.text.findings import Report
 from nodewise.study.study import STAGES, Rank, Run
 
@@ -58,25 +58,17 @@ def stages_report(runs: Sequence[Run]) -> Report:
     total = sum(rank.seconds or run.seconds for run, rank in rows) or 1.0
     spent = {stage: sum(rank.stages.get(stage, 0.0) for _, rank in rows) for stage in stages}
     shares = ", ".join(f"{format_percent(spent[stage] / total)} {stage}" for stage in stages)
-    table = Table(
-        name="The stages of each rank",
-        titles=("K", "round", "rank", "seconds", *stages),
-        rows=tuple(
-            (
-                str(run.nodes),
-                str(run.round),
-                str(rank.rank) if run.ranks else "mean",
-                *(
-                    format_seconds(seconds)
-                    for seconds in (
-                        rank.seconds or run.seconds,
-                        *(rank.stages.get(stage, 0.0) for stage in stages),
-                    )
-                ),
-            )
-            for run, rank in rows
-        ),
-    )
+    cells = [
+        {
+            "K": run.nodes,
+            "round": run.round,
+            "rank": rank.rank if run.ranks else "mean",
+            "seconds": format_seconds(rank.seconds or run.seconds),
+            **{stage: format_seconds(rank.stages.get(stage, 0.0)) for stage in stages},
+        }
+        for run, rank in rows
+    ]
+    table = rows_table("The stages of each rank", cells)
     return [f"**{shares}**", "", table, "Seconds; the rest of each run is unexplained."]
 
 
@@ -126,30 +118,25 @@ def ranks_table(job: JobBreakdown) -> Table:
 
 
 def _milliseconds(microseconds: float | None) -> str:
-    return "" if microseconds is None else f"{microseconds / 1000:.3f}"
+    return given(microseconds, lambda known: f"{known / 1000:.3f}")
 
 
 def collectives_table(job: JobBreakdown) -> Table:
     """Each operation and group: calls, bytes, transfer and wait."""
-    rows = tuple(
-        (
-            kind.operation,
-            kind.group,
-            str(kind.calls),
-            "" if kind.bytes is None else f"{kind.bytes / 1e6:.3f}",
-            _milliseconds(kind.call_us),
-            _milliseconds(kind.exposed_us),
-            _milliseconds(kind.transfer_us),
-            _milliseconds(kind.wait_us),
-        )
+    rows = [
+        {
+            "collective": kind.operation,
+            "group": kind.group,
+            "calls": kind.calls,
+            "MB": given(kind.bytes, lambda size: f"{size / 1e6:.3f}"),
+            "ms": _milliseconds(kind.call_us),
+            "exposed": _milliseconds(kind.exposed_us),
+            "transfer": _milliseconds(kind.transfer_us),
+            "wait": _milliseconds(kind.wait_us),
+        }
         for kind in job.collectives.kinds
-    )
-    return Table(
-        name="Collectives, summed over ranks",
-        titles=("collective", "group", "calls", "MB", "ms", "exposed", "transfer", "wait"),
-        rows=rows,
-        left=frozenset({"collective", "group"}),
-    )
+    ]
+    return rows_table("Collectives, summed over ranks", rows, left=("collective", "group"))
 
 
 def _split(job: JobBreakdown) -> str:
@@ -194,18 +181,16 @@ def steps_table(job: JobBreakdown) -> Table:
     ledger: tuple[tuple[str, str], ...] = _LEDGER
     if not job.collectives.count:  # nothing was divided into transfer and wait
         ledger = (("compute", "compute_us"), ("exposed comm", "exposed_comm_us"), *_LEDGER[3:])
-    rows = []
-    for step in job.steps[:_MOST_STEPS]:
-        cells = [_mean(step, field) for _, field in ledger]
-        critical = "" if step.critical_rank is None else str(step.critical_rank)
-        rows.append(
-            (str(step.number), _milliseconds(step.window_us), *map(_milliseconds, cells), critical)
-        )
-    return Table(
-        name="Steps, mean over ranks",
-        titles=("step", "window", *(name for name, _ in ledger), "critical rank"),
-        rows=tuple(rows),
-    )
+    rows = [
+        {
+            "step": step.number,
+            "window": _milliseconds(step.window_us),
+            **{name: _milliseconds(_mean(step, field)) for name, field in ledger},
+            "critical rank": step.critical_rank,
+        }
+        for step in job.steps[:_MOST_STEPS]
+    ]
+    return rows_table("Steps, mean over ranks", rows)
 
 
 def _mean(step: StepBreakdown, field: str) -> float:
