@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import msgspec
 
 from nodewise import __version__
 from nodewise.base.errors import NodewiseError
@@ -29,25 +28,6 @@ from nodewise.study.study import Study
 
 _BOARD_PARTS = ("count", "rows")
 _STUDY_PARTS = ("verdict", "progress", "cards", "actions", "problem", "table", "failures", "runs")
-
-
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """A study as a line of the board."""
-
-    key: str
-    name: str
-    folder: str
-    state: State
-    done: int
-    planned: int
-    failed: int
-    scales: str
-    speedup: str
-    recommended: str
-    verdict: str
-    problem: NodewiseError | None
-    changed: str
-    changed_at: str
 
 
 def board(seen: Sequence[Snapshot], home: Path) -> str:
@@ -164,27 +144,28 @@ def _board(seen: Sequence[Snapshot], home: Path) -> dict[str, Any]:
     return {"home": home, "rows": [_row(one, home) for one in ordered]}
 
 
-def _row(seen: Snapshot, home: Path) -> Row:
+def _row(seen: Snapshot, home: Path) -> dict[str, Any]:
+    """A study as a line of the board."""
     reading, state = seen.reading, seen.state
     runs = reading.study.runs if reading.study else ()
     inside = reading.folder.relative_to(home) if reading.folder.is_relative_to(home) else None
     when = datetime.datetime.fromtimestamp(reading.changed, datetime.UTC)
-    return Row(
-        key=reading.key,
-        name=reading.name,
-        folder=str(inside or reading.folder) if inside != Path() else ".",
-        state=state,
-        done=len(runs),
-        planned=len(runs) + len(reading.left),
-        failed=sum(run.outcome != "ok" for run in runs),
-        scales=", ".join(map(str, reading.spec.scales)) if reading.spec else "",
-        speedup=_fastest(reading),
-        recommended=_recommended(reading),
-        verdict=_verdict(reading, state),
-        problem=reading.problem,
-        changed=_ago(datetime.datetime.now(datetime.UTC) - when),
-        changed_at=when.isoformat(timespec="seconds"),
-    )
+    return {
+        "key": reading.key,
+        "name": reading.name,
+        "folder": str(inside or reading.folder) if inside != Path() else ".",
+        "state": state,
+        "done": len(runs),
+        "planned": len(runs) + len(reading.left),
+        "failed": sum(run.outcome != "ok" for run in runs),
+        "scales": ", ".join(map(str, reading.spec.scales)) if reading.spec else "",
+        "speedup": _fastest(reading),
+        "recommended": _recommended(reading),
+        "verdict": _verdict(reading, state),
+        "problem": reading.problem,
+        "changed": _ago(datetime.datetime.now(datetime.UTC) - when),
+        "changed_at": when.isoformat(timespec="seconds"),
+    }
 
 
 def _study(seen: Snapshot) -> dict[str, Any]:

@@ -5,7 +5,7 @@ The study itself is inside, so that the page can be read back, checked and decid
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jinja2
@@ -27,7 +27,14 @@ from nodewise.report.charts.draw import compare, figures, sized
 from nodewise.report.charts.look import PALETTE, Definition, Figure
 from nodewise.report.charts.panel import sliders, unmoved_inputs, what_if
 from nodewise.report.findings import Findings
-from nodewise.report.tables import BAR, Table, failures_table, provenance_table, rubric_table
+from nodewise.report.tables import (
+    BAR,
+    Table,
+    failures_table,
+    provenance_table,
+    rows_table,
+    rubric_table,
+)
 from nodewise.report.text import findings as text
 from nodewise.report.text.forecast import beyond_lines
 from nodewise.study.study import Study
@@ -62,7 +69,7 @@ _EMBEDDED = b'<script type="application/json" id="nodewise-study">'
 FOLDER = ("nodewise.report", "page")  # of the templates
 _MEASURE = ("speedup", "efficiency", "repeats")
 _ATTRIBUTE = ("ledger", "stages", "timeline", "flow", "roofline")
-_BEYOND = ("forecast",)
+_BEYOND = "forecast"
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,11 +93,11 @@ class _Embedded(msgspec.Struct, frozen=True, kw_only=True):
 def page(study: Study, findings: Findings, reproduce: str, vega: str, spec_text: str = "") -> str:
     """The page of a study; `reproduce` are the commands that make it again, `vega` draws it."""
     decision = findings.decision
-    drawn = {figure.name: figure for figure in figures(study, findings)}
     embedded = _Embedded(study=study, question=findings.question)
     return _render(
-        charts={**_charts(drawn.values()), "what-if": what_if(decision)},
-        vega=vega,
+        _sections(study, findings),
+        {"what-if": what_if(decision)},
+        vega,
         name=study.name,
         kicker=f"{study.regime} scaling, {'measured' if decision.measured else 'from a model'}",
         labels=_labels(study),
@@ -98,11 +105,6 @@ def page(study: Study, findings: Findings, reproduce: str, vega: str, spec_text:
         because=capitalised(decision.recommended.because),
         claim=decision.claim,
         cards=_cards(findings),
-        sections=[
-            _rubric(study, findings),
-            *_sections(findings, drawn),
-            *_beyond(findings, drawn),
-        ],
         checks=findings.checks,
         doubts=sorted(findings.doubts, key=lambda check: check.shown_verdict),
         provenance=provenance_table(study),
@@ -120,44 +122,41 @@ def page(study: Study, findings: Findings, reproduce: str, vega: str, spec_text:
 
 def comparison_page(result: Comparison, reproduce: str, vega: str) -> str:
     """The page of two studies side by side."""
-    figure = compare(result)
-    lines = text.comparison_report(result)
-    section = Section(name="difference", title="The difference", figures=[figure], rest=lines[2:])
+    lines = text.comparison_report(result)[2:]
+    scalings = (("first", result.first_scaling), ("second", result.second_scaling))
+    sections = [
+        Section(name="difference", title="The difference", figures=[compare(result)], rest=lines),
+        *(
+            Section(name=name, title=scaling.name, rest=text.scaling_lines(scaling))
+            for name, scaling in scalings
+        ),
+    ]
     return _render(
-        charts=_charts([figure]),
-        vega=vega,
+        sections,
+        {},
+        vega,
         name=f"{result.second} against {result.first}",
         kicker=f"{result.regime} scaling, two studies",
         verdict=text.comparison_verdict(result),
-        sections=[section, *_two_scalings(result)],
         reproduce_lead="To make this page again:",
         reproduce=reproduce,
     )
 
 
-def _charts(drawn: Iterable[Figure]) -> dict[str, Definition]:
-    return {figure.name: figure.chart for figure in drawn}
-
-
-def _render(charts: Mapping[str, Definition], vega: str, **content: Any) -> str:
-    """The page around its content; what is not given stays empty."""
+def _render(
+    sections: Sequence[Section], charts: dict[str, Definition], vega: str, **content: Any
+) -> str:
+    """The page around its content, with the charts of its sections; what is not given is empty."""
+    charts |= {figure.name: figure.chart for part in sections for figure in part.figures}
     pages = templates(FOLDER)
     css, *scripts = (source(pages, name) for name in ("page.css", "draw.js", "page.js"))
     specs = {name: colored(sized(chart, "page", titled=False)) for name, chart in charts.items()}
     optional = (
-        "labels",
-        "because",
-        "claim",
-        "cards",
-        "checks",
-        "doubts",
-        "provenance",
-        "spec",
-        "made",
+        "labels because claim cards checks doubts provenance spec made sliders also live study_json"
     )
-    empty = dict.fromkeys([*optional, "sliders", "also", "live", "study_json"], "")
     return pages.get_template("page.html.jinja").render(
-        {**empty, **content},
+        {**dict.fromkeys(optional.split(), ""), **content},
+        sections=sections,
         version=__version__,
         css=Markup(with_colors(css)),
         charts_json=_inert(json.dumps(specs)),
@@ -223,23 +222,15 @@ def _bar(cell: str) -> Markup | str:
 
 def _numbers(figure: Figure) -> Table:
     """The numbers behind a chart, to six digits."""
-    titles = tuple(dict.fromkeys(name for row in figure.rows for name in row))
     words = {name for row in figure.rows for name, value in row.items() if isinstance(value, str)}
-    cells = tuple(tuple(_cell(row.get(name)) for name in titles) for row in figure.rows)
-    return Table(name=figure.title, titles=titles, rows=cells, left=frozenset(words))
+    rows = [
+        {name: f"{cell:.6g}" if isinstance(cell, float) else cell for name, cell in row.items()}
+        for row in figure.rows
+    ]
+    return rows_table(figure.title, rows, left=words)
 
 
-def _cell(value: str | int | float | None) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return "" if value is None else str(value)
-
-
-_FILTERS = {
-    "strong": _strong,
-    "bar": _bar,
-    "numbers": _numbers,
-}
+_FILTERS = {"strong": _strong, "bar": _bar, "numbers": _numbers}
 
 
 def _variable(name: str) -> str:
@@ -281,9 +272,8 @@ def _cards(findings: Findings) -> list[tuple[str, str, str]]:
     row, measured = decision.row(chosen), scaling.row(chosen)
     between = ""
     if measured.speedup_low is not None and measured.speedup_high is not None:
-        between = (
-            f"{format_speedup(measured.speedup_low)} to {format_speedup(measured.speedup_high)}"
-        )
+        low, high = format_speedup(measured.speedup_low), format_speedup(measured.speedup_high)
+        between = f"{low} to {high}"
     first = scaling.rows[0]
     cards = [
         ("Run on", f"{chosen} node{'s' if chosen > 1 else ''}", f"of {scaling.rows[-1].nodes}"),
@@ -307,61 +297,30 @@ def _cards(findings: Findings) -> list[tuple[str, str, str]]:
     return cards
 
 
-def _rubric(study: Study, findings: Findings) -> Section:
-    """Every scale in one table, and what broke."""
-    decision = findings.decision
+def _sections(study: Study, findings: Findings) -> list[Section]:
+    """The rubric; measure, attribute, decide in this order; at last the scales nobody ran."""
+    decision, attribution = findings.decision, findings.attribution
+    drawn = {figure.name: figure for figure in figures(study, findings)}
+    others = [name for name in drawn if name not in (*_MEASURE, *_ATTRIBUTE, _BEYOND)]
+    measured = text.scaling_lines(findings.scaling)
+    attributed = text.attribution_lines(attribution)
     failures = failures_table(study)
     broke: text.Report = ["**Where scaling broke**", failures] if failures else []
-    return Section(
-        name="rubric",
-        title="Rubric",
-        lead=[
-            rubric_table(decision),
-            text.rubric_caption(decision),
-            *text.excluded(decision),
-            *broke,
-        ],
-    )
 
+    def part(name: str, title: str, wanted: Sequence[str] = (), **content: Any) -> Section:
+        own = [drawn[one] for one in wanted if one in drawn]
+        return Section(name=name, title=title, figures=own, **content)
 
-def _two_scalings(result: Comparison) -> list[Section]:
-    return [
-        Section(name=name, title=scaling.name, rest=text.scaling_lines(scaling))
-        for name, scaling in (("first", result.first_scaling), ("second", result.second_scaling))
+    rubric = [rubric_table(decision), text.rubric_caption(decision), *text.excluded(decision)]
+    decided = text.decision_lines(decision, attribution)
+    sections = [
+        part("rubric", "Rubric", lead=[*rubric, *broke]),
+        part("measure", "Measure", _MEASURE, lead=measured[:1], rest=measured[1:]),
+        part("attribute", "Attribute", _ATTRIBUTE, lead=attributed[:1], rest=attributed[1:]),
+        part("decide", "Decide", others, rest=decided, live=True),
     ]
-
-
-def _sections(findings: Findings, figures: dict[str, Figure]) -> list[Section]:
-    """Measure, attribute, decide: in this order."""
-    parts = [
-        ("measure", "Measure", text.scaling_lines(findings.scaling), _MEASURE),
-        ("attribute", "Attribute", text.attribution_lines(findings.attribution), _ATTRIBUTE),
-        ("decide", "Decide", text.decision_lines(findings.decision, findings.attribution),
-         [name for name in figures if name not in (*_MEASURE, *_ATTRIBUTE, *_BEYOND)]),
-    ]  # fmt: skip
-    return [
-        Section(
-            name=name,
-            title=title,
-            lead=[] if name == "decide" else lines[:1],
-            figures=[figures[one] for one in wanted if one in figures],
-            rest=lines if name == "decide" else lines[1:],
-            live=name == "decide",
-        )
-        for name, title, lines, wanted in parts
-    ]
-
-
-def _beyond(findings: Findings, figures: dict[str, Figure]) -> list[Section]:
-    """Scales nobody ran, apart from all that was measured; none where too few were."""
-    if findings.forecast is None:
-        return []
-    priced = not any(run.rate_per_hour for run in findings.study.runs)
-    return [
-        Section(
-            name="beyond",
-            title="Beyond what was measured",
-            figures=[figures["forecast"]],
-            rest=beyond_lines(findings.forecast, priced),
-        )
-    ]
+    if findings.forecast is not None:
+        priced = not any(run.rate_per_hour for run in study.runs)
+        ahead = beyond_lines(findings.forecast, priced)
+        sections.append(part("beyond", "Beyond what was measured", [_BEYOND], rest=ahead))
+    return sections
