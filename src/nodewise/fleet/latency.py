@@ -17,32 +17,24 @@ import numpy as np
 
 from nodewise.base.interval import LEVEL, Interval
 from nodewise.base.stats import Floats, student_quantile
-from nodewise.base.units import format_percent
+from nodewise.fleet.window_checks import (
+    CLIENT_RULES,
+    SATURATION,
+    WindowTimes,
+    mean_in_flight,
+    summary_checks,
+    window_checks,
+)
 from nodewise.study.check import Check
 from nodewise.study.latency_objective import Objective, format_share
-from nodewise.study.window import Request, Summary, Window
+from nodewise.study.window import Summary, Window
 
 Verdict = Literal["met", "missed", "undecided", "void"]
 
 _SHARES = (0.5, 0.9, 0.95, 0.99)
-_SATURATION = "the queue does not grow"
-_RATE, _ON_TIME, _SPARE = (
-    "the client kept the rate",
-    "requests left on time",
-    "the client had time to spare",
-)
-_CLIENT_RULES = (_RATE, _ON_TIME, _SPARE)
 _MANY = 1_000_000  # requests: beyond, no table of chances is made
 _WILSON_Z = 1.959964  # of 95 %, both sides
-_RATE_TOLERANCE = 0.02  # offered against sent: as far as generators keep a rate when they keep it
-_DELAY_SHARE = 0.05  # of the limit: what the client may add unseen
-_LITTLE = 0.05
-_BUSY_CLIENT = 0.7  # above this share of its core a client queues by itself
 _BATCHES = 20  # of consecutive requests; latencies of neighbours are alike, batches hardly
-_PARTS = 10  # of the time, for a trend
-_TREND_LEVEL = 0.995  # one side, for each of two trends that must agree
-# A queue that fills from nothing doubles its mean; a noisy steady one rises by a fifth.
-_RISE = 0.5
 
 
 class Percentile(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +85,7 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_client_fault(self) -> bool:
         """Whether it is void because of the client, so that it says nothing about the fleet."""
-        return any(one.rule in _CLIENT_RULES and one.verdict == "fail" for one in self.checks)
+        return any(one.rule in CLIENT_RULES and one.verdict == "fail" for one in self.checks)
 
     def percentile_of(self, objective: Objective) -> Percentile:
         """What the objective is first about: its first metric, at its share."""
@@ -202,10 +194,10 @@ def served(window: Window | Summary, objective: Objective) -> Served:
     """The figures of a window under an objective, and whether it is evidence."""
     if isinstance(window, Summary):
         return _served_summary(window, objective)
-    times = _Times(window.requests)
+    times = WindowTimes(window.requests)
     good = times.good(objective)
     count, kept = len(good), int(good.sum())
-    checks = _checks(window, times, objective)
+    checks = window_checks(window, times, objective)
     tokens = np.where(good, times.output_tokens, 0.0)
     per_request = _mean_interval(tokens)
     busy = _served_seconds(window, times)
@@ -238,7 +230,7 @@ def served(window: Window | Summary, objective: Objective) -> Served:
         good_tokens_per_second_low=max(rate * per_request.low, 0.0),
         good_tokens_per_second_high=rate * per_request.high,
         input_tokens_per_second=float(times.input_tokens[~times.failed].sum()) / busy,
-        in_flight=_in_flight(window, times) if count else None,
+        in_flight=mean_in_flight(window, times) if count else None,
         longest_gap=max(
             (one.longest_gap for one in window.requests if one.longest_gap is not None),
             default=None,
@@ -255,38 +247,6 @@ def served(window: Window | Summary, objective: Objective) -> Served:
     )
 
 
-class _Times:
-    """The requests of a window as columns."""
-
-    def __init__(self, requests: tuple[Request, ...]) -> None:
-        self.intended = np.array([one.intended for one in requests])
-        self.sent = np.array([one.sent for one in requests])
-        self.failed = np.array(
-            [bool(one.error) or one.first is None or one.last is None for one in requests], bool
-        )
-        first = np.array([math.inf if one.first is None else one.first for one in requests])
-        last = np.array([math.inf if one.last is None else one.last for one in requests])
-        self.first = np.where(self.failed, math.inf, first)
-        self.last = np.where(self.failed, math.inf, last)
-        self.ended = last  # a request that failed late was under way until then
-        self.output_tokens = np.array([float(one.output_tokens) for one in requests])
-        self.input_tokens = np.array([float(one.input_tokens) for one in requests])
-        self.ttft = self.first - self.intended
-        self.latency = self.last - self.intended
-        self.tpot = np.full(len(requests), math.nan)  # an answer of one token has none
-        self.tpot[self.failed] = math.inf
-        timed = ~self.failed & (self.output_tokens > 1)
-        spread = self.last[timed] - self.first[timed]
-        self.tpot[timed] = spread / (self.output_tokens[timed] - 1)
-
-    def good(self, objective: Objective) -> np.ndarray:
-        """Which requests keep every limit."""
-        kept = ~self.failed
-        for name, limit in objective.limits.items():
-            kept &= ~(getattr(self, name) > limit)  # a missing TPOT misses nothing
-        return kept
-
-
 def _shares(objective: Objective) -> list[float]:
     """What is told of every window, and the share that is asked for."""
     return sorted({*_SHARES, objective.share})
@@ -296,7 +256,7 @@ def _percentiles(values: Floats, objective: Objective) -> tuple[Percentile, ...]
     return tuple(percentile(values, share) for share in _shares(objective))
 
 
-def _served_seconds(window: Window, times: _Times) -> float:
+def _served_seconds(window: Window, times: WindowTimes) -> float:
     """The time over which the answers came: longer than the window where they came late."""
     done = times.last[~times.failed]
     return max(window.seconds, float(np.ptp(done)) if len(done) else 0.0) or 1.0
@@ -324,7 +284,7 @@ def _say(
 ) -> _Said:
     broken = [check for check in checks if check.verdict == "fail"]
     if broken:
-        saturated = any(check.rule == _SATURATION for check in broken)
+        saturated = any(check.rule == SATURATION for check in broken)
         return _Said("void", broken[0].evidence, saturated)
     found = f"{misses} of {requests} requests miss"
     target = format_share(objective.share)
@@ -338,155 +298,11 @@ def _say(
     return _Said(sure, why)
 
 
-def _checks(window: Window, times: _Times, objective: Objective) -> tuple[Check, ...]:
-    if len(times.intended) < 2:
-        counted = f"the window holds {len(times.intended)} requests"
-        # why there are none: replicas that did not start
-        why = window.notes[0].rstrip(".") if window.notes else counted
-        remedy = "Make it longer, or raise the rate."
-        return (_row("the window holds requests", True, why, remedy),)
-    if window.simulated:
-        return (_growth(window, times), _little(window, times))
-    delay = float(np.quantile(times.sent - times.intended, 0.99, method="higher"))
-    sent = (_sent_rate(times), _dispatch(delay, objective))
-    return (
-        *(sent if window.from_intended else (_hidden(window.tool, False),)),
-        _growth(window, times),
-        _little(window, times),
-        _client(window),
-    )
-
-
-def _row(rule: str, bad: bool, evidence: str, remedy: str) -> Check:
-    verdict: Literal["pass", "fail"] = "fail" if bad else "pass"
-    return Check(rule=rule, verdict=verdict, evidence=evidence, remedy=remedy if bad else "")
-
-
-def _unknown(rule: str, evidence: str, remedy: str) -> Check:
-    return Check(rule=rule, verdict="unknown", evidence=evidence, remedy=remedy)
-
-
-def _hidden(tool: str, from_intended: bool) -> Check:
-    rule = "latencies count from the intended time"
-    if from_intended:
-        return _row(rule, False, f"{tool} counts from the schedule", "")
-    hidden = f"{tool} counts from the sending; waiting before it is hidden"
-    return _unknown(rule, hidden, "Measure with nodewise fleet, or keep the rate low.")
-
-
-def _sent_rate(times: _Times) -> Check:
-    """The time that sending took, against the plan: the count itself may be a matter of chance."""
-    planned, took = float(np.ptp(times.intended)), float(np.ptp(times.sent))
-    ratio = planned / took if took else 1.0
-    return _row(
-        _RATE,
-        abs(ratio - 1) > _RATE_TOLERANCE,
-        f"the client sent {format_percent(ratio)} of the rate that was asked for",
-        "Lower the rate, or give the client a core of its own.",
-    )
-
-
-def _dispatch(delay: float, objective: Objective) -> Check:
-    """Whether 99 % of the requests left soon enough after their time."""
-    limits = [limit for name, limit in objective.limits.items() if name != "tpot"]
-    late = f"99 % of the requests left within {1000 * delay:.3g} ms"
-    if not limits:
-        return _row(_ON_TIME, False, f"{late}; no limit counts from there", "")
-    most = _DELAY_SHARE * min(limits)
-    return _row(
-        _ON_TIME,
-        delay > most,
-        f"{late}; {1000 * most:.3g} ms are allowed, 5 % of the limit",
-        "Lower the rate, or run the client on an idle machine.",
-    )
-
-
-def _growth(window: Window, times: _Times) -> Check:
-    """Trends of the number under way and of TTFT over the time; both must rise."""
-    edges = np.linspace(0.0, window.seconds, _PARTS + 1)
-    under_way = np.diff(_time_under_way(times, edges)) / np.diff(edges)
-    part = np.clip(np.searchsorted(edges, times.intended, side="right") - 1, 0, _PARTS - 1)
-    finite = np.minimum(times.ttft, window.seconds)  # a failed request waited for nothing else
-    waits = np.array([finite[part == at].mean() for at in range(_PARTS) if (part == at).any()])
-    rises = (_rise(under_way), _rise(waits))
-    return _row(
-        _SATURATION,
-        all(rise is not None for rise in rises),
-        "the number of requests under way grew by "
-        f"{format_percent(rises[0])} of its mean over the window, and so did the waiting"
-        if rises[0] is not None and rises[1] is not None
-        else "the number of requests under way did not grow all the time",
-        "The rate is above what this fleet can serve: lower it.",
-    )
-
-
-def _rise(values: Floats) -> float | None:
-    """How much a series rises over its length, in its mean; nothing where that may be chance."""
-    count = len(values)
-    mean = float(values.mean()) if count else 0.0
-    if count < 4 or mean <= 0:
-        return None
-    at = np.arange(count) - (count - 1) / 2
-    slope = float(at @ values / (at @ at))
-    left = values - mean - slope * at
-    error = math.sqrt(float(left @ left) / (count - 2) / float(at @ at))
-    rise = slope * count / mean
-    sure = slope > student_quantile(_TREND_LEVEL, count - 2) * error
-    return rise if sure and rise > _RISE else None
-
-
-def _time_under_way(times: _Times, at: Floats) -> Floats:
-    """Seconds of requests under way before each of the times."""
-    starts, ends = (
-        np.sort(times.intended),
-        np.sort(np.where(np.isinf(times.ended), at[-1], times.ended)),
-    )
-    return seconds_before(starts, at) - seconds_before(ends, at)
-
-
-def seconds_before(stamps: Floats, at: Floats) -> Floats:
-    """The sum over all stamps of how long before each time they lie."""
-    before = np.searchsorted(stamps, at, side="right")
-    sums = np.concatenate([[0.0], np.cumsum(stamps)])
-    return np.asarray(before * at - sums[before])
-
-
-def _in_flight(window: Window, times: _Times) -> float:
-    return float(_time_under_way(times, np.array([window.seconds]))[0]) / window.seconds
-
-
-def _little(window: Window, times: _Times) -> Check:
-    """The mean number under way against rate times latency: both are right only when steady."""
-    inside = _in_flight(window, times)
-    ended = np.where(np.isinf(times.ended), window.seconds, times.ended)
-    product = float((ended - times.intended).sum()) / window.seconds
-    residual = abs(inside - product) / inside if inside > 0 else 0.0
-    return _row(
-        "Little's law holds",
-        residual > _LITTLE,
-        f"{inside:.4g} requests were under way on average, rate times latency is {product:.4g}, "
-        f"{format_percent(residual)} apart",
-        "Make the window longer: at least 20 times the latency of a request.",
-    )
-
-
-def _client(window: Window) -> Check:
-    if window.client_seconds <= 0:
-        return _unknown(_SPARE, "nobody recorded how busy the client was", "Record its CPU time.")
-    busy = window.client_cpu_seconds / window.client_seconds
-    return _row(
-        _SPARE,
-        busy > _BUSY_CLIENT,
-        f"the client used {format_percent(busy)} of a core, {format_percent(_BUSY_CLIENT)} allowed",
-        "Lower the rate, or send from several clients.",
-    )
-
-
 def _served_summary(summary: Summary, objective: Objective) -> Served:
     """What the figures of another tool allow to be said; what they do not, is unknown."""
     count = summary.completed + summary.failed
     most, fewest = _misses(summary, objective)
-    checks = _summary_checks(summary, objective)
+    checks = summary_checks(summary, objective)
     sure = judge(count, most, fewest, objective.share)
     rate = count / summary.seconds
     answered = summary.completed / summary.seconds
@@ -540,26 +356,6 @@ def _misses(summary: Summary, objective: Objective) -> tuple[int, int]:
         most += math.ceil(late_at_most * summary.completed - 1e-6)
         fewest = max(fewest, summary.failed + math.floor(late_at_least * summary.completed))
     return min(most, summary.completed + summary.failed), fewest
-
-
-def _summary_checks(summary: Summary, objective: Objective) -> tuple[Check, ...]:
-    sent = (summary.completed + summary.failed) / summary.seconds
-    ratio = sent / summary.offered_per_second if summary.offered_per_second else 1.0
-    rate = _row(
-        _RATE,
-        ratio < 1 - _RATE_TOLERANCE,
-        f"{sent:.4g} requests a second were sent of {summary.offered_per_second:.4g} asked for",
-        "Lower the rate, or give the client a core of its own.",
-    )
-    hidden = _hidden(summary.tool, summary.from_intended)
-    untold = _unknown(
-        _SATURATION,
-        "a summary does not tell the trend, Little's law or how busy the client was",
-        "Import the records of the requests, if the tool kept them.",
-    )
-    delay = summary.dispatch_delay.get("0.99")
-    late = () if delay is None else (_dispatch(delay, objective),)
-    return (rate, *late, hidden, untold)
 
 
 def _kept(known: dict[str, float], count: int, objective: Objective) -> tuple[Percentile, ...]:

@@ -21,7 +21,8 @@ from nodewise.base.errors import DataError
 from nodewise.base.fits import nonnegative_fit
 from nodewise.base.stats import Floats
 from nodewise.fleet.batching import Engine, Router, poisson_traffic, replayed, simulate
-from nodewise.fleet.latency import Served, seconds_before, served
+from nodewise.fleet.latency import Served, served
+from nodewise.fleet.window_checks import seconds_before
 from nodewise.study.latency_objective import Objective
 from nodewise.study.window import Summary, Window
 
