@@ -7,7 +7,7 @@ from nodewise.fleet.load.replicas import replicas_of
 from nodewise.fleet.load.requests import load_of
 from nodewise.fleet.simulate import calibrate, predict
 from nodewise.fleet.spec import parse_fleet
-from nodewise.study.latency_objective import Objective
+from nodewise.study.service_objective import Objective
 
 FLEETS = Path(__file__).parents[2] / "examples" / "fleet"
 GENEROUS = Objective(ttft=10.0, share=0.5)  # or a busy machine makes the windows void

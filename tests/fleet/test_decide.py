@@ -22,7 +22,7 @@ from nodewise.report.charts.fleet import latency_chart, token_cost_chart
 from nodewise.report.charts.look import sized
 from nodewise.report.terminal import render
 from nodewise.report.text.fleet import fleet_report
-from nodewise.study.latency_objective import Objective
+from nodewise.study.service_objective import Objective
 from nodewise.study.window import Request, Summary, Window
 
 LIMITS = Objective(ttft=0.2)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nodewise.base.errors import SpecError
 from nodewise.fleet.batching import Engine, poisson_traffic, simulate
 from nodewise.fleet.latency import judge, percentile, requests_to_certify, served, wilson
-from nodewise.study.latency_objective import Objective
+from nodewise.study.service_objective import Objective
 from nodewise.study.window import Request, Summary, Window
 
 LIMITS = Objective(ttft=0.2, tpot=0.05, share=0.99)

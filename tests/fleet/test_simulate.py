@@ -12,7 +12,7 @@ from nodewise.base.errors import DataError, SpecError
 from nodewise.base.queueing import waiting
 from nodewise.fleet.batching import Engine, Traffic, poisson_traffic, replayed, simulate
 from nodewise.fleet.simulate import calibrate, predict
-from nodewise.study.latency_objective import Objective
+from nodewise.study.service_objective import Objective
 
 ENGINE = Engine(step=0.002, per_sequence=0.0001, per_prompt_token=5e-5, slots=16)
 LENGTHS = ([20, 40, 64, 100], [16, 32, 96, 48])

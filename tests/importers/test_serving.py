@@ -9,7 +9,7 @@ from nodewise.base.errors import DataError, SpecError
 from nodewise.fleet.decide import FleetQuestion, decide_fleet
 from nodewise.fleet.latency import served
 from nodewise.importers.serving.read import read_windows
-from nodewise.study.latency_objective import Objective
+from nodewise.study.service_objective import Objective
 from nodewise.study.window import Request, Summary, Window
 
 START = 1_759_813_207.0

@@ -1,6 +1,6 @@
 """What a measured study answers for itself: to the honesty rules, by key, and beyond them.
 
-The rules themselves are data (data/rules.toml), and `rules` asks them.
+The rules themselves are data (rules.toml), and `rules` asks them.
 """
 
 from statistics import mean, median

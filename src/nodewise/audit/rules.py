@@ -1,6 +1,6 @@
 """The honesty rules, asked of a claim: pass, fail or unknown, each with its evidence.
 
-What a rule is called, needs, weighs and comes from is data (data/rules.toml); here stand the
+What a rule is called, needs, weighs and comes from is data (rules.toml); here stand the
 predicates, by key. The same rules judge somebody's table and our own studies: what a measured study
 answers for itself (`audit.answers`) goes before what its figures show.
 """

@@ -3,7 +3,7 @@
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
@@ -19,9 +19,6 @@ from nodewise.cli.options import (
     json_option,
     shared,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 class _Work(click.ParamType[Any]):
@@ -130,8 +127,8 @@ def _of_law(options: dict[str, Any], as_json: bool) -> bool:
     from nodewise.report.text.findings import law_report
 
     _refuse("work", "center", because="goes with a table")
-    law = parse_law(options["law"], options["t1"], options["regime"] or "strong")
     question = asked(Question(), options)
+    law = parse_law(options["law"], options["t1"], question.regime or "strong")
     decision = decide_law(law, options["max_nodes"], question, options["noise"])
     made = document(decision, decision.checks, question) if as_json else decision
     emit(made, as_json, law_report)

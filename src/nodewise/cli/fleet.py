@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nodewise.fleet.decide import FleetDecision, FleetQuestion
     from nodewise.fleet.load.sweep import Judgement
     from nodewise.fleet.spec import FleetSpec
-    from nodewise.study.latency_objective import Objective
+    from nodewise.study.service_objective import Objective
     from nodewise.study.window import Summary, Window
 
 FLEET = "fleet.toml"
@@ -352,7 +352,7 @@ def _asked(fleet: "FleetSpec | None", asked: dict[str, Any]) -> "tuple[FleetQues
 
 def _objective(fleet: "FleetSpec | None", asked: dict[str, Any]) -> "Objective":
     """Limits that are named here stand instead of all limits of the spec."""
-    from nodewise.study.latency_objective import Objective
+    from nodewise.study.service_objective import Objective
 
     limits = {name: asked.pop(name) for name in ("ttft", "tpot", "latency")}
     share = asked.pop("share")

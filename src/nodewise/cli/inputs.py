@@ -47,19 +47,21 @@ question_options = shared(
 analysis_options = input_options(*ANALYSIS)
 
 
-def settings_of(options: dict[str, Any]) -> "Settings":
-    """What the command line sets, by key; a question file first, then --set, then options."""
-    found: Settings = {}
+def layers_of(options: dict[str, Any]) -> "list[Settings]":
+    """What the command line sets, by key: a question file, then each --set, then the options."""
+    layers: list[Settings] = []
     if options.get("question_file") is not None:
-        found |= _read_question_file(options["question_file"])
-    found |= dict(options.get("settings") or ())
-    for key, row in INPUTS.items():
-        value = options.get(row.name)
-        if key == "budget" and value:
-            found[key] = {gate: amount for one in value for gate, amount in one.items()}
-        elif key != "budget" and value is not None:
-            found[key] = value
-    return found
+        layers.append(_read_question_file(options["question_file"]))
+    layers += [{key: value} for key, value in options.get("settings") or ()]
+    given = {row.key: options.get(row.name) for row in INPUTS.values()}
+    budgets = {gate: amount for one in given.pop("budget") or () for gate, amount in one.items()}
+    found = {key: value for key, value in given.items() if value is not None}
+    return [*layers, found | ({"budget": budgets} if budgets else {})]
+
+
+def settings_of(options: dict[str, Any]) -> "Settings":
+    """What the command line sets, by key; the last one counts."""
+    return {key: value for layer in layers_of(options) for key, value in layer.items()}
 
 
 def _read_question_file(path: Path) -> "Settings":
@@ -77,7 +79,9 @@ def asked(question: "Question", options: dict[str, Any]) -> "Question":
     """The question, with what the command line says instead."""
     from nodewise.decide.prices.lookup import ask_today
 
-    return ask_today(question, settings_of(options))
+    for layer in layers_of(options):
+        question = ask_today(question, layer)
+    return question
 
 
 def value(options: dict[str, Any], key: str) -> Any:
@@ -100,9 +104,7 @@ def read_question(
     table: Path, options: dict[str, Any], work: float | None = None
 ) -> "tuple[Study, Question]":
     """A study, and what its spec or its page asks, with what the command line says instead."""
-    from nodewise.decide.prices.lookup import ask_today
     from nodewise.report.open import open_study
 
-    settings = settings_of(options)
-    study, question = open_study(table, settings.get("regime"), work)
-    return study, ask_today(question, settings)
+    study, question = open_study(table, settings_of(options).get("regime"), work)
+    return study, asked(question, options)

@@ -6,8 +6,8 @@ from typing import Any
 import click
 import msgspec
 
-from nodewise.cli.inputs import analysis_options, question_options, read_question
-from nodewise.cli.options import emit, is_given, json_option, parse_scales, table_argument
+from nodewise.cli.inputs import analysis_options, question_options, read_question, settings_of
+from nodewise.cli.options import emit, json_option, parse_scales, table_argument
 
 
 @click.command("predict")
@@ -50,6 +50,6 @@ def command(
     from nodewise.report.text.forecast import relocated_report
 
     move = read_move(cluster, rehearsed_place(study))
-    if is_given("price") or is_given("instance"):
+    if {"price", "instance"} & settings_of(options).keys():
         move = msgspec.structs.replace(move, price=question.price)
     emit(relocate(study, move, question, wanted), as_json, relocated_report)

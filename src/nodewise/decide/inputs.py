@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from datetime import date
 from difflib import get_close_matches
+from numbers import Real
 from typing import Any, NamedTuple
 
 import msgspec
@@ -34,7 +35,7 @@ from nodewise.decide.payment.ways import Payment
 from nodewise.decide.prices.bill import Price
 from nodewise.decide.prices.records import PriceRecord
 from nodewise.study.question import Tables, split
-from nodewise.study.spec import Regime, Spec
+from nodewise.study.spec import Quality, Regime, Spec
 
 _LARGEST = 1e30  # beyond it a figure is a typing error, and products of such figures overflow
 
@@ -229,13 +230,18 @@ def _put_watts(question: Question, value: Interval, _: Settings) -> Question:
 
 
 def _put_idle(question: Question, value: float, settings: Settings) -> Question:
-    if "busy-watts" not in settings:
+    power = question.site.power
+    if "busy-watts" in settings:
+        return question  # both are set with the busy one
+    if power is None:
         raise SpecError("energy.idle_watts needs energy.busy_watts.", "Write both.")
-    return question
+    return _put_watts(question, Interval(value, power.busy_watts), settings)
 
 
 def _put_busy(question: Question, value: float, settings: Settings) -> Question:
-    return _put_watts(question, Interval(settings.get("idle-watts", 0.0), value), settings)
+    power = question.site.power
+    idle = settings.get("idle-watts", power.idle_watts if power else 0.0)
+    return _put_watts(question, Interval(idle, value), settings)
 
 
 def _put_embodied(question: Question, value: float, _: Settings) -> Question:
@@ -370,9 +376,11 @@ def read_value(row: Input, given: object) -> Any:
     kind = row.kind
     if isinstance(given, dict) and kind is BY_SCALE:
         given = ",".join(f"{nodes}={limit}" for nodes, limit in given.items())
-    if isinstance(given, bool) or not isinstance(given, str | int | float):
+    if hasattr(given, "__fspath__"):
+        given = str(given)
+    if isinstance(given, bool) or not isinstance(given, str | Real):
         raise ValueError(f"expected {kind.name}, got {type(given).__name__}")
-    text = given if isinstance(given, str) else repr(given)
+    text = given if isinstance(given, str) else f"{float(given):.17g}"
     if kind.choices and text not in kind.choices:
         raise ValueError(f"'{text}' is not one of {', '.join(kind.choices)}")
     if not isinstance(given, str) and kind.choices:
@@ -405,7 +413,8 @@ def read_tables(tables: Tables) -> Settings:
             table, dict) else {name: table}  # fmt: skip
         for path, given in fields.items():
             if path == "price.ranges" and isinstance(given, dict):
-                found |= {key: _read_ends(key, ends) for key, ends in given.items()}
+                for key, ends in given.items():
+                    found[key] = _read_ends(key, ends, tables)
             elif path not in _BY_TOML and path not in INPUTS:
                 raise SpecError(f"{path}: unknown field.", "List the inputs: nodewise help inputs")
             elif given != "":  # an empty text is not set
@@ -422,6 +431,8 @@ def read_question_tables(raw: Tables) -> Settings:
     measured, asked = split(raw)
     named = {}
     for key, value in measured.items():
+        if key == "quality" and not set(value) <= set(Quality.__struct_fields__):
+            raise SpecError("quality: unknown field.", "Its inputs are tolerance and better.")
         is_input = key in INPUTS and isinstance(value, str | int | float)
         if key in _MEASURED and not is_input:
             continue
@@ -445,19 +456,27 @@ def _read_or_refuse(row: Input, given: object, path: str) -> Any:
         raise SpecError(f"{path}: {error.what}", error.fix) from None
 
 
-def _read_ends(key: str, ends: object) -> Any:
+def _read_ends(key: str, ends: object, tables: Tables) -> Any:
     """A range from [price.ranges]: two numbers."""
-    row = input_named(key)
-    if not (row.ranged and isinstance(ends, list | tuple) and len(ends) == 2):
+    row = INPUTS.get(key)
+    if row is None or not (
+        row.ranged
+        and isinstance(ends, list | tuple)
+        and [type(end) in (int, float) for end in ends] == [True, True]
+    ):
         raise SpecError(f"price.ranges.{key}: not a range.", "Write two numbers: [low, high].")
-    low, high = (float(end) for end in ends if isinstance(end, int | float))
+    low, high = map(float, ends)
     if not 0 <= low <= high < math.inf:
         raise SpecError(
             f"{key}: {low:g}..{high:g} is not a range.",
             "Write two numbers of 0 or more, the smaller one first.",
         )
     given = Interval(low, high)
-    return (Preemptions(per_second=given.center), given) if row.kind is RATE else given
+    if row.kind is not RATE:
+        return given
+    stated = tables["price"].get("preempt")
+    rate = parse_preemptions(stated) if isinstance(stated, str) else Preemptions(per_second=0.0)
+    return msgspec.structs.replace(rate, per_second=given.center), given
 
 
 def ask(question: Question, settings: Settings) -> Question:

@@ -436,7 +436,7 @@ def _checks_of_contention(study: Study) -> Iterator[Check]:
         )
         remedy = "Use more cores, or the rehearsal engine."
         yield warning(rule, evidence, remedy, key="contention")
-    elif contended:
+    if contended:
         worst = max(contended)
         yield Check(
             rule=rule,
@@ -444,7 +444,7 @@ def _checks_of_contention(study: Study) -> Iterator[Check]:
             evidence=f"other load kept a rank from its core for up to {format_percent(worst)} of a "
             f"run ({len(contended)} of {len(study.runs)} runs above {format_percent(AMBER)})",
             remedy="Repeat on a quieter machine.",
-            key="contention",
+            key="" if crowded else "contention",
         )
 
 

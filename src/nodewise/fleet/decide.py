@@ -22,7 +22,7 @@ from nodewise.base.units import SECONDS_PER_HOUR
 from nodewise.decide.prices.bill import Price
 from nodewise.fleet.latency import Percentile, Served, served
 from nodewise.study.check import Check
-from nodewise.study.latency_objective import TITLES, Objective, format_share
+from nodewise.study.service_objective import TITLES, Objective, format_share
 from nodewise.study.study import Run, Study
 from nodewise.study.window import Summary, Window
 

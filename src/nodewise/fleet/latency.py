@@ -26,7 +26,7 @@ from nodewise.fleet.window_checks import (
     window_checks,
 )
 from nodewise.study.check import Check
-from nodewise.study.latency_objective import Objective, format_share
+from nodewise.study.service_objective import Objective, format_share
 from nodewise.study.window import Summary, Window
 
 Verdict = Literal["met", "missed", "undecided", "void"]

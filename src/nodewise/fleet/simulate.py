@@ -23,7 +23,7 @@ from nodewise.base.stats import Floats
 from nodewise.fleet.batching import Engine, Router, poisson_traffic, replayed, simulate
 from nodewise.fleet.latency import Served, served
 from nodewise.fleet.window_checks import seconds_before
-from nodewise.study.latency_objective import Objective
+from nodewise.study.service_objective import Objective
 from nodewise.study.window import Summary, Window
 
 _FAR = 3.0  # times the median deviation: not an ordinary request

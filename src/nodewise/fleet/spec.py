@@ -7,7 +7,7 @@ import msgspec
 
 from nodewise.base.errors import SpecError
 from nodewise.fleet.load.client import Route, address_of
-from nodewise.study.latency_objective import Objective
+from nodewise.study.service_objective import Objective
 from nodewise.study.spec import Amount, Part, Positive, convert
 
 NotNegative = Amount

@@ -7,7 +7,7 @@ import numpy as np
 from nodewise.base.stats import Floats, student_quantile
 from nodewise.base.units import format_percent
 from nodewise.study.check import Check, Verdict
-from nodewise.study.latency_objective import Objective
+from nodewise.study.service_objective import Objective
 from nodewise.study.window import Request, Summary, Window
 
 SATURATION = "the queue does not grow"

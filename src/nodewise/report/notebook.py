@@ -17,7 +17,7 @@ from nodewise.audit.rules import Audit, audit
 from nodewise.base.errors import DataError, SpecError
 from nodewise.decide.decide import Decision
 from nodewise.decide.forecast import Forecast, predict
-from nodewise.decide.inputs import Question, read_inputs
+from nodewise.decide.inputs import Question, read_inputs, replaced
 from nodewise.decide.prices.lookup import ask_today
 from nodewise.explain.attribute import Attribution
 from nodewise.explain.scaling import Scaling
@@ -54,9 +54,10 @@ class Job:
     `nodewise help inputs` lists them. What is not given is what the spec of the study asks.
     """
 
-    def __init__(self, study: Study, question: Question) -> None:
+    def __init__(self, study: Study, question: Question, path: Path | None = None) -> None:
         """A study, and the question that holds where none is asked."""
         self.study = study
+        self._path = path
         self._question = question
         self._found: dict[str, Findings] = {}
 
@@ -74,8 +75,7 @@ class Job:
         key = repr(sorted(inputs.items()))
         if key not in self._found:
             question = self.question(**inputs)
-            study = self.study.in_regime(question.regime)
-            self._found[key] = find(study, question, read_rules())
+            self._found[key] = find(self._in_regime(question), question, read_rules())
         return self._found[key]
 
     def scale(self, **inputs: Any) -> Scaling:
@@ -94,8 +94,16 @@ class Job:
         """The time at scales that were not run: predict(16, 32)."""
         if not all(isinstance(one, int) for one in nodes):
             raise SpecError(f"{nodes} are not node counts.", "Write predict(16, 32).")
-        study = self.study.in_regime(self.question(**inputs).regime)
-        return predict(study, self.question(**inputs), nodes)
+        question = self.question(**inputs)
+        return predict(self._in_regime(question), question, nodes)
+
+    def _in_regime(self, question: Question) -> Study:
+        """The study as strong or weak scaling. A table is read again: rates become other times."""
+        if question.regime in (None, self.study.regime):
+            return self.study
+        if self._path is None:
+            return self.study.in_regime(question.regime)
+        return read_study(self._path, question.regime)[0]
 
     def audit(self) -> Audit:
         """Every rule for a scaling claim, asked of this study."""
@@ -106,7 +114,10 @@ class Job:
         target = Path(path)
         if target.suffix != ".html":
             raise DataError(f"{target} is not an .html file.", "For .md or .pdf: nodewise report")
-        target.write_text(self._page(self.ask(**inputs)), encoding="utf-8")
+        try:
+            target.write_text(self._page(self.ask(**inputs)), encoding="utf-8")
+        except OSError as error:
+            raise DataError(f"Cannot write {target}: {error}.", "Name a folder.") from None
         return target
 
     def chart(self, name: str, **inputs: Any) -> Chart:
@@ -147,8 +158,11 @@ class Job:
 
 def open_job(path: str | Path, regime: Any = None) -> Job:
     """A job from a table, a study folder, a page, a log or a trace; see `nodewise.open`."""
+    if regime not in (None, "strong", "weak"):
+        raise SpecError(f"'{regime}' is not a regime.", "Write strong or weak.")
     _show_results()
-    return Job(*read_study(Path(path), regime))
+    study, question = read_study(Path(path), regime)
+    return Job(study, replaced(question, ("regime",), regime or question.regime), Path(path))
 
 
 def open_study(
@@ -157,7 +171,8 @@ def open_study(
     """Open a job as version 0.1 did; now `nodewise.open`."""
     job = open_job(path)
     asked = job._question if question is None else question
-    return Job(job.study, ask_today(asked, read_inputs({} if price is None else {"price": price})))
+    settings = read_inputs({} if price is None else {"price": price})
+    return Job(job.study, ask_today(asked, settings), Path(path))
 
 
 def _show_results() -> None:

@@ -47,7 +47,7 @@ def read_study(table: Path, regime: "Regime | None", work: float | None = None) 
 
     if table.is_dir():
         return read_folder(table).in_regime(regime)
-    if str(table) != "-":
+    if table.is_file() or not table.exists():  # a pipe can be read once only
         files = open_file(table)
         if files.format.name != "csv":
             return study_of_runs(table.stem, regime or "strong", runs_in(files, None))

@@ -130,6 +130,8 @@ def parse_file(text: str) -> tuple[Spec, Tables]:
     if len(set(spec.scales)) != len(spec.scales):
         raise SpecError("scales: a scale stands there twice.", "Name each scale once.")
     _refuse_unmeasured(asked.get("gates"), spec.scales)
+    if asked.get("regime", "strong") not in ("strong", "weak"):
+        raise SpecError(f"regime: {asked['regime']!r} is no regime.", "Write strong or weak.")
     if bool(spec.workload.command) == bool(spec.workload.function):
         raise SpecError(
             "workload: give a command or a function, one of the two.",

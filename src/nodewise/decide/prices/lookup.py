@@ -10,7 +10,7 @@ import msgspec
 from nodewise.base.errors import SpecError
 from nodewise.base.units import parse_amount, parse_fraction
 from nodewise.decide.energy import NodePower, find_grid, power_of_parts
-from nodewise.decide.inputs import Question, Settings, ask, read_tables, replaced
+from nodewise.decide.inputs import INPUTS, Question, Settings, ask, read_tables, replaced
 from nodewise.decide.prices.files import (
     read_owned,
     read_prices,
@@ -20,6 +20,8 @@ from nodewise.decide.prices.files import (
 )
 from nodewise.decide.prices.records import PriceRecord, find, find_tariff
 from nodewise.study.question import Tables
+
+_LARGEST_BYTES = 256 * 2**20
 
 
 def today() -> date:
@@ -36,8 +38,26 @@ def today() -> date:
 
 
 def question_of(tables: Tables) -> Question:
-    """The question that a TOML file asks, asked today."""
-    return ask_today(Question(), read_tables(tables))
+    """The question that a spec asks, asked today.
+
+    A spec may come from elsewhere, so it names no file. Where it states a value twice, or one that
+    needs another, it is read as version 0.1 did.
+    """
+    settings = read_tables(tables)
+    for key in ("trace", "prices", "own"):
+        if key in settings and (key != "own" or str(settings[key]).endswith(".toml")):
+            raise SpecError(
+                f"{INPUTS[key].toml}: a spec cannot name this file.",
+                f"Pass it with --{key}, or in a question file with -q.",
+            )
+    if "instance" in settings:
+        settings.pop("price", None)
+    preempt = settings.get("preempt")
+    if preempt is None or preempt[0].scope == "gang":
+        settings.pop("correlation", None)
+    if "busy-watts" not in settings:
+        settings.pop("idle-watts", None)
+    return ask_today(Question(), settings)
 
 
 def ask_today(question: Question, settings: Settings) -> Question:
@@ -62,6 +82,8 @@ def ask_today(question: Question, settings: Settings) -> Question:
 
 def _text_of(path: Path) -> str:
     try:
+        if not path.is_file() or path.stat().st_size > _LARGEST_BYTES:
+            raise SpecError(f"{path} is not a file of at most 256 MiB.", "Name a CSV or JSON.")
         return path.read_bytes().decode("utf-8", "replace")
     except OSError as error:
         raise SpecError(

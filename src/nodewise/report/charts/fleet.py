@@ -26,7 +26,7 @@ from nodewise.report.charts.look import (
     shortened,
     values_of,
 )
-from nodewise.study.latency_objective import format_share
+from nodewise.study.service_objective import format_share
 
 _TITLES = {"ttft": "time to the first token", "tpot": "time per token", "latency": "latency"}
 # One colour for each size of fleet, smallest first; a label at the end of its line names it.

@@ -1,7 +1,7 @@
 // Draws a chart into its place. On less room it is drawn this wide and shown smaller, so that its
 // words keep apart.
 const LEAST = 448;
-const PANELS = 528; // the width for which nodewise.report.charts_look makes panels of a page
+const PANELS = 528; // the width for which nodewise.report.charts.look makes panels of a page
 
 async function drawChart(element, chart, options = {}) {
   const room = Math.max(element.clientWidth, LEAST);

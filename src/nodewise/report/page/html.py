@@ -21,7 +21,7 @@ from nodewise.base.units import (
     format_money,
     format_speedup,
 )
-from nodewise.decide.inputs import Question
+from nodewise.decide.inputs import Question, ask, read_tables
 from nodewise.explain.compare import Comparison
 from nodewise.report.charts.draw import compare, figures, sized
 from nodewise.report.charts.look import PALETTE, Definition, Figure
@@ -37,6 +37,7 @@ from nodewise.report.tables import (
 )
 from nodewise.report.text import findings as text
 from nodewise.report.text.forecast import beyond_lines
+from nodewise.study.question import split
 from nodewise.study.study import Study
 
 # The charts' colours where the page is dark; see PALETTE for what each is for.
@@ -196,7 +197,19 @@ def study_of_page(content: bytes) -> tuple[Study, Question]:
         raise DataError(
             f"The study inside the page is damaged: {error}.", "Make the page anew from its study."
         ) from None
-    return embedded.study, embedded.question
+    return _with_old_question(embedded, msgspec.json.decode(inside))
+
+
+def _with_old_question(embedded: _Embedded, raw: dict[str, Any]) -> tuple[Study, Question]:
+    """Version 0.1 kept the question in the spec, and its gates at named K nowhere else."""
+    study, question = embedded.study, embedded.question
+    _, asked = split(raw["study"].get("spec") or {})
+    if study.asked or not asked:
+        return study, question
+    gates = asked.get("gates", {})
+    named = {key: limits for key, limits in gates.items() if isinstance(limits, dict)}
+    question = ask(question, read_tables({"gates": named}))
+    return msgspec.structs.replace(study, asked=asked), question
 
 
 def _inert(encoded: str) -> Markup:
