@@ -200,7 +200,7 @@ def study_of_page(content: bytes) -> tuple[Study, Question]:
 
 
 def _inert(encoded: str) -> Markup:
-    """JSON that cannot end the script element it stands in."""
+    """JSON that cannot end the script element around it."""
     return Markup(encoded.replace("<", "\\u003c").replace("\u2028", "\\u2028"))
 
 
