@@ -341,7 +341,9 @@ def tornado_table(result: Decision) -> Table:
         {
             "input": title_of(one.input),
             "moved": "range" if one.is_range else "20 % off",
-            "between": "..".join(said_input(one.input, end, result) for end in (one.low, one.high)),
+            "between": "..".join(
+                input_words(one.input, end, result) for end in (one.low, one.high)
+            ),
             "of": one.payment,
             "cheapest": f"K={one.low_nodes or 'none'}..{one.high_nodes or 'none'}",
             "its cost": between(one.low_cost, one.high_cost, in_currency(result.price.currency)),
@@ -358,7 +360,7 @@ def title_of(name: str) -> str:
     return known[name] if name in known else INPUTS[name].title
 
 
-def said_input(name: str, value: float, result: Decision) -> str:
+def input_words(name: str, value: float, result: Decision) -> str:
     """A value of an input, in its unit."""
     if name not in INPUTS:
         return f"{value:.3g}"

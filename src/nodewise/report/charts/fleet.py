@@ -83,8 +83,8 @@ def _latency_rows(result: FleetDecision) -> list[Row]:
         groups.setdefault((one.replicas, one.offered_per_second, one.simulated), []).append(one)
     rows: list[Row] = []
     for (replicas, rate, simulated), windows in groups.items():
-        told = [window.percentile_of(result.question.objective).seconds for window in windows]
-        found = [seconds for seconds in told if seconds is not None]
+        times = [window.percentile_of(result.question.objective).seconds for window in windows]
+        found = [seconds for seconds in times if seconds is not None]
         if not found or all(window.is_client_fault for window in windows):
             continue
         kept = all(window.verdict == "met" for window in windows)
@@ -117,12 +117,12 @@ def _line(rows: list[Row], x: Axis, y: Axis, color: str) -> list[Definition]:
 
 
 def _latency_caption(result: FleetDecision) -> str:
-    told = [
+    rates = [
         f"r={row.replicas} keeps the limit up to {row.rate_per_second:.4g} requests/s"
         for row in result.rows
         if row.rate_per_second
     ]
-    return f"{'; '.join(told)}." if told else "No rate keeps the limit."
+    return f"{'; '.join(rates)}." if rates else "No rate keeps the limit."
 
 
 def token_cost_chart(result: FleetDecision) -> Figure:
@@ -188,11 +188,11 @@ def _cost_caption(result: FleetDecision) -> str:
     if cost is None:
         return f"r={result.chosen} is chosen, and keeps the limit at no rate: it has no price."
     amount = format_money(cost.amount, currency)
-    told = f"r={result.chosen} serves a million good {result.unit} for {amount}."
+    text = f"r={result.chosen} serves a million good {result.unit} for {amount}."
     gap = result.gap_per_million
     if gap:
-        told += (
+        text += (
             f" The fleet of the largest throughput, r={result.most_throughput}, pays "
             f"{format_money(abs(gap), currency)} {'more' if gap > 0 else 'less'} for them."
         )
-    return told
+    return text

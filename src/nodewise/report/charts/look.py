@@ -135,7 +135,7 @@ def definition(chart: Definition) -> Definition:
 
 def _spoken(rows: Sequence[Row], most: int = 12) -> str:
     """The first rows as text."""
-    told = [
+    lines = [
         ", ".join(
             f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
             for name, value in row.items()
@@ -144,7 +144,7 @@ def _spoken(rows: Sequence[Row], most: int = 12) -> str:
         for row in rows[:most]
     ]
     rest = f"; and {len(rows) - most} more rows" if len(rows) > most else ""
-    return f"Data: {'; '.join(told)}{rest}."
+    return f"Data: {'; '.join(lines)}{rest}."
 
 
 def sized(chart: Definition, size: Size = "screen", titled: bool = True) -> Definition:

@@ -39,7 +39,7 @@ from nodewise.report.charts.look import (
     time_unit,
     values_of,
 )
-from nodewise.report.tables import said_input
+from nodewise.report.tables import input_words
 from nodewise.report.text.findings import listed, quality_words, verdict
 from nodewise.study.study import Study
 
@@ -356,7 +356,7 @@ def _given_ranges(decision: Decision) -> Figure | None:
     bars = []
     for one in swings:
         what = _SHORT.get(one.input, one.input)
-        low, high = (said_input(one.input, end, decision) for end in (one.low, one.high))
+        low, high = (input_words(one.input, end, decision) for end in (one.low, one.high))
         rows.append(
             {
                 "what": what,

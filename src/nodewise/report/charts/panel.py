@@ -68,14 +68,14 @@ def unmoved_inputs(findings: Findings) -> str:
         "carbon at most": needs.carbon_budget_grams
         and f"{format_quantity(needs.carbon_budget_grams)} g CO2e",
     }
-    said = [f"{name} {amount}" for name, amount in amounts.items() if amount]
+    counted = [f"{name} {amount}" for name, amount in amounts.items() if amount]
     ranges = [
         f"{INPUTS[name].title} {INPUTS[name].form(given.low, currency)} to "
         f"{INPUTS[name].form(given.high, currency)}"
         for name, given in question.ranges.items()
         if not INPUTS[name].on_spot
     ]
-    lines = [f"Also counted: {', '.join(said)}."] if said else []
+    lines = [f"Also counted: {', '.join(counted)}."] if counted else []
     lines += [f"Known as ranges, taken at their centres: {', '.join(ranges)}."] if ranges else []
     return " ".join(lines)
 

@@ -87,12 +87,14 @@ class Server(ThreadingHTTPServer):
                 return Answer(views.script(), "text/javascript", keep=True)
             case ["vega.js"]:
                 return Answer(vega_bundle(), "text/javascript", keep=True)
-            case ["study", key, page] if (seen := self.studies.find(key)) is not None:
-                return _study_page(seen, page)
+            case ["study", key, page] if (snapshot := self.studies.find(key)) is not None:
+                return _study_page(snapshot, page)
         return _refused(404, "There is no such page.", "../" * (len(path) - 1))
 
     def _comparison(self, keys: list[str]) -> Answer:
-        found = [seen.reading for key in keys if (seen := self.studies.find(key)) is not None]
+        found = [
+            snapshot.reading for key in keys if (snapshot := self.studies.find(key)) is not None
+        ]
         if len(found) != 2:
             raise NodewiseError("A comparison needs two studies.", "Tick two on the board.")
         return _with_inline_script(views.comparison(found[0], found[1]))
@@ -124,16 +126,16 @@ class _Handler(BaseHTTPRequestHandler):
         """Keep quiet: the terminal is for what the user must know."""
 
 
-def _study_page(seen: Snapshot, page: str) -> Answer:
+def _study_page(snapshot: Snapshot, page: str) -> Answer:
     match page:
         case "":
-            return Answer(views.study(seen))
+            return Answer(views.study(snapshot))
         case "state.json":
-            return _json(views.study_state(seen))
-        case "report" if seen.reading.findings is not None:
-            return _with_inline_script(views.report(seen.reading))
+            return _json(views.study_state(snapshot))
+        case "report" if snapshot.reading.findings is not None:
+            return _with_inline_script(views.report(snapshot.reading))
         case "report":
-            raise seen.reading.problem or NodewiseError(
+            raise snapshot.reading.problem or NodewiseError(
                 "There is no report yet.", "Wait for runs at two scales."
             )
     return _refused(404, "There is no such page.", "../../")

@@ -91,8 +91,8 @@ class Studies:
     def all(self) -> list[Snapshot]:
         """Every study that is there now."""
         self._folders |= {_key(folder): folder for folder in _study_folders(self.folder, _DEPTH)}
-        seen = [self._look(key) for key in list(self._folders)]
-        return [one for one in seen if one.reading.stamp]
+        snapshots = [self._look(key) for key in list(self._folders)]
+        return [one for one in snapshots if one.reading.stamp]
 
     def find(self, key: str) -> Snapshot | None:
         """A study by its key, which only a study that is or was there has."""

@@ -30,27 +30,27 @@ _BOARD_PARTS = ("count", "rows")
 _STUDY_PARTS = ("verdict", "progress", "cards", "actions", "problem", "table", "failures", "runs")
 
 
-def board(seen: Sequence[Snapshot], home: Path) -> str:
+def board(snapshots: Sequence[Snapshot], home: Path) -> str:
     """The page of all studies."""
-    return _template("board").render(_board(seen, home), root="", version=__version__)
+    return _template("board").render(_board(snapshots, home), root="", version=__version__)
 
 
-def board_state(seen: Sequence[Snapshot], home: Path) -> dict[str, Any]:
+def board_state(snapshots: Sequence[Snapshot], home: Path) -> dict[str, Any]:
     """The parts of that page, as they are now."""
-    return {"parts": _parts("board", _BOARD_PARTS, _board(seen, home)), "busy": True}
+    return {"parts": _parts("board", _BOARD_PARTS, _board(snapshots, home)), "busy": True}
 
 
-def study(seen: Snapshot) -> str:
+def study(snapshot: Snapshot) -> str:
     """The page of one study."""
-    return _template("study").render(_study(seen), root="../../", version=__version__)
+    return _template("study").render(_study(snapshot), root="../../", version=__version__)
 
 
-def study_state(seen: Snapshot) -> dict[str, Any]:
+def study_state(snapshot: Snapshot) -> dict[str, Any]:
     """The parts of that page and its charts, as they are now."""
-    content = _study(seen)
+    content = _study(snapshot)
     figures: list[dict[str, Any]] = []
     try:
-        figures = _charts(seen.reading)
+        figures = _charts(snapshot.reading)
     except NodewiseError as problem:
         content["problem"] = problem
     return {
@@ -139,14 +139,14 @@ def _parts(page: str, names: Sequence[str], content: dict[str, Any]) -> dict[str
     return {name: "".join(template.blocks[name](context)).strip() for name in names}
 
 
-def _board(seen: Sequence[Snapshot], home: Path) -> dict[str, Any]:
-    ordered = sorted(seen, key=lambda one: (not one.running, -one.reading.changed))
+def _board(snapshots: Sequence[Snapshot], home: Path) -> dict[str, Any]:
+    ordered = sorted(snapshots, key=lambda one: (not one.running, -one.reading.changed))
     return {"home": home, "rows": [_row(one, home) for one in ordered]}
 
 
-def _row(seen: Snapshot, home: Path) -> dict[str, Any]:
+def _row(snapshot: Snapshot, home: Path) -> dict[str, Any]:
     """A study as a line of the board."""
-    reading, state = seen.reading, seen.state
+    reading, state = snapshot.reading, snapshot.state
     runs = reading.study.runs if reading.study else ()
     inside = reading.folder.relative_to(home) if reading.folder.is_relative_to(home) else None
     when = datetime.datetime.fromtimestamp(reading.changed, datetime.UTC)
@@ -168,8 +168,8 @@ def _row(seen: Snapshot, home: Path) -> dict[str, Any]:
     }
 
 
-def _study(seen: Snapshot) -> dict[str, Any]:
-    reading, state = seen.reading, seen.state
+def _study(snapshot: Snapshot) -> dict[str, Any]:
+    reading, state = snapshot.reading, snapshot.state
     made = reading.study
     scaling = reading.findings.scaling if reading.findings else None
     return {

@@ -213,7 +213,7 @@ def _with_old_question(embedded: _Embedded, raw: dict[str, Any]) -> tuple[Study,
 
 
 def _inert(encoded: str) -> Markup:
-    """JSON that cannot end the script element it stands in."""
+    """JSON that cannot end the script element around it."""
     return Markup(encoded.replace("<", "\\u003c").replace("\u2028", "\\u2028"))
 
 

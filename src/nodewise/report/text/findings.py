@@ -28,6 +28,7 @@ from nodewise.report.tables import (
     causes_table,
     comparison_table,
     given,
+    input_words,
     items_table,
     laws_table,
     ledger_table,
@@ -37,7 +38,6 @@ from nodewise.report.tables import (
     rows_table,
     rows_to_show,
     rubric_table,
-    said_input,
     scaling_table,
     title_of,
     tornado_table,
@@ -76,7 +76,7 @@ def law_report(result: Decision) -> Report:
 
 
 def findings_report(result: Findings) -> Report:
-    """Everything in the order in which it was found; the verdict stands last."""
+    """Everything in the order in which it was found; the verdict is last."""
     decision = result.decision
     return [
         *scaling_lines(result.scaling),
@@ -182,9 +182,9 @@ def _spot(result: Decision) -> Report:
         (outlook.break_even_per_node_hour, "saving as stated"),
         (outlook.break_even_without_saving, "without saving"),
     ]
-    told = [f"{rate:.3g} a node-hour {how}" for rate, how in rates if rate is not None]
-    if told:
-        lines.append(f"  Spot beats on-demand up to these preemptions: {'; '.join(told)}.")
+    limits = [f"{rate:.3g} a node-hour {how}" for rate, how in rates if rate is not None]
+    if limits:
+        lines.append(f"  Spot beats on-demand up to these preemptions: {'; '.join(limits)}.")
     else:
         lines.append("  Spot does not beat on-demand here, however rarely nodes are lost.")
     if outlook.replays and spot.cheapest:
@@ -213,8 +213,8 @@ def _ownership(result: Decision) -> Report:
         "one more hour": outlook.marginal_per_hour,
         "a rented hour": outlook.rent_per_hour,
     }
-    said = ", ".join(f"{what} {format_money(value, currency)}" for what, value in money.items())
-    lines: Report = [f"  Owned at {format_percent(outlook.utilisation)} use: {said}."]
+    prices = ", ".join(f"{what} {format_money(value, currency)}" for what, value in money.items())
+    lines: Report = [f"  Owned at {format_percent(outlook.utilisation)} use: {prices}."]
     found = outlook.break_even_utilisation
     if found is None or found > 1:
         lines.append("  Owning never beats this rent, however much the nodes are used.")
@@ -231,14 +231,14 @@ def _ownership(result: Decision) -> Report:
 
 def _flips(result: Decision) -> list[str]:
     """The value of each input at which another scale is recommended."""
-    said: dict[str, list[str]] = {}
+    moves: dict[str, list[str]] = {}
     for one in result.flips:
-        value = said_input(one.input, one.value, result)
-        said.setdefault(one.input, []).append(f"{one.side} {value} moves it to K={one.nodes}")
+        value = input_words(one.input, one.value, result)
+        moves.setdefault(one.input, []).append(f"{one.side} {value} moves it to K={one.nodes}")
     return [
-        f"{title_of(name)}, now {said_input(name, result.flip(name).now, result)}: "
+        f"{title_of(name)}, now {input_words(name, result.flip(name).now, result)}: "
         f"{', '.join(ways)}"
-        for name, ways in said.items()
+        for name, ways in moves.items()
     ]
 
 
@@ -310,11 +310,11 @@ def lineup_table(result: Lineup) -> Table:
 def _lineup_verdict(result: Lineup) -> str:
     """Whose overhead costs most at the largest scale."""
     nodes = max(entry.nodes for entry in result.entries)
-    told = [e for e in result.entries if e.nodes == nodes and e.overhead_folds is not None]
-    told.sort(key=lambda entry: -(entry.overhead_folds or 0.0))
-    if not told:
+    known = [e for e in result.entries if e.nodes == nodes and e.overhead_folds is not None]
+    known.sort(key=lambda entry: -(entry.overhead_folds or 0.0))
+    if not known:
         return f"at K={nodes} no study has recorded an overhead of its engine."
-    parts = [f"{e.study} {format_speedup(e.overhead_folds or 0.0)}" for e in told]
+    parts = [f"{e.study} {format_speedup(e.overhead_folds or 0.0)}" for e in known]
     folds = f"{nodes / result.base_nodes:g}"
     return f"folds of {folds} lost to the engine's own overhead at K={nodes}: {', '.join(parts)}."
 

@@ -41,10 +41,10 @@ def _headline(result: FleetDecision) -> str:
         return "no fleet that was measured will do"
     row = result.row(result.chosen)
     plural = "" if row.replicas == 1 else "s"
-    said = f"run {row.replicas} replica{plural}"
+    answer = f"run {row.replicas} replica{plural}"
     if row.allocation is None:
-        return said
-    return f"{said}, {_cost(row.allocation, result)} for a million good {result.unit}"
+        return answer
+    return f"{answer}, {_cost(row.allocation, result)} for a million good {result.unit}"
 
 
 def _money(amount: float, result: FleetDecision) -> str:
@@ -171,7 +171,7 @@ def _pauses(windows: Sequence[Served]) -> list[str]:
     longest: dict[int, tuple[float, str]] = {}
     for one in _in_order(windows):
         gap = one.longest_gap
-        usual = next(told.seconds for told in one.tpot if told.share == _MEDIAN)
+        usual = next(percentile.seconds for percentile in one.tpot if percentile.share == _MEDIAN)
         if one.verdict == "met" and gap and usual and gap > _PAUSE * usual:
             line = (
                 f"  r={one.replicas} at {_rate(one.offered_per_second)}/s: a pause of "
@@ -333,14 +333,14 @@ def _worst(result: Prediction) -> list[str]:
     which = "fleets it was not calibrated on" if held_out else "the windows it was calibrated on"
     median = result.worst(_MEDIAN, calibration=not held_out)
     tail = result.worst(_P99, calibration=not held_out)
-    said = [
+    errors = [
         f"{name} by {format_percent(error)}"
         for name, error in (("the median", median), ("the 99th percentile", tail))
         if error is not None
     ]
-    if not said:
+    if not errors:
         return []
     return [
-        f"On {which}, latency is off at worst: {', '.join(said)}. A simulated tail is an estimate; "
-        "a load test is the verdict."
+        f"On {which}, latency is off at worst: {', '.join(errors)}. A simulated tail is an "
+        "estimate; a load test is the verdict."
     ]

@@ -59,15 +59,15 @@ def beyond_table(result: Forecast) -> Table:
 
 def relocated_report(result: Relocated) -> Report:
     """The curve on another cluster, what moved by what, and what was assumed."""
-    told = result.forecast
+    there = result.forecast
     return [
-        f"**{result.name} on {result.cluster}**: {forecast_headline(told)}",
+        f"**{result.name} on {result.cluster}**: {forecast_headline(there)}",
         "",
         relocated_table(result),
-        f"{told.regime} scaling; nothing in this table but the second column was measured.",
+        f"{there.regime} scaling; nothing in this table but the second column was measured.",
         "",
-        f"Cheapest there: {where(told.cheapest)}.",
-        f"Fastest there: {where(told.fastest)}.",
+        f"Cheapest there: {where(there.cheapest)}.",
+        f"Fastest there: {where(there.fastest)}.",
         "",
         _moved_table(result),
         "",
