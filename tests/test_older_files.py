@@ -159,3 +159,7 @@ def test_a_workload_is_launched_by_the_old_name(tmp_path):
     done = python("-W", "always", "-m", "nodewise.launch", "job.py", "a", "b", folder=tmp_path)
     assert (done.returncode, done.stdout) == (0, "ran with ['a', 'b']\n"), done.stderr
     assert "nodewise.launch is now nodewise.measure.launch" in done.stderr
+
+
+def test_a_page_keeps_its_gates(nodewise, page):
+    assert "efficiency at least 0.2 at K=2" in nodewise("table", page, "checks").out

@@ -1,6 +1,7 @@
 """The table of inputs: one question from a TOML file, a question file, --set and options."""
 
 import json
+import tomllib
 
 import msgspec
 import pytest
@@ -8,9 +9,11 @@ import pytest
 from nodewise.base.errors import SpecError
 from nodewise.base.interval import Interval
 from nodewise.decide.inputs import INPUTS, Question, ask, default_of, read_tables, read_value
-from nodewise.decide.prices.lookup import ask_today
+from nodewise.decide.prices.lookup import ask_today, question_of
 from nodewise.study import store
+from nodewise.study.spec import parse_file
 from nodewise.study.study import Run
+from tests.study.test_spec import MINIMAL
 
 SPEC = """
 name = "job"
@@ -205,3 +208,47 @@ def test_a_question_of_version_0_1_is_read():
     old = json.loads(msgspec.json.encode(Question()))
     old["scenarios"] = {"crunch": {"price": 3.5}}
     assert msgspec.convert(old, Question) == Question()
+
+
+def test_layers_compose(nodewise, folder, tmp_path):
+    file = tmp_path / "question.toml"
+    file.write_text("[gates]\nbudget = 0.1\n")
+    assert nodewise("decide", folder, "-q", file).code == 1  # every scale costs more
+    assert nodewise("decide", folder, "-q", file, "--budget", "99kWh").code == 1
+    both = ("--set", "budget=0.1", "--set", "budget=99kWh")
+    assert nodewise("decide", folder, *both).code == 1
+    file.write_text('[price]\ninstance = "aws:p5.48xlarge"\n')
+    asked = nodewise("decide", folder, "-q", file, "--price", "3", "--json").json
+    assert asked["price"]["per_node_hour"] == 3.0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[price]\ncorrelation = 1.0",
+        "[energy]\nidle_watts = 100",
+        '[price]\nper_node_hour = 3\ninstance = "aws:p5.48xlarge"',
+        '[price]\npreempt = "0.4/gang-h"\ncorrelation = 0.5',
+    ],
+)
+def test_a_spec_of_version_0_1_that_states_too_much_is_read(line):
+    assert question_of(parse_file(f"{MINIMAL}\n{line}\n")[1])
+
+
+@pytest.mark.parametrize(
+    "line", ['trace = "/dev/zero"', 'own = "node.toml"', 'list = "x.csv"\ninstance = "a"']
+)
+def test_a_spec_names_no_file(line):
+    with pytest.raises(SpecError, match="cannot name this file"):
+        question_of({"price": dict(tomllib.loads(line))})
+
+
+@pytest.mark.parametrize("ends", [["a", 2], [2], [2, 1], 3, [True, 2]])
+def test_a_range_of_a_spec_is_two_numbers(ends):
+    with pytest.raises(SpecError):
+        read_tables({"price": {"ranges": {"price": ends}}})
+
+
+def test_a_range_of_preemptions_keeps_their_scope():
+    tables = {"price": {"preempt": "0.4/gang-h", "ranges": {"preempt": [1e-5, 2e-5]}}}
+    assert ask(Question(), read_tables(tables)).payment.preemptions.scope == "gang"

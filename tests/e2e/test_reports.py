@@ -1,6 +1,8 @@
 """Charts, tables, comparisons and notebooks, through the command line and the library."""
 
 import json
+import os
+import threading
 
 import pytest
 
@@ -116,3 +118,22 @@ def test_the_notebook_of_version_0_1_keeps_working():
     with pytest.warns(DeprecationWarning, match=r"nodewise\.report\.notebook"):
         from nodewise.notebook import open_study
     assert open_study(TABLE, price=3.2).findings.decision.recommended.nodes == 4
+
+
+def test_another_regime_reads_the_rates_of_a_table_again(tmp_path):
+    table = tmp_path / "rates.csv"
+    table.write_text("K,throughput\n1,100\n2,190\n4,360\n8,640\n")
+    opened = nodewise_package.open(table, regime="weak").scale().rows[-1].speedup
+    assert nodewise_package.open(table).scale(regime="weak").rows[-1].speedup == opened
+    assert opened == pytest.approx(6.4)
+    with pytest.raises(NodewiseError, match="not a regime"):
+        nodewise_package.open(table, regime="weka")
+
+
+def test_a_pipe_is_read_once(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("K,time_s\n1,10\n2,6\n",))
+    writer.start()
+    assert nodewise_package.open(pipe).study.scales == (1, 2)
+    writer.join()

@@ -47,7 +47,8 @@ def read_study(table: Path, regime: "Regime | None", work: float | None = None) 
 
     if table.is_dir():
         return read_folder(table).in_regime(regime)
-    if table.is_file() or not table.exists():  # a pipe can be read once only
+    is_pipe = str(table) == "-" or (table.exists() and not table.is_file())
+    if not is_pipe:  # a pipe can be read only once
         files = open_file(table)
         if files.format.name != "csv":
             return study_of_runs(table.stem, regime or "strong", runs_in(files, None))
