@@ -11,7 +11,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-from nodewise.audit.rule_book import read_rules
+from nodewise.audit.rules import read_rules
 from nodewise.cli.printing import find_browser, print_page
 from nodewise.decide.inputs import Question
 from nodewise.decide.prices.bill import Price

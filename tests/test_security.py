@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from nodewise.audit.rule_book import read_rules
+from nodewise.audit.rules import read_rules
 from nodewise.base.errors import DataError
 from nodewise.decide.inputs import Question
 from nodewise.explain.laws import Law

@@ -10,7 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
-from nodewise.audit.rule_book import read_rules
+from nodewise.audit.rules import read_rules
 from nodewise.base.interval import Interval
 from nodewise.decide.candidates import Needs
 from nodewise.decide.energy import NodePower, Site, find_grid

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-from nodewise.audit.rule_book import read_rules
+from nodewise.audit.rules import read_rules
 from nodewise.decide.candidates import Needs
 from nodewise.decide.decide import decide_law
 from nodewise.decide.inputs import Question

@@ -9,6 +9,7 @@ import re
 import tomllib
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from importlib.resources import files
 from itertools import pairwise
 from typing import Literal
 
@@ -152,6 +153,11 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
     if strangers:
         raise ValueError(f"rules and predicates differ in: {', '.join(sorted(strangers))}")
     return rules
+
+
+def read_rules() -> tuple[Rule, ...]:
+    """The rules that ship with nodewise."""
+    return parse_rules(files("nodewise.audit").joinpath("rules.toml").read_text("utf-8"))
 
 
 def audit(claim: Claim, rules: Sequence[Rule], threshold: float = THRESHOLD) -> Audit:

@@ -6,89 +6,42 @@ now. A name that is a room today (`nodewise.decide`) is forwarded by the room it
 
 import importlib
 import sys
-import warnings
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
+from warnings import warn
 
+# Old names by the folder of today; old=new where the module has another name.
+_FOLDERS_OF_TODAY = {
+    "base": "errors units stats queueing intervals=time_sets ranges=interval sizes=units",
+    "study": "spec table store bundle observed objective=service_objective ceilings=machine "
+    "trace_model=trace load=window claims=claim",
+    "decide": "question=inputs candidates choose uncertainty energy forecast claim=sentences",
+    "explain": "scaling laws shapes causes attribute compare lineup=compare simulate",
+    "explain.trace": "breakdown",
+    "importers.profilers": "digest_format=digests",
+    "explain.predict": "curves=laws predict=curve",
+    "diagnose": "axes flow roofline symptoms training_step next_ceiling step_table=steps "
+    "training_memory=memory alpha_beta=links",
+    "decide.paper": "plan transformer relocate cluster_files=files",
+    "decide.prices": "prices=bill catalogue=records price_book=lookup price_files=files",
+    "decide.payment": "spot regimes=ways ownership=owned",
+    "audit": "detectors rules rule_book=rules",
+    "fleet": "latency batching fleet_decide=decide fleet_simulator=simulate",
+    "report": "findings notebook",
+    "report.page": "vega",
+    "cli": "browser=printing",
+    "measure": "launch torch_hooks",
+    "measure.engines": "engines.base=base engines.local=local engines.mpi=mpi "
+    "engines.torchrun=torchrun engines.slurm=slurm "
+    "engines.shell_tasks=shell_tasks engines.registry=registry "
+    "engines.replay=replay",
+}
 _MOVED = {
-    "errors": "base.errors",
-    "units": "base.units",
-    "stats": "base.stats",
-    "queueing": "base.queueing",
-    "intervals": "base.time_sets",
-    "ranges": "base.interval",
-    "sizes": "base.units",
-    "spec": "study.spec",
-    "question": "decide.inputs",
-    "table": "study.table",
-    "store": "study.store",
-    "bundle": "study.bundle",
-    "observed": "study.observed",
-    "objective": "study.service_objective",
-    "ceilings": "study.machine",
-    "trace_model": "study.trace",
-    "load": "study.window",
-    "claims": "study.claim",
-    "scaling": "explain.scaling",
-    "laws": "explain.laws",
-    "shapes": "explain.shapes",
-    "causes": "explain.causes",
-    "attribute": "explain.attribute",
-    "compare": "explain.compare",
-    "lineup": "explain.compare",
-    "simulate": "explain.simulate",
-    "breakdown": "explain.trace.breakdown",
-    "digest_format": "importers.profilers.digests",
-    "curves": "explain.predict.laws",
-    "predict": "explain.predict.curve",
-    "axes": "diagnose.axes",
-    "flow": "diagnose.flow",
-    "roofline": "diagnose.roofline",
-    "symptoms": "diagnose.symptoms",
-    "training_step": "diagnose.training_step",
-    "next_ceiling": "diagnose.next_ceiling",
-    "step_table": "diagnose.steps",
-    "training_memory": "diagnose.memory",
-    "alpha_beta": "diagnose.links",
-    "plan": "decide.paper.plan",
-    "transformer": "decide.paper.transformer",
-    "relocate": "decide.paper.relocate",
-    "cluster_files": "decide.paper.files",
-    "candidates": "decide.candidates",
-    "choose": "decide.choose",
-    "uncertainty": "decide.uncertainty",
-    "energy": "decide.energy",
-    "forecast": "decide.forecast",
-    "claim": "decide.sentences",
-    "prices": "decide.prices.bill",
-    "catalogue": "decide.prices.records",
-    "price_book": "decide.prices.lookup",
-    "price_files": "decide.prices.files",
-    "spot": "decide.payment.spot",
-    "regimes": "decide.payment.ways",
-    "ownership": "decide.payment.owned",
-    "detectors": "audit.detectors",
-    "rules": "audit.rules",
-    "rule_book": "audit.rule_book",
-    "latency": "fleet.latency",
-    "batching": "fleet.batching",
-    "fleet_decide": "fleet.decide",
-    "fleet_simulator": "fleet.simulate",
-    "findings": "report.findings",
-    "notebook": "report.notebook",
-    "vega": "report.page.vega",
-    "browser": "cli.printing",
-    "launch": "measure.launch",
-    "torch_hooks": "measure.torch_hooks",
-    "engines.base": "measure.engines.base",
-    "engines.local": "measure.engines.local",
-    "engines.mpi": "measure.engines.mpi",
-    "engines.torchrun": "measure.engines.torchrun",
-    "engines.slurm": "measure.engines.slurm",
-    "engines.shell_tasks": "measure.engines.shell_tasks",
-    "engines.registry": "measure.engines.registry",
-    "engines.replay": "measure.engines.replay",
+    old: f"{folder}.{new or old}"
+    for folder, names in _FOLDERS_OF_TODAY.items()
+    for old, _, new in (name.partition("=") for name in names.split())
 }
 _FOLDERS = ("engines",)  # packages that hold old names only
 
@@ -122,7 +75,7 @@ class _OldName:
         return found.loader.get_code(found.name)
 
     def _warn(self, old: str) -> None:
-        warnings.warn(f"{old} is now {self._new}.", DeprecationWarning, stacklevel=3)
+        warn(f"{old} is now {self._new}.", DeprecationWarning, stacklevel=3)
 
 
 class OldNames:
@@ -139,6 +92,18 @@ class OldNames:
         elif old in _MOVED:
             loader = _OldName(f"nodewise.{_MOVED[old]}")
         return loader and ModuleSpec(fullname, loader, is_package=old in _FOLDERS)
+
+
+def forward(room: str, module: str, *names: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a room that was a module: its old names, with a warning."""
+
+    def find(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {room!r} has no attribute {name!r}")
+        warn(f"{room}.{name} is now {module}.{name}.", DeprecationWarning, stacklevel=2)
+        return getattr(importlib.import_module(module), name)
+
+    return find
 
 
 def install() -> None:

@@ -57,8 +57,7 @@ def command(
       nodewise audit paper.tex --regime strong
       nodewise audit 8=result_0.txt 16=result_1.txt
     """
-    from nodewise.audit.rule_book import read_rules
-    from nodewise.audit.rules import audit
+    from nodewise.audit.rules import audit, read_rules
     from nodewise.report.text.audit import audit_report, audits_report
 
     rules = read_rules()

@@ -13,7 +13,6 @@ from nodewise.cli.options import (
     Parsed,
     emit,
     file_option,
-    hidden,
     json_option,
     shared,
 )
@@ -101,7 +100,7 @@ _service_options = shared(
 @_memory_options
 @_data_options
 @_service_options
-@hidden(step_options)
+@step_options(hidden=True)
 @file_option("Draw it: .svg, .png, .pdf or .json.")
 @json_option
 def command(

@@ -78,8 +78,7 @@ def _raw(folder: Path) -> dict[str, bytes]:
 
 def _analysed(study: "Study") -> dict[str, bytes]:
     """What is computed from it: so that a reader needs no nodewise."""
-    from nodewise.audit.rule_book import read_rules
-    from nodewise.audit.rules import audit
+    from nodewise.audit.rules import audit, read_rules
     from nodewise.decide.prices.lookup import question_of
     from nodewise.report.charts.draw import figures, sized
     from nodewise.report.export import export

@@ -9,8 +9,6 @@ from nodewise.cli.options import emit, json_option
 if TYPE_CHECKING:
     from nodewise.report.text.findings import Report
 
-_FIELDS = ("key", "toml", "unit", "default", "help")
-
 
 @click.command("help")
 @click.argument("topic", required=False)
@@ -45,22 +43,21 @@ def command(ctx: click.Context, topic: str | None, as_json: bool) -> None:
 def _inputs() -> list[dict[str, str]]:
     from nodewise.decide.inputs import INPUTS, default_text
 
-    rows = []
-    for row in INPUTS.values():
-        unit = f"{row.kind.name} or range" if row.ranged else row.kind.name
-        rows.append(
-            dict(zip(_FIELDS, (row.key, row.toml, unit, default_text(row), row.help), strict=True))
-        )
-    return rows
+    return [
+        {
+            "key": row.key,
+            "toml": row.toml,
+            "unit": f"{row.kind.name} or range" if row.ranged else row.kind.name,
+            "default": default_text(row),
+            "help": row.help,
+        }
+        for row in INPUTS.values()
+    ]
 
 
 def _report(rows: list[dict[str, str]]) -> "Report":
     from nodewise.report.tables import Table
 
-    table = Table(
-        name="inputs",
-        titles=("--set key", "in TOML", "unit", "default", "meaning"),
-        rows=tuple(tuple(row.values()) for row in rows),
-        left=frozenset({"--set key", "in TOML", "unit", "default", "meaning"}),
-    )
-    return [table]
+    titles = ("--set key", "in TOML", "unit", "default", "meaning")
+    cells = tuple(tuple(row.values()) for row in rows)
+    return [Table(name="inputs", titles=titles, rows=cells, left=frozenset(titles))]

@@ -93,7 +93,7 @@ def value(options: dict[str, Any], key: str) -> Any:
 
 def find_in(table: Path, options: dict[str, Any]) -> "tuple[Study, Findings]":
     """The study in a table, a study folder or a page, and what it says to the question asked."""
-    from nodewise.audit.rule_book import read_rules
+    from nodewise.audit.rules import read_rules
     from nodewise.report.findings import find
 
     study, question = read_question(table, options)

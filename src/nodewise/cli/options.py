@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
 
-_LARGEST_BYTES = 256 * 2**20
-
 
 class Parsed(click.ParamType[Any]):
     """A type whose values are read by one of our own parsers, within bounds."""
@@ -70,11 +68,9 @@ def _parse_source(text: str) -> Source:
 
 
 SOURCE = Parsed("source", _parse_source)  # K=PATH, or a path alone where the file says its scale
-DURATION = Parsed("time", parse_seconds, least=0)
 POSITIVE_DURATION = Parsed("time", parse_seconds, above=0)
 FRACTION = Parsed("share", parse_fraction, least=0, most=1)
 MONEY = Parsed("money", parse_amount, least=0)
-TOLERANCE = Parsed("number", parse_amount, least=0)
 QUANTITY = Parsed("number", parse_amount, above=0)
 
 
@@ -85,20 +81,6 @@ def shared(*options: Decorator) -> Decorator:
         for option in reversed(options):
             command = option(command)
         return command
-
-    return decorate
-
-
-def hidden(options: Decorator) -> Decorator:
-    """Options that work and that --help does not list."""
-
-    def decorate(command: Command) -> Command:
-        before = set(map(id, getattr(command, "__click_params__", ())))
-        decorated = options(command)
-        for param in getattr(decorated, "__click_params__", ()):
-            if id(param) not in before:
-                param.hidden = True
-        return decorated
 
     return decorate
 

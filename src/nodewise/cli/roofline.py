@@ -1,5 +1,6 @@
 """`nodewise roofline`."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -7,7 +8,7 @@ import click
 
 from nodewise.base.errors import SpecError
 from nodewise.base.units import parse_bandwidth, parse_bytes, parse_count, parse_latency
-from nodewise.cli.options import Parsed, emit, file_option, json_option, shared, write
+from nodewise.cli.options import Decorator, Parsed, emit, file_option, json_option, shared, write
 
 if TYPE_CHECKING:
     from nodewise.diagnose.roofline import Roofline
@@ -18,23 +19,25 @@ SIZE = Parsed("size", parse_bytes, above=0)
 BANDWIDTH = Parsed("bandwidth", parse_bandwidth, above=0)
 LATENCY = Parsed("time", parse_latency, least=0)
 
-step_options = shared(
-    click.option("--peak-flops", type=COUNT, help="FLOP per second of the machine: 20e12, 20T."),
-    click.option("--memory-bandwidth", type=BANDWIDTH, help="Of the machine's memory: 800GB/s."),
-    click.option("--flops", type=COUNT, help="Operations of one step: 6e12."),
-    click.option(
-        "--bytes", "memory_bytes", type=SIZE, help="Bytes that a step moves from memory: 120GB."
-    ),
-    click.option(
-        "--net-bytes", type=SIZE, help="Bytes that workers exchange after each step: 4GB."
-    ),
-    click.option("--net-bandwidth", type=BANDWIDTH, help="Bandwidth of the link: 25e9, 25GB/s."),
-    click.option("--alpha", type=LATENCY, default="0", help="Latency of a message: 10e-6, 10us."),
-)
+
+def step_options(hidden: bool = False) -> Decorator:
+    """The options of a step on paper."""
+    option = partial(click.option, hidden=hidden)
+    return shared(
+        option("--peak-flops", type=COUNT, help="FLOP per second of the machine: 20e12, 20T."),
+        option("--memory-bandwidth", type=BANDWIDTH, help="Of the machine's memory: 800GB/s."),
+        option("--flops", type=COUNT, help="Operations of one step: 6e12."),
+        option(
+            "--bytes", "memory_bytes", type=SIZE, help="Bytes that a step moves from memory: 120GB."
+        ),
+        option("--net-bytes", type=SIZE, help="Bytes that workers exchange after each step: 4GB."),
+        option("--net-bandwidth", type=BANDWIDTH, help="Bandwidth of the link: 25e9, 25GB/s."),
+        option("--alpha", type=LATENCY, default="0", help="Latency of a message: 10e-6, 10us."),
+    )
 
 
 @click.command("roofline")
-@step_options
+@step_options()
 @file_option("Draw the roofline into a file .svg, .png, .pdf or .json (Vega-Lite).")
 @json_option
 def command(output: Path | None, as_json: bool, **options: Any) -> None:

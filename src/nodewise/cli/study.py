@@ -28,7 +28,7 @@ def command(spec: Path, output: Path | None, as_json: bool) -> None:
       nodewise study study.toml
       nodewise study study.toml --json > result.json
     """
-    from nodewise.audit.rule_book import read_rules
+    from nodewise.audit.rules import read_rules
     from nodewise.decide.prices.lookup import question_of
     from nodewise.report.findings import find
     from nodewise.report.text import findings as text

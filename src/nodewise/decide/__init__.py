@@ -6,7 +6,9 @@ keep working for one version, with a warning.
 
 import importlib
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from nodewise.base.old_names import forward
 
 if TYPE_CHECKING:
     from nodewise.decide.candidates import Needs
@@ -22,22 +24,13 @@ def decide(
     study: "Study", price: "Price | None" = None, needs: "Needs | None" = None
 ) -> "Decision":
     """Decide as version 0.1 did; now `nodewise.decide.decide.decide(study, question)`."""
-    from nodewise.decide import inputs
     from nodewise.decide.decide import decide as decide_question
+    from nodewise.decide.inputs import Question, replaced
 
-    _warn("decide")
-    given = {"price": price, "needs": needs}
-    question = inputs.Question(**{name: value for name, value in given.items() if value})  # type: ignore[arg-type]
-    return decide_question(study, question)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in ("Needs", "Decision"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    _warn(name)
-    return getattr(importlib.import_module("nodewise.decide.decide"), name)
+    text = "nodewise.decide.decide is now nodewise.decide.decide.decide."
+    warnings.warn(text, DeprecationWarning, stacklevel=2)
+    question = replaced(Question(), ("price",), price) if price else Question()
+    return decide_question(study, replaced(question, ("needs",), needs) if needs else question)
 
 
-def _warn(name: str) -> None:
-    text = f"nodewise.decide.{name} is now nodewise.decide.decide.{name}."
-    warnings.warn(text, DeprecationWarning, stacklevel=3)
+__getattr__ = forward(__name__, f"{__name__}.decide", "Needs", "Decision")

@@ -15,6 +15,7 @@ from nodewise.explain.predict.curve import (
     FEWEST_SCALES,
     REACH,
     Curve,
+    Landmark,
     LawRow,
     Prediction,
     fit_curve,
@@ -44,15 +45,6 @@ class ForecastRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
     efficiency: float | None
     cost: float | None
     probability_cheapest: float | None
-
-
-class Landmark(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
-    """A scale with the 80 % bounds of where it may be instead."""
-
-    nodes: int
-    low: int
-    high: int
-    at_least: bool  # the curve was not followed further than this
 
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +128,6 @@ def forecast_curve(
     points = dict(zip(shown, curve.points(shown), strict=True))
     base = points[curve.nodes[0]]
     assert base is not None
-    fastest, knee = curve.fastest(), curve.knee()
     low, high = (float(end) for end in np.quantile(cheapest, [0.1, 0.9]))
     return Forecast(
         name=name,
@@ -149,9 +140,9 @@ def forecast_curve(
             for at, point in points.items()
         ),
         unknown_beyond=curve.unknown_beyond,
-        cheapest=_landmark(int(grid[int(np.argmin(expected))]), low, high, curve),
-        fastest=_landmark(fastest.nodes, fastest.low, fastest.high, curve),
-        knee=_landmark(knee.nodes, knee.low, knee.high, curve),
+        cheapest=curve.landmark(int(grid[int(np.argmin(expected))]), low, high),
+        fastest=curve.fastest(),
+        knee=curve.knee(),
         laws=curve.laws() if curve.unknown_beyond is None else (),
     )
 
@@ -348,12 +339,3 @@ def _priced(price: Price) -> Price:
     if price.per_node_hour is not None:
         return price
     return msgspec.structs.replace(price, per_node_hour=1.0, currency=NODE_HOURS)
-
-
-def _landmark(nodes: int, low: float, high: float, curve: Curve) -> Landmark:
-    return Landmark(
-        nodes=nodes,
-        low=int(min(low, nodes)),
-        high=math.ceil(max(high, nodes)),
-        at_least=max(high, nodes) >= curve.horizon and curve.unknown_beyond is None,
-    )

@@ -99,12 +99,8 @@ def _number(value: float, _: str) -> str:
     return f"{value:g}"
 
 
-def _text(text: str) -> str:
-    return text
-
-
 def _choice(*names: str) -> Kind:
-    return Kind("|".join(names), _text, choices=names, numeric=False)
+    return Kind("|".join(names), str, choices=names, numeric=False)
 
 
 def _rate(text: str) -> tuple[Preemptions, Interval]:
@@ -174,8 +170,8 @@ DEADLINE = Kind("time", parse_seconds, lambda value, _: format_duration(value), 
                 most=_LARGEST)  # fmt: skip
 SHARE = Kind("share", parse_fraction, lambda value, _: format_percent(value), least=0, most=1)
 EFFICIENCY = Kind("share", parse_fraction, lambda value, _: f"{value:.3g}", least=0, most=1)
-TEXT = Kind("text", _text, numeric=False)
-FILE = Kind("file", _text, numeric=False)
+TEXT = Kind("text", str, numeric=False)
+FILE = Kind("file", str, numeric=False)
 RATE = Kind("rate", _rate, lambda value, _: f"{value * SECONDS_PER_HOUR:.3g}/h", numeric=False)
 SAVING = Kind("time", _saving, lambda value, _: format_duration(value), least=0, most=_LARGEST)
 WATTS = Kind("idle..busy", _watts, numeric=False)

@@ -12,8 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nodewise.audit.rule_book import read_rules
-from nodewise.audit.rules import Audit, audit
+from nodewise.audit.rules import Audit, audit, read_rules
 from nodewise.base.errors import DataError, SpecError
 from nodewise.decide.decide import Decision
 from nodewise.decide.forecast import Forecast, predict

@@ -146,18 +146,15 @@ def _runs_of_traces(
     if job.missing_ranks and not accept_missing:
         ranks = [str(rank) for rank in job.missing_ranks]
         named = ", ".join(ranks if len(ranks) <= 8 else [*ranks[:7], f"... {ranks[-1]}"])
+        place = files.paths[0] if len(files.paths) == 1 else files.paths[0].parent
         raise DataError(
-            f"{_common_path(files)} has no trace of rank {named}.",
+            f"{place} has no trace of rank {named}.",
             "Add it, or go without with --missing accept.",
         )
     if nodes is None:
         # The scale is that of the whole job, with the ranks that are missing.
         nodes = sum(rank.used for rank in job.ranks) + len(job.missing_ranks)
     return list(runs_of(job, nodes))
-
-
-def _common_path(files: "Files") -> Path:
-    return files.paths[0] if len(files.paths) == 1 else files.paths[0].parent
 
 
 def digest_files(files: "Files", reading: "TraceReading") -> "_Digests":

@@ -107,9 +107,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
 
     def in_regime(self, regime: Regime | None) -> "Study":
         """The study read as strong or weak scaling; as it is without a word on that."""
-        if regime in (None, self.regime):
-            return self
-        return msgspec.structs.replace(self, regime=regime)
+        return self if regime is None else msgspec.structs.replace(self, regime=regime)
 
     @property
     def work_unit(self) -> str:

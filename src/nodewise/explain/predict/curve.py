@@ -15,7 +15,7 @@ lay.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -80,12 +80,13 @@ class LawRow(msgspec.Struct, frozen=True, kw_only=True):
     rms: float | None  # of what it misses at the measured scales, before it is carried through them
 
 
-class Landmark(NamedTuple):
-    """A scale with its 80 % bounds; one that equals the curve's `horizon` means: at least that."""
+class Landmark(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """A scale with the 80 % bounds of where it may be instead."""
 
     nodes: int
     low: int
     high: int
+    at_least: bool  # the curve was not followed further than this
 
 
 class Curve:
@@ -215,7 +216,16 @@ class Curve:
         drawn = self.draws([int(k) for k in tried], count) / grown
         best = tried[np.argmin(cost(np.exp(answer), tried))]
         low, high = np.quantile(tried[np.argmin(cost(drawn, tried), axis=1)], [0.1, 0.9])
-        return Landmark(int(best), int(min(low, best)), math.ceil(max(high, best)))
+        return self.landmark(int(best), low, high)
+
+    def landmark(self, nodes: int, low: float, high: float) -> Landmark:
+        """A scale within its bounds."""
+        return Landmark(
+            nodes=nodes,
+            low=int(min(low, nodes)),
+            high=math.ceil(max(high, nodes)),
+            at_least=max(high, nodes) >= self.horizon and self.unknown_beyond is None,
+        )
 
     def log_times(self, nodes: Floats) -> tuple[Floats, Floats]:
         """ln(seconds for a unit of work) and its spread; the measured value where there is one."""

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from nodewise.audit.rule_book import read_rules
+from nodewise.audit.rules import read_rules
 from nodewise.base.errors import DataError, NodewiseError
 from nodewise.decide.prices.lookup import question_of
 from nodewise.explain.scaling import speedup_is_known

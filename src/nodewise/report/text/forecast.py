@@ -9,8 +9,9 @@ from nodewise.base.units import (
     format_seconds,
     format_speedup,
 )
-from nodewise.decide.forecast import Advice, Forecast, ForecastRow, Landmark
+from nodewise.decide.forecast import Advice, Forecast, ForecastRow
 from nodewise.decide.paper.relocate import Relocated
+from nodewise.explain.predict.curve import Landmark
 from nodewise.report.tables import Table, between, given, in_currency, rows_table
 from nodewise.report.text.findings import Report
 
