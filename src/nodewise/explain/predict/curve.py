@@ -224,7 +224,7 @@ class Curve:
             nodes=nodes,
             low=int(min(low, nodes)),
             high=math.ceil(max(high, nodes)),
-            at_least=max(high, nodes) >= self.horizon and self.unknown_beyond is None,
+            at_least=bool(max(high, nodes) >= self.horizon) and self.unknown_beyond is None,
         )
 
     def log_times(self, nodes: Floats) -> tuple[Floats, Floats]:
