@@ -77,9 +77,13 @@ def _read_question_file(path: Path) -> "Settings":
 
 def asked(question: "Question", options: dict[str, Any]) -> "Question":
     """The question, with what the command line says instead."""
+    return _ask_layers(question, layers_of(options))
+
+
+def _ask_layers(question: "Question", layers: "list[Settings]") -> "Question":
     from nodewise.decide.prices.lookup import ask_today
 
-    for layer in layers_of(options):
+    for layer in layers:
         question = ask_today(question, layer)
     return question
 
@@ -106,5 +110,7 @@ def read_question(
     """A study, and what its spec or its page asks, with what the command line says instead."""
     from nodewise.report.open import open_study
 
-    study, question = open_study(table, settings_of(options).get("regime"), work)
-    return study, asked(question, options)
+    layers = layers_of(options)
+    regimes = [layer["regime"] for layer in layers if "regime" in layer]
+    study, question = open_study(table, regimes[-1] if regimes else None, work)
+    return study, _ask_layers(question, layers)

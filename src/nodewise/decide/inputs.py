@@ -379,8 +379,6 @@ def read_value(row: Input, given: object) -> Any:
     text = given if isinstance(given, str) else f"{float(given):.17g}"
     if kind.choices and text not in kind.choices:
         raise ValueError(f"'{text}' is not one of {', '.join(kind.choices)}")
-    if not isinstance(given, str) and kind.choices:
-        raise ValueError(f"expected one of {', '.join(kind.choices)}")
     is_range = row.ranged and kind.numeric and kind is not SAVING
     value = parse_range(text, kind.read) if is_range else kind.read(text)
     _check_bounds(kind, value, text)
@@ -404,7 +402,7 @@ def read_tables(tables: Tables) -> Settings:
     found: Settings = {}
     for name, table in tables.items():
         if name == "scenarios":
-            continue  # asked by version 0.1, and answered no longer
+            continue  # version 0.1 had them
         fields = {f"{name}.{key}": value for key, value in table.items()} if isinstance(
             table, dict) else {name: table}  # fmt: skip
         for path, given in fields.items():
@@ -491,11 +489,8 @@ def ask(question: Question, settings: Settings) -> Question:
 
 
 def default_of(row: Input) -> Any:
-    """What holds where an input is not set; nothing where there is no such value."""
-    value: Any = Question()
-    for step in row.path:
-        value = None if value is None else getattr(value, step)
-    return value if row.path else None
+    """The value of an input that is not set; None if the question has no field for it."""
+    return _at(Question(), row.path) if row.path else None
 
 
 def default_text(row: Input) -> str:
@@ -507,11 +502,17 @@ def default_text(row: Input) -> str:
 
 
 def value_of(question: Question, name: str) -> float | None:
-    """What a number of the question is; nothing where it is not stated."""
-    value: Any = question
-    for step in RANGED[name].path:
-        value = None if value is None else getattr(value, step)
+    """The value of a numeric input; None if it is not stated."""
+    value = _at(question, RANGED[name].path)
     return None if value is None else float(value)
+
+
+def _at(question: Question, path: tuple[str, ...]) -> Any:
+    """The value at a path of the question; None if a step of it is not set."""
+    value: Any = question
+    for step in path:
+        value = None if value is None else getattr(value, step)
+    return value
 
 
 def with_value(question: Question, name: str, value: float) -> Question:

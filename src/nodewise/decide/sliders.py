@@ -1,4 +1,4 @@
-"""The few numbers from which a page decides anew when its reader moves a price."""
+"""The numbers that a page needs to decide again when its reader moves a slider."""
 
 import msgspec
 import numpy as np
@@ -14,7 +14,7 @@ Column = tuple[float, ...]  # a value for each scale
 
 
 class SliderStart(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the sliders stand at first."""
+    """The values that the sliders start with."""
 
     price: float | None  # null: the scales have prices of their own
     fixed: float

@@ -24,8 +24,11 @@ from nodewise.study.spec import Regime
 from nodewise.study.study import Study
 
 THRESHOLD = 0.70  # of the efficiency; below it the curve has bent
-SUPERLINEAR = 1.02  # an efficiency above this is no rounding
-AMBER, RED = 0.02, 0.10  # of a run, a rank waiting for its core; above red it is no evidence
+SUPERLINEAR = 1.02  # an efficiency above this is not a rounding error
+AMBER, RED = (
+    0.02,
+    0.10,
+)  # share of a run that a rank waits for its core; above RED the run proves nothing
 _MEAN_OFF = 0.05  # of the median
 
 

@@ -66,7 +66,7 @@ class Findings:
 
     @cached_property
     def forecast(self) -> "Forecast | None":
-        """The scales nobody ran; nothing where too few were measured to continue them."""
+        """Predicted scales; None if too few were measured."""
         from nodewise.decide.forecast import forecast_ahead
 
         return forecast_ahead(self.study, self.question, self._times)
@@ -80,7 +80,7 @@ class Findings:
 
     @cached_property
     def sliders(self) -> "SliderNumbers":
-        """What a page needs to decide anew."""
+        """What the sliders of a page need."""
         from nodewise.decide.sliders import slider_numbers
 
         return slider_numbers(self._candidates, self._times, self.question)
@@ -118,9 +118,9 @@ def document(
     scaling: Scaling | None = None,
     attribution: Attribution | None = None,
 ) -> dict[str, Any]:
-    """The one shape of JSON: the decision's keys, and beside them what it stands on.
+    """The one shape of JSON: the keys of the decision, and the results that it is based on.
 
-    The decision stands under a name of its own as well, as files of version 0.1 have it.
+    `decision` repeats the decision, because files of version 0.1 have that key.
     """
     made: dict[str, Any] = msgspec.to_builtins(decision, str_keys=True)
     return {

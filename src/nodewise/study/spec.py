@@ -131,7 +131,7 @@ def parse_file(text: str) -> tuple[Spec, Tables]:
         raise SpecError("scales: a scale stands there twice.", "Name each scale once.")
     _refuse_unmeasured(asked.get("gates"), spec.scales)
     if asked.get("regime", "strong") not in ("strong", "weak"):
-        raise SpecError(f"regime: {asked['regime']!r} is no regime.", "Write strong or weak.")
+        raise SpecError(f"regime: {asked['regime']!r} is not a regime.", "Write strong or weak.")
     if bool(spec.workload.command) == bool(spec.workload.function):
         raise SpecError(
             "workload: give a command or a function, one of the two.",
@@ -154,10 +154,9 @@ def _refuse_unknown(raw: Tables, kind: type[Part], path: str) -> None:
     known = {field.encode_name for field in msgspec.structs.fields(kind)}
     for key in raw:
         if key not in known:
+            unknown = f"the spec: object contains unknown field `{key}`."
             raise SpecError(
-                f"{path or 'the spec'}: object contains unknown field `{key}`."
-                if not path
-                else f"{path}{key}: unknown field.",
+                f"{path}{key}: unknown field." if path else unknown,
                 "See nodewise init --schema or docs/spec.md for what it may be.",
             )
 

@@ -158,7 +158,7 @@ def _read(prices: str) -> tuple[PriceRecord, ...]:
     try:
         dated = date.fromisoformat(day)
     except ValueError:
-        raise SpecError(f"'{day}' is no day.", "Write FILE@YYYY-MM-DD.") from None
+        raise SpecError(f"'{day}' is not a date.", "Write FILE@YYYY-MM-DD.") from None
     return read_prices(Path(name), dated)
 
 
@@ -171,7 +171,7 @@ def with_egress(question: Question, text: str, cloud: str = "") -> Question:
     try:
         gigabytes = parse_amount(amount.lower().removesuffix("gb"))
     except ValueError:
-        raise SpecError(f"'{amount}' is no amount of data.", "Write gigabytes: 500.") from None
+        raise SpecError(f"'{amount}' is not an amount of data.", "Write gigabytes: 500.") from None
     cost = float(find_tariff(shipped_tariffs(), cloud).cost(gigabytes))
     return replaced(question, ("price", "egress"), cost)
 
