@@ -25,10 +25,7 @@ from nodewise.study.study import Study
 
 THRESHOLD = 0.70  # of the efficiency; below it the curve has bent
 SUPERLINEAR = 1.02  # an efficiency above this is not a rounding error
-AMBER, RED = (
-    0.02,
-    0.10,
-)  # share of a run that a rank waits for its core; above RED the run proves nothing
+AMBER, RED = 0.02, 0.10  # share of a run that a rank waits for its core; above RED, no evidence
 _MEAN_OFF = 0.05  # of the median
 
 
