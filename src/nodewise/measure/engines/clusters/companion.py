@@ -1,7 +1,7 @@
 """A process beside ours that speaks to a cluster, so that its library is never loaded here.
 
-It leads a group of its own, in which a cluster that it starts lives too, and ends with us. Requests
-and answers are a line of JSON each; what its library prints goes to a log.
+It leads a group of its own, in which a cluster that it starts lives too. A guard kills that group
+when we end. Requests and answers are a line of JSON each; what its library prints goes to a log.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from nodewise.base.errors import RunError
-from nodewise.measure.engines.base import Job, die_with_parent, end
+from nodewise.measure.engines.base import Job, end
 
 _MOST_LINES = 6  # of its log in an error
 _GOODBYE_SECONDS = 5.0
@@ -46,8 +46,8 @@ class Companion:
             stdout=subprocess.PIPE,
             stderr=self._log,
             start_new_session=True,
-            preexec_fn=None if restores else die_with_parent,
         )
+        self._guard = None if restores else _guard(self._process.pid)
         self._heard = b""
 
     @property
@@ -96,6 +96,8 @@ class Companion:
             self._process.wait(_GOODBYE_SECONDS)
         self._process.stdout.close()
         end(self._process)
+        if self._guard is not None:
+            self._guard.communicate()
         self._log.close()
 
     def _last_lines(self) -> str:
@@ -105,6 +107,21 @@ class Companion:
         lines = self._log.read().decode("utf-8", "replace").splitlines()
         told = " / ".join(line.strip() for line in lines[-_MOST_LINES:] if line.strip())
         return f"It said: {told}" if told else "It said nothing; look at the cluster's own logs."
+
+
+def _guard(leader: int) -> subprocess.Popen[bytes]:
+    """A process that kills a group as soon as our end of its input is closed, also by our death.
+
+    The kernel could kill the companion with us, but not the workers of its cluster: one that is
+    still starting would wait a minute or more for its master.
+    """
+    return subprocess.Popen(
+        ["/bin/sh", "-c", 'read _; kill -9 -- "-$1"', "nodewise-guard", str(leader)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def serve(package: str, connect: Connect) -> None:

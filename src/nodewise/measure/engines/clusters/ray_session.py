@@ -6,6 +6,7 @@ itself does not tell when a task was handed in and when it was ready.
 
 import contextlib
 import importlib
+import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -14,6 +15,7 @@ from nodewise.base.errors import RunError
 from nodewise.measure.engines.clusters.companion import Answer, check_enough, serve
 
 _POLL_SECONDS = 0.2
+_ANSWERS_SECONDS = 5.0  # a node that is alive accepts a connection
 _SETTLE_SECONDS = 3.0  # for events to arrive; workers send them once a second
 _OBJECT_STORE_BYTES = 200 * 2**20  # of each node on this machine
 _DONE = ("FINISHED", "FAILED")
@@ -64,8 +66,12 @@ class _Session:
         self._before: set[str] = set()
 
     def workers(self) -> list[dict[str, Any]]:
-        """The nodes that can compute, the largest first."""
-        nodes = [n for n in self._ray.nodes() if n["Alive"] and n["Resources"].get("CPU")]
+        """The nodes that can compute, the largest first.
+
+        Ray itself may take half a minute to notice that a node is dead, so each is asked.
+        """
+        known = [n for n in self._ray.nodes() if n["Alive"] and n["Resources"].get("CPU")]
+        nodes = [node for node in known if _answers(node)]
         return sorted(nodes, key=lambda node: (-node["Resources"]["CPU"], node["NodeID"]))
 
     def about(self) -> Answer:
@@ -120,6 +126,16 @@ class _Session:
             "begin": begin * 1_000_000 if begin else None,
             "end": max(ends) * 1_000_000 if ends and all(ends) else None,
         }
+
+
+def _answers(node: Mapping[str, Any]) -> bool:
+    """Whether the node's manager accepts a connection."""
+    where = node["NodeManagerAddress"], node["NodeManagerPort"]
+    try:
+        socket.create_connection(where, _ANSWERS_SECONDS).close()
+    except OSError:
+        return False
+    return True
 
 
 def _state() -> Any:
