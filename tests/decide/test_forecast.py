@@ -111,7 +111,7 @@ def test_it_stops_when_no_run_can_change_the_choice():
 
 @pytest.mark.parametrize("seed", range(10))
 def test_one_run_at_a_time_finds_the_cheapest_scale(seed):
-    """Within 2 % of the least cost for at most half of the money of the whole ladder."""
+    """Within 4 % of the least cost for at most half of the money of the whole ladder."""
     generator = np.random.default_rng(seed)
     law = Law(
         s=float(10 ** generator.uniform(-2.5, -1)), c=float(10 ** generator.uniform(-4, -2)),
@@ -140,7 +140,7 @@ def test_one_run_at_a_time_finds_the_cheapest_scale(seed):
         more = [run(nodes, number) for nodes in chosen]
         study = msgspec.structs.replace(study, runs=(*study.runs, *more))
     assert money >= -0.01 * cost(64)
-    assert cost(advice.best) <= 1.02 * min(cost(nodes) for nodes in seconds)
+    assert cost(advice.best) <= 1.04 * min(cost(nodes) for nodes in seconds)
 
 
 def test_beyond_a_saturation_nothing_is_claimed():
