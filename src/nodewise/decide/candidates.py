@@ -10,13 +10,15 @@ import numpy as np
 
 from nodewise.base.errors import SpecError
 from nodewise.base.stats import ENOUGH_ROUNDS, Floats, normal_share_below
+from nodewise.decide.counting import billed_units, scale_unit_of, unit_checks
 from nodewise.decide.energy import Carbon, Energy, energy_of_runs
-from nodewise.decide.prices.bill import NODE_HOURS, Price
+from nodewise.decide.prices.bill import Price
 from nodewise.explain.attribute import Attribution
 from nodewise.explain.causes import CauseName
 from nodewise.explain.laws import Law, growth_term
 from nodewise.explain.scaling import THRESHOLD, Timings
 from nodewise.study.check import Check, warning
+from nodewise.study.scale_unit import ScaleUnit
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
 
@@ -33,6 +35,7 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     deadline_seconds: float | None = None
     deadline_confidence: float = 0.95
     budget: float | None = None
+    least_scale: int | None = None  # K that can run, for example for memory
     energy_budget_joules: float | None = None
     carbon_budget_grams: float | None = None
     value_per_hour: float = 0.0
@@ -66,6 +69,8 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     bounds: tuple[Floats, Floats] | None = None  # of the seconds
     draws: Floats | None = None  # seconds of resampled rounds: a row a draw
     efficiency_draws: Floats | None = None
+    unit: ScaleUnit = ScaleUnit()  # what K counts
+    is_rate: bool = False  # a run is one unit of work, of which only the throughput is known
     broken: tuple[tuple[int, str], ...] = ()  # scales at which every run failed, and how
     in_time: Floats | None = None  # share of runs that meet the deadline, when noise is known
 
@@ -74,16 +79,29 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
         """Seconds for the work of the first run, so that growing jobs can be compared."""
         return self.seconds / self.relative_work
 
+    @property
+    def whole_nodes(self) -> Floats:
+        """The nodes that each scale takes; K where nobody says how many share a node."""
+        return self.unit.nodes(self.nodes)
+
+    @property
+    def billed_units(self) -> Floats:
+        """How many of what the price is for are paid at each scale."""
+        return billed_units(self.unit, self.price.per, self.nodes)
+
+    def named(self, at: int) -> str:
+        """A scale in words: `16 GPUs (2 nodes)`."""
+        return self.unit.named(self.nodes[at])
+
     def priced(self, per_node_hour: float | None) -> "Candidates":
-        """The same scales at another price of a node; where there is none, as they are."""
+        """The same scales at another price; where there is none, as they are."""
         if per_node_hour is None:
             return self
-        rate = per_node_hour * np.array(self.nodes, dtype=np.float64)
-        return msgspec.structs.replace(self, rate_per_hour=rate)
+        return msgspec.structs.replace(self, rate_per_hour=per_node_hour * self.billed_units)
 
     def up_to(self, most_nodes: float) -> "Candidates":
         """The scales of at most so many nodes."""
-        count = sum(nodes <= most_nodes for nodes in self.nodes)
+        count = int(np.sum(self.whole_nodes <= most_nodes))
 
         def cut(value: Any) -> Any:
             if isinstance(value, Energy | Carbon):
@@ -108,8 +126,10 @@ def candidates_of_study(
 ) -> Candidates:
     """The measured scales, at the price that holds for them."""
     needs, site = question.needs, question.site
-    price, rate, checks = _rates(study, question.price, needs)
-    nodes = np.array(times.nodes, dtype=np.float64)
+    unit = scale_unit_of(study.scale_unit, question)
+    price, rate, checks = _rates(study, question.price, needs, unit)
+    checks += unit_checks(unit, study.scale_unit, question)
+    nodes = unit.nodes(times.nodes)
     energy = site.energy(times.seconds, nodes, price.startup_seconds, energy_of_runs(study))
     work = _mean_of(study, "work")
     grown = times.k if study.regime == "weak" else np.ones_like(times.k)
@@ -137,6 +157,8 @@ def candidates_of_study(
         draws=times.draws,
         efficiency_draws=None if times.draws is None else times.efficiency(times.draws),
         in_time=_shares_in_time(times, question),
+        unit=unit,
+        is_rate=study.is_rate,
         broken=tuple(study.broken.items()),
     )
 
@@ -146,9 +168,10 @@ def candidates_of_law(
 ) -> Candidates:
     """Every K up to `max_nodes` as the law has it; `noise` is the relative spread of a run."""
     price, needs, site = question.price, question.needs, question.site
+    unit = scale_unit_of(ScaleUnit(), question)
     if price.per_node_hour is None:
         _refuse_money_without_price(price, needs)
-        price = msgspec.structs.replace(price, per_node_hour=1.0, currency=NODE_HOURS)
+        price = msgspec.structs.replace(price, per_node_hour=1.0, currency=unit.hours)
     assert price.per_node_hour is not None
     nodes = np.arange(1, max_nodes + 1, dtype=np.float64)
     seconds = law.seconds(nodes)
@@ -160,25 +183,27 @@ def candidates_of_law(
         in_time = np.array([normal_share_below(float(value) / noise) for value in left])
     serial = law.s * (1 - 1 / nodes) if law.regime == "strong" else np.zeros_like(nodes)
     communication = law.c * growth_term(law.growth, nodes)
-    energy = site.energy(seconds, nodes, price.startup_seconds)
+    whole_nodes = unit.nodes(nodes)
+    energy = site.energy(seconds, whole_nodes, price.startup_seconds)
     return Candidates(
         name="law",
         regime=law.regime,
         measured=False,
         price=price,
-        checks=tuple(_law_checks(law, needs, noise)),
+        checks=(*_law_checks(law, needs, noise), *unit_checks(unit, ScaleUnit(), question)),
         nodes=tuple(int(count) for count in nodes),
         seconds=seconds,
         speedup=speedup,
         efficiency=speedup / nodes,
-        rate_per_hour=price.per_node_hour * nodes,
+        rate_per_hour=price.per_node_hour * billed_units(unit, price.per, nodes),
         relative_work=grown,
         losses=tuple(
             _by_folds(float(serial[at]), float(communication[at])) for at in range(len(nodes))
         ),
         energy=energy,
-        carbon=site.carbon(energy, seconds, nodes, price.startup_seconds),
+        carbon=site.carbon(energy, seconds, whole_nodes, price.startup_seconds),
         in_time=in_time,
+        unit=unit,
     )
 
 
@@ -234,23 +259,25 @@ def _by_folds(serial: float, communication: float) -> tuple[tuple[CauseName, flo
     return tuple(sorted(both, key=lambda loss: -loss[1]))
 
 
-def _rates(study: Study, price: Price, needs: Needs) -> tuple[Price, Floats, list[Check]]:
+def _rates(
+    study: Study, price: Price, needs: Needs, unit: ScaleUnit
+) -> tuple[Price, Floats, list[Check]]:
     """What all nodes of each scale cost an hour: by the price given, else by the table's column."""
-    nodes = np.array(study.scales, dtype=np.float64)
     column = _mean_of(study, "rate_per_hour")
     checks = []
     if price.per_node_hour is not None:
         if column is not None:
             evidence = "column rate_per_hour is not used: --price is given"
             checks.append(warning("every column counts", evidence))
-        rate = price.per_node_hour * nodes
+        rate = price.per_node_hour * billed_units(unit, price.per, study.scales)
     elif column is not None:
         rate = column
     else:
         _refuse_money_without_price(price, needs)
-        evidence = "no price is given: costs are node-hours"
+        evidence = f"no price is given: costs are {unit.hours}ours"
         checks.append(warning("costs are money", evidence, "Add --price."))
-        return msgspec.structs.replace(price, currency=NODE_HOURS), nodes, checks
+        hours = msgspec.structs.replace(price, currency=unit.hours)
+        return hours, unit.nodes(study.scales), checks
     return price, rate, checks
 
 

@@ -14,7 +14,13 @@ import numpy as np
 
 from nodewise.base.interval import Interval
 from nodewise.base.stats import Floats
-from nodewise.base.units import SECONDS_PER_HOUR, format_duration, format_money
+from nodewise.base.units import (
+    SECONDS_PER_HOUR,
+    format_duration,
+    format_money,
+    format_quantity,
+    format_rate_cost,
+)
 from nodewise.decide.candidates import Candidates, Needs, candidates_of_law, candidates_of_study
 from nodewise.decide.choose import (
     TIE,
@@ -39,7 +45,7 @@ from nodewise.decide.payment.ways import (
     payments,
     spot_outlook,
 )
-from nodewise.decide.prices.bill import NODE_HOURS, Bill, Bills, Price
+from nodewise.decide.prices.bill import Bill, Bills, Price
 from nodewise.decide.prices.records import PriceRecord, stated_check
 from nodewise.decide.prices.records import checks as record_checks
 from nodewise.decide.sentences import (
@@ -67,6 +73,7 @@ from nodewise.explain.causes import CauseName
 from nodewise.explain.laws import Law
 from nodewise.explain.scaling import scale_timings, timings
 from nodewise.study.check import Check
+from nodewise.study.scale_unit import ScaleUnit
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
 
@@ -108,6 +115,11 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
     probability_cheapest: float | None
     expected_regret: float | None  # mean extra cost over the cheapest, over resamples and ranges
     regret_p95: float | None
+
+    @property
+    def work_per_second(self) -> float:
+        """Units of work a second; 0 where the work is not known."""
+        return (self.work or 0.0) / self.seconds
 
 
 class Quality(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,6 +188,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename={"payments": "r
     unpriced: tuple[str, ...]  # what no cost here holds
     ranges: dict[str, Interval]  # of the inputs that are not known better
     work_unit: str
+    unit: ScaleUnit  # what K counts
+    is_rate: bool  # a run is one unit of work: speak of work per second
     rows: tuple[DecisionRow, ...]
     quality: Quality | None
     energy: EnergyBasis
@@ -219,6 +233,16 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename={"payments": "r
     def row(self, nodes: int) -> DecisionRow:
         """The row of one scale."""
         return next(row for row in self.rows if row.nodes == nodes)
+
+    def run_words(self, nodes: int) -> str:
+        """What a run at a scale takes: time and cost, or throughput where only that is known."""
+        row, currency = self.row(nodes), self.price.currency
+        if self.is_rate and row.work and row.cost_per_work is not None:
+            rate = format_quantity(row.work_per_second)
+            cost = format_rate_cost(row.cost_per_work, self.work_unit, currency)
+            return f"{rate} {self.work_unit}/s and {cost}"
+        wall = format_duration(row.seconds + self.price.startup_seconds)
+        return f"{wall} and {format_money(row.cost, currency)} a run"
 
 
 def decide(study: Study, question: Question) -> Decision:
@@ -272,7 +296,7 @@ def decide_candidates(
         for low, high in doublings
         if unit_cost[high] > unit_cost[low] * (1 + TIE)
     ]
-    has_money = price.currency != NODE_HOURS
+    has_money = price.is_money
     spot = on_spot(scales, price, needs, payment) if has_money else None
     paid = payments(hired, spot, price, needs, payment)
     least = _least(scales, unit_bill, ladder)
@@ -286,6 +310,8 @@ def decide_candidates(
         unpriced=price.unpriced if has_money else (),
         ranges=question.ranges,
         work_unit=question.work_unit,
+        unit=scales.unit,
+        is_rate=scales.is_rate,
         rows=_rows(scales, question, bills, refused, regret),
         quality=_quality(scales, needs),
         energy=EnergyBasis(
@@ -344,7 +370,7 @@ def _checks(question: Question, scales: Candidates) -> tuple[Check, ...]:
     found: list[Check] = []
     if question.records:
         found += record_checks(question.records, question.asked_on)
-    elif question.price.currency != NODE_HOURS:
+    elif question.price.is_money:
         found.append(stated_check(question.price, question.asked_on))
     if question.payment.preemptions is not None:
         found.append(rate_check(question.payment.preemptions))
@@ -581,14 +607,19 @@ def _deployments(
     if cheapest is None or fastest is None:
         return ()
     run = "a run" if scales.regime == "strong" else "for the work of the first run"
+    factor = 1.0
+    if scales.is_rate:
+        run, factor = "for a million units of work", 1e6
     if cheapest == fastest:
         slower = dearer = "nothing: the cheapest scale is the fastest"
     else:
         ratio = float(scales.speedup[fastest] / scales.speedup[cheapest])
         saved = float(scales.unit_seconds[cheapest] - scales.unit_seconds[fastest])
-        slower = f"{format_duration(saved)} {run}: the fastest is {ratio:.2f} times as fast"
+        slower = (
+            f"{format_duration(factor * saved)} {run}: the fastest is {ratio:.2f} times as fast"
+        )
         extra = float(unit_cost[fastest] - unit_cost[cheapest])
-        dearer = f"{format_money(extra, price.currency)} {run}"
+        dearer = f"{format_money(factor * extra, price.currency)} {run}"
         if unit_cost[cheapest] > 0:
             dearer += f", {unit_cost[fastest] / unit_cost[cheapest]:.2f} times the cheapest"
 

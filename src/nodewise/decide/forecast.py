@@ -9,8 +9,9 @@ import numpy as np
 from nodewise.base.errors import DataError
 from nodewise.base.stats import Floats
 from nodewise.base.units import format_percent
+from nodewise.decide.counting import billed_units, scale_unit_of
 from nodewise.decide.inputs import Question
-from nodewise.decide.prices.bill import NODE_HOURS, Price, bill
+from nodewise.decide.prices.bill import Price, bill
 from nodewise.explain.predict.curve import (
     FEWEST_SCALES,
     REACH,
@@ -21,6 +22,7 @@ from nodewise.explain.predict.curve import (
     fit_curve,
 )
 from nodewise.explain.scaling import Timings
+from nodewise.study.scale_unit import NODE, ScaleUnit
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
 
@@ -98,6 +100,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
 
 def predict(study: Study, question: Question, nodes: Sequence[int] = ()) -> Forecast:
     """The curve of a study at its scales, at those asked for, and its landmarks."""
+    question = _counted(study, question)
     return forecast_curve(fit_curve(study, question.center), study.name, question, nodes)
 
 
@@ -108,6 +111,7 @@ def forecast_ahead(study: Study, question: Question, times: Timings) -> Forecast
     """
     if len(study.scales) < FEWEST_SCALES:
         return None
+    question = _counted(study, question)
     last = study.scales[-1]
     steps = range(_STEPS_OF_A_DOUBLING * (REACH.bit_length() - 1) + 1)
     ahead = [round(last * 2 ** (step / _STEPS_OF_A_DOUBLING)) for step in steps]
@@ -118,9 +122,9 @@ def forecast_curve(
     curve: Curve, name: str, question: Question, nodes: Sequence[int] = ()
 ) -> Forecast:
     """Times, costs and landmarks of a curve at its scales and at those asked for."""
-    grid = _grid(curve)
+    grid = _grid(curve, least=question.needs.least_scale)
     shown = sorted({*curve.nodes, *(nodes or _doublings(curve))})
-    price = _priced(question.price)
+    price = _priced(question)
     costs = _costs(curve, grid, price, question, _DRAWS)
     cheapest = grid[np.argmin(costs, axis=1)]
     expected = _costs(curve, grid, price, question, 0)[0]
@@ -160,9 +164,10 @@ def advise(
     the choice is made anew, and the regret that is left is weighed by how likely the group is.
     `share` is that of the job which a timing run does; `largest` the most nodes there are.
     """
+    question = _counted(study, question)
     curve = fit_curve(study, question.center)
-    price = _priced(question.price)
-    grid = _grid(curve, largest)
+    price = _priced(question)
+    grid = _grid(curve, largest, question.needs.least_scale)
     expected_costs = _costs(curve, grid, price, question, 0)[0]
     inside = grid <= curve.nodes[-1]
     if expected_costs[inside][-1] > _MAX_COST_RATIO * expected_costs[inside].min():
@@ -180,7 +185,7 @@ def advise(
     for at in _ladder(grid, int(grid[best]) if repeated else None):
         seconds = times[:, columns[at]]
         mean, most = share * np.mean(seconds), share * np.quantile(seconds, 0.9)
-        paid = _bill(price, np.array([at]), np.array([mean, most]), 0.0)
+        paid = _bill(price, question, np.array([at]), np.array([mean, most]), 0.0)
         if not paid[1] <= budget:  # a run that may take longer than the money lasts is not begun
             continue
         left, moved = _regret_after(regret, seconds, best)
@@ -271,7 +276,8 @@ def _row(
         return ForecastRow(nodes=at, measured=False, probability_cheapest=None, **nothing)
     k = at / curve.nodes[0]
     speedup = base / point.seconds * (k if curve.regime == "weak" else 1.0)
-    paid = _bill(price, np.array([at]), np.array([point.seconds]), question.needs.value_per_hour)
+    value = question.needs.value_per_hour
+    paid = _bill(price, question, np.array([at]), np.array([point.seconds]), value)
     return ForecastRow(
         nodes=at,
         measured=point.measured,
@@ -287,21 +293,25 @@ def _row(
     )
 
 
-def _grid(curve: Curve, largest: int | None = None) -> Floats:
-    """The scales that a choice is made from: measured ones, and steps of a quarter octave."""
-    end = min(curve.horizon, largest or curve.horizon)
-    if end < curve.nodes[0]:
+def _grid(curve: Curve, largest: int | None = None, least: int | None = None) -> Floats:
+    """The scales that a choice is made from: measured ones, and steps of a quarter octave.
+
+    They begin at the least K that can run: as stated, else the smallest that did.
+    """
+    start, end = least or curve.nodes[0], min(curve.horizon, largest or curve.horizon)
+    if end < max(start, curve.nodes[0]):
         raise DataError(
-            f"At most {end} nodes are allowed, and the smallest run had {curve.nodes[0]}.",
-            "Allow more nodes.",
+            f"At most K={end} is allowed, and the smallest that can run is "
+            f"K={max(start, curve.nodes[0])}.",
+            "Allow more.",
         )
-    tried = np.geomspace(1, end, round(4 * math.log2(end)) + 1).round()
-    return np.unique(np.append(tried, [k for k in curve.nodes if k <= end]))
+    tried = np.geomspace(start, end, round(4 * math.log2(end / start)) + 1).round()
+    return np.unique(np.append(tried, [k for k in curve.nodes if start <= k <= end]))
 
 
 def _ladder(grid: Floats, best: int | None) -> list[int]:
-    """Runs worth asking about: the doublings of one node, and what looks best."""
-    doublings = [2**step for step in range(24) if 2**step <= grid[-1]]
+    """Runs worth asking about: the doublings of one, and what looks best."""
+    doublings = [2**step for step in range(24) if grid[0] <= 2**step <= grid[-1]]
     return sorted({*doublings, *([] if best is None else [best])})
 
 
@@ -318,7 +328,7 @@ def _costs(curve: Curve, grid: Floats, price: Price, question: Question, count: 
     else:
         points = curve.points(asked)
         seconds = np.array([[point.seconds if point else np.nan for point in points]])
-    paid = _bill(price, grid, seconds, question.needs.value_per_hour)
+    paid = _bill(price, question, grid, seconds, question.needs.value_per_hour)
     work = grid / grid[0] if curve.regime == "weak" else 1.0
     return np.nan_to_num(paid / work, nan=np.inf)
 
@@ -330,12 +340,25 @@ def _plausible(curve: Curve, nodes: list[int], count: int) -> Floats:
     return np.clip(seconds, low, high)
 
 
-def _bill(price: Price, nodes: Floats, seconds: Floats, value_per_hour: float) -> Floats:
-    rate = (price.per_node_hour or 0.0) * nodes
+def _bill(
+    price: Price, question: Question, scales: Floats, seconds: Floats, value_per_hour: float
+) -> Floats:
+    units = billed_units(scale_unit_of(ScaleUnit(), question), price.per, scales)
+    rate = (price.per_node_hour or 0.0) * units
     return bill(price, rate, seconds, value_per_hour).total
 
 
-def _priced(price: Price) -> Price:
+def _counted(study: Study, question: Question) -> Question:
+    """The question with what K counts in the study."""
+    unit = scale_unit_of(study.scale_unit, question)
+    by_device = question.price.per not in ("", NODE)  # of which a node has so many
+    per_node = unit.per_node if by_device or not unit.counts_nodes else None
+    return msgspec.structs.replace(question, unit=unit.unit, per_node=per_node)
+
+
+def _priced(question: Question) -> Price:
+    price = question.price
     if price.per_node_hour is not None:
         return price
-    return msgspec.structs.replace(price, per_node_hour=1.0, currency=NODE_HOURS)
+    hours = scale_unit_of(ScaleUnit(), question).hours
+    return msgspec.structs.replace(price, per_node_hour=1.0, currency=hours)

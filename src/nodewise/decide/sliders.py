@@ -7,7 +7,6 @@ from nodewise.decide.candidates import Candidates, longest_startup
 from nodewise.decide.gates import refused_at_any_price
 from nodewise.decide.inputs import Question
 from nodewise.decide.payment.ways import on_demand
-from nodewise.decide.prices.bill import NODE_HOURS
 from nodewise.explain.scaling import Timings
 
 Column = tuple[float, ...]  # a value for each scale
@@ -33,6 +32,7 @@ class SliderNumbers(msgspec.Struct, frozen=True, kw_only=True):
     relative_work: Column
     refused: tuple[bool, ...]  # by a gate that neither a price nor a deadline moves
     rate_per_hour: Column
+    billed_units: Column  # what the price is multiplied by
     startup_seconds: float
     longest_startup_seconds: float
     storage_per_hour: float
@@ -59,6 +59,7 @@ def slider_numbers(scales: Candidates, times: Timings, question: Question) -> Sl
         relative_work=tuple(scales.relative_work.tolist()),
         refused=tuple(refused_at_any_price(scales, price, needs, bills).tolist()),
         rate_per_hour=tuple(scales.rate_per_hour.tolist()),
+        billed_units=tuple(scales.billed_units.tolist()),
         startup_seconds=price.startup_seconds,
         longest_startup_seconds=longest_startup(question) if spread else price.startup_seconds,
         storage_per_hour=price.storage_per_hour or 0.0,
@@ -69,7 +70,7 @@ def slider_numbers(scales: Candidates, times: Timings, question: Question) -> Sl
         budget=needs.budget,
         currency=price.currency,
         asked=SliderStart(
-            price=1.0 if price.currency == NODE_HOURS else price.per_node_hour,
+            price=price.per_node_hour if price.is_money else 1.0,
             fixed=price.fixed_per_hour,
             deadline=needs.deadline_seconds or 0.0,
             threshold=needs.threshold,

@@ -16,7 +16,7 @@ from nodewise.decide.choose import cheapest_of
 from nodewise.decide.gates import Mask, allowed_scales
 from nodewise.decide.inputs import RANGED, Question, value_of, with_value
 from nodewise.decide.payment.ways import Paid, on_demand, on_spot
-from nodewise.decide.prices.bill import NODE_HOURS, Bills, bill
+from nodewise.decide.prices.bill import Bills, bill
 from nodewise.explain.laws import Law
 
 _SWING = 0.2  # how far an input is moved that has no range of its own
@@ -176,7 +176,7 @@ def tornado(
 
     Inputs without a range are moved by 20 %; of a law its s and c as well.
     """
-    if question.price.currency == NODE_HOURS:
+    if not question.price.is_money:
         return ()
     payment = question.payment
     risky = payment.preemptions is not None and payment.trace is None
@@ -229,7 +229,7 @@ def flips(scales: Candidates, question: Question) -> tuple[Flip, ...]:
 
     Only where an hour has a price: without one the recommendation does not hang on prices.
     """
-    if question.price.currency == NODE_HOURS or scales.regime == "weak":
+    if not question.price.is_money or scales.regime == "weak":
         return ()
     now, _ = _cheapest(scales, question)
     found = []
