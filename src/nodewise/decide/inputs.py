@@ -301,7 +301,7 @@ _ROWS = (
     Input("prices", "price.list", TEXT,
           "Your own price list, FILE or FILE@DAY: TOML, SkyPilot CSV, AWS or Azure JSON."),
     Input("price", "price.per_node_hour", PRICE,
-          "Price per node-hour, a range 2.1..3.5, or per device: 2.10/gpu, 0.04/core.",
+          "Price per node-hour, or 2.10/gpu, 0.04/core, 2.1..3.5.",
           (_PRICE, "per_node_hour"), "price of a node", common=True, ranged=True, put=_put_price),
     Input("currency", "price.currency", CURRENCY, "Currency of all prices: EUR, €.",
           (_PRICE, "currency")),
@@ -377,7 +377,7 @@ _ROWS = (
     Input("most-seconds", "gates.most_seconds", BY_SCALE, "Longest time at named K.",
           (_NEEDS, "most_seconds")),
     Input("least", "gates.least", COUNT,
-          "Least K that can run, for example for memory; predict and next start here.",
+          "Least K that can run; predict and next start here.",
           (_NEEDS, "least_scale")),
     Input("value-per-hour", "price.value_per_hour", MONEY, "Worth of an hour of waiting.",
           (_NEEDS, "value_per_hour"), "value of an hour", common=True, ranged=True),
@@ -395,7 +395,7 @@ _ROWS = (
           ("work_unit",)),
     Input("unit", "unit", UNIT, "What K counts: nodes, gpus, ranks, cores.", ("unit",),
           common=True),
-    Input("per-node", "per_node", COUNT, "How many of K share a node; bills are for whole nodes.",
+    Input("per-node", "per_node", COUNT, "How many of K share a node.",
           ("per_node",), common=True),
 )  # fmt: skip
 _MEASURED = frozenset(Spec.__struct_fields__)

@@ -57,7 +57,7 @@ _TITLES: tuple[tuple[Column, str], ...] = (
      r"|(problem|data(set)?|global|total) size"),
     ("seconds", r"(wall|run|step|total|mean|median|best|min(imum)?|average|avg\.?|elapsed|training|"
      r"epoch|solve|iteration|execution)?[ _-]*(clock )?(time|seconds|runtime|duration|wall|latency)"
-     r"([ _](s|sec|ms|min|h|per .*|to .*))?|t\(?[knp]?\)?|t_[knp]|secs?"),
+     r"([ _](s|sec|ms|min|h|per .*|to .*))?|t\(?[knp]?\)?|t_[knp]|secs?|elapsed([ _]s)?"),
     ("nodes", r"k|p|n|(number of |no\. |n[ _]|num[ _]|# ?|total )?(compute )?(nodes|workers|gpus?|"
      r"ranks|processes|procs|cores|threads|accelerators|chips|tpus|devices|tasks|machines|servers|"
      r"clients|users|concurrency|mpi (ranks|tasks))"),
