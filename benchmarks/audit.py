@@ -20,8 +20,6 @@ from pathlib import Path
 import numpy as np
 
 from nodewise.audit.detectors import (
-    Detection,
-    Points,
     averaged_ratios,
     bends_back,
     changed_work,
@@ -30,13 +28,11 @@ from nodewise.audit.detectors import (
     identical_repeats,
     idle_digits,
     missing_scales,
-    points_of,
-    slow_baseline,
     summary_used,
-    superlinear,
     too_straight,
 )
 from nodewise.base.stats import Floats
+from nodewise.explain.baseline import Detection, Points, points_of, slow_baseline, superlinear
 from nodewise.explain.laws import Law
 from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.study.spec import Regime

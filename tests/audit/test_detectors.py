@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.audit.detectors import (
-    Points,
     averaged_ratios,
     bends_back,
     changed_work,
@@ -15,12 +14,10 @@ from nodewise.audit.detectors import (
     identical_repeats,
     idle_digits,
     missing_scales,
-    points_of,
-    slow_baseline,
     summary_used,
-    superlinear,
     too_straight,
 )
+from nodewise.explain.baseline import Points, points_of, slow_baseline, superlinear
 from nodewise.explain.laws import Law
 from nodewise.explain.simulate import PlantedTruth, simulate
 

@@ -17,12 +17,13 @@ import msgspec
 import numpy as np
 
 from nodewise.audit import detectors
-from nodewise.audit.detectors import Detection, Points, Summary
+from nodewise.audit.detectors import Summary
 from nodewise.audit.own_study import Answer, answers, own_checks
 from nodewise.base.stats import ENOUGH_ROUNDS, Floats
 from nodewise.base.units import format_duration, format_efficiency, format_percent
 from nodewise.decide.candidates import QUALITY_TOLERANCE
 from nodewise.decide.inputs import Question, ask, read_tables
+from nodewise.explain.baseline import Detection, Points, points_of, slow_baseline, superlinear
 from nodewise.explain.scaling import RED, THRESHOLD, Scaling, scale
 from nodewise.study.check import Check, Verdict
 from nodewise.study.claim import Claim, Column, claim_of_study
@@ -223,7 +224,7 @@ class _Case:
 
     @cached_property
     def points(self) -> Points:
-        return detectors.points_of(
+        return points_of(
             self.study.scales, self.samples, self.study.regime, self._rounding, self._spreads
         )
 
@@ -252,7 +253,7 @@ class _Case:
 
     @cached_property
     def slow(self) -> Detection:
-        return detectors.slow_baseline(self.points)
+        return slow_baseline(self.points)
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
@@ -806,7 +807,7 @@ _PREDICATES: dict[str, Callable[[_Case], Answer]] = {
     "slow-baseline": lambda case: _of(case.slow),
     "changed-problem": lambda case: _of(detectors.bends_back(case.points)),
     "straight": _straight,
-    "superlinear": lambda case: _of(detectors.superlinear(case.points)),
+    "superlinear": lambda case: _of(superlinear(case.points)),
     "seconds": _seconds,
     "columns": _columns,
     "averaged-ratios": _averaged,

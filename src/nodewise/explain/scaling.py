@@ -11,6 +11,7 @@ from nodewise.base.fits import nonnegative_fit
 from nodewise.base.interval import LEVEL, Interval, median_interval
 from nodewise.base.stats import ENOUGH_ROUNDS, Center, Floats, resample, std
 from nodewise.base.units import format_percent
+from nodewise.explain.baseline import SUPERLINEAR
 from nodewise.explain.laws import (
     Laws,
     amdahl_scale_at_efficiency,
@@ -24,7 +25,6 @@ from nodewise.study.spec import Regime
 from nodewise.study.study import Study
 
 THRESHOLD = 0.70  # of the efficiency; below it the curve has bent
-SUPERLINEAR = 1.02  # an efficiency above this is not a rounding error
 AMBER, RED = 0.02, 0.10  # share of a run that a rank waits for its core; above RED, no evidence
 _MEAN_OFF = 0.05  # of the median
 
