@@ -21,6 +21,7 @@ from nodewise.study.spec import Regime
 
 _STRAIGHT = 0.01  # efficiency within this of one at every scale
 _STRAIGHT_UP_TO = 8  # a shorter ladder is straight by nature
+_MOST_DECIMALS = 12
 _FALLS_BACK = 1.5  # times that the serial share must shrink before a curve has bent back
 
 Summary = Literal["ratio of means", "mean of ratios", "best of the repeats"]
@@ -204,12 +205,13 @@ def idle_digits(figures: Sequence[tuple[float, float]], spreads: Sequence[float]
     return Detection(False, "the digits end where the spread begins", worst)
 
 
-def identical_repeats(samples: Sequence[Floats], unit: float) -> Detection:
+def identical_repeats(samples: Sequence[Floats]) -> Detection:
     """More equal repeats than their spread and their last digit allow, or one pattern copied.
 
     Two repeats are equal by chance with about unit / (2 * sqrt(pi) * spread); the number of such
     pairs is Poisson's.
     """
+    unit = _last_digit(samples)
     expected, pairs = 0.0, 0
     for values in samples:
         count = len(values)
@@ -229,6 +231,15 @@ def identical_repeats(samples: Sequence[Floats], unit: float) -> Detection:
         evidence = "two scales repeat the same deviations, round by round, at another size"
         return Detection(True, evidence, copied)
     return Detection(False, "the repeats differ as repeats do", float(pairs))
+
+
+def _last_digit(samples: Sequence[Floats]) -> float:
+    """The unit of the last decimal that the values have, whether they were written or measured."""
+    values = np.concatenate(samples)
+    for decimals in range(_MOST_DECIMALS):
+        if np.all(np.abs(np.round(values, decimals) - values) <= 1e-12 * values):
+            return 10.0**-decimals
+    return 0.0
 
 
 def _copied(samples: Sequence[Floats], unit: float) -> float | None:
@@ -304,22 +315,3 @@ def dependent_repeats(samples: Sequence[Floats]) -> Detection:
         )
         return Detection(True, evidence, correlation)
     return Detection(False, f"lag-1 correlation of the repeats is {correlation:.2f}", correlation)
-
-
-def changed_work(values: dict[int, float], regime: Regime | None) -> Detection:
-    """What must be fixed against K: constant (strong) or growing in proportion (weak)."""
-    nodes = sorted(values)
-    base = values[nodes[0]]
-    grown = {count: values[count] / base for count in nodes}
-    steady = all(abs(value - 1) <= 0.01 for value in grown.values())
-    weak = all(abs(value * nodes[0] / count - 1) <= 0.01 for count, value in grown.items())
-    if regime != "weak" and steady:
-        return Detection(False, f"{base:g} at every K", 1.0)
-    if regime != "strong" and weak:
-        return Detection(
-            False, f"grows with K from {base:g}: weak scaling", float(grown[nodes[-1]])
-        )
-    first = next((n for n in nodes if abs(grown[n] - 1) > 0.01), nodes[-1])
-    last = values[nodes[-1]]
-    evidence = f"from {base:g} at K={nodes[0]} to {last:g} at K={nodes[-1]}, from K={first} on"
-    return Detection(True, evidence, float(grown[nodes[-1]]))

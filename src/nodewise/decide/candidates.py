@@ -3,7 +3,7 @@
 Everything after this point treats both alike; only a measured candidate can support a claim.
 """
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -15,8 +15,9 @@ from nodewise.decide.prices.bill import NODE_HOURS, Price
 from nodewise.explain.attribute import Attribution
 from nodewise.explain.causes import CauseName
 from nodewise.explain.laws import Law, growth_term
+from nodewise.explain.quality import Better, Drift, quality_drifts
 from nodewise.explain.scaling import THRESHOLD, Timings
-from nodewise.study.check import Check, warning
+from nodewise.study.check import Check, Validity, validity_of, warning
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
 
@@ -37,7 +38,7 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     carbon_budget_grams: float | None = None
     value_per_hour: float = 0.0
     quality_tolerance: float = QUALITY_TOLERANCE
-    quality_better: Literal["same", "higher", "lower"] = "same"  # a drift this way is no harm
+    quality_better: Better = "same"  # a drift this way is no harm
     threshold: float = THRESHOLD
     least_speedup: dict[int, float] = {}  # gates at named K
     least_efficiency: dict[int, float] = {}
@@ -66,13 +67,32 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     bounds: tuple[Floats, Floats] | None = None  # of the seconds
     draws: Floats | None = None  # seconds of resampled rounds: a row a draw
     efficiency_draws: Floats | None = None
+    drifts: tuple[Drift, ...] | None = None  # of the quality, from the first scale
     broken: tuple[tuple[int, str], ...] = ()  # scales at which every run failed, and how
+    validity: Validity = Validity()
+    fitted_base_seconds: float | None = None  # where the first scale is slower than its curve
     in_time: Floats | None = None  # share of runs that meet the deadline, when noise is known
 
     @property
     def unit_seconds(self) -> Floats:
         """Seconds for the work of the first run, so that growing jobs can be compared."""
         return self.seconds / self.relative_work
+
+    @property
+    def base_share(self) -> float:
+        """The fitted base over the measured one; 1 where the measured one fits its curve."""
+        fitted = self.fitted_base_seconds
+        return 1.0 if fitted is None else fitted / float(self.seconds[0])
+
+    @property
+    def fitted_efficiency(self) -> Floats:
+        """The efficiency over a base that fits the curve."""
+        return np.asarray(self.efficiency * self.base_share)
+
+    @property
+    def judged_efficiency(self) -> Floats:
+        """The fitted efficiency over that of the best scale: caches may make one beat the base."""
+        return np.asarray(self.fitted_efficiency / max(float(self.fitted_efficiency.max()), 1.0))
 
     def priced(self, per_node_hour: float | None) -> "Candidates":
         """The same scales at another price of a node; where there is none, as they are."""
@@ -96,6 +116,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
         parts = {name: cut(getattr(self, name)) for name in self.__struct_fields__}
         bounds = self.bounds and (self.bounds[0][:count], self.bounds[1][:count])
         parts |= {"nodes": self.nodes[:count], "losses": self.losses[:count], "bounds": bounds}
+        parts["drifts"] = self.drifts and self.drifts[:count]
         return Candidates(**parts)
 
     def after(self, at: int | None) -> int | None:
@@ -113,12 +134,17 @@ def candidates_of_study(
     energy = site.energy(times.seconds, nodes, price.startup_seconds, energy_of_runs(study))
     work = _mean_of(study, "work")
     grown = times.k if study.regime == "weak" else np.ones_like(times.k)
+    drifts = quality_drifts(study)
     return Candidates(
         name=study.name,
         regime=study.regime,
         measured=True,
         price=price,
-        checks=(*checks, *_deadline_checks(times, needs)),
+        checks=(
+            *checks,
+            *_deadline_checks(times, needs),
+            *_quality_checks(times.nodes, drifts, needs),
+        ),
         nodes=times.nodes,
         seconds=times.seconds,
         speedup=times.speedup(times.seconds),
@@ -137,7 +163,10 @@ def candidates_of_study(
         draws=times.draws,
         efficiency_draws=None if times.draws is None else times.efficiency(times.draws),
         in_time=_shares_in_time(times, question),
+        drifts=drifts,
         broken=tuple(study.broken.items()),
+        validity=validity_of(attribution.checks),
+        fitted_base_seconds=times.fitted_base_seconds,
     )
 
 
@@ -224,6 +253,31 @@ def _deadline_checks(times: Timings, needs: Needs) -> list[Check]:
         evidence = f"{times.rounds} rounds say little about meeting a deadline"
         return [warning(_DEADLINE, evidence, "Repeat more.")]
     return []
+
+
+def _quality_checks(
+    nodes: tuple[int, ...], drifts: tuple[Drift, ...] | None, needs: Needs
+) -> list[Check]:
+    """That the noise hides whether the quality is held, and how many rounds would show it."""
+    limits = needs.quality_tolerance, needs.quality_better
+    open_ones = {
+        at: drift for at, drift in zip(nodes, drifts or (), strict=False)
+        if drift.state(*limits) == "undecided"
+    }  # fmt: skip
+    if not open_ones:
+        return []
+    rounds = [drift.rounds_to_decide(*limits) for drift in open_ones.values()]
+    known = [count for count in rounds if count is not None]
+    more = f"Measure {max(known)} rounds" if len(known) == len(rounds) else "Measure more rounds"
+    listed = ", ".join(map(str, open_ones))
+    return [
+        warning(
+            "quality is held at every K",
+            f"the noise hides whether the quality at K={listed} stays within {limits[0]:g}",
+            f"{more}, or allow a larger drift with --quality-tolerance.",
+            key="quality",
+        )
+    ]
 
 
 def _by_folds(serial: float, communication: float) -> tuple[tuple[CauseName, float], ...]:

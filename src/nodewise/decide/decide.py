@@ -26,7 +26,7 @@ from nodewise.decide.choose import (
     not_beaten,
 )
 from nodewise.decide.energy import Basis, Least, energy_check, least_scales
-from nodewise.decide.gates import Gate, Refusal, excess_quality_drift, refusals
+from nodewise.decide.gates import Gate, Refusal, quality_states, refusals
 from nodewise.decide.inputs import Question
 from nodewise.decide.payment.spot import rate_check
 from nodewise.decide.payment.ways import (
@@ -65,8 +65,9 @@ from nodewise.decide.uncertainty import (
 from nodewise.explain.attribute import attribute_timings
 from nodewise.explain.causes import CauseName
 from nodewise.explain.laws import Law
+from nodewise.explain.quality import DriftState
 from nodewise.explain.scaling import scale_timings, timings
-from nodewise.study.check import Check
+from nodewise.study.check import Check, Validity
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
 
@@ -83,6 +84,9 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
     speedup: float
     efficiency: float
     quality: float | None
+    quality_state: DriftState | None  # whether it is that of the first scale
+    quality_drift_low: float | None
+    quality_drift_high: float | None
     cost: float
     cost_low: float | None
     cost_high: float | None
@@ -113,9 +117,19 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
 class Quality(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the answer stayed as good at every scale as at the first."""
 
+    state: DriftState  # the worst of any scale
     held: bool
     max_drift: float
+    low: float  # bounds of the drift that is largest
+    high: float
     tolerance: float
+
+
+class FailedScale(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """A scale at which every run failed, and how the first one did."""
+
+    nodes: int
+    outcome: str
 
 
 class PriceOfSpeed(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,12 +185,15 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename={"payments": "r
     name: str
     regime: Regime
     measured: bool  # false: every number comes from a model
+    validity: Validity  # of the measurement; an invalid one gets no recommendation
     price: Price
     records: tuple[PriceRecord, ...]  # the prices as they were published
     unpriced: tuple[str, ...]  # what no cost here holds
     ranges: dict[str, Interval]  # of the inputs that are not known better
     work_unit: str
     rows: tuple[DecisionRow, ...]
+    failed: tuple[FailedScale, ...]
+    fitted_base_seconds: float | None  # that efficiency is judged by, where the first is too slow
     quality: Quality | None
     energy: EnergyBasis
     cause: CauseName | None
@@ -254,6 +271,9 @@ def decide_candidates(
     bills = hired.bills
     refused = refusals(scales, price, needs, bills)
     allowed = np.array([refusal is None for refusal in refused])
+    is_invalid = scales.validity.state == "invalid"
+    if is_invalid:
+        allowed[:] = False
     # A run that grows with K does more work for its money, so scales are compared by equal work.
     # They are ranked by the bill and the worth of waiting for it; what is shown is the bill.
     unit_cost, unit_bill = bills.total / scales.relative_work, bills.billed / scales.relative_work
@@ -266,6 +286,7 @@ def decide_candidates(
     regret = regret_of(scales, question, allowed)
     best = regret.least if regret and question.ranges else cheapest
     chosen, because = _recommend(scales, question, bills, refused, best, frontier)
+    because = scales.validity.clause if is_invalid else because
     doublings = _doublings(scales, ladder)
     unfavourable = [
         (scales.nodes[low], scales.nodes[high])
@@ -274,19 +295,22 @@ def decide_candidates(
     ]
     has_money = price.currency != NODE_HOURS
     spot = on_spot(scales, price, needs, payment) if has_money else None
-    paid = payments(hired, spot, price, needs, payment)
+    paid = () if is_invalid else payments(hired, spot, price, needs, payment)
     least = _least(scales, unit_bill, ladder)
     off = has_money and chosen is not None and not question.ranges
     return Decision(
         name=scales.name,
         regime=scales.regime,
         measured=scales.measured,
+        validity=scales.validity,
         price=price,
         records=question.records,
         unpriced=price.unpriced if has_money else (),
         ranges=question.ranges,
         work_unit=question.work_unit,
         rows=_rows(scales, question, bills, refused, regret),
+        failed=tuple(FailedScale(nodes=nodes, outcome=how) for nodes, how in scales.broken),
+        fitted_base_seconds=scales.fitted_base_seconds,
         quality=_quality(scales, needs),
         energy=EnergyBasis(
             basis=scales.energy.basis,
@@ -327,8 +351,10 @@ def decide_candidates(
         sensitivity=prices_off(scales, bills, allowed, chosen)
         if off and chosen is not None
         else (),
-        would_change=what_would_change(scales, price, needs, bills, refused, chosen, fastest),
-        claim=claim(scales, price, bills.billed, refused, chosen)
+        would_change=()
+        if is_invalid
+        else what_would_change(scales, price, needs, bills, refused, chosen, fastest),
+        claim=claim(scales, needs, price, bills.billed, refused, chosen)
         if scales.measured and chosen is not None
         else None,
         checks=(*scales.checks, *_checks(question, scales)),
@@ -402,7 +428,7 @@ def _flips(
         return ()
     if _hour_has_a_price(question):
         return flips(scales, question)
-    now, efficiency = question.needs.threshold, scales.efficiency
+    now, efficiency = question.needs.threshold, scales.judged_efficiency
     if efficiency[chosen] < now:
         return ()
     smaller = [at for at in frontier if efficiency[at] > efficiency[chosen]]
@@ -420,13 +446,17 @@ def _flips(
 
 
 def _quality(scales: Candidates, needs: Needs) -> Quality | None:
-    if scales.quality is None:
+    states = quality_states(scales, needs)
+    if states is None or scales.drifts is None:
         return None
+    largest = max(scales.drifts, key=lambda drift: abs(drift.value))
+    worst = min(states, key=("excluded", "undecided", "held").index)
     return Quality(
-        held=all(
-            excess_quality_drift(scales, needs, at) is None for at in range(len(scales.nodes))
-        ),
-        max_drift=float(np.max(np.abs(scales.quality - scales.quality[0]))),
+        state=worst,
+        held=worst == "held",
+        max_drift=abs(largest.value),
+        low=largest.low,
+        high=largest.high,
         tolerance=needs.quality_tolerance,
     )
 
@@ -439,6 +469,7 @@ def _rows(
     regret: Regret | None,
 ) -> tuple[DecisionRow, ...]:
     bounds = cost_bounds(scales, question)
+    states = quality_states(scales, question.needs)
     energy, carbon = scales.energy, scales.carbon
 
     def at_scale(values: Floats | None, at: int) -> float | None:
@@ -462,6 +493,9 @@ def _rows(
                 speedup=float(scales.speedup[at]),
                 efficiency=float(scales.efficiency[at]),
                 quality=at_scale(scales.quality, at),
+                quality_state=states[at] if states else None,
+                quality_drift_low=scales.drifts[at].low if scales.drifts else None,
+                quality_drift_high=scales.drifts[at].high if scales.drifts else None,
                 cost=cost,
                 cost_low=at_scale(bounds[0], at) if bounds else None,
                 cost_high=at_scale(bounds[1], at) if bounds else None,
@@ -504,7 +538,7 @@ def _recommend(
     needs = question.needs
     if best is None:
         return None, why_none(scales, refused, bills)
-    efficient = [at for at in frontier if scales.efficiency[at] >= needs.threshold]
+    efficient = [at for at in frontier if scales.judged_efficiency[at] >= needs.threshold]
     if not efficient or _hour_has_a_price(question):
         rule = "the least expected regret" if question.ranges else "the cheapest scale"
         rule += " that passes every gate" if any(refused) else ""

@@ -18,7 +18,7 @@ from nodewise.base.units import (
     format_unit_cost,
 )
 from nodewise.decide.candidates import Candidates, Needs
-from nodewise.decide.gates import Refusal
+from nodewise.decide.gates import Refusal, quality_states
 from nodewise.decide.prices.bill import Bills, Price, bill
 from nodewise.explain.causes import CauseName
 
@@ -48,12 +48,13 @@ def why_this_scale(
     """The rule that chose a scale, its efficiency there, and what the next scale loses to."""
     if scales.speedup.max() <= 1:
         rule = f"no larger scale is faster than K={scales.nodes[chosen]}"
-    efficiency = float(scales.efficiency[chosen])
+    efficiency = float(scales.fitted_efficiency[chosen])
     why = f"{rule}, at an efficiency of {format_efficiency(efficiency)}"
     if efficiency < needs.threshold:
         why += f" although that is below {needs.threshold:.2f}"
-    if scales.quality is not None:
-        why += " and with its quality held"
+    states = quality_states(scales, needs)
+    if states is not None:
+        why += " and with its quality held" if states[chosen] == "held" else " (quality undecided)"
     return f"{why}; {_beyond(scales, refusals, chosen)}"
 
 
@@ -67,25 +68,32 @@ def why_none(scales: Candidates, refusals: Refusals, bills: Bills) -> str:
     return "; ".join(dict.fromkeys(named))
 
 
-def claim(scales: Candidates, price: Price, costs: Floats, refusals: Refusals, chosen: int) -> str:
-    """One sentence that stands on measured numbers only."""
-    base = f"{format_duration(float(scales.seconds[0]))} at K={scales.nodes[0]}"
+def claim(
+    scales: Candidates,
+    needs: Needs,
+    price: Price,
+    costs: Floats,
+    refusals: Refusals,
+    chosen: int,
+) -> str:
+    """One sentence on measured numbers; a base that is too slow is replaced by the fitted one."""
+    measured = format_duration(float(scales.seconds[0]))
+    base = f"{measured} at K={scales.nodes[0]}"
+    if scales.fitted_base_seconds is not None:
+        fitted = format_duration(scales.fitted_base_seconds)
+        base = f"{fitted} fitted at K={scales.nodes[0]}; measured: {measured}"
     nodes = scales.nodes[chosen]
     if scales.speedup.max() <= 1:
         return f"{scales.name} does not scale: no measured scale is faster than {base}."
     parts = [
         f"{scales.name} ({scales.regime} scaling) scales to {nodes} node{'s' if nodes > 1 else ''} "
-        f"at efficiency {format_efficiency(float(scales.efficiency[chosen]))} "
-        f"({format_speedup(float(scales.speedup[chosen]))}x over {base})"
+        f"at efficiency {format_efficiency(float(scales.fitted_efficiency[chosen]))} "
+        f"({format_speedup(scales.base_share * float(scales.speedup[chosen]))}x over {base})"
     ]
     if scales.quality is None:
         parts.append("with quality not measured")
     else:
-        drift = float(np.max(np.abs(scales.quality[: chosen + 1] - scales.quality[0])))
-        parts.append(
-            f"with quality held at {format_efficiency(float(scales.quality[chosen]))} "
-            f"(drift {drift:.3f} at most)"
-        )
+        parts.append(_claimed_quality(scales, needs, refusals, chosen))
     cost = f"and a cost of {format_money(float(costs[chosen]), price.currency)} a run"
     if scales.work is not None:
         unit = format_unit_cost(float(costs[chosen] / scales.work[chosen]), price.currency)
@@ -95,6 +103,19 @@ def claim(scales: Candidates, price: Price, costs: Floats, refusals: Refusals, c
     if beyond is not None and refusals[beyond] is None:
         end = f"beyond that, {end}: further scaling is uneconomic here"
     return f"{', '.join([*parts, cost])}; {end}."
+
+
+def _claimed_quality(scales: Candidates, needs: Needs, refusals: Refusals, chosen: int) -> str:
+    """The quality of the chosen scale, and the largest drift up to it that is not excluded."""
+    assert scales.drifts is not None
+    assert scales.quality is not None
+    quality = format_efficiency(float(scales.quality[chosen]))
+    own = scales.drifts[chosen]
+    if own.state(needs.quality_tolerance, needs.quality_better) == "undecided":
+        return f"with a quality of {quality} (drift between {own.low:+.3f} and {own.high:+.3f})"
+    kept = [at for at in range(chosen + 1) if refusals[at] is None or at == 0]
+    drift = max(abs(scales.drifts[at].value) for at in kept)
+    return f"with quality held at {quality} (drift {drift:.3f} at most)"
 
 
 def _beyond(scales: Candidates, refusals: Refusals, chosen: int) -> str:
@@ -107,7 +128,7 @@ def _beyond(scales: Candidates, refusals: Refusals, chosen: int) -> str:
         return f"no larger scale was {'measured' if scales.measured else 'asked for'}"
     if refusals[beyond] is not None:
         return f"K={scales.nodes[beyond]} {_passes_or_not(refusals[beyond])}"
-    efficiency = format_efficiency(float(scales.efficiency[beyond]))
+    efficiency = format_efficiency(float(scales.fitted_efficiency[beyond]))
     slower = "" if scales.speedup[beyond] > scales.speedup[chosen] else " and it is no faster"
     return f"at K={scales.nodes[beyond]} efficiency is {efficiency}{_blame(scales, beyond)}{slower}"
 
@@ -170,7 +191,7 @@ def what_would_change(
     allowed = np.array([refusal is None for refusal in refusals])
     changes = _value_of_waiting(scales, price, needs, bills.total, allowed, recommended)
     if price.prices_the_hour or needs.value_per_hour:
-        efficient = np.flatnonzero(allowed & (scales.efficiency >= needs.threshold))
+        efficient = np.flatnonzero(allowed & (scales.judged_efficiency >= needs.threshold))
         if len(efficient) and efficient[-1] != recommended:
             changes.append(
                 f"if an hour had no price, K={scales.nodes[efficient[-1]]}: the largest scale with "
@@ -267,5 +288,6 @@ def share_of_efficient_resamples(scales: Candidates, needs: Needs, at: int) -> s
     """How sure it is that a scale keeps its efficiency, when rounds were repeated."""
     if scales.efficiency_draws is None:
         return ""
-    share = float(np.mean(scales.efficiency_draws[:, at] >= needs.threshold))
+    judged = scales.base_share * scales.efficiency_draws[:, at]
+    share = float(np.mean(judged >= needs.threshold))
     return f" (in {format_percent(share)} of resamples)"

@@ -192,7 +192,7 @@ def rubric_table(result: Decision) -> Table:
     """Seconds, speedup, efficiency, quality and cost of every scale."""
     shown, price = rows_to_show(result), result.price
     money, startup = in_currency(price.currency), price.startup_seconds
-    rows = [
+    rows: list[dict[str, object]] = [
         {
             "K": row.nodes,
             "seconds": format_seconds(row.seconds),
@@ -216,7 +216,10 @@ def rubric_table(result: Decision) -> Table:
         }
         for row in shown
     ]
-    chosen = [at for at, row in enumerate(shown) if row.nodes == result.recommended.nodes]
+    blank = dict.fromkeys(rows[0])
+    rows += [blank | {"K": one.nodes, "": f"failed: {one.outcome}"} for one in result.failed]
+    rows.sort(key=lambda row: int(str(row["K"])))
+    chosen = [at for at, row in enumerate(rows) if row["K"] == result.recommended.nodes]
     strong = chosen[0] if chosen else None
     return rows_table("The rubric of every scale", rows, left=("",), strong=strong, sparse=True)
 

@@ -227,7 +227,10 @@ def _fastest(reading: Reading) -> str:
 def _recommended(reading: Reading) -> str:
     if reading.findings is None:
         return ""
-    nodes = reading.findings.decision.recommended.nodes
+    decision = reading.findings.decision
+    nodes = decision.recommended.nodes
+    if decision.validity.state == "invalid":
+        return "no answer"
     return "no scale" if nodes is None else f"{nodes} node{'s' if nodes > 1 else ''}"
 
 

@@ -121,6 +121,8 @@ def attribution_lines(result: Attribution) -> Report:
 
 
 def _decision(result: Decision, attribution: Attribution | None) -> Report:
+    if result.validity.state == "invalid":
+        return [f"**{result.name}: {verdict(result)}**", "", rubric_table(result)]
     return [
         f"**{result.name}: {verdict(result)}**",
         f"  {result.recommended.because}.",
@@ -450,13 +452,16 @@ def _shape(result: Attribution) -> Report:
 def verdict(result: Decision) -> str:
     """The scale to run at, in words."""
     chosen = result.recommended.nodes
+    if result.validity.state == "invalid":
+        return result.validity.clause
+    doubt = f"; {result.validity.clause}" if result.validity.clause else ""
     if chosen is None:
-        return "no scale passes every gate"
+        return f"no scale passes every gate{doubt}"
     row = result.row(chosen)
     cost = format_money(row.cost, result.price.currency)
     nodes = f"{chosen} node{'s' if chosen > 1 else ''}"
     wall = format_duration(row.seconds + result.price.startup_seconds)
-    return f"run on {nodes}, {wall} and {cost} a run"
+    return f"run on {nodes}, {wall} and {cost} a run{doubt}"
 
 
 def rubric_caption(result: Decision) -> str:
@@ -476,10 +481,10 @@ def rubric_caption(result: Decision) -> str:
 
 def quality_words(quality: Quality) -> str:
     """Whether the quality is kept, and how far it drifts."""
-    held = "held" if quality.held else "not held"
-    return (
-        f"quality {held} (largest drift {quality.max_drift:.3f}, tolerance {quality.tolerance:g})"
-    )
+    held = "not held" if quality.state == "excluded" else quality.state
+    around = "" if quality.low == quality.high else f", {quality.low:+.3f} to {quality.high:+.3f}"
+    drift = f"largest drift {quality.max_drift:.3f}{around}"
+    return f"quality {held} ({drift}, tolerance {quality.tolerance:g})"
 
 
 def _energy(result: Decision) -> list[str]:
