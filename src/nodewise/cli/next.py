@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from nodewise.cli.inputs import analysis_options, question_options, read_question
+from nodewise.cli.inputs import analysis_options, question_options, read_question, valid_or_exit
 from nodewise.cli.options import FRACTION, emit, json_option, table_argument
 
 
@@ -30,7 +30,7 @@ def command(
     TABLE is a CSV file (- reads stdin), a study folder or a page that nodewise report made. For
     every doubling of K: what a run there costs, and how much of the expected regret of the choice
     it takes away. --budget is what all further runs may cost. Measure the K it names, add it to the
-    table or the spec, and ask again.
+    table or the spec, and ask again. Exits with 1 when the measurement is invalid.
 
     \b
     Examples:
@@ -45,8 +45,10 @@ def command(
     from nodewise.report.text.forecast import advice_report
 
     study, question = read_question(table, options)
+    validity = valid_or_exit(study, question, as_json)
     budget = question.needs.budget
     free = msgspec.structs.replace(question.needs, budget=None)
     question = msgspec.structs.replace(question, needs=free)
     most = math.inf if budget is None else budget
-    emit(advise(study, question, most, max_nodes, share), as_json, advice_report)
+    advice = advise(study, question, most, max_nodes, share)
+    emit(msgspec.structs.replace(advice, validity=validity), as_json, advice_report)

@@ -271,9 +271,6 @@ def decide_candidates(
     bills = hired.bills
     refused = refusals(scales, price, needs, bills)
     allowed = np.array([refusal is None for refusal in refused])
-    is_invalid = scales.validity.state == "invalid"
-    if is_invalid:
-        allowed[:] = False
     # A run that grows with K does more work for its money, so scales are compared by equal work.
     # They are ranked by the bill and the worth of waiting for it; what is shown is the bill.
     unit_cost, unit_bill = bills.total / scales.relative_work, bills.billed / scales.relative_work
@@ -286,7 +283,6 @@ def decide_candidates(
     regret = regret_of(scales, question, allowed)
     best = regret.least if regret and question.ranges else cheapest
     chosen, because = _recommend(scales, question, bills, refused, best, frontier)
-    because = scales.validity.clause if is_invalid else because
     doublings = _doublings(scales, ladder)
     unfavourable = [
         (scales.nodes[low], scales.nodes[high])
@@ -295,7 +291,7 @@ def decide_candidates(
     ]
     has_money = price.currency != NODE_HOURS
     spot = on_spot(scales, price, needs, payment) if has_money else None
-    paid = () if is_invalid else payments(hired, spot, price, needs, payment)
+    paid = payments(hired, spot, price, needs, payment)
     least = _least(scales, unit_bill, ladder)
     off = has_money and chosen is not None and not question.ranges
     return Decision(
@@ -351,9 +347,7 @@ def decide_candidates(
         sensitivity=prices_off(scales, bills, allowed, chosen)
         if off and chosen is not None
         else (),
-        would_change=()
-        if is_invalid
-        else what_would_change(scales, price, needs, bills, refused, chosen, fastest),
+        would_change=what_would_change(scales, price, needs, bills, refused, chosen, fastest),
         claim=claim(scales, needs, price, bills.billed, refused, chosen)
         if scales.measured and chosen is not None
         else None,

@@ -21,6 +21,7 @@ from nodewise.explain.predict.curve import (
     fit_curve,
 )
 from nodewise.explain.scaling import Timings
+from nodewise.study.check import Validity
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
 
@@ -61,6 +62,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     fastest: Landmark
     knee: Landmark
     laws: tuple[LawRow, ...]
+    validity: Validity = Validity()  # of the measurement behind it
 
     @property
     def doublings(self) -> tuple[ForecastRow, ...]:
@@ -94,6 +96,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     measure: int | None  # the scale to run next; null: stop
     because: str
     runs: tuple[RunWorth, ...]
+    validity: Validity = Validity()  # of the measurement behind it
 
 
 def predict(study: Study, question: Question, nodes: Sequence[int] = ()) -> Forecast:

@@ -15,7 +15,7 @@ from nodewise.explain.scaling import Scaling
 from nodewise.study.check import Check
 
 Mask = NDArray[np.bool_]
-Gate = Literal["quality", "deadline", "budget", "energy", "carbon"]
+Gate = Literal["validity", "quality", "deadline", "budget", "energy", "carbon"]
 
 _ROUNDING = 1e-12
 
@@ -71,6 +71,7 @@ def _failed_gates(
     """The scales that do not pass each gate, in the order in which gates are asked."""
     joules, grams = scales.energy.joules, scales.carbon.grams
     return [
+        ("validity", np.full(len(scales.nodes), scales.validity.state == "invalid")),
         ("quality", _degraded(scales, needs)),
         ("deadline", _late(scales, price, needs)),
         ("budget", _above(bills.billed, needs.budget, "money", scales)),
@@ -88,7 +89,7 @@ def allowed_scales(scales: Candidates, price: Price, needs: Needs, bills: Bills)
 def refused_at_any_price(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> Mask:
     """Which scales fail a gate that neither a price nor a deadline moves."""
     masks = dict(_failed_gates(scales, price, needs, bills))
-    return masks["quality"] | masks["energy"] | masks["carbon"]
+    return masks["validity"] | masks["quality"] | masks["energy"] | masks["carbon"]
 
 
 def refusals(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> list[Refusal | None]:
@@ -103,6 +104,8 @@ def refusals(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> li
 def _refusal(
     gate: Gate, scales: Candidates, price: Price, needs: Needs, bills: Bills, at: int
 ) -> Refusal:
+    if gate == "validity":
+        return Refusal(gate=gate, value=0.0, limit=0.0)
     if gate == "quality":
         assert scales.drifts is not None
         drift = scales.drifts[at].value

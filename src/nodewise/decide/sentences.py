@@ -28,6 +28,8 @@ Refusals = Sequence[Refusal | None]  # why each scale is excluded, or nothing
 def why_refused(refusal: Refusal) -> str:
     """The gate that a scale does not pass, in words."""
     limit = refusal.limit
+    if refusal.gate == "validity":
+        return "the measurement is invalid"
     if refusal.gate == "quality":
         return f"its quality drifts by {refusal.value:+.3g}, tolerance {limit:g}"
     if refusal.gate == "deadline":
@@ -60,6 +62,8 @@ def why_this_scale(
 
 def why_none(scales: Candidates, refusals: Refusals, bills: Bills) -> str:
     """Which scale comes nearest when no scale passes every gate."""
+    if scales.validity.state == "invalid":
+        return scales.validity.clause
     quickest, cheapest = int(np.argmin(scales.seconds)), int(np.argmin(bills.billed))
     named = [
         f"the {what}, K={scales.nodes[at]}, {_passes_or_not(refusals[at])}"
@@ -186,6 +190,8 @@ def what_would_change(
     fastest: int | None,
 ) -> tuple[str, ...]:
     """The nearest facts that would move the recommendation."""
+    if scales.validity.state == "invalid":
+        return ()
     if recommended is None:
         return _gates_to_move(scales, price, needs, bills)
     allowed = np.array([refusal is None for refusal in refusals])

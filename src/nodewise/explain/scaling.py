@@ -12,7 +12,7 @@ from nodewise.base.fits import nonnegative_fit
 from nodewise.base.interval import LEVEL, Interval, median_interval
 from nodewise.base.stats import ENOUGH_ROUNDS, Center, Floats, resample, std
 from nodewise.base.units import format_percent
-from nodewise.explain.baseline import Detection, points_of, slow_baseline
+from nodewise.explain.baseline import Detection, Points, points_of, slow_baseline
 from nodewise.explain.laws import (
     Laws,
     amdahl_scale_at_efficiency,
@@ -133,9 +133,14 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return Interval(grown * low, grown * high)
 
     @cached_property
+    def points(self) -> Points:
+        """The curve with the noise of each point, as the tests of the base take it."""
+        return points_of(self.nodes, self.samples, self.regime)
+
+    @cached_property
     def slow_baseline(self) -> Detection:
         """Whether the base is slower than the rest of the curve implies."""
-        return slow_baseline(points_of(self.nodes, self.samples, self.regime))
+        return slow_baseline(self.points)
 
     @property
     def fitted_base_seconds(self) -> float | None:
@@ -212,7 +217,7 @@ def scale_timings(
         fastest=times.nodes[int(np.argmax(times.speedup(times.seconds)))],
         laws=laws,
         cannot_tell=cannot_tell(times.k, laws, times.regime),
-        checks=tuple(_checks(study, times)),
+        checks=measurement_checks(study, times),
     )
 
 
@@ -345,8 +350,12 @@ def _efficiency_falls(times: Timings, laws: Laws, efficiency: float) -> Efficien
     return EfficiencyFalls(efficiency=efficiency, nodes=k * times.nodes[0])
 
 
-def _checks(study: Study, times: Timings) -> Iterator[Check]:
+def measurement_checks(study: Study, times: Timings) -> tuple[Check, ...]:
     """What a reader must know before trusting the table; each with its remedy."""
+    return tuple(_checks(study, times))
+
+
+def _checks(study: Study, times: Timings) -> Iterator[Check]:
     for note in study.notes:
         yield warning("the input as it was read", note.rstrip("."))
     if times.nodes[0] != 1:

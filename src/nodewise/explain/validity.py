@@ -10,7 +10,7 @@ from statistics import mean
 from typing import TYPE_CHECKING
 
 from nodewise.base.units import format_duration, format_percent
-from nodewise.explain.baseline import SUPERLINEAR, Detection
+from nodewise.explain.baseline import SUPERLINEAR, Detection, superlinear
 from nodewise.study.check import Check, warning
 from nodewise.study.spec import Regime
 from nodewise.study.study import Fact, Run, Study
@@ -279,19 +279,20 @@ def load_check(study: Study) -> Check:
 
 
 def superlinear_check(times: "Timings") -> Check | None:
-    """That scales are faster than ideal; doubtful where that is neither noise nor a slow base."""
+    """That scales are faster than ideal, against a base that fits; doubtful beyond the noise."""
+    if times.fitted_base_seconds is not None:
+        return None
     efficiencies = zip(times.nodes, times.efficiency(times.seconds), strict=True)
     above = [nodes for nodes, value in efficiencies if value > SUPERLINEAR]
     if not above:
         return None
     base = times.nodes[0]
-    certain = times.slow_baseline.seen and times.fitted_base_seconds is None
     return warning(
         "no scale is faster than ideal",
         f"faster than ideal at K={_listed(above)}: a cache effect, or a slow T({base})",
         f"Check that K={base} is the fastest correct run of that size.",
         key="superlinear",
-        makes="doubtful" if certain else None,
+        makes="doubtful" if superlinear(times.points).seen else None,
     )
 
 

@@ -4,7 +4,8 @@ Each function gives lines and tables; in a line **words** between stars are stro
 is indented belongs to the one above.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from nodewise.base.units import (
     format_duration,
@@ -42,7 +43,7 @@ from nodewise.report.tables import (
     title_of,
     tornado_table,
 )
-from nodewise.study.check import Check
+from nodewise.study.check import Check, validity_of
 
 Report = list[str | Table]
 
@@ -70,6 +71,12 @@ def decision_report(result: Findings) -> Report:
     return [*_decision(result.decision, result.attribution), *doubts_report(result.checks)]
 
 
+def invalid_report(result: Mapping[str, Any]) -> Report:
+    """Why a measurement gets no answer."""
+    headline = f"**{result['name']}: {result['validity'].clause}**"
+    return [headline, *doubts_report(result["checks"])]
+
+
 def law_report(result: Decision) -> Report:
     """The recommendation for a law without data."""
     return [*_decision(result, None), *doubts_report(result.checks)]
@@ -78,6 +85,8 @@ def law_report(result: Decision) -> Report:
 def findings_report(result: Findings) -> Report:
     """Everything in the order in which it was found; the verdict is last."""
     decision = result.decision
+    if decision.validity.state == "invalid":
+        return [*_decision(decision, None), *checks_report(result.checks)]
     return [
         *scaling_lines(result.scaling),
         "",
@@ -92,8 +101,10 @@ def findings_report(result: Findings) -> Report:
 
 def scaling_lines(result: Scaling) -> Report:
     """The headline, the table, the landmarks and the laws."""
+    validity = validity_of(result.checks)
+    invalid = validity.clause if validity.state == "invalid" else ""
     return [
-        f"**{result.name}**: {scaling_headline(result)}",
+        f"**{result.name}**: {invalid or scaling_headline(result)}",
         "",
         scaling_table(result),
         f"{_regime_line(result)}; intervals: {result.interval}.",
@@ -108,6 +119,9 @@ def scaling_lines(result: Scaling) -> Report:
 def attribution_lines(result: Attribution) -> Report:
     """The headline, the ledger, the largest losses and what would change them."""
     row = result.row(result.nodes)
+    validity = validity_of(result.checks)
+    if validity.state == "invalid":
+        return [f"**{result.name}**: {validity.clause}"]
     return [
         f"**{result.name}**: {attribution_headline(result, row)}",
         "",
@@ -122,7 +136,7 @@ def attribution_lines(result: Attribution) -> Report:
 
 def _decision(result: Decision, attribution: Attribution | None) -> Report:
     if result.validity.state == "invalid":
-        return [f"**{result.name}: {verdict(result)}**", "", rubric_table(result)]
+        return [f"**{result.name}: {verdict(result)}**"]
     return [
         f"**{result.name}: {verdict(result)}**",
         f"  {result.recommended.because}.",
