@@ -377,7 +377,7 @@ def _checks_of_rounds(study: Study, times: Timings) -> Iterator[Check]:
     singles = [nodes for nodes in times.nodes if len(study.at(nodes)) == 1]
     if singles:
         where = "" if len(singles) == len(times.nodes) else f" at K={_listed(singles)}"
-        evidence = f"single runs{where}: no spread is known"
+        evidence = f"single runs{where}, no error bars"
         remedy = "Run each scale seven times."
         yield warning(repeats, evidence, remedy, key="repeats", makes="doubtful")
     elif study.rounds < ENOUGH_ROUNDS:

@@ -266,12 +266,10 @@ def load_check(study: Study) -> Check:
     if unknown and worst <= RED:
         evidence = "waits for a core are not recorded in every run"
         return Check(rule=_LOAD, verdict="unknown", evidence=evidence, key="contention")
-    above = sum(share > AMBER for share in shares)
     return Check(
         rule=_LOAD,
         verdict="pass" if worst <= AMBER else "fail" if worst > RED else "warn",
-        evidence=f"other processes took up to {format_percent(worst)} of the CPU"
-        + (f" ({above} of {len(study.runs)} runs above {format_percent(AMBER)})" if above else ""),
+        evidence=f"other processes took up to {format_percent(worst)} of the CPU",
         remedy="" if worst <= AMBER else "Repeat on a quieter machine.",
         key="contention",
         makes="doubtful" if worst > RED else None,
