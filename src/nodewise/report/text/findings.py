@@ -4,7 +4,8 @@ Each function gives lines and tables; in a line **words** between stars are stro
 is indented belongs to the one above.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from nodewise.base.units import (
     format_duration,
@@ -45,7 +46,7 @@ from nodewise.report.tables import (
     title_of,
     tornado_table,
 )
-from nodewise.study.check import Check
+from nodewise.study.check import Check, validity_of
 from nodewise.study.scale_unit import plural
 
 Report = list[str | Table]
@@ -75,6 +76,12 @@ def decision_report(result: Findings) -> Report:
     return [*_decision(result.decision, result.attribution), *doubts_report(result.checks)]
 
 
+def invalid_report(result: Mapping[str, Any]) -> Report:
+    """Why a measurement gets no answer."""
+    headline = f"**{result['name']}: {result['validity'].clause}**"
+    return [headline, *doubts_report(result["checks"])]
+
+
 def law_report(result: Decision) -> Report:
     """The recommendation for a law without data."""
     return [*_decision(result, None), *doubts_report(result.checks)]
@@ -83,6 +90,8 @@ def law_report(result: Decision) -> Report:
 def findings_report(result: Findings) -> Report:
     """Everything in the order in which it was found; the verdict is last."""
     decision = result.decision
+    if decision.validity.state == "invalid":
+        return [*_decision(decision, None), *checks_report(result.checks)]
     return [
         *scaling_lines(result.scaling),
         "",
@@ -97,8 +106,10 @@ def findings_report(result: Findings) -> Report:
 
 def scaling_lines(result: Scaling) -> Report:
     """The headline, the table, the landmarks and the laws."""
+    validity = validity_of(result.checks)
+    invalid = validity.clause if validity.state == "invalid" else ""
     return [
-        f"**{result.name}**: {scaling_headline(result)}",
+        f"**{result.name}**: {invalid or scaling_headline(result)}",
         "",
         scaling_table(result),
         f"{_regime_line(result)}; intervals: {result.interval}.",
@@ -113,6 +124,9 @@ def scaling_lines(result: Scaling) -> Report:
 def attribution_lines(result: Attribution) -> Report:
     """The headline, the ledger, the largest losses and what would change them."""
     row = result.row(result.nodes)
+    validity = validity_of(result.checks)
+    if validity.state == "invalid":
+        return [f"**{result.name}**: {validity.clause}"]
     return [
         f"**{result.name}**: {attribution_headline(result, row)}",
         "",
@@ -126,6 +140,8 @@ def attribution_lines(result: Attribution) -> Report:
 
 
 def _decision(result: Decision, attribution: Attribution | None) -> Report:
+    if result.validity.state == "invalid":
+        return [f"**{result.name}: {verdict(result)}**"]
     return [
         f"**{result.name}: {verdict(result)}**",
         f"  {result.recommended.because}.",
@@ -461,14 +477,17 @@ def _shape(result: Attribution) -> Report:
 def verdict(result: Decision) -> str:
     """The scale to run at, in words."""
     chosen = result.recommended.nodes
+    if result.validity.state == "invalid":
+        return result.validity.clause
+    doubt = f"; {result.validity.clause}" if result.validity.clause else ""
     if chosen is None:
-        return "no scale passes every gate"
+        return f"no scale passes every gate{doubt}"
     here = f"{result.unit.named(chosen)}, {result.run_words(chosen)}"
     among = result.recommended.undecided
     if among:
         named = ", ".join(map(str, among[:-1])) + f" and {among[-1]}"
-        return f"undecided between {named} {plural(result.unit.unit)}; so far {here}"
-    return f"run on {here}"
+        return f"undecided between {named} {plural(result.unit.unit)}; so far {here}{doubt}"
+    return f"run on {here}{doubt}"
 
 
 def certainty_lines(result: Decision) -> list[str]:
@@ -536,10 +555,10 @@ def rubric_caption(result: Decision) -> str:
 
 def quality_words(quality: Quality) -> str:
     """Whether the quality is kept, and how far it drifts."""
-    held = "held" if quality.held else "not held"
-    return (
-        f"quality {held} (largest drift {quality.max_drift:.3f}, tolerance {quality.tolerance:g})"
-    )
+    held = "not held" if quality.state == "excluded" else quality.state
+    around = "" if quality.low == quality.high else f", {quality.low:+.3f} to {quality.high:+.3f}"
+    drift = f"largest drift {quality.max_drift:.3f}{around}"
+    return f"quality {held} ({drift}, tolerance {quality.tolerance:g})"
 
 
 def _energy(result: Decision) -> list[str]:
