@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from nodewise.base.errors import DataError
 from nodewise.base.stats import Floats
 from nodewise.base.units import format_percent
 from nodewise.decide.candidates import Candidates
@@ -193,7 +194,9 @@ def _cheapest(
     curve: Curve, question: Question, measured: Candidates | None
 ) -> tuple[Landmark | None, dict[int, float]]:
     """The scale of the least bill, measured or not, and how likely it is each one."""
-    grid = grid_of(curve, question.needs.least_scale)
+    grid = grid_of(curve, question, measured)
+    if not grid:
+        return None, {}
     scales = candidates_of_curve(curve, grid, question, measured)
     known = np.flatnonzero(~np.isnan(scales.rate_per_hour))
     if not len(known):
@@ -227,7 +230,12 @@ def advise(
     curve = fit_curve(study, question.center)
     found = decided(study, question)
     judged, recommended = found.judged, found.decision.recommended
-    grid = grid_of(curve, question.needs.least_scale, largest)
+    grid = grid_of(curve, question, judged.scales, largest)
+    if largest is not None and not grid:
+        smallest = question.needs.least_scale or curve.nodes[0]
+        raise DataError(
+            f"At most {largest} are allowed, and the smallest scale is K={smallest}.", "Allow more."
+        )
     chosen = None if recommended.nodes is None else judged.scales.nodes.index(recommended.nodes)
     better = better_unmeasured(curve, judged, question, chosen, grid)
     runs, regret, expected = _worth(curve, found, question, better, grid, spend, share)
@@ -265,6 +273,8 @@ def _worth(
 ) -> tuple[tuple[RunWorth, ...], float | None, float | None]:
     """What each further run would save, the regret now, and the expected bill."""
     judged = found.judged
+    if not nodes:
+        return (), None, None
     scales = candidates_of_curve(curve, nodes, question, judged.scales)
     known = np.flatnonzero(~np.isnan(scales.rate_per_hour))
     if not len(known):
@@ -393,7 +403,7 @@ def _row(
         return ForecastRow(nodes=at, measured=False, **nothing)
     where = scales.nodes.index(at)
     priced = judged.scales.nodes.index(at) if at in judged.scales.nodes else None
-    joules = scales.energy.joules
+    joules = None if scales.energy.joules is None else float(scales.energy.joules[where])
     return ForecastRow(
         nodes=at,
         measured=point.measured,
@@ -408,7 +418,7 @@ def _row(
         cost_with_waiting=None if priced is None else float(judged.bills.total[priced]),
         probability_cheapest=probability,
         deadline_probability=None if scales.in_time is None else float(scales.in_time[where]),
-        energy_joules=None if joules is None else float(joules[where]),
+        energy_joules=None if joules is None or math.isnan(joules) else joules,
     )
 
 
