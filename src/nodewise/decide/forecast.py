@@ -12,6 +12,7 @@ from nodewise.base.stats import Floats
 from nodewise.base.units import format_percent
 from nodewise.decide.candidates import Candidates
 from nodewise.decide.decide import Decided, Recommendation, decided
+from nodewise.decide.gates import gate_checks
 from nodewise.decide.inputs import Question
 from nodewise.decide.objective import Judged, Objective, judge
 from nodewise.decide.payment.ways import PaymentPrice, on_demand, on_spot, payments
@@ -32,8 +33,8 @@ from nodewise.explain.predict.curve import (
     Prediction,
     fit_curve,
 )
-from nodewise.explain.scaling import Timings
-from nodewise.study.check import Validity
+from nodewise.explain.scaling import Timings, scale
+from nodewise.study.check import Check, Validity
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
 
@@ -60,6 +61,7 @@ class ForecastRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
     probability_cheapest: float | None
     deadline_probability: float | None
     energy_joules: float | None
+    grams: float | None  # of CO2e
 
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +82,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     knee: Landmark
     payments: tuple[PaymentPrice, ...]  # the rows on every way to pay
     laws: tuple[LawRow, ...]
+    gates: tuple[Check, ...] = ()  # limits at named K
     validity: Validity = Validity()  # of the measurement behind it
 
     @property
@@ -122,6 +125,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     because: str
     runs: tuple[RunWorth, ...]
     payments: tuple[PaymentPrice, ...]
+    gates: tuple[Check, ...] = ()  # limits at named K
     validity: Validity = Validity()  # of the measurement behind it
 
 
@@ -129,7 +133,16 @@ def predict(study: Study, question: Question, nodes: Sequence[int] = ()) -> Fore
     """The curve of a study at its scales, at those asked for, and its landmarks."""
     curve = fit_curve(study, question.center)
     found = decided(study, question)
-    return forecast_curve(curve, study.name, question, nodes, found)
+    made = forecast_curve(curve, study.name, question, nodes, found)
+    return msgspec.structs.replace(made, gates=_limits_at_scales(study, question))
+
+
+def _limits_at_scales(study: Study, question: Question) -> tuple[Check, ...]:
+    """Whether the limits that the question sets at named K are kept."""
+    needs = question.needs
+    if not (needs.least_speedup or needs.least_efficiency or needs.most_seconds):
+        return ()
+    return tuple(gate_checks(needs, scale(study, needs.threshold, question.center)))
 
 
 def forecast_ahead(
@@ -258,6 +271,7 @@ def advise(
         because=step.because,
         runs=runs,
         payments=found.decision.payments,
+        gates=_limits_at_scales(study, question),
         validity=found.decision.validity,
     )
 
@@ -403,7 +417,10 @@ def _row(
         return ForecastRow(nodes=at, measured=False, **nothing)
     where = scales.nodes.index(at)
     priced = judged.scales.nodes.index(at) if at in judged.scales.nodes else None
-    joules = None if scales.energy.joules is None else float(scales.energy.joules[where])
+
+    def known(values: Floats | None) -> float | None:
+        return None if values is None or np.isnan(values[where]) else float(values[where])
+
     return ForecastRow(
         nodes=at,
         measured=point.measured,
@@ -418,7 +435,8 @@ def _row(
         cost_with_waiting=None if priced is None else float(judged.bills.total[priced]),
         probability_cheapest=probability,
         deadline_probability=None if scales.in_time is None else float(scales.in_time[where]),
-        energy_joules=None if joules is None or math.isnan(joules) else joules,
+        energy_joules=known(scales.energy.joules),
+        grams=known(scales.carbon.grams),
     )
 
 
