@@ -114,7 +114,7 @@ def questions(draw: st.DrawFn, table: str) -> dict[str, Any]:
         "billing_unit": st.sampled_from([1, 60, 3600]),
         "billing_minimum": st.sampled_from([60, 600]),
         "deadline": st.sampled_from([0.05, 0.2, 0.5, 1.0, 3.0]).map(lambda folds: folds * base),
-        "confidence": st.sampled_from([0, 0.5, 0.8, 0.99, 1]),
+        "confidence": st.sampled_from([0.01, 0.5, 0.8, 0.99, 1]),
         "threshold": st.sampled_from([0, 0.3, 0.5, 0.9, 1]),
         "least": st.sampled_from([1, 2, 4, 100]),
         "center": st.just("median"),

@@ -18,7 +18,7 @@ from tests.one_answer import Case, answer_of, cases
 TABLE = "K,time_s\n1,100\n2,55\n4,32\n8,22\n"
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(cases())
 def test_decide_next_predict_report_and_the_notebook_give_one_answer(case: Case):
     job, study = case.job, case.study
