@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from nodewise.base.errors import DataError
 from nodewise.cli.compare import command
 from nodewise.explain.compare import line_up
-from nodewise.report.text.findings import lineup_report, lineup_table
+from nodewise.report.text.compare import lineup_report, lineup_table
 from nodewise.study.study import Rank, Run, Study
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -14,7 +14,7 @@ from nodewise.base.units import format_efficiency, format_speedup
 from nodewise.diagnose.axes import MENU, PROPOSALS, Answer, AxisName, CeilingName, axis_words, judge
 from nodewise.diagnose.flow import Branch, BranchAnswer, Confidence
 from nodewise.explain.attribute import Attribution, LedgerRow
-from nodewise.explain.causes import CAUSE_OF_STAGE, CAUSES, CauseName
+from nodewise.explain.causes import CAUSES, CauseName, recorded_causes
 from nodewise.study.spec import Regime
 from nodewise.study.study import Run, Stage, Study
 
@@ -225,7 +225,7 @@ def _branches(
     """Every question, as the ledger answers it."""
     lost = {loss.cause: loss.folds for loss in row.causes}
     by_stages = attribution.evidence in _STAGES_WERE_RECORDED
-    recorded = _recorded_causes(study, row.nodes, attribution.evidence) if by_stages else set()
+    recorded = recorded_causes(study, row.nodes)
     branches = []
     for question in _QUESTIONS:
         named = {cause: lost[cause] for cause in question.causes if lost.get(cause, 0.0) > 0}
@@ -259,17 +259,6 @@ def _of_totals(question: _Question) -> BranchAnswer:
     """Bare times hold the terms of a law but cannot tell one from the other."""
     in_a_law = _TERMS_OF_LAWS.intersection(question.causes)
     return "not identifiable" if in_a_law else "not recorded"
-
-
-def _recorded_causes(study: Study, nodes: int, evidence: str) -> set[CauseName]:
-    """The causes that the stages of every run at one scale would show."""
-    runs = study.at(nodes)
-    of_ranks = [rank.stages for run in runs for rank in run.ranks]
-    ranked = evidence == "stages of each rank"
-    kept = [set(stages) for stages in (of_ranks if ranked else [run.stages for run in runs])]
-    stages = set.intersection(*kept) if kept else set()
-    causes = {CAUSE_OF_STAGE[stage] for stage in stages}
-    return causes | {"idle"} if ranked else causes  # ranks show who waits for whom
 
 
 def _verdict(row: LedgerRow, bends: bool, binds: CauseName | None) -> str:

@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from nodewise.study.study import Stage
+from nodewise.study.study import Stage, Study
 
 CauseName = Literal[
     "serial fraction",
@@ -86,3 +86,14 @@ CAUSE_OF_STAGE: dict[Stage, CauseName] = {
     "serial": "serial fraction",
     "overhead": "engine overhead",
 }
+
+
+def recorded_causes(study: Study, nodes: int) -> set[CauseName]:
+    """The causes whose seconds every run at one scale records, in its total or in each rank."""
+    runs = study.at(nodes)
+    ranks = [rank.stages for run in runs for rank in run.ranks]
+    parts = ranks if any(ranks) else [run.stages for run in runs]
+    causes = {CAUSE_OF_STAGE[stage] for stage in set.intersection(*map(set, parts))}
+    if "idle" in causes or any(ranks):  # ranks show who waits for whom
+        causes |= {"idle", "load imbalance", "slow node", "jitter"}
+    return causes

@@ -21,8 +21,8 @@ from nodewise.base.units import (
     format_money,
     format_speedup,
 )
+from nodewise.decide.compare import PricedComparison
 from nodewise.decide.inputs import Question, ask, read_tables
-from nodewise.explain.compare import Comparison
 from nodewise.report.charts.draw import compare, figures, sized
 from nodewise.report.charts.look import PALETTE, Definition, Figure
 from nodewise.report.charts.panel import sliders, unmoved_inputs, what_if
@@ -35,6 +35,7 @@ from nodewise.report.tables import (
     rows_table,
     rubric_table,
 )
+from nodewise.report.text import compare as compare_text
 from nodewise.report.text import findings as text
 from nodewise.report.text.forecast import beyond_lines
 from nodewise.study.question import split
@@ -121,15 +122,18 @@ def page(study: Study, findings: Findings, reproduce: str, vega: str, spec_text:
     )
 
 
-def comparison_page(result: Comparison, reproduce: str, vega: str) -> str:
+def comparison_page(result: PricedComparison, reproduce: str, vega: str) -> str:
     """The page of two studies side by side."""
-    lines = text.comparison_report(result)[2:]
+    times, money = compare_text.times_lines(result), compare_text.money_lines(result)[1:]
     scalings = (("first", result.first_scaling), ("second", result.second_scaling))
     sections = [
-        Section(name="difference", title="The difference", figures=[compare(result)], rest=lines),
+        Section(name="times", title="Times", figures=[compare(result)], rest=times),
+        Section(name="cost", title="Cost and recommendation", rest=money),
+        Section(name="ledger", title="Lost speedup", rest=compare_text.ledger_lines(result)),
         *(
             Section(name=name, title=scaling.name, rest=text.scaling_lines(scaling))
             for name, scaling in scalings
+            if scaling is not None
         ),
     ]
     return _render(
@@ -138,7 +142,8 @@ def comparison_page(result: Comparison, reproduce: str, vega: str) -> str:
         vega,
         name=f"{result.second} against {result.first}",
         kicker=f"{result.regime} scaling, two studies",
-        verdict=text.comparison_verdict(result),
+        verdict=compare_text.comparison_verdict(result),
+        because=capitalised(compare_text.advice_verdict(result)),
         reproduce_lead="To make this page again:",
         reproduce=reproduce,
     )

@@ -11,7 +11,6 @@ from nodewise.base.units import (
     format_money,
     format_percent,
     format_quantity,
-    format_seconds,
     format_speedup,
 )
 from nodewise.decide.decide import Decision, Quality
@@ -19,15 +18,12 @@ from nodewise.decide.energy import UNKNOWN
 from nodewise.decide.prices.bill import NODE_HOURS
 from nodewise.explain.attribute import Attribution, LedgerRow
 from nodewise.explain.causes import CAUSES
-from nodewise.explain.compare import Comparison, Lineup
 from nodewise.explain.scaling import Scaling
 from nodewise.report.findings import Findings
 from nodewise.report.tables import (
     MOST_ROWS,
     Table,
     causes_table,
-    comparison_table,
-    given,
     input_words,
     items_table,
     laws_table,
@@ -35,7 +31,6 @@ from nodewise.report.tables import (
     marginal_table,
     moves_table,
     payment_table,
-    rows_table,
     rows_to_show,
     rubric_table,
     scaling_table,
@@ -240,83 +235,6 @@ def _flips(result: Decision) -> list[str]:
         f"{', '.join(ways)}"
         for name, ways in moves.items()
     ]
-
-
-def comparison_report(result: Comparison) -> Report:
-    """Two studies side by side; the verdict first."""
-    lines: Report = [
-        f"**{result.second}** against **{result.first}**: {comparison_verdict(result)}.",
-        "",
-        comparison_table(result),
-        f"{result.regime} scaling; intervals: {result.interval}.",
-    ]
-    for name, scales in ((result.first, result.only_first), (result.second, result.only_second)):
-        if scales:
-            lines.append(f"note: Only in {name}: K={listed(scales)}.")
-    return lines
-
-
-def comparison_verdict(result: Comparison) -> str:
-    """At which scales the second study is faster or slower."""
-    parts = []
-    for word in ("faster", "slower", "not told apart"):
-        rows = [row for row in result.rows if row.second_is == word]
-        if rows:
-            ratios = [row.ratio for row in rows]
-            least, most = f"{min(ratios):.2f}", f"{max(ratios):.2f}"
-            times = least if least == most else f"{least} to {most}"
-            by = "" if word == "not told apart" else f" ({times} times the seconds)"
-            parts.append(f"{word} at K={listed([row.nodes for row in rows])}{by}")
-    return "; ".join(parts) or "too few rounds to tell; six at each scale would"
-
-
-def lineup_report(result: Lineup) -> Report:
-    """What each engine's overhead costs; the verdict first."""
-    lines: Report = [
-        f"**{_lineup_verdict(result)}**",
-        "",
-        lineup_table(result),
-        f"{result.regime} scaling; speedups are against {result.base} at K={result.base_nodes}, "
-        f"{format_seconds(result.base_seconds)} s.",
-    ]
-    if result.left_out:
-        scales = ", ".join(map(str, result.left_out))
-        lines.append(f"note: Not in all studies: K={scales}.")
-    return lines
-
-
-def lineup_table(result: Lineup) -> Table:
-    """Every study at every common scale."""
-    rows = []
-    for entry in result.entries:
-        then = ""
-        if entry.next_cause is not None and entry.next_folds and entry.next_folds >= 0.005:
-            then = f"{entry.next_cause} ({format_speedup(entry.next_folds)})"
-        rows.append(
-            {
-                "K": entry.nodes,
-                "study": entry.study,
-                "seconds": format_seconds(entry.seconds),
-                "speedup": format_speedup(entry.speedup),
-                "lost": format_speedup(entry.lost_folds),
-                "overhead s": given(entry.overhead_seconds, format_seconds),
-                "folds": given(entry.overhead_folds, format_speedup),
-                "then": then,
-            }
-        )
-    return rows_table("Several studies on one base", rows, left=("study", "then"))
-
-
-def _lineup_verdict(result: Lineup) -> str:
-    """Whose overhead costs most at the largest scale."""
-    nodes = max(entry.nodes for entry in result.entries)
-    known = [e for e in result.entries if e.nodes == nodes and e.overhead_folds is not None]
-    known.sort(key=lambda entry: -(entry.overhead_folds or 0.0))
-    if not known:
-        return f"at K={nodes} no study has recorded an overhead of its engine."
-    parts = [f"{e.study} {format_speedup(e.overhead_folds or 0.0)}" for e in known]
-    folds = f"{nodes / result.base_nodes:g}"
-    return f"folds of {folds} lost to the engine's own overhead at K={nodes}: {', '.join(parts)}."
 
 
 def checks_report(result: Sequence[Check]) -> Report:

@@ -1,0 +1,99 @@
+"""Two studies under one question: what each costs at the common scales, and what is recommended."""
+
+import msgspec
+
+from nodewise.decide.decide import Decision, decide
+from nodewise.decide.inputs import Question
+from nodewise.decide.prices.bill import NODE_HOURS
+from nodewise.explain.compare import Comparison, at_scales, common_scales, compare
+from nodewise.study.study import Study
+
+
+class CostRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """What a run costs in both studies at one scale."""
+
+    nodes: int
+    first: float
+    second: float
+    ratio: float | None  # null where the first costs nothing
+
+
+class Advice(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K", "alone": "alone_K"}):
+    """The scale that is recommended for one study, among the common ones."""
+
+    nodes: int | None
+    because: str
+    seconds: float | None
+    cost: float | None  # null without a price
+    alone: int | None  # recommended among all scales of the study
+
+
+class PricedComparison(Comparison, frozen=True, kw_only=True):
+    """A comparison with money: costs, and how the recommendation moves."""
+
+    currency: str | None  # null: no price is known for both
+    costs: tuple[CostRow, ...]
+    cost_note: str  # why there are no costs
+    first_advice: Advice | None  # null where there is only one common scale
+    second_advice: Advice | None
+
+
+def compare_costs(first: Study, second: Study, question: Question) -> PricedComparison:
+    """The second study against the first: times, ledgers, costs and recommendations."""
+    found = compare(first, second, question.needs.threshold, question.center)
+    shared = common_scales(first, second)
+    studies = first, second
+    # A bill does not depend on the base. A recommendation does, so it is made on the common one.
+    wholes = [decide(study, question) for study in studies if len(study.scales) > 1]
+    currency, note = _currency(found, wholes)
+    advices: list[Advice] = []
+    if len(shared) > 1:
+        advices = [
+            _advice(decide(at_scales(study, shared), question), whole)
+            for study, whole in zip(studies, wholes, strict=True)
+        ]
+    return PricedComparison(
+        **{name: getattr(found, name) for name in found.__struct_fields__},
+        currency=currency,
+        costs=tuple(_cost(nodes, *wholes) for nodes in shared) if currency else (),
+        cost_note=note,
+        first_advice=advices[0] if advices else None,
+        second_advice=advices[1] if advices else None,
+    )
+
+
+def _currency(found: Comparison, decisions: list[Decision]) -> tuple[str | None, str]:
+    """The currency of both, or why their costs cannot be compared."""
+    if len(decisions) < 2:
+        return None, "a study of one scale has no decision"
+    names = [found.first, found.second]
+    currencies = [decision.price.currency for decision in decisions]
+    priced = [name for name, one in zip(names, currencies, strict=True) if one != NODE_HOURS]
+    if not priced:
+        return None, "no price is given"
+    if len(priced) == 1:
+        return None, f"only {priced[0]} has a price"
+    if currencies[0] != currencies[1]:
+        return None, f"{names[0]} is priced in {currencies[0]}, {names[1]} in {currencies[1]}"
+    return currencies[0], ""
+
+
+def _cost(nodes: int, first: Decision, second: Decision) -> CostRow:
+    before, after = first.row(nodes).cost, second.row(nodes).cost
+    return CostRow(
+        nodes=nodes, first=before, second=after, ratio=after / before if before else None
+    )
+
+
+def _advice(decision: Decision, whole: Decision) -> Advice:
+    """What `decide` recommends at the common scales, and for the study as a whole."""
+    chosen = decision.recommended.nodes
+    row = None if chosen is None else decision.row(chosen)
+    priced = decision.price.currency != NODE_HOURS
+    return Advice(
+        nodes=chosen,
+        because=decision.recommended.because,
+        seconds=row.seconds if row else None,
+        cost=row.cost if row and priced else None,
+        alone=whole.recommended.nodes,
+    )
