@@ -84,7 +84,7 @@ def test_deadline_budget_and_the_gate_that_nobody_passes():
     study = golden_study("breakdown")
     late = decide(study, DOLLARS, Needs(deadline_seconds=250))
     assert late.recommended.nodes == late.cheapest.nodes == 8
-    assert late.row(4).excluded_because == "it misses the deadline of 4.17 min"
+    assert late.row(4).excluded_because == "the deadline of 4.17 min is missed"
     assert (late.row(4).refused_by, late.row(8).refused_by) == ("deadline", None)
     poor = decide(study, DOLLARS, Needs(budget=1.0))
     assert poor.fastest.nodes == 4
@@ -92,7 +92,7 @@ def test_deadline_budget_and_the_gate_that_nobody_passes():
     assert nobody.recommended.nodes is None
     assert nobody.cheapest is None
     assert nobody.claim is None
-    assert "the fastest, K=8, is excluded: it misses the deadline" in nobody.recommended.because
+    assert "the fastest, K=8, is excluded: the deadline" in nobody.recommended.because
     assert nobody.would_change == ("a deadline above 3.43 min, the time of K=8",)
     poorest = decide(study, DOLLARS, Needs(budget=0.5))
     assert poorest.would_change == ("a budget of $0.711, the bill of K=1",)
@@ -237,7 +237,7 @@ def test_a_gate_is_named_where_it_stopped_the_scale():
     decision = decide(parse_table(rows), DOLLARS)
     assert decision.recommended.nodes == 4
     for sentence in (decision.recommended.because, decision.claim):
-        assert "K=8 is excluded: its quality drifts by -0.01" in sentence
+        assert "K=8 is excluded: quality drifts by -0.01" in sentence
         assert "uneconomic" not in sentence
     assert decision.would_change[-1] == "a run at K=8 that passes: now it is excluded"
 

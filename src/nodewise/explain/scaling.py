@@ -364,7 +364,7 @@ def _checks_of_rounds(study: Study, times: Timings) -> Iterator[Check]:
     if singles:
         where = "" if len(singles) == len(times.nodes) else f" at K={_listed(singles)}"
         evidence = f"single runs{where}: no spread is known"
-        yield warning(repeats, evidence, "Repeat, best seven times.", key="repeats")
+        yield warning(repeats, evidence, "Repeat seven times or more.", key="repeats")
     elif study.rounds < ENOUGH_ROUNDS:
         evidence = f"{study.rounds} rounds give a range, not a confidence interval"
         remedy = f"Measure {ENOUGH_ROUNDS} rounds or more."

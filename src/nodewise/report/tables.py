@@ -340,7 +340,7 @@ def tornado_table(result: Decision) -> Table:
     rows = [
         {
             "input": title_of(one.input),
-            "moved": "range" if one.is_range else "20 % off",
+            "moved": "range" if one.is_range else "+-20 %",
             "between": "..".join(
                 input_words(one.input, end, result) for end in (one.low, one.high)
             ),

@@ -159,8 +159,9 @@ def comparison_verdict(result: Comparison) -> str:
             least, most = f"{min(ratios):.2f}", f"{max(ratios):.2f}"
             times = least if least == most else f"{least} to {most}"
             by = "" if word == "not told apart" else f" ({times} times the seconds)"
-            parts.append(f"{word} at K={listed([row.nodes for row in rows])}{by}")
-    return "; ".join(parts) or "too few rounds to tell; six at each scale would"
+            said = "no clear difference" if word == "not told apart" else word
+            parts.append(f"{said} at K={listed([row.nodes for row in rows])}{by}")
+    return "; ".join(parts) or "unknown; run six rounds or more at each scale"
 
 
 def lineup_report(result: Lineup) -> Report:
@@ -206,7 +207,7 @@ def _lineup_verdict(result: Lineup) -> str:
     known = [e for e in result.entries if e.nodes == nodes and e.overhead_folds is not None]
     known.sort(key=lambda entry: -(entry.overhead_folds or 0.0))
     if not known:
-        return f"at K={nodes} no study has recorded an overhead of its engine."
-    parts = [f"{e.study} {format_speedup(e.overhead_folds or 0.0)}" for e in known]
-    folds = f"{nodes / result.base_nodes:g}"
-    return f"folds of {folds} lost to the engine's own overhead at K={nodes}: {', '.join(parts)}."
+        return f"No study has recorded an overhead of its engine at K={nodes}."
+    parts = [f"{e.study} {format_speedup(e.overhead_folds or 0.0)}x" for e in known]
+    ideal = f"{nodes / result.base_nodes:g}x"
+    return f"Of {ideal}, lost to the engine's own overhead at K={nodes}: {', '.join(parts)}."
