@@ -14,9 +14,9 @@ import msgspec
 
 from nodewise.base.units import format_percent
 from nodewise.diagnose.axes import MENU, Answer, AxisName, CeilingName, axis_words, judge
-from nodewise.diagnose.flow import Branch, Confidence, Diagnosis, under
+from nodewise.diagnose.flow import Branch, BranchAnswer, Confidence, Diagnosis, under
 from nodewise.explain.attribute import Attribution, LedgerRow
-from nodewise.explain.causes import CAUSES, CauseName
+from nodewise.explain.causes import CAUSE_OF_STAGE, CAUSES, CauseName
 from nodewise.study.spec import Regime
 from nodewise.study.study import Run, Stage, Study
 
@@ -28,6 +28,7 @@ _OF_CAUSE: dict[CauseName, CeilingName] = {
     "load imbalance": "coordination",
     "slow node": "coordination",
     "jitter": "coordination",
+    "late rank": "coordination",
     "idle": "coordination",
     "engine overhead": "coordination",
 }
@@ -79,6 +80,7 @@ class NextCeiling(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
     verdict: str
     change: str
     evidence: str
+    recorded: tuple[CeilingName, ...]  # the ceilings that the records at this scale can show
     answer: Answer | None = None
 
 
@@ -86,7 +88,7 @@ def next_ceiling(
     study: Study, attribution: Attribution, proposal: str | None = None
 ) -> NextCeiling:
     """The next-tightest ceiling, at the scale where the curve bends or else at the largest."""
-    row = attribution.row(attribution.nodes)
+    row = attribution.bend_row
     base = min(attribution.rows, key=lambda one: one.nodes)
     shares = _stage_shares([run for run in study.good_runs if run.nodes == base.nodes])
     first = max(shares, key=lambda name: shares[name])
@@ -114,6 +116,7 @@ def next_ceiling(
         verdict=_verdict(row, first, largest, parts, close),
         change=change,
         evidence=attribution.evidence,
+        recorded=_recorded_ceilings(row),
         answer=judge(proposal, named) if proposal else None,
     )
 
@@ -132,6 +135,12 @@ def _stage_shares(runs: list[Run]) -> dict[CeilingName, float]:
     return {name: seconds / whole for name, seconds in sums.items()}
 
 
+def _recorded_ceilings(row: LedgerRow) -> tuple[CeilingName, ...]:
+    ceiling_of = {CAUSE_OF_STAGE[stage]: ceiling for stage, ceiling in _OF_STAGE.items()}
+    found = [ceiling_of[cause] for cause in row.time_shares if cause in ceiling_of]
+    return tuple(dict.fromkeys(found))
+
+
 def _parts(row: LedgerRow, shares: dict[CeilingName, float]) -> tuple[Part, ...]:
     lost = sum(loss.seconds for loss in row.causes)
     ideal = max(row.seconds - lost, 0.0)
@@ -139,8 +148,10 @@ def _parts(row: LedgerRow, shares: dict[CeilingName, float]) -> tuple[Part, ...]
     causes: dict[str, list[str]] = {}
     for name, share in shares.items():
         seconds[name] += ideal * share  # type: ignore[assignment]
+    # From totals that name no cause, no part of what is lost has a ceiling.
+    unknown = not row.time_shares and row.dominant_cause is None
     for loss in row.causes:
-        under = _OF_CAUSE.get(loss.cause, loss.cause)
+        under = "unexplained" if unknown else _OF_CAUSE.get(loss.cause, loss.cause)
         seconds[under] += loss.seconds  # type: ignore[assignment]
         if loss.seconds > 0:
             causes.setdefault(under, []).append(loss.cause)
@@ -232,13 +243,15 @@ def flow_of(result: NextCeiling) -> Diagnosis | None:
     over = False
     for ceiling, question in _QUESTIONS.items():
         binds = ceiling == result.ceiling
-        evidence = f"{format_percent(shares.get(ceiling, 0.0))} of the time"
+        known = ceiling in result.recorded
+        share = f"{format_percent(shares.get(ceiling, 0.0))} of the time"
+        answer: BranchAnswer = "binds" if binds else "fine" if known else "not known"
         branches.append(
             Branch(
                 question=question,
                 ceiling=ceiling,
-                answer="not asked" if over else "binds" if binds else "fine",
-                evidence="" if over else evidence,
+                answer="not asked" if over else answer,
+                evidence="" if over else share if known or binds else "not recorded",
                 confidence=result.confidence,
             )
         )

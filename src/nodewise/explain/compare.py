@@ -198,7 +198,8 @@ def _lineup(
         k = nodes / smallest
         row = ledger.row(nodes)
         overhead = _overhead(study, nodes, row.late_rank or 0)
-        others = [loss for loss in row.causes if loss.cause != "engine overhead"]
+        known = row.causes if row.time_shares or row.dominant_cause else ()
+        others = [loss for loss in known if loss.cause != "engine overhead"]
         largest = others[0] if others and others[0].folds > 0 else None
         entries.append(
             LineupRow(
