@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from nodewise.base.units import format_efficiency, format_speedup
+from nodewise.base.units import format_efficiency, format_percent, format_speedup
 from nodewise.diagnose.axes import MENU, PROPOSALS, Answer, AxisName, CeilingName, axis_words, judge
 from nodewise.diagnose.flow import Branch, BranchAnswer, Confidence
-from nodewise.explain.attribute import Attribution, LedgerRow
-from nodewise.explain.causes import CAUSES, CauseName, recorded_causes
+from nodewise.explain.attribute import Attribution, LedgerRow, Loss
+from nodewise.explain.causes import CAUSES, CauseName
 from nodewise.study.spec import Regime
 from nodewise.study.study import Run, Stage, Study
 
@@ -26,6 +26,7 @@ _OF_CAUSE: dict[CauseName, CeilingName] = {
     "load imbalance": "coordination",
     "slow node": "coordination",
     "jitter": "coordination",
+    "late rank": "coordination",
     "idle": "coordination",
     "engine overhead": "coordination",
 }
@@ -37,10 +38,8 @@ _OF_STAGE: dict[Stage, CeilingName] = {
     "serial": "compute",
     "overhead": "coordination",
 }
-_STAGES_WERE_RECORDED = ("stages of each rank", "stage totals")
 _CONFIDENCE: dict[str, Confidence] = {"stages of each rank": "high", "stage totals": "medium"}
-_TERMS_OF_LAWS: frozenset[CauseName] = frozenset({"serial fraction", "communication"})
-_CLOSE = 0.05  # of the time: two losses this near may change places in another measurement
+_OPEN: tuple[BranchAnswer, ...] = ("not recorded", "not identifiable")
 _MIN_SECOND_CAUSE = 0.25  # of what is lost: a second cause worth a change of its own
 _LEAST_SHOWN = 0.005  # of the time: what rounding shows as nothing
 
@@ -55,7 +54,10 @@ class _Question(NamedTuple):
 
 _QUESTIONS = (
     _Question("Is it reading and writing?", ("input/output",)),
-    _Question("Do ranks wait for each other?", ("idle", "load imbalance", "slow node", "jitter")),
+    _Question(
+        "Do ranks wait for each other?",
+        ("idle", "load imbalance", "slow node", "jitter", "late rank"),
+    ),
     _Question("Is it the exchange of data?", ("communication",)),
     _Question("Is it the engine?", ("engine overhead",), optional=True),
     _Question("Does some work not split?", ("serial fraction",)),
@@ -108,18 +110,15 @@ def next_ceiling(
     study: Study, attribution: Attribution, proposal: str | None = None
 ) -> NextCeiling:
     """The ceiling that binds, at the scale where the curve bends or else at the largest."""
-    row = attribution.row(attribution.nodes)
-    base = min(attribution.rows, key=lambda one: one.nodes)
-    first = _first_ceiling(study.at(base.nodes))
+    row, bends = attribution.bend_row, attribution.bend is not None
+    first = _first_ceiling(study.at(attribution.rows[0].nodes))
     first_axis = MENU[first].axis if first else None
     cause = row.dominant_cause
-    binds = cause if attribution.bends and cause != "unexplained" else None
+    binds = cause if bends and cause != "unexplained" else None
     ceiling = _OF_CAUSE.get(binds, binds) if binds else None
     axis = _axis_of(binds) if binds else None
-    moved = first is not None and axis is not None and axis != first_axis
-    close = None if binds is None else _close_rival(row, binds)
-    undecided = attribution.bends and binds is None
     parts = _parts(row)
+    undecided = bends and binds is None
     return NextCeiling(
         study=study.name,
         regime=study.regime,
@@ -128,23 +127,23 @@ def next_ceiling(
         ideal=row.ideal,
         speedup=row.speedup,
         lost_folds=row.lost_folds,
-        bends=attribution.bends,
+        bends=bends,
         first=first,
         first_axis=first_axis,
         cause=cause,
         ceiling=ceiling,
         axis=axis,
         next=next((part.name for part in parts if part.name != ceiling), None),
-        second_axis_justified=moved and close is None,
-        confidence="low" if undecided or close else _CONFIDENCE.get(attribution.evidence, "low"),
+        second_axis_justified=first is not None and axis is not None and axis != first_axis,
+        confidence="low" if undecided else _CONFIDENCE.get(attribution.evidence, "low"),
         parts=parts,
-        branches=_branches(study, attribution, row, binds),
-        verdict=_verdict(row, attribution.bends, binds) + _axis_words(first, binds, close),
-        change=_change(attribution.bends, row, binds),
+        branches=_branches(attribution, row, binds),
+        verdict=_verdict(row, bends, binds)
+        + _axis_words(first, binds)
+        + _bound_words(attribution, binds),
+        change=_change(attribution, row),
         evidence=attribution.evidence,
-        answer=_judge(proposal, attribution.bends, first, None if close else binds)
-        if proposal
-        else None,
+        answer=_judge(proposal, bends, first, binds) if proposal else None,
     )
 
 
@@ -174,27 +173,14 @@ def _axis_of(cause: CauseName) -> AxisName | None:
     return MENU[ceiling].axis if ceiling else None
 
 
-def _close_rival(row: LedgerRow, binds: CauseName) -> CauseName | None:
-    """A cause of another axis that takes hardly less."""
-    folds = next(loss.folds for loss in row.causes if loss.cause == binds)
-    axis = _axis_of(binds)
-    rivals = [loss for loss in row.causes if _axis_of(loss.cause) != axis or axis is None]
-    return next(
-        (
-            loss.cause
-            for loss in rivals
-            if loss.cause != binds and (folds - loss.folds) / row.ideal < _CLOSE
-        ),
-        None,
-    )
-
-
 def _parts(row: LedgerRow) -> tuple[Part, ...]:
     """The losses of the ledger, those under one ceiling together; the largest first."""
     causes: dict[str, list[CauseName]] = {}
     seconds: Counter[str] = Counter()
+    # Totals that name no cause give no part of what is lost a ceiling.
+    unknown = not row.time_shares and row.dominant_cause is None
     for loss in row.causes:
-        name = _OF_CAUSE.get(loss.cause, loss.cause)
+        name = "unexplained" if unknown else _OF_CAUSE.get(loss.cause, loss.cause)
         seconds[name] += loss.seconds  # type: ignore[assignment]
         if loss.seconds > 0:
             causes.setdefault(name, []).append(loss.cause)
@@ -220,75 +206,90 @@ def _speedup_without(row: LedgerRow, lost: float) -> float:
 
 
 def _branches(
-    study: Study, attribution: Attribution, row: LedgerRow, binds: CauseName | None
+    attribution: Attribution, row: LedgerRow, binds: CauseName | None
 ) -> tuple[Branch, ...]:
     """Every question, as the ledger answers it."""
-    lost = {loss.cause: loss.folds for loss in row.causes}
-    by_stages = attribution.evidence in _STAGES_WERE_RECORDED
-    recorded = recorded_causes(study, row.nodes)
     branches = []
     for question in _QUESTIONS:
-        named = {cause: lost[cause] for cause in question.causes if lost.get(cause, 0.0) > 0}
-        total = sum(named.values())
-        known = by_stages and any(cause in recorded or cause in lost for cause in question.causes)
-        if question.optional and not (by_stages and total):
+        losses = [loss for loss in row.causes if loss.cause in question.causes and loss.folds > 0]
+        if question.optional and not (row.time_shares and losses):
             continue
-        answer: BranchAnswer = "fine"
-        if binds in question.causes:
-            answer = "binds"
-        elif not known:
-            answer = "not recorded" if by_stages else _of_totals(question)
-        elif attribution.bends and total > _MIN_SECOND_CAUSE * row.lost_folds:
-            answer = "not known" if "unexplained" in question.causes else "second"
-        amounts = ", ".join(f"{cause} {format_speedup(x)}x" for cause, x in named.items())
-        if answer == "fine" and total < _LEAST_SHOWN * row.ideal:
-            amounts = "nothing lost"
+        answer = _answer(question, attribution, row, binds)
+        amounts = [_amount(loss, row) for loss in losses] or ["nothing lost"]
+        bound = attribution.bound
+        if bound is not None and bound.cause in question.causes:
+            amounts.append(f"{format_percent(bound.share)} of the time")
         branches.append(
             Branch(
                 question=question.words,
                 ceiling=_OF_CAUSE.get(question.causes[0]),
                 answer=answer,
-                evidence="" if answer in ("not recorded", "not identifiable") else amounts,
+                evidence="" if answer in _OPEN else ", ".join(amounts),
                 confidence=_CONFIDENCE.get(attribution.evidence, "low"),
             )
         )
     return tuple(branches)
 
 
-def _of_totals(question: _Question) -> BranchAnswer:
-    """Bare times hold the terms of a law but cannot tell one from the other."""
-    in_a_law = _TERMS_OF_LAWS.intersection(question.causes)
-    return "not identifiable" if in_a_law else "not recorded"
+def _answer(
+    question: _Question, attribution: Attribution, row: LedgerRow, binds: CauseName | None
+) -> BranchAnswer:
+    lost = sum(max(loss.folds, 0.0) for loss in row.causes if loss.cause in question.causes)
+    if binds in question.causes:
+        return "binds"
+    if not row.time_shares:  # bare times hold the terms of laws but cannot divide them
+        in_a_law = any(loss.cause in question.causes for loss in row.causes)
+        return "not identifiable" if in_a_law else "not recorded"
+    recorded = set(row.time_shares).union(loss.cause for loss in row.causes)
+    if attribution.evidence == "stages of each rank":
+        recorded.add("idle")  # ranks show who waits for whom
+    if not recorded.intersection(question.causes):
+        return "not recorded"
+    bound = attribution.bound is not None and attribution.bound.cause in question.causes
+    if not bound and not (row.loses and lost > _MIN_SECOND_CAUSE * row.lost_folds):
+        return "fine"
+    return "not known" if "unexplained" in question.causes else "second"
+
+
+def _amount(loss: Loss, row: LedgerRow) -> str:
+    """What a cause takes; from bare times, the range over the laws that fit."""
+    if not row.time_shares and loss.folds_low is not None and loss.folds_high is not None:
+        low, high = format_speedup(loss.folds_low), format_speedup(loss.folds_high)
+        return f"{loss.cause} {low}x to {high}x"
+    return f"{loss.cause} {format_speedup(loss.folds)}x"
 
 
 def _verdict(row: LedgerRow, bends: bool, binds: CauseName | None) -> str:
     lost = f"{format_speedup(row.lost_folds)}x lost"
     where = f"at K={row.nodes}"
+    found = {loss.cause: loss for loss in row.causes}
     if not bends:
         efficiency = format_efficiency(row.speedup / row.ideal)
         words = f"no ceiling is reached up to K={row.nodes}, at efficiency {efficiency}"
         if row.dominant_cause is None:
             return words
-        folds = format_speedup(row.causes[0].folds)
-        return f"{words}; the largest loss is {row.dominant_cause} ({folds}x)"
-    if binds is None:
-        if row.dominant_cause == "unexplained":
-            folds = format_speedup(row.causes[0].folds)
-            return f"undecided {where}: no record explains {folds}x of the {lost}"
-        return f"undecided {where}: the records cannot divide the {lost} among causes"
-    folds = format_speedup(next(loss.folds for loss in row.causes if loss.cause == binds))
-    ceiling = _OF_CAUSE.get(binds, binds)
-    which = "it" if ceiling == binds else binds
-    return f"{ceiling} binds {where}: {which} takes {folds}x of the {lost}"
+        return f"{words}; the largest loss is {_amount(found[row.dominant_cause], row)}"
+    if binds is not None:
+        ceiling = _OF_CAUSE.get(binds, binds)
+        which = "it" if ceiling == binds else binds
+        amount = _amount(found[binds], row).removeprefix(f"{binds} ")
+        return f"{ceiling} binds {where}: {which} takes {amount} of the {lost}"
+    if not row.time_shares:
+        return f"undecided {where}: totals do not identify the cause of the {lost}"
+    if row.possible_causes[:1] == ("unexplained",):
+        folds = f"{format_speedup(found['unexplained'].folds)}x"
+        return f"undecided {where}: no record explains {folds} of the {lost}"
+    named = " or ".join(row.possible_causes)
+    axes = {_axis_of(cause) for cause in row.possible_causes}
+    either = f"; {axis_words(axes.pop())} either way" if len(axes) == 1 else ""
+    return f"undecided {where}: {named} takes most of the {lost}, not separable{either}"
 
 
-def _axis_words(first: CeilingName | None, binds: CauseName | None, close: CauseName | None) -> str:
+def _axis_words(first: CeilingName | None, binds: CauseName | None) -> str:
     """Whether a second axis is justified."""
     if binds is None:
         return ""
     axis = _axis_of(binds)
-    if close is not None:
-        return f"; {close} takes hardly less: measure again before you change anything"
     if axis is None:
         return "; no axis lifts it"
     if first is None:
@@ -298,9 +299,18 @@ def _axis_words(first: CeilingName | None, binds: CauseName | None, close: Cause
     return f"; a second axis is justified: {axis_words(axis)}"
 
 
-def _change(bends: bool, row: LedgerRow, binds: CauseName | None) -> str:
-    if binds is not None:
-        return CAUSES[binds].change
-    if not bends:
-        return "keep scaling the same way; do not add a second axis yet"
-    return CAUSES[row.dominant_cause or "unexplained"].change
+def _bound_words(attribution: Attribution, binds: CauseName | None) -> str:
+    """The stage that takes much of the time whatever K is."""
+    bound = attribution.bound
+    if bound is None or bound.cause == binds:
+        return ""
+    what = "in no recorded stage" if bound.cause == "unexplained" else bound.cause
+    return f"; at every K much of the time is {what} ({format_percent(bound.share)})"
+
+
+def _change(attribution: Attribution, row: LedgerRow) -> str:
+    if attribution.bend is not None:
+        return row.change or CAUSES["unexplained"].change
+    if attribution.bound is not None:
+        return attribution.bound.change
+    return "keep scaling the same way; do not add a second axis yet"

@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from nodewise.study.study import Stage, Study
+from nodewise.study.study import Stage
 
 CauseName = Literal[
     "serial fraction",
@@ -12,6 +12,7 @@ CauseName = Literal[
     "load imbalance",
     "slow node",
     "jitter",
+    "late rank",
     "input/output",
     "compute inflation",
     "foreign load",
@@ -19,6 +20,13 @@ CauseName = Literal[
     "idle",
     "unexplained",
 ]
+
+
+# For communication that runs beside compute already.
+SEND_LESS = (
+    "send less or faster: fewer and larger messages, compression, a better collective, a faster "
+    "link; part of it already runs beside compute"
+)
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -49,6 +57,10 @@ CAUSES: dict[CauseName, Cause] = {
     "jitter": Cause(
         "synchronise less often, make steps longer, and keep other load off the nodes",
         "a different rank being last each time",
+    ),
+    "late rank": Cause(
+        "record the stages of each rank in three rounds or more",
+        "one rank being last: an uneven shard, a slow node or chance",
     ),
     "input/output": Cause(
         "read ahead, cache, shard or move the data nearer to the nodes",
@@ -86,14 +98,3 @@ CAUSE_OF_STAGE: dict[Stage, CauseName] = {
     "serial": "serial fraction",
     "overhead": "engine overhead",
 }
-
-
-def recorded_causes(study: Study, nodes: int) -> set[CauseName]:
-    """The causes whose seconds every run at one scale records, in its total or in each rank."""
-    runs = study.at(nodes)
-    ranks = [rank.stages for run in runs for rank in run.ranks]
-    parts = ranks if any(ranks) else [run.stages for run in runs]
-    causes = {CAUSE_OF_STAGE[stage] for stage in set.intersection(*map(set, parts))}
-    if "idle" in causes or any(ranks):  # ranks show who waits for whom
-        causes |= {"idle", "load imbalance", "slow node", "jitter"}
-    return causes

@@ -22,7 +22,7 @@ from nodewise.explain.attribute import (
     Loss,
     attribute_timings,
 )
-from nodewise.explain.causes import CAUSES, CauseName, recorded_causes
+from nodewise.explain.causes import CAUSES, CauseName
 from nodewise.explain.scaling import Scaling, scale_timings, timings
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
@@ -82,7 +82,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, rename={"base_nodes"
     first_scaling: Scaling | None  # at the common scales; null where there is only one
     second_scaling: Scaling | None
     ledger: tuple[LedgerDifference, ...]
-    ledger_at: int | None  # where the first study bends, else the largest common scale
+    ledger_at: int | None  # the scale of it to show
     ledger_note: str  # the evidence, or why the ledgers cannot be compared
     notes: tuple[str, ...] = ()
 
@@ -127,7 +127,7 @@ def compare(first: Study, second: Study, threshold: float, center: Center = "mea
             ledgers.append(attribute_timings(study, times, scaling))
     rounds = min(study.rounds for study in studies)
     name = f"range of {rounds} rounds" if rounds > 1 else "none: single runs"
-    differences, note = _ledger_differences(studies, ledgers)
+    differences, note = _ledger_differences(ledgers)
     return Comparison(
         first=first.name,
         second=second.name,
@@ -140,7 +140,7 @@ def compare(first: Study, second: Study, threshold: float, center: Center = "mea
         first_scaling=scalings[0],
         second_scaling=scalings[1],
         ledger=differences,
-        ledger_at=ledgers[0].nodes if differences else None,
+        ledger_at=_shown_scale(ledgers[0], differences) if differences else None,
         ledger_note=note,
         notes=_notes(studies, shared),
     )
@@ -199,7 +199,7 @@ def _difference(samples: tuple[Floats, Floats], level: float) -> Difference:
 
 
 def _ledger_differences(
-    studies: tuple[Study, Study], ledgers: Sequence[Attribution]
+    ledgers: Sequence[Attribution],
 ) -> tuple[tuple[LedgerDifference, ...], str]:
     """The ledgers side by side at every common scale, or why they cannot be compared."""
     if not ledgers:
@@ -210,25 +210,31 @@ def _ledger_differences(
             f"different evidence: {first.evidence} in {first.name}, {second.evidence} in "
             f"{second.name}"
         )
-    if first.evidence == "two bare times":
-        return (), "two bare times cannot divide what is lost"
     rows = tuple(
-        _ledger_difference(
-            before,
-            after,
-            [recorded_causes(study, before.nodes) for study in studies],
-        )
+        _ledger_difference(before, after)
         for before, after in zip(first.rows[1:], second.rows[1:], strict=True)
+        if _is_identified(before) and _is_identified(after)
     )
+    if not rows:
+        return (), "bare times do not identify the causes"
     return rows, f"evidence: {first.evidence}"
 
 
-def _ledger_difference(
-    first: LedgerRow, second: LedgerRow, recorded: Sequence[set[CauseName]]
-) -> LedgerDifference:
+def _shown_scale(first: Attribution, differences: Sequence[LedgerDifference]) -> int:
+    """Where the first study bends, or else the largest scale with ledgers."""
+    known = [one.nodes for one in differences]
+    return first.bend if first.bend in known else known[-1]
+
+
+def _is_identified(row: LedgerRow) -> bool:
+    """Whether stages divide what is lost, or every law that fits names one cause."""
+    return bool(row.time_shares) or row.dominant_cause is not None
+
+
+def _ledger_difference(first: LedgerRow, second: LedgerRow) -> LedgerDifference:
     losses = [{loss.cause: loss for loss in row.causes} for row in (first, second)]
     causes = [
-        _cause_difference(cause, [one.get(cause) for one in losses], recorded)
+        _cause_difference(cause, [one.get(cause) for one in losses], (first, second))
         for cause in CAUSES
         if any(cause in one and abs(one[cause].folds) >= _LEAST_FOLDS for one in losses)
     ]
@@ -242,12 +248,12 @@ def _ledger_difference(
 
 
 def _cause_difference(
-    cause: CauseName, losses: Sequence[Loss | None], recorded: Sequence[set[CauseName]]
+    cause: CauseName, losses: Sequence[Loss | None], rows: Sequence[LedgerRow]
 ) -> CauseDifference:
     """Intervals that do not meet differ; without intervals nothing is known."""
     first, second = (
-        loss.folds if loss else 0.0 if cause in known or cause == "unexplained" else None
-        for loss, known in zip(losses, recorded, strict=True)
+        loss.folds if loss else 0.0 if cause in row.time_shares else None
+        for loss, row in zip(losses, rows, strict=True)
     )
     before, after = map(_bounds, losses)
     difference: LossDifference = "unknown"
@@ -355,8 +361,8 @@ def _lineup(
         k = nodes / smallest
         row = rows.get(nodes)
         overhead = _overhead(study, nodes, (row.late_rank if row else None) or 0)
-        losses = row.causes if row else ()
-        others = [loss for loss in losses if loss.cause != "engine overhead"]
+        known = row.causes if row and _is_identified(row) else ()
+        others = [loss for loss in known if loss.cause != "engine overhead"]
         largest = others[0] if others and others[0].folds > 0 else None
         entries.append(
             LineupRow(

@@ -12,6 +12,7 @@ from nodewise.base.interval import LEVEL, Interval, median_interval
 from nodewise.base.stats import ENOUGH_ROUNDS, Center, Floats, resample, std
 from nodewise.base.units import format_percent
 from nodewise.explain.laws import (
+    LawFit,
     Laws,
     amdahl_scale_at_efficiency,
     cannot_tell,
@@ -27,6 +28,7 @@ THRESHOLD = 0.70  # of the efficiency; below it the curve has bent
 SUPERLINEAR = 1.02  # an efficiency above this is not a rounding error
 AMBER, RED = 0.02, 0.10  # share of a run that a rank waits for its core; above RED, no evidence
 _MEAN_OFF = 0.05  # of the median
+_LAW_HOLDS = 0.03  # root mean square miss of a law that may predict
 
 
 class ScalingRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
@@ -326,9 +328,16 @@ def _efficiency_falls(times: Timings, laws: Laws, efficiency: float) -> Efficien
     if laws.amdahl is None or not laws.amdahl.s or laws.amdahl.s >= 1 or efficiency <= 0:
         return None
     k = amdahl_scale_at_efficiency(laws.amdahl.s, efficiency)
-    if k is None:
+    if k is None or not _amdahl_holds(times, laws.amdahl):
         return None
     return EfficiencyFalls(efficiency=efficiency, nodes=k * times.nodes[0])
+
+
+def _amdahl_holds(times: Timings, fit: LawFit) -> bool:
+    """Whether the law misses the points by a few per cent at most, or by no more than the noise."""
+    noise = [float(np.std(one, ddof=1) / np.mean(one)) for one in times.samples if len(one) > 1]
+    spread = float(np.sqrt(np.mean(np.square(noise)) / times.rounds)) if noise else 0.0
+    return fit.rms <= max(_LAW_HOLDS, spread)
 
 
 def _checks(study: Study, times: Timings) -> Iterator[Check]:

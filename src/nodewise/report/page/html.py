@@ -19,6 +19,7 @@ from nodewise.base.units import (
     format_duration,
     format_efficiency,
     format_money,
+    format_percent,
     format_speedup,
 )
 from nodewise.decide.compare import PricedComparison
@@ -309,9 +310,14 @@ def _cards(findings: Findings) -> list[tuple[str, str, str]]:
     if row.quality is not None and decision.quality is not None:
         held = "held" if decision.quality.held else "not held at every K"
         cards.append(("Quality", format_efficiency(row.quality), held))
-    if decision.cause is not None:
+    lost = next((r for r in findings.attribution.rows if r.nodes > chosen), None)
+    lost = lost or findings.attribution.rows[-1]
+    if lost.loses:
         where = "Most is lost to" if chosen == scaling.rows[-1].nodes else "Lost beyond it to"
-        cards.append((where, decision.cause, ""))
+        cards.append((where, decision.cause or "not identifiable", ""))
+    bound = findings.attribution.bound
+    if bound is not None:
+        cards.append(("Of the time", f"{format_percent(bound.share)} {bound.cause}", "at every K"))
     return cards
 
 
@@ -321,7 +327,7 @@ def _sections(study: Study, findings: Findings) -> list[Section]:
     drawn = {figure.name: figure for figure in figures(study, findings)}
     others = [name for name in drawn if name not in (*_MEASURE, *_ATTRIBUTE, _BEYOND)]
     measured = text.scaling_lines(findings.scaling)
-    attributed = text.attribution_lines(attribution)
+    attributed = text.attribution_lines(attribution, decision.recommended.nodes)
     failures = failures_table(study)
     broke: text.Report = ["**Where scaling broke**", failures] if failures else []
 

@@ -7,6 +7,7 @@ is indented belongs to the one above.
 from collections.abc import Iterable, Sequence
 
 from nodewise.base.units import (
+    capitalised,
     format_duration,
     format_money,
     format_percent,
@@ -16,8 +17,7 @@ from nodewise.base.units import (
 from nodewise.decide.decide import Decision, Quality
 from nodewise.decide.energy import UNKNOWN
 from nodewise.decide.prices.bill import NODE_HOURS
-from nodewise.explain.attribute import Attribution, LedgerRow
-from nodewise.explain.causes import CAUSES
+from nodewise.explain.attribute import Attribution, LedgerRow, Loss
 from nodewise.explain.scaling import Scaling
 from nodewise.report.findings import Findings
 from nodewise.report.tables import (
@@ -41,6 +41,7 @@ from nodewise.study.check import Check
 
 Report = list[str | Table]
 
+_MIN_POSSIBLE = 0.05  # of the lost folds: a cause that can take no more is not listed
 _VERDICTS = ("fail", "warn", "pass", "unknown")
 
 # Verdicts that several causes share, as one sentence for all of them.
@@ -76,7 +77,7 @@ def findings_report(result: Findings) -> Report:
     return [
         *scaling_lines(result.scaling),
         "",
-        *attribution_lines(result.attribution),
+        *attribution_lines(result.attribution, decision.recommended.nodes),
         "",
         *_decision(decision, result.attribution),
         *checks_report(result.checks),
@@ -100,14 +101,26 @@ def scaling_lines(result: Scaling) -> Report:
     ]
 
 
-def attribution_lines(result: Attribution) -> Report:
-    """The headline, the ledger, the largest losses and what would change them."""
+def attribution_lines(result: Attribution, recommended: int | None = None) -> Report:
+    """The headline, the ledger, the largest losses and what would change them.
+
+    The headline is about the largest scale and the `recommended` one, or else about the bend.
+    """
     row = result.row(result.nodes)
+    second = recommended or result.bend
+    lines: Report = [f"**{result.name}**: {attribution_headline(result, row)}"]
+    if second is not None and second != result.nodes and result.row(second).ideal > 1:
+        lines.append(f"  {capitalised(attribution_headline(result, result.row(second)))}")
+    notes = [f"evidence: {result.evidence}"]
+    if result.evidence == "fitted law":
+        notes.append("ranges are over all laws that fit about as well as the best")
+    if any(one.hidden_seconds > 0.01 * one.seconds for one in result.rows):
+        notes.append("hidden s: communication and input beside compute, which cost nothing")
     return [
-        f"**{result.name}**: {attribution_headline(result, row)}",
+        *lines,
         "",
         ledger_table(result),
-        f"Folds lost to each cause, ideal minus measured speedup; evidence: {result.evidence}.",
+        f"Folds lost to each cause, ideal minus measured speedup; {'; '.join(notes)}.",
         "",
         *_causes_at(row),
         *_changes(result),
@@ -322,16 +335,46 @@ def _laws(result: Scaling) -> Report:
 
 
 def attribution_headline(result: Attribution, row: LedgerRow) -> str:
-    """The largest loss at one scale."""
-    if result.dominant_cause is None:
-        return f"nothing to speak of is lost up to K={result.nodes}."
-    sure = ""
-    if result.confidence is not None:
-        sure = f", {format_percent(result.confidence)} of resamples agree"
-    top = row.causes[0]
+    """What is lost at one scale, and to which cause as far as the records tell."""
+    if not row.loses:
+        return f"at K={row.nodes} hardly any speedup is lost{_bound(result, row)}."
+    lost = f"at K={row.nodes} {format_speedup(row.lost_folds)} of {row.ideal:g} folds are lost"
+    found = {loss.cause: loss for loss in row.causes}
+    if row.dominant_cause is not None:
+        top = found[row.dominant_cause]
+        range_ = _range_words(top, ", range ")
+        lost += f", most to **{row.named(top.cause)}** ({format_speedup(top.folds)}{range_})"
+    elif row.possible_causes == ("unexplained",) or result.evidence == "two bare times":
+        lost += ", most to a cause that is **not recorded**"
+    elif result.evidence == "fitted law":
+        ranges = [
+            f"{loss.cause}{_range_words(loss, ' ')}"
+            for loss in row.causes
+            if loss.folds_high is not None and loss.folds_high >= _MIN_POSSIBLE * row.lost_folds
+        ]
+        lost += f"; the cause is **not identifiable from totals**: {', '.join(ranges)}"
+    else:
+        names = [cause for cause in row.possible_causes if cause in found]
+        parts = [f"{cause} {format_speedup(found[cause].folds)}" for cause in names]
+        lost += f", most to **{' or '.join(names)}**, not separable here ({', '.join(parts)})"
+    return f"{lost}{_bound(result, row)}."
+
+
+def _range_words(loss: Loss, lead: str) -> str:
+    if loss.folds_low is None or loss.folds_high is None:
+        return ""
+    return f"{lead}{format_speedup(loss.folds_low)} to {format_speedup(loss.folds_high)}"
+
+
+def _bound(result: Attribution, row: LedgerRow) -> str:
+    """The stage that takes much of the time whatever K is."""
+    if result.bound is None or row.nodes != result.nodes:
+        return ""
+    bound = result.bound
+    what = "in no recorded stage" if bound.cause == "unexplained" else f"**{bound.cause}**"
     return (
-        f"at K={row.nodes} {format_speedup(row.lost_folds)} of {row.ideal:g} folds are lost, most "
-        f"to **{row.named(top.cause)}** ({format_speedup(top.folds)}{sure})."
+        f"; {format_percent(bound.share)} of the time is {what}, "
+        f"{format_percent(bound.base_share)} at K={result.rows[0].nodes}"
     )
 
 
@@ -342,10 +385,9 @@ def _causes_at(row: LedgerRow) -> Report:
 
 
 def _changes(result: Attribution) -> Report:
-    if result.change is None:
-        return []
-    aim = "To move the bend" if result.bends else "To lose less"
-    lines: Report = ["", f"{aim}: **{result.change}**."]
+    lines: Report = []
+    if result.change is not None:
+        lines += ["", f"To lose less: **{result.change}**."]
     grouped: dict[str, list[str]] = {}
     for other in result.other_changes:
         short = other.verdict.split(":")[0]
@@ -353,16 +395,16 @@ def _changes(result: Attribution) -> Report:
         grouped.setdefault(verdict, []).append(other.cause)
     for verdict, causes in grouped.items():
         lines.append(f"  - against {', '.join(causes)}: {_GROUPED.get(verdict, verdict)}.")
+    if result.bound is not None and result.bound.cause != result.dominant_cause:
+        lines += ["", f"To run faster at every K: **{result.bound.change}**."]
     return lines
 
 
 def _shape(result: Attribution) -> Report:
-    """What repeated timings alone point at; stages say more, so only where there are none."""
+    """What repeated timings alone look like; stages say more, so only where there are none."""
     if result.shape is None or result.evidence != "fitted law":
         return []
-    shape = result.shape
-    agreed = f"agreed by {format_percent(shape.confidence)} of resamples"
-    return ["", f"Shape of the bend: {shape.shape}; {shape.evidence} ({agreed})."]
+    return ["", f"Shape of the bend: {result.shape.shape}; {result.shape.evidence}."]
 
 
 def verdict(result: Decision) -> str:
@@ -442,8 +484,10 @@ def excluded(result: Decision) -> Report:
 def _why_not_more(result: Decision, attribution: Attribution) -> Report:
     row = _ledger_row(result, attribution)
     lines = _causes_at(row)
-    if row.dominant_cause is not None:
-        lines.append(f"  To lose less: {CAUSES[row.dominant_cause].change}.")
+    if row.change is not None and row.dominant_cause is None:
+        lines.append(f"  {capitalised(attribution_headline(attribution, row))}")
+    if row.change is not None:
+        lines.append(f"  To lose less: {row.change}.")
     return lines
 
 
