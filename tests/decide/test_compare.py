@@ -7,7 +7,7 @@ from nodewise.decide.compare import compare_costs
 from nodewise.decide.decide import decide
 from nodewise.decide.inputs import Question
 from nodewise.decide.prices.bill import Price
-from nodewise.report.text.compare import priced_comparison_report
+from nodewise.report.text.compare import advice_verdict, priced_comparison_report
 from nodewise.study.study import Run, Study
 
 
@@ -60,7 +60,7 @@ def test_the_recommendation_moves_with_the_question():
     late = asked(PRICED, deadline_seconds=120.0)
     result = compare_costs(BEFORE, AFTER, late)
     assert (result.first_advice.nodes, result.second_advice.nodes) == (None, 8)
-    assert "The recommendation moves from no scale to K=8" in words(result)
+    assert "The recommendation moves from none to K=8" in words(result)
 
 
 def test_a_recommendation_among_all_scales_is_named_where_it_differs():
@@ -69,7 +69,7 @@ def test_a_recommendation_among_all_scales_is_named_where_it_differs():
     result = compare_costs(BEFORE, AFTER, question)
     assert result.first_advice.nodes == 8
     assert result.first_advice.alone == decide(BEFORE, question).recommended.nodes == 4
-    assert "note: Among all its scales, before: K=4." in words(result)
+    assert "note: The recommendation among all scales of before: K=4." in words(result)
 
 
 def test_costs_without_a_price_for_both_are_not_compared():
@@ -87,6 +87,28 @@ def test_one_common_scale_has_costs_and_no_recommendation():
     assert [row.nodes for row in result.costs] == [8]
     assert result.first_advice is result.first_scaling is None
     assert "Only K=8 is common: no recommendation to compare" in words(result)
+
+
+def test_scales_that_cannot_be_told_apart_are_no_move():
+    result = compare_costs(BEFORE, AFTER, PRICED)
+    first = msgspec.structs.replace(result.first_advice, nodes=4, undecided=(4, 8))
+    unsure = msgspec.structs.replace(result, first_advice=first)
+    assert advice_verdict(unsure) == (
+        "no clear move of the recommendation: K=4, 8 before, K=8 after"
+    )
+    sure = msgspec.structs.replace(first, undecided=())
+    moved = msgspec.structs.replace(result, first_advice=sure)
+    assert advice_verdict(moved) == "the recommendation moves from K=4 to K=8"
+
+
+def test_objectives_that_differ_are_named():
+    """An overhead by the hour makes a larger scale the cheapest after the fix only."""
+    slow = study("slow", {1: 100.0, 2: 95.0, 4: 93.0})
+    quick = study("quick", {1: 100.0, 2: 51.0, 4: 27.0})
+    price = msgspec.structs.replace(PRICED.price, fixed_per_hour=1.0)
+    result = compare_costs(slow, quick, msgspec.structs.replace(PRICED, price=price))
+    assert result.first_advice.objective != result.second_advice.objective
+    assert "note: The objectives differ" in words(result)
 
 
 def test_the_json_keeps_the_keys_of_a_comparison():

@@ -4,6 +4,7 @@ import msgspec
 
 from nodewise.decide.decide import Decision, decide
 from nodewise.decide.inputs import Question
+from nodewise.decide.objective import ObjectiveName
 from nodewise.decide.prices.bill import NODE_HOURS
 from nodewise.explain.compare import Comparison, at_scales, common_scales, compare
 from nodewise.study.study import Study
@@ -22,8 +23,10 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K", "a
     """The scale that is recommended for one study, among the common ones."""
 
     nodes: int | None
+    undecided: tuple[int, ...]  # the scales that the runs cannot tell apart; empty: decided
+    objective: ObjectiveName
     because: str
-    seconds: float | None
+    seconds: float | None  # with the start-up
     cost: float | None  # null without a price
     alone: int | None  # recommended among all scales of the study
 
@@ -92,8 +95,10 @@ def _advice(decision: Decision, whole: Decision) -> Advice:
     priced = decision.price.currency != NODE_HOURS
     return Advice(
         nodes=chosen,
+        undecided=decision.recommended.undecided,
+        objective=decision.objective.name,
         because=decision.recommended.because,
-        seconds=row.seconds if row else None,
+        seconds=row.seconds + decision.price.startup_seconds if row else None,
         cost=row.cost if row and priced else None,
         alone=whole.recommended.nodes,
     )

@@ -58,36 +58,46 @@ def money_lines(result: PricedComparison) -> Report:
         lines.append(cost_table(result))
     else:
         lines.append(f"  Costs are not compared: {result.cost_note}.")
-    advices = ((result.first, result.first_advice), (result.second, result.second_advice))
-    for name, advice in advices:
-        if advice is None:
-            continue
+    first, second = result.first_advice, result.second_advice
+    if first is None or second is None:
+        return lines
+    for name, advice in ((result.first, first), (result.second, second)):
         lines.append(f"  {name}: {_advice_words(advice, result)}; {advice.because}.")
         if advice.alone != advice.nodes:
-            alone = "no scale passes" if advice.alone is None else f"K={advice.alone}"
-            lines.append(f"note: Among all its scales, {name}: {alone}.")
+            alone = "none" if advice.alone is None else f"K={advice.alone}"
+            lines.append(f"note: The recommendation among all scales of {name}: {alone}.")
+    if first.objective != second.objective:
+        lines.append(
+            f"note: The objectives differ: {first.objective} for {result.first}, "
+            f"{second.objective} for {result.second}."
+        )
     return lines
 
 
 def _advice_words(advice: Advice, result: PricedComparison) -> str:
     if advice.nodes is None or advice.seconds is None:
-        return "no scale passes every gate"
+        return "no recommendation"
     cost = "" if not result.currency else f", {format_money(advice.cost or 0.0, result.currency)}"
-    return f"K={advice.nodes}, {format_duration(advice.seconds)}{cost}"
+    sure = f"; undecided between K={listed(advice.undecided)}" if advice.undecided else ""
+    return f"K={advice.nodes}, {format_duration(advice.seconds)}{cost}{sure}"
 
 
 def advice_verdict(result: PricedComparison) -> str:
-    """How the recommendation moves."""
+    """How the recommendation moves; scales that the runs cannot tell apart are no move."""
     first, second = result.first_advice, result.second_advice
     if first is None or second is None:
         return f"only K={result.base_nodes} is common: no recommendation to compare"
     if first.nodes is None and second.nodes is None:
-        return "no scale passes every gate in either study"
-    if first.nodes == second.nodes:
-        return f"the recommendation stays at K={first.nodes}"
+        return "there is no recommendation for either study"
     before, after = (
-        "no scale" if one.nodes is None else f"K={one.nodes}" for one in (first, second)
+        "none" if one.nodes is None else f"K={listed(one.undecided or (one.nodes,))}"
+        for one in (first, second)
     )
+    if first.nodes == second.nodes and before == after and not first.undecided:
+        return f"the recommendation stays at {before}"
+    may_be = [{*one.undecided, one.nodes} for one in (first, second)]
+    if may_be[0] & may_be[1]:
+        return f"no clear move of the recommendation: {before} before, {after} after"
     return f"the recommendation moves from {before} to {after}"
 
 
