@@ -9,6 +9,7 @@ from nodewise.decide.inputs import Question
 from nodewise.decide.prices.bill import Price
 from nodewise.report.text.compare import advice_verdict, priced_comparison_report
 from nodewise.study.study import Run, Study
+from nodewise.study.table import parse_table
 
 
 def study(name: str, seconds: dict[int, float], rate: float | None = None) -> Study:
@@ -79,6 +80,16 @@ def test_costs_without_a_price_for_both_are_not_compared():
     assert (result.currency, result.costs) == (None, ())
     assert result.cost_note == "only hired has a price"
     assert "$" not in words(result)
+
+
+def test_rates_are_priced_by_the_million():
+    table = "K,items_per_second\n1,1000\n2,1900\n4,3400\n"
+    slow = parse_table(table, "slow")
+    quick = parse_table(table.replace("3400", "3800"), "quick")
+    result = compare_costs(slow, quick, PRICED)
+    assert result.cost_of == "a million items"
+    assert result.costs[0].first == pytest.approx(2.0 / 3600 / 1000 * 1e6)
+    assert "slow: K=4, 3,400 units/s, $0.654" in words(result)
 
 
 def test_one_common_scale_has_costs_and_no_recommendation():

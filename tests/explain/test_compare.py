@@ -8,6 +8,7 @@ from nodewise.base.errors import DataError
 from nodewise.explain.compare import compare
 from nodewise.explain.laws import Law
 from nodewise.explain.simulate import PlantedTruth, simulate
+from nodewise.study.scale_unit import ScaleUnit
 from nodewise.study.study import Run, Study
 
 
@@ -173,3 +174,11 @@ def test_different_work_is_noted():
 
     assert compare(working(100), working(100), 0.7).notes == ()
     assert "do different work" in compare(working(100), working(200), 0.7).notes[0]
+
+
+def test_different_units_of_k_are_noted():
+    nodes = study({1: [10.0], 2: [6.0]}, "nodes")
+    gpus = msgspec.structs.replace(nodes, name="gpus", scale_unit=ScaleUnit(unit="GPU", per_node=8))
+    assert compare(nodes, nodes, 0.7).notes == ()
+    (note,) = compare(nodes, gpus, 0.7).notes
+    assert note.startswith("K counts nodes in nodes and GPUs, 8 a node in gpus")

@@ -21,13 +21,15 @@ from nodewise.base.stats import (
     plausible_centers,
     share_below,
 )
+from nodewise.decide.counting import billed_units, scale_unit_of, unit_checks
 from nodewise.decide.energy import Carbon, Energy, energy_of_runs
-from nodewise.decide.prices.bill import NODE_HOURS, Price
+from nodewise.decide.prices.bill import Price
 from nodewise.explain.attribute import Attribution
 from nodewise.explain.causes import CauseName
 from nodewise.explain.laws import Law, growth_term
 from nodewise.explain.scaling import THRESHOLD, Timings
 from nodewise.study.check import Check, warning
+from nodewise.study.scale_unit import ScaleUnit
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
 
@@ -44,6 +46,7 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     deadline_seconds: float | None = None
     deadline_confidence: float = 0.95
     budget: float | None = None
+    least_scale: int | None = None  # K that can run, for example for memory
     energy_budget_joules: float | None = None
     carbon_budget_grams: float | None = None
     value_per_hour: float | None = None  # of an hour of waiting; None: not stated
@@ -85,6 +88,8 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     samples: tuple[Floats, ...] = ()  # the runs of each scale, and the rounds that they belong to
     round_numbers: tuple[NDArray[np.int64], ...] = ()
     center: Center = "mean"
+    unit: ScaleUnit = ScaleUnit()  # what K counts
+    is_rate: bool = False  # a run is one unit of work, of which only the throughput is known
     broken: tuple[tuple[int, str], ...] = ()  # scales at which every run failed, and how
     in_time: Floats | None = None  # share of runs that meet the deadline, when noise is known
 
@@ -117,9 +122,12 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
 
     def rates_at(self, nodes: Floats) -> Floats:
         """What all nodes of other scales cost an hour; nan where the table does not tell."""
+        if not self.price.is_money:
+            return self.unit.nodes(nodes)
+        if self.price.per_node_hour is not None:
+            units = billed_units(self.unit, self.price.per, nodes)
+            return np.asarray(self.price.per_node_hour * units)
         own = np.array(self.nodes, dtype=np.float64)
-        if self.price.currency == NODE_HOURS or self.price.per_node_hour is not None:
-            return np.asarray(self.rate_per_hour[0] / own[0] * nodes)
         inside = (nodes >= own[0]) & (nodes <= own[-1])
         between = np.interp(
             np.log(nodes), np.log(own), np.log(np.maximum(self.rate_per_hour, 1e-300))
@@ -146,16 +154,29 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
             parts[name] = tuple(values[one] for one in at) if values else ()
         return Candidates(**parts)
 
+    @property
+    def whole_nodes(self) -> Floats:
+        """The nodes that each scale takes; K where nobody says how many share a node."""
+        return self.unit.nodes(self.nodes)
+
+    @property
+    def billed_units(self) -> Floats:
+        """How many of what the price is for are paid at each scale."""
+        return billed_units(self.unit, self.price.per, self.nodes)
+
+    def named(self, at: int) -> str:
+        """A scale in words: `16 GPUs (2 nodes)`."""
+        return self.unit.named(self.nodes[at])
+
     def priced(self, per_node_hour: float | None) -> "Candidates":
-        """The same scales at another price of a node; where there is none, as they are."""
+        """The same scales at another price; where there is none, as they are."""
         if per_node_hour is None:
             return self
-        rate = per_node_hour * np.array(self.nodes, dtype=np.float64)
-        return msgspec.structs.replace(self, rate_per_hour=rate)
+        return msgspec.structs.replace(self, rate_per_hour=per_node_hour * self.billed_units)
 
     def up_to(self, most_nodes: float) -> "Candidates":
         """The scales of at most so many nodes."""
-        return self.only(np.flatnonzero(np.array(self.nodes) <= most_nodes))
+        return self.only(np.flatnonzero(self.whole_nodes <= most_nodes))
 
     def after(self, at: int | None) -> int | None:
         """The position of the next larger scale."""
@@ -167,8 +188,10 @@ def candidates_of_study(
 ) -> Candidates:
     """The measured scales, at the price that holds for them."""
     needs, site = question.needs, question.site
-    price, rate, checks = _rates(study, question.price, needs)
-    nodes = np.array(times.nodes, dtype=np.float64)
+    unit = scale_unit_of(study.scale_unit, question)
+    price, rate, checks = _rates(study, question.price, needs, unit)
+    checks += unit_checks(unit, study.scale_unit, question)
+    nodes = unit.nodes(times.nodes)
     energy = site.energy(times.seconds, nodes, price.startup_seconds, energy_of_runs(study))
     work = _mean_of(study, "work")
     grown = times.k if study.regime == "weak" else np.ones_like(times.k)
@@ -199,6 +222,8 @@ def candidates_of_study(
         round_numbers=times.round_numbers,
         center=times.center,
         in_time=_shares_in_time(times, question),
+        unit=unit,
+        is_rate=study.is_rate,
         broken=tuple(study.broken.items()),
     )
 
@@ -208,7 +233,8 @@ def candidates_of_law(
 ) -> Candidates:
     """Every K up to `max_nodes` as the law has it; `noise` is the relative spread of a run."""
     price, needs, site = question.price, question.needs, question.site
-    price = price_or_node_hours(price, needs)
+    unit = scale_unit_of(ScaleUnit(), question)
+    price = price_or_hours(price, needs, unit)
     assert price.per_node_hour is not None
     nodes = np.arange(1, max_nodes + 1, dtype=np.float64)
     seconds = law.seconds(nodes)
@@ -220,25 +246,27 @@ def candidates_of_law(
         in_time = np.array([normal_share_below(float(value) / noise) for value in left])
     serial = law.s * (1 - 1 / nodes) if law.regime == "strong" else np.zeros_like(nodes)
     communication = law.c * growth_term(law.growth, nodes)
-    energy = site.energy(seconds, nodes, price.startup_seconds)
+    whole_nodes = unit.nodes(nodes)
+    energy = site.energy(seconds, whole_nodes, price.startup_seconds)
     return Candidates(
         name="law",
         regime=law.regime,
         measured=False,
         price=price,
-        checks=tuple(_law_checks(law, needs, noise)),
+        checks=(*_law_checks(law, needs, noise), *unit_checks(unit, ScaleUnit(), question)),
         nodes=tuple(int(count) for count in nodes),
         seconds=seconds,
         speedup=speedup,
         efficiency=speedup / nodes,
-        rate_per_hour=price.per_node_hour * nodes,
+        rate_per_hour=price.per_node_hour * billed_units(unit, price.per, nodes),
         relative_work=grown,
         losses=tuple(
             _by_folds(float(serial[at]), float(communication[at])) for at in range(len(nodes))
         ),
         energy=energy,
-        carbon=site.carbon(energy, seconds, nodes, price.startup_seconds),
+        carbon=site.carbon(energy, seconds, whole_nodes, price.startup_seconds),
         in_time=in_time,
+        unit=unit,
     )
 
 
@@ -296,32 +324,34 @@ def _by_folds(serial: float, communication: float) -> tuple[tuple[CauseName, flo
     return tuple(sorted(both, key=lambda loss: -loss[1]))
 
 
-def _rates(study: Study, price: Price, needs: Needs) -> tuple[Price, Floats, list[Check]]:
+def _rates(
+    study: Study, price: Price, needs: Needs, unit: ScaleUnit
+) -> tuple[Price, Floats, list[Check]]:
     """What all nodes of each scale cost an hour: by the price given, else by the table's column."""
-    nodes = np.array(study.scales, dtype=np.float64)
     column = _mean_of(study, "rate_per_hour")
     checks = []
     if price.per_node_hour is not None:
         if column is not None:
             evidence = "column rate_per_hour is not used: --price is given"
             checks.append(warning("every column counts", evidence))
-        rate = price.per_node_hour * nodes
+        rate = price.per_node_hour * billed_units(unit, price.per, study.scales)
     elif column is not None:
         rate = column
     else:
         _refuse_money_without_price(price, needs)
-        evidence = "no price is given: costs are node-hours"
+        evidence = f"no price is given: costs are {unit.hours}ours"
         checks.append(warning("costs are money", evidence, "Add --price."))
-        return msgspec.structs.replace(price, currency=NODE_HOURS), nodes, checks
+        hours = msgspec.structs.replace(price, currency=unit.hours)
+        return hours, unit.nodes(study.scales), checks
     return price, rate, checks
 
 
-def price_or_node_hours(price: Price, needs: Needs) -> Price:
-    """The price, or node-hours where none is stated."""
+def price_or_hours(price: Price, needs: Needs, unit: ScaleUnit) -> Price:
+    """The price, or hours of nodes where none is stated."""
     if price.per_node_hour is not None:
         return price
     _refuse_money_without_price(price, needs)
-    return msgspec.structs.replace(price, per_node_hour=1.0, currency=NODE_HOURS)
+    return msgspec.structs.replace(price, per_node_hour=1.0, currency=unit.hours)
 
 
 def _refuse_money_without_price(price: Price, needs: Needs) -> None:

@@ -2,16 +2,15 @@
 
 import msgspec
 
-from nodewise.decide.decide import Decision, decide
+from nodewise.decide.decide import Decision, DecisionRow, decide
 from nodewise.decide.inputs import Question
 from nodewise.decide.objective import ObjectiveName
-from nodewise.decide.prices.bill import NODE_HOURS
 from nodewise.explain.compare import Comparison, at_scales, common_scales, compare
 from nodewise.study.study import Study
 
 
 class CostRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
-    """What a run costs in both studies at one scale."""
+    """What a run, or a million units of work, costs in both studies at one scale."""
 
     nodes: int
     first: float
@@ -27,6 +26,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K", "a
     objective: ObjectiveName
     because: str
     seconds: float | None  # with the start-up
+    work_per_second: float | None  # where only that is known
     cost: float | None  # null without a price
     alone: int | None  # recommended among all scales of the study
 
@@ -35,6 +35,7 @@ class PricedComparison(Comparison, frozen=True, kw_only=True):
     """A comparison with money: costs, and how the recommendation moves."""
 
     currency: str | None  # null: no price is known for both
+    cost_of: str  # a run, or a million units of work
     costs: tuple[CostRow, ...]
     cost_note: str  # why there are no costs
     first_advice: Advice | None  # null where there is only one common scale
@@ -58,6 +59,7 @@ def compare_costs(first: Study, second: Study, question: Question) -> PricedComp
     return PricedComparison(
         **{name: getattr(found, name) for name in found.__struct_fields__},
         currency=currency,
+        cost_of=f"a million {question.work_unit}" if first.is_rate else "a run",
         costs=tuple(_cost(nodes, *wholes) for nodes in shared) if currency else (),
         cost_note=note,
         first_advice=advices[0] if advices else None,
@@ -71,7 +73,9 @@ def _currency(found: Comparison, decisions: list[Decision]) -> tuple[str | None,
         return None, "a study of one scale has no decision"
     names = [found.first, found.second]
     currencies = [decision.price.currency for decision in decisions]
-    priced = [name for name, one in zip(names, currencies, strict=True) if one != NODE_HOURS]
+    priced = [decision.name for decision in decisions if decision.price.is_money]
+    if len({decision.is_rate for decision in decisions}) > 1:
+        return None, "one study has times, the other only rates"
     if not priced:
         return None, "no price is given"
     if len(priced) == 1:
@@ -82,23 +86,28 @@ def _currency(found: Comparison, decisions: list[Decision]) -> tuple[str | None,
 
 
 def _cost(nodes: int, first: Decision, second: Decision) -> CostRow:
-    before, after = first.row(nodes).cost, second.row(nodes).cost
+    before, after = _cost_of(first.row(nodes), first), _cost_of(second.row(nodes), second)
     return CostRow(
         nodes=nodes, first=before, second=after, ratio=after / before if before else None
     )
+
+
+def _cost_of(row: DecisionRow, decision: Decision) -> float:
+    return 1e6 * row.cost / (row.work or 1.0) if decision.is_rate else row.cost
 
 
 def _advice(decision: Decision, whole: Decision) -> Advice:
     """What `decide` recommends at the common scales, and for the study as a whole."""
     chosen = decision.recommended.nodes
     row = None if chosen is None else decision.row(chosen)
-    priced = decision.price.currency != NODE_HOURS
+    priced = decision.price.is_money
     return Advice(
         nodes=chosen,
         undecided=decision.recommended.undecided,
         objective=decision.objective.name,
         because=decision.recommended.because,
         seconds=row.seconds + decision.price.startup_seconds if row else None,
-        cost=row.cost if row and priced else None,
+        work_per_second=row.work_per_second if row and decision.is_rate else None,
+        cost=_cost_of(row, decision) if row and priced else None,
         alone=whole.recommended.nodes,
     )

@@ -14,7 +14,13 @@ import numpy as np
 
 from nodewise.base.interval import Interval
 from nodewise.base.stats import Floats
-from nodewise.base.units import SECONDS_PER_HOUR, format_duration, format_money
+from nodewise.base.units import (
+    SECONDS_PER_HOUR,
+    format_duration,
+    format_money,
+    format_quantity,
+    format_rate_cost,
+)
 from nodewise.decide.candidates import Candidates, Needs, candidates_of_law, candidates_of_study
 from nodewise.decide.choose import TIE, Choice, choice_at, frontier_of, not_beaten
 from nodewise.decide.energy import Basis, Least, energy_check, least_scales
@@ -32,7 +38,7 @@ from nodewise.decide.payment.ways import (
     payments,
     spot_outlook,
 )
-from nodewise.decide.prices.bill import NODE_HOURS, Bill, Bills, Price
+from nodewise.decide.prices.bill import Bill, Bills, Price
 from nodewise.decide.prices.records import PriceRecord, stated_check
 from nodewise.decide.prices.records import checks as record_checks
 from nodewise.decide.sentences import (
@@ -63,6 +69,7 @@ from nodewise.explain.laws import Law
 from nodewise.explain.predict.curve import FEWEST_SCALES, Curve, fit_curve
 from nodewise.explain.scaling import Timings, scale_timings, timings
 from nodewise.study.check import Check
+from nodewise.study.scale_unit import ScaleUnit
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
 
@@ -107,6 +114,11 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
     probability_right: float | None  # the right choice under the objective
     expected_regret: float | None  # mean extra cost over the cheapest, over resamples and ranges
     regret_p95: float | None
+
+    @property
+    def work_per_second(self) -> float:
+        """Units of work a second; 0 where the work is not known."""
+        return (self.work or 0.0) / self.seconds
 
 
 class Quality(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,6 +192,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename={"payments": "r
     ranges: dict[str, Interval]  # of the inputs that are not known better
     work_unit: str
     objective: Objective
+    unit: ScaleUnit  # what K counts
+    is_rate: bool  # a run is one unit of work: speak of work per second
     rows: tuple[DecisionRow, ...]
     quality: Quality | None
     energy: EnergyBasis
@@ -225,6 +239,16 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename={"payments": "r
     def row(self, nodes: int) -> DecisionRow:
         """The row of one scale."""
         return next(row for row in self.rows if row.nodes == nodes)
+
+    def run_words(self, nodes: int) -> str:
+        """What a run at a scale takes: time and cost, or throughput where only that is known."""
+        row, currency = self.row(nodes), self.price.currency
+        if self.is_rate and row.work and row.cost_per_work is not None:
+            rate = format_quantity(row.work_per_second)
+            cost = format_rate_cost(row.cost_per_work, self.work_unit, currency)
+            return f"{rate} {self.work_unit}/s and {cost}"
+        wall = format_duration(row.seconds + self.price.startup_seconds)
+        return f"{wall} and {format_money(row.cost, currency)} a run"
 
 
 class Decided(NamedTuple):
@@ -294,7 +318,7 @@ def decide_candidates(
         for low, high in doublings
         if unit_bill[high] > unit_bill[low] * (1 + TIE)
     ]
-    has_money = price.currency != NODE_HOURS
+    has_money = price.is_money
     spot = on_spot(scales, price, needs, payment) if has_money else None
     paid = payments(hired, spot, price, needs, payment)
     least = _least(scales, unit_bill, ladder)
@@ -312,6 +336,8 @@ def decide_candidates(
         ranges=question.ranges,
         work_unit=question.work_unit,
         objective=judged.objective,
+        unit=scales.unit,
+        is_rate=scales.is_rate,
         rows=_rows(judged, question, regret),
         quality=_quality(scales, needs),
         energy=EnergyBasis(
@@ -363,7 +389,7 @@ def _checks(question: Question, scales: Candidates) -> tuple[Check, ...]:
     found: list[Check] = []
     if question.records:
         found += record_checks(question.records, question.asked_on)
-    elif question.price.currency != NODE_HOURS:
+    elif question.price.is_money:
         found.append(stated_check(question.price, question.asked_on))
     if question.payment.preemptions is not None:
         found.append(rate_check(question.payment.preemptions))
@@ -562,28 +588,10 @@ def _indifferent(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> tup
 
 def _deployments(judged: Judged) -> tuple[Deployment, ...]:
     """The cheapest, the balanced and the fastest scale, and what the outer two give up."""
-    scales, bills, unit_bill = judged.scales, judged.bills, judged.unit_bill
+    scales, bills = judged.scales, judged.bills
     cheapest, balanced, fastest = judged.cheapest, judged.balanced, judged.fastest
     if cheapest is None or balanced is None or fastest is None:
         return ()
-    currency = scales.price.currency
-    run = "a run" if scales.regime == "strong" else "for the work of the first run"
-
-    def slower(at: int) -> str:
-        if at == fastest:
-            return "nothing in speed"
-        ratio = float(scales.speedup[fastest] / scales.speedup[at])
-        saved = float(scales.unit_seconds[at] - scales.unit_seconds[fastest])
-        return f"{format_duration(saved)} {run}: the fastest is {ratio:.2f} times as fast"
-
-    def dearer(at: int) -> str:
-        if at == cheapest:
-            return "nothing in cost"
-        extra = float(unit_bill[at] - unit_bill[cheapest])
-        times = ""
-        if unit_bill[cheapest] > 0:
-            times = f", {unit_bill[at] / unit_bill[cheapest]:.2f} times the cheapest"
-        return f"{format_money(extra, currency)} {run}{times}"
 
     def deployment(kind: str, at: int, gives_up: str) -> Deployment:
         return Deployment(
@@ -597,7 +605,33 @@ def _deployments(judged: Judged) -> tuple[Deployment, ...]:
     if cheapest == fastest:
         nothing = "nothing: the cheapest scale is the fastest"
         return deployment("cheapest", cheapest, nothing), deployment("fastest", fastest, nothing)
-    rows = [deployment("cheapest", cheapest, slower(cheapest))]
+    slower, dearer = _slower(judged, cheapest, fastest), _dearer(judged, fastest, cheapest)
+    rows = [deployment("cheapest", cheapest, slower)]
     if balanced not in (cheapest, fastest):
-        rows.append(deployment("balanced", balanced, f"{dearer(balanced)}; {slower(balanced)}"))
-    return (*rows, deployment("fastest", fastest, dearer(fastest)))
+        both = f"{_dearer(judged, balanced, cheapest)}; {_slower(judged, balanced, fastest)}"
+        rows.append(deployment("balanced", balanced, both))
+    return (*rows, deployment("fastest", fastest, dearer))
+
+
+def _work_words(scales: Candidates) -> tuple[str, float]:
+    """What times and costs are for, and how many times a run that is."""
+    if scales.is_rate:
+        return "for a million units of work", 1e6
+    return ("a run" if scales.regime == "strong" else "for the work of the first run"), 1.0
+
+
+def _slower(judged: Judged, at: int, fastest: int) -> str:
+    """What a scale gives up in speed."""
+    scales = judged.scales
+    run, factor = _work_words(scales)
+    ratio = float(scales.speedup[fastest] / scales.speedup[at])
+    lost = factor * float(scales.unit_seconds[at] - scales.unit_seconds[fastest])
+    return f"{format_duration(lost)} {run}: the fastest is {ratio:.2f} times as fast"
+
+
+def _dearer(judged: Judged, at: int, cheapest: int) -> str:
+    """What a scale gives up in cost."""
+    run, factor = _work_words(judged.scales)
+    least, bill = float(judged.unit_bill[cheapest]), float(judged.unit_bill[at])
+    times = f", {bill / least:.2f} times the cheapest" if least > 0 else ""
+    return f"{format_money(factor * (bill - least), judged.scales.price.currency)} {run}{times}"

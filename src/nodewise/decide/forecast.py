@@ -14,7 +14,6 @@ from nodewise.decide.decide import Decided, Recommendation, decided
 from nodewise.decide.inputs import Question
 from nodewise.decide.objective import Judged, Objective, judge
 from nodewise.decide.payment.ways import PaymentPrice, on_demand, on_spot, payments
-from nodewise.decide.prices.bill import NODE_HOURS
 from nodewise.decide.unmeasured import (
     Unmeasured,
     better_unmeasured,
@@ -162,8 +161,9 @@ def forecast_curve(
     known = scales.only(np.flatnonzero(~np.isnan(scales.rate_per_hour)))  # that have a price
     hired = on_demand(known, known.price, question.needs)
     judged = judge(hired.scales, hired.bills, question, found.judged.objective if found else None)
-    has_money = known.price.currency != NODE_HOURS
-    spot = on_spot(known, known.price, question.needs, question.payment) if has_money else None
+    spot = None
+    if known.price.is_money:
+        spot = on_spot(known, known.price, question.needs, question.payment)
     cheapest, share = _cheapest(curve, question, measured)
     points = dict(zip(shown, curve.points(shown), strict=True))
     return Forecast(
@@ -189,7 +189,8 @@ def _cheapest(
     curve: Curve, question: Question, measured: Candidates | None
 ) -> tuple[Landmark | None, dict[int, float]]:
     """The scale of the least bill, measured or not, and how likely it is each one."""
-    scales = candidates_of_curve(curve, grid_of(curve), question, measured)
+    grid = grid_of(curve, question.needs.least_scale)
+    scales = candidates_of_curve(curve, grid, question, measured)
     known = np.flatnonzero(~np.isnan(scales.rate_per_hour))
     if not len(known):
         return None, {}
@@ -222,7 +223,7 @@ def advise(
     curve = fit_curve(study, question.center)
     found = decided(study, question)
     judged, recommended = found.judged, found.decision.recommended
-    grid = grid_of(curve, largest=largest)
+    grid = grid_of(curve, question.needs.least_scale, largest)
     chosen = None if recommended.nodes is None else judged.scales.nodes.index(recommended.nodes)
     better = better_unmeasured(curve, judged, question, chosen, grid)
     runs, regret, expected = _worth(curve, found, question, better, grid, spend, share)
@@ -408,7 +409,7 @@ def _row(
 
 def _ladder(nodes: Sequence[int], best: int | None) -> list[int]:
     """Runs worth asking about: the doublings of one node, and what looks best."""
-    doublings = [2**step for step in range(24) if 2**step in nodes]
+    doublings = [k for k in nodes if k.bit_count() == 1]
     return sorted({*doublings, *([] if best is None else [best])})
 
 

@@ -14,7 +14,7 @@ from nodewise.explain.scaling import Scaling
 from nodewise.study.check import Check
 
 Mask = NDArray[np.bool_]
-Gate = Literal["quality", "deadline", "budget", "energy", "carbon"]
+Gate = Literal["least", "quality", "deadline", "budget", "energy", "carbon"]
 
 _ROUNDING = 1e-12  # 0.871 - 0.866 is a hair above 0.005 in binary
 
@@ -23,7 +23,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     """The first gate that a scale does not pass, with the figures that say so."""
 
     gate: Gate
-    # of the scale: its drift, its seconds (or the share of runs in time), its bill, joules, grams
+    # of the scale: K, its drift, its seconds (or the share of runs in time), bill, joules, grams
     value: float
     limit: float
     confidence: float | None = None  # of a deadline: the share of runs that must be in time
@@ -72,6 +72,7 @@ def _failed_gates(
     """The scales that do not pass each gate, in the order in which gates are asked."""
     joules, grams = scales.energy.joules, scales.carbon.grams
     return [
+        ("least", np.array(scales.nodes) < (needs.least_scale or 0)),
         ("quality", _degraded(scales, needs)),
         ("deadline", _late(scales, price, needs)),
         ("budget", _above(bills.billed, needs.budget, "money", scales)),
@@ -89,7 +90,7 @@ def allowed_scales(scales: Candidates, price: Price, needs: Needs, bills: Bills)
 def refused_at_any_price(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> Mask:
     """Which scales fail a gate that neither a price nor a deadline moves."""
     masks = dict(_failed_gates(scales, price, needs, bills))
-    return masks["quality"] | masks["energy"] | masks["carbon"]
+    return masks["least"] | masks["quality"] | masks["energy"] | masks["carbon"]
 
 
 def refusals(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> list[Refusal | None]:
@@ -104,6 +105,8 @@ def refusals(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> li
 def _refusal(
     gate: Gate, scales: Candidates, price: Price, needs: Needs, bills: Bills, at: int
 ) -> Refusal:
+    if gate == "least":
+        return Refusal(gate=gate, value=scales.nodes[at], limit=needs.least_scale or 0)
     if gate == "quality":
         assert scales.quality is not None
         drift = float(scales.quality[at] - scales.quality[0])

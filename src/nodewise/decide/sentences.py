@@ -12,6 +12,7 @@ from nodewise.base.units import (
     format_money,
     format_percent,
     format_quantity,
+    format_rate_cost,
     format_speedup,
     format_unit_cost,
 )
@@ -30,6 +31,8 @@ Refusals = Sequence[Refusal | None]  # why each scale is excluded, or nothing
 def why_refused(refusal: Refusal) -> str:
     """The gate that a scale does not pass, in words."""
     limit = refusal.limit
+    if refusal.gate == "least":
+        return f"it is below K={limit:g}, the least that can run"
     if refusal.gate == "quality":
         return f"quality drifts by {refusal.value:+.3g}, tolerance {limit:g}"
     if refusal.gate == "deadline":
@@ -51,7 +54,7 @@ def why_this_scale(judged: Judged, question: Question, chosen: int) -> str:
     if judged.fastest == 0 and chosen == 0:
         rule = f"no larger scale is faster than K={scales.nodes[chosen]}"
     efficiency = float(scales.efficiency[chosen])
-    why = f"{rule}, at an efficiency of {format_efficiency(efficiency)}"
+    why = f"{rule}, at an efficiency of {format_efficiency(efficiency)}{_relative(scales)}"
     cheapest = judged.unit_bill[judged.ladder].min()
     of_cost = float(cheapest / judged.unit_bill[chosen]) if cheapest > 0 else 1.0
     by_threshold = judged.objective.name == "fastest worth its cost"
@@ -112,12 +115,14 @@ def claim(judged: Judged, chosen: int) -> str:
     scales, refusals, costs = judged.scales, judged.refused, judged.bills.billed
     price = scales.price
     base = f"{format_duration(float(scales.seconds[0]))} at K={scales.nodes[0]}"
-    nodes = scales.nodes[chosen]
+    if scales.is_rate and scales.work is not None:
+        rate = format_quantity(float(scales.work[0] / scales.seconds[0]))
+        base = f"{rate} units of work a second at K={scales.nodes[0]}"
     if judged.fastest == 0 or scales.speedup.max() <= 1:
         return f"{scales.name} does not scale: no measured scale is clearly faster than {base}."
     parts = [
-        f"{scales.name} ({scales.regime} scaling) scales to {nodes} node{'s' if nodes > 1 else ''} "
-        f"at efficiency {format_efficiency(float(scales.efficiency[chosen]))} "
+        f"{scales.name} ({scales.regime} scaling) scales to {scales.named(chosen)} "
+        f"at efficiency {format_efficiency(float(scales.efficiency[chosen]))}{_relative(scales)} "
         f"({format_speedup(float(scales.speedup[chosen]))}x over {base})"
     ]
     if chosen == 0:
@@ -131,7 +136,10 @@ def claim(judged: Judged, chosen: int) -> str:
             f"(drift {drift:.3f} at most)"
         )
     cost = f"and a cost of {format_money(float(costs[chosen]), price.currency)} a run"
-    if scales.work is not None:
+    if scales.is_rate and scales.work is not None:
+        each = float(costs[chosen] / scales.work[chosen])
+        cost = f"and a cost of {format_rate_cost(each, 'units of work', price.currency)}"
+    elif scales.work is not None:
         unit = format_unit_cost(float(costs[chosen] / scales.work[chosen]), price.currency)
         cost += f", {unit} per unit of work"
     beyond = scales.after(chosen)
@@ -139,6 +147,11 @@ def claim(judged: Judged, chosen: int) -> str:
     if beyond is not None and refusals[beyond] is None:
         end = f"beyond that, {end}: further scaling is uneconomic here"
     return f"{', '.join([*parts, cost])}; {end}."
+
+
+def _relative(scales: Candidates) -> str:
+    """The base of speedup and efficiency, where it is not K=1."""
+    return "" if scales.nodes[0] == 1 else f" relative to K={scales.nodes[0]}"
 
 
 def _beyond(scales: Candidates, refusals: Refusals, chosen: int) -> str:

@@ -6,7 +6,6 @@ from nodewise.decide.candidates import longest_startup
 from nodewise.decide.gates import refused_at_any_price
 from nodewise.decide.inputs import Question
 from nodewise.decide.objective import Judged
-from nodewise.decide.prices.bill import NODE_HOURS
 
 Column = tuple[float, ...]  # a value for each scale
 
@@ -31,6 +30,7 @@ class SliderNumbers(msgspec.Struct, frozen=True, kw_only=True):
     relative_work: Column
     refused: tuple[bool, ...]  # by a gate that neither a price nor a deadline moves
     rate_per_hour: Column
+    billed_units: Column  # what the price is multiplied by
     startup_seconds: float
     longest_startup_seconds: float
     storage_per_hour: float
@@ -60,6 +60,7 @@ def slider_numbers(judged: Judged, question: Question, chosen: int | None) -> Sl
         relative_work=tuple(scales.relative_work.tolist()),
         refused=tuple(refused_at_any_price(scales, price, needs, bills).tolist()),
         rate_per_hour=tuple(scales.rate_per_hour.tolist()),
+        billed_units=tuple(scales.billed_units.tolist()),
         startup_seconds=price.startup_seconds,
         longest_startup_seconds=longest_startup(question) if spread else price.startup_seconds,
         storage_per_hour=price.storage_per_hour or 0.0,
@@ -72,7 +73,7 @@ def slider_numbers(judged: Judged, question: Question, chosen: int | None) -> Sl
         margins=None if scales.margins is None else tuple(map(tuple, scales.margins.tolist())),
         chosen=chosen,
         asked=SliderStart(
-            price=1.0 if price.currency == NODE_HOURS else price.per_node_hour,
+            price=price.per_node_hour if price.is_money else 1.0,
             fixed=price.fixed_per_hour,
             deadline=needs.deadline_seconds or 0.0,
             threshold=needs.threshold,

@@ -17,7 +17,7 @@ from nodewise.decide.gates import Mask
 from nodewise.decide.inputs import INPUTS, RANGED, Question, value_of, with_value
 from nodewise.decide.objective import Judged, judge, least_costs, picks
 from nodewise.decide.payment.ways import Paid, on_demand, on_spot
-from nodewise.decide.prices.bill import NODE_HOURS, Bills, bill
+from nodewise.decide.prices.bill import Bills, bill
 from nodewise.explain.laws import Law
 
 _SWING = 0.2  # how far an input is moved that has no range of its own
@@ -232,7 +232,7 @@ def tornado(
 
     Inputs without a range are moved by 20 %; of a law its s and c as well.
     """
-    if question.price.currency == NODE_HOURS:
+    if not question.price.is_money:
         return ()
     payment = question.payment
     risky = payment.preemptions is not None and payment.trace is None
@@ -289,8 +289,8 @@ def flips(scales: Candidates, question: Question) -> tuple[Flip, ...]:
     for name in (*RANGED, "threshold"):
         row = INPUTS[name]
         value = value_of(question, name)
-        money = scales.price.currency == NODE_HOURS and name != "threshold"
-        if not value or row.on_spot or not now or money:
+        free = not scales.price.is_money and name != "threshold"
+        if not value or row.on_spot or not now or free:
             continue
 
         def at(changed: float, name: str = name) -> int:

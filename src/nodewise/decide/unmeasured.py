@@ -8,12 +8,14 @@ import numpy as np
 
 from nodewise.base.errors import DataError
 from nodewise.base.stats import Floats, normal_share_below
-from nodewise.decide.candidates import Candidates, longest_startup, price_or_node_hours
+from nodewise.decide.candidates import Candidates, longest_startup, price_or_hours
+from nodewise.decide.counting import billed_units, scale_unit_of
 from nodewise.decide.inputs import Question
 from nodewise.decide.objective import Judged, Objective, judge, picks
 from nodewise.decide.payment.ways import on_demand
 from nodewise.decide.prices.bill import Bills
 from nodewise.explain.predict.curve import Curve
+from nodewise.study.scale_unit import ScaleUnit
 
 DRAWS = 600
 _MIN_SAVING = 0.02  # of the cost: less is within what a prediction strays
@@ -59,7 +61,8 @@ def candidates_of_curve(
     curve: Curve, nodes: Sequence[int], question: Question, measured: Candidates | None = None
 ) -> Candidates:
     """Scales as the curve has them; `measured` holds prices by scale, and what is known of runs."""
-    price = price_or_node_hours(question.price, question.needs) if measured is None else (
+    unit = scale_unit_of(ScaleUnit(), question) if measured is None else measured.unit
+    price = price_or_hours(question.price, question.needs, unit) if measured is None else (
         measured.price
     )  # fmt: skip
     points = curve.points(nodes)
@@ -71,9 +74,11 @@ def candidates_of_curve(
     assert base is not None
     k = count / curve.nodes[0]
     grown = k if curve.regime == "weak" else np.ones_like(k)
-    own = (price.per_node_hour or 1.0) * count
-    rate = own if measured is None else measured.rates_at(count)
-    energy = question.site.energy(seconds, count, price.startup_seconds)
+    rate = (price.per_node_hour or 1.0) * billed_units(unit, price.per, count)
+    if measured is not None:
+        rate = measured.rates_at(count)
+    whole = unit.nodes(count)
+    energy = question.site.energy(seconds, whole, price.startup_seconds)
     return Candidates(
         name="curve",
         regime=curve.regime,
@@ -88,7 +93,8 @@ def candidates_of_curve(
         relative_work=grown,
         losses=((),) * len(nodes),
         energy=energy,
-        carbon=question.site.carbon(energy, seconds, count, price.startup_seconds),
+        carbon=question.site.carbon(energy, seconds, whole, price.startup_seconds),
+        unit=unit,
         in_time=_in_time(curve, nodes, question, measured),
     )
 
@@ -142,7 +148,8 @@ def better_unmeasured(
         for at, refusal in enumerate(judged.refused)
         if refusal is not None and refusal.gate == "quality"
     ]
-    grid = [k for k in nodes or grid_of(curve) if not failed or k < failed[0]]
+    tried = nodes or grid_of(curve, needs.least_scale)
+    grid = [k for k in tried if not failed or k < failed[0]]
     scales = candidates_of_curve(curve, grid, question, measured)
     where = np.flatnonzero(~np.isnan(scales.rate_per_hour))
     if not len(where):

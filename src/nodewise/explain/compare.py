@@ -24,6 +24,7 @@ from nodewise.explain.attribute import (
 )
 from nodewise.explain.causes import CAUSES, CauseName
 from nodewise.explain.scaling import Scaling, scale_timings, timings
+from nodewise.study.scale_unit import ScaleUnit, plural
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
 
@@ -274,8 +275,18 @@ def _bounds(loss: Loss | None) -> Interval | None:
     return Interval(loss.folds_low, loss.folds_high)
 
 
+def _unit_words(unit: ScaleUnit) -> str:
+    return plural(unit.unit) + (f", {unit.per_node} a node" if unit.per_node else "")
+
+
 def _notes(studies: tuple[Study, Study], shared: tuple[int, ...]) -> tuple[str, ...]:
-    """Whether both studies do one job, as far as their runs record it."""
+    """Whether K counts the same in both and they do one job, as far as they record it."""
+    units = [study.scale_unit for study in studies]
+    if units[0] != units[1]:
+        return (
+            f"K counts {_unit_words(units[0])} in {studies[0].name} and {_unit_words(units[1])} in "
+            f"{studies[1].name}: equal K may not be equal machines.",
+        )
     for nodes in shared:
         works = [[run.work for run in study.at(nodes)] for study in studies]
         first, second = ([one for one in found if one is not None] for found in works)

@@ -85,6 +85,12 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True, rename={"base_nodes": "
     laws: Laws
     cannot_tell: str
     checks: tuple[Check, ...]
+    is_rate: bool = False  # a run is one unit of work, of which only the throughput is known
+
+    def per_second(self, row: ScalingRow) -> float:
+        """Units of work a second at a scale, where a run at the base is one unit."""
+        grown = row.nodes / self.base_nodes if self.regime == "weak" else 1.0
+        return grown / row.seconds
 
     def row(self, nodes: int) -> ScalingRow:
         """The row of one scale."""
@@ -230,6 +236,7 @@ def scale_timings(
         laws=laws,
         cannot_tell=cannot_tell(times.k, laws, times.regime),
         checks=tuple(_checks(study, times)),
+        is_rate=study.is_rate,
     )
 
 

@@ -227,8 +227,9 @@ def _fastest(reading: Reading) -> str:
 def _recommended(reading: Reading) -> str:
     if reading.findings is None:
         return ""
-    nodes = reading.findings.decision.recommended.nodes
-    return "no scale" if nodes is None else f"{nodes} node{'s' if nodes > 1 else ''}"
+    decision = reading.findings.decision
+    nodes = decision.recommended.nodes
+    return "no scale" if nodes is None else decision.unit.named(nodes)
 
 
 def _verdict(reading: Reading, state: State) -> str:

@@ -16,9 +16,7 @@ from nodewise import __version__
 from nodewise.base.errors import DataError
 from nodewise.base.units import (
     capitalised,
-    format_duration,
     format_efficiency,
-    format_money,
     format_percent,
     format_speedup,
 )
@@ -31,10 +29,12 @@ from nodewise.report.findings import Findings
 from nodewise.report.tables import (
     BAR,
     Table,
+    cost_cell,
     failures_table,
     provenance_table,
     rows_table,
     rubric_table,
+    time_cell,
 )
 from nodewise.report.text import compare as compare_text
 from nodewise.report.text import findings as text
@@ -295,18 +295,20 @@ def _cards(findings: Findings) -> list[tuple[str, str, str]]:
         low, high = format_speedup(measured.speedup_low), format_speedup(measured.speedup_high)
         between = f"{low} to {high}"
     first = scaling.rows[0]
+    relative = "" if first.nodes == 1 else f", relative to K={first.nodes}"
     cards = [
-        ("Run on", f"{chosen} node{'s' if chosen > 1 else ''}", f"of {scaling.rows[-1].nodes}"),
+        ("Run on", decision.unit.named(chosen), f"of {scaling.rows[-1].nodes}"),
         (
             "Speedup" if scaling.regime == "strong" else "Scaled speedup",
             f"{format_speedup(row.speedup)}x",
             between,
         ),
-        ("Time", format_duration(row.seconds),
-         f"{format_duration(first.seconds)} at K={first.nodes}"),
+        ("Throughput" if decision.is_rate else "Time", time_cell(row, decision),
+         f"{time_cell(decision.row(first.nodes), decision)} at K={first.nodes}"),
         ("Efficiency", format_efficiency(row.efficiency),
-         f"threshold {scaling.bend.threshold:.2f}"),
-        ("Cost of a run", format_money(row.cost, decision.price.currency), decision.price.source),
+         f"threshold {scaling.bend.threshold:.2f}{relative}"),
+        (f"Cost of a million {decision.work_unit}" if decision.is_rate else "Cost of a run",
+         cost_cell(row, decision), decision.price.source),
     ]  # fmt: skip
     if row.quality is not None and decision.quality is not None:
         held = "held" if decision.quality.held else "not held at every K"

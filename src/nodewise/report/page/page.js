@@ -17,7 +17,7 @@ addEventListener("beforeprint", () => {
 
 // The bill of one scale, as nodewise.decide.prices.bill has it.
 function bill(asked, at) {
-  const rate = asked.price === null ? live.rate_per_hour[at] : asked.price * live.nodes[at];
+  const rate = asked.price === null ? live.rate_per_hour[at] : asked.price * live.billed_units[at];
   const launched = live.seconds[at] + live.startup_seconds;
   let billed = launched;
   if (live.billing_unit_seconds > 1e-6)
@@ -67,7 +67,7 @@ function decide(asked) {
 
 function money(amount) {
   const text = amount < 0.0995 ? amount.toPrecision(3) : amount.toFixed(amount < 1000 ? 3 : 2);
-  return live.currency === "$" ? `$${text}` : `${text} ${live.currency}`;
+  return live.currency.length === 1 ? `${live.currency}${text}` : `${text} ${live.currency}`;
 }
 
 function show(asked) {

@@ -4,6 +4,7 @@ from nodewise.base.units import (
     capitalised,
     format_duration,
     format_money,
+    format_quantity,
     format_seconds,
     format_speedup,
 )
@@ -53,7 +54,7 @@ def times_lines(result: Comparison) -> Report:
 
 def money_lines(result: PricedComparison) -> Report:
     """What a run costs at each common scale, and what is recommended for each study."""
-    lines: Report = ["**Cost and recommendation**"]
+    lines: Report = [f"**Cost of {result.cost_of}, and recommendation**"]
     if result.currency:
         lines.append(cost_table(result))
     else:
@@ -79,7 +80,10 @@ def _advice_words(advice: Advice, result: PricedComparison) -> str:
         return "no recommendation"
     cost = "" if not result.currency else f", {format_money(advice.cost or 0.0, result.currency)}"
     sure = f"; undecided between K={listed(advice.undecided)}" if advice.undecided else ""
-    return f"K={advice.nodes}, {format_duration(advice.seconds)}{cost}{sure}"
+    time = format_duration(advice.seconds)
+    if advice.work_per_second is not None:
+        time = f"{format_quantity(advice.work_per_second)} units/s"
+    return f"K={advice.nodes}, {time}{cost}{sure}"
 
 
 def advice_verdict(result: PricedComparison) -> str:
@@ -114,7 +118,7 @@ def cost_table(result: PricedComparison) -> Table:
         }
         for row in result.costs
     ]
-    return rows_table("Cost of a run", rows, left=("",))
+    return rows_table(f"Cost of {result.cost_of}", rows, left=("",))
 
 
 def _marks(result: PricedComparison, nodes: int) -> str:

@@ -16,7 +16,6 @@ from nodewise.base.units import (
 )
 from nodewise.decide.decide import Decision, Quality
 from nodewise.decide.energy import UNKNOWN
-from nodewise.decide.prices.bill import NODE_HOURS
 from nodewise.decide.unmeasured import Unmeasured
 from nodewise.explain.attribute import Attribution, LedgerRow, Loss
 from nodewise.explain.scaling import Scaling
@@ -25,6 +24,8 @@ from nodewise.report.tables import (
     MOST_ROWS,
     Table,
     causes_table,
+    cost_cell,
+    cost_form,
     input_words,
     items_table,
     laws_table,
@@ -35,10 +36,12 @@ from nodewise.report.tables import (
     rows_to_show,
     rubric_table,
     scaling_table,
+    time_cell,
     title_of,
     tornado_table,
 )
 from nodewise.study.check import Check
+from nodewise.study.scale_unit import plural
 
 Report = list[str | Table]
 
@@ -297,7 +300,12 @@ def scaling_headline(result: Scaling) -> str:
         sure = "" if share >= 0.95 else f" (in {format_percent(share)} of resamples)"
         end = f"efficiency falls below {result.bend.threshold:.2f} at K={result.bend.first_below}"
         end += sure
-    return f"{reach} ({format_duration(fastest.seconds)}); {end}."
+    if result.base_nodes != 1:
+        end += f", relative to K={result.base_nodes}"
+    what = format_duration(fastest.seconds)
+    if result.is_rate:
+        what = f"{format_quantity(result.per_second(fastest))} units of work a second"
+    return f"{reach} ({what}); {end}."
 
 
 def _regime_line(result: Scaling) -> str:
@@ -415,15 +423,12 @@ def verdict(result: Decision) -> str:
     chosen = result.recommended.nodes
     if chosen is None:
         return "no scale passes every gate"
-    row = result.row(chosen)
-    cost = format_money(row.cost, result.price.currency)
-    nodes = f"{chosen} node{'s' if chosen > 1 else ''}"
-    wall = format_duration(row.seconds + result.price.startup_seconds)
+    here = f"{result.unit.named(chosen)}, {result.run_words(chosen)}"
     among = result.recommended.undecided
     if among:
         named = ", ".join(map(str, among[:-1])) + f" and {among[-1]}"
-        return f"undecided between {named} nodes; so far {nodes}, {wall} and {cost} a run"
-    return f"run on {nodes}, {wall} and {cost} a run"
+        return f"undecided between {named} {plural(result.unit.unit)}; so far {here}"
+    return f"run on {here}"
 
 
 def certainty_lines(result: Decision) -> list[str]:
@@ -477,6 +482,8 @@ def rubric_caption(result: Decision) -> str:
     parts = [f"{result.regime} scaling", "measured" if result.measured else "from a model"]
     if result.rows[0].nodes != 1:
         parts.append(f"relative to K={result.rows[0].nodes}")
+    if result.is_rate:
+        parts.append(f"cost of a million {result.work_unit}")
     if len(rows_to_show(result)) < len(result.rows):
         parts.append(f"{len(result.rows)} scales, --json has all")
     parts += _line_items(result)
@@ -518,10 +525,11 @@ def _line_items(result: Decision) -> list[str]:
     bill = result.row(result.recommended.nodes).bill
     items = {"start-up": bill.startup, "rounding": bill.rounding, "overhead": bill.fixed}
     items |= {"storage": bill.storage, "egress": bill.egress, "waiting": bill.waiting}
-    named = [f"{name} {format_money(v, result.price.currency)}" for name, v in items.items() if v]
+    money = cost_form(result)
+    named = [f"{name} {money(v)}" for name, v in items.items() if v]
     if not named:
         return []
-    nodes = f"node time {format_money(bill.compute, result.price.currency)}"
+    nodes = f"node time {money(bill.compute)}"
     return [f"cost at K={result.recommended.nodes}: {' + '.join([nodes, *named])}"]
 
 
@@ -552,18 +560,18 @@ def _ledger_row(result: Decision, attribution: Attribution) -> LedgerRow:
 
 def _exchange(result: Decision) -> Report:
     assert result.cheapest and result.fastest and result.price_of_speed
-    currency = result.price.currency
+    money, rows = cost_form(result), {row.nodes: row for row in result.rows}
     lines: Report = []
     for one in result.deployments:
         lines.append(
-            f"  {one.kind}: K={one.nodes}, {format_money(one.cost, currency)}, "
-            f"{format_duration(one.seconds)}; gives up {one.gives_up}."
+            f"  {one.kind}: K={one.nodes}, {cost_cell(rows[one.nodes], result)}, "
+            f"{time_cell(rows[one.nodes], result)}; gives up {one.gives_up}."
         )
     speed = result.price_of_speed
     if result.cheapest.nodes != result.fastest.nodes:
         times = "" if speed.cost_ratio is None else f"{speed.cost_ratio:.2f}x the cost to go "
         lines.append(
-            f"  Price of pure speed: {format_money(speed.extra_cost, currency)} from "
+            f"  Price of pure speed: {money(speed.extra_cost)} from "
             f"K={result.cheapest.nodes} to K={result.fastest.nodes}: {times}"
             f"{speed.speed_ratio:.2f}x faster."
         )
@@ -581,16 +589,16 @@ def _exchange(result: Decision) -> Report:
         regret = result.row(result.least_regret.nodes)
         expected, tail = regret.expected_regret or 0.0, regret.regret_p95 or 0.0
         lines.append(
-            f"  Least regret over the ranges: K={regret.nodes}, {format_money(expected, currency)} "
-            f"expected, {format_money(tail, currency)} in the worst of 20 draws."
+            f"  Least regret over the ranges: K={regret.nodes}, {money(expected)} "
+            f"expected, {money(tail)} in the worst of 20 draws."
         )
     steps = result.marginal if len(result.marginal) < MOST_ROWS else result.doublings
     if steps:
-        lines.append(marginal_table(steps, currency))
+        lines.append(marginal_table(steps, result))
     if result.first_unfavourable_doubling:
         low, high = result.first_unfavourable_doubling
         lines.append(f"  First doubling that raises the cost: {low} -> {high}.")
-    if result.price.currency != NODE_HOURS:
+    if result.price.is_money:
         over = ", ".join(
             f"K={row.nodes} {row.cost_multiplier:.2f}x" for row in rows_to_show(result)
         )
