@@ -36,17 +36,17 @@ def why_refused(refusal: Refusal) -> str:
     if refusal.gate == "least":
         return f"it is below K={limit:g}, the least that can run"
     if refusal.gate == "quality":
-        return f"its quality drifts by {refusal.value:+.3g}, tolerance {limit:g}"
+        return f"quality drifts by {refusal.value:+.3g}, tolerance {limit:g}"
     if refusal.gate == "deadline":
         deadline = f"the deadline of {format_duration(limit)}"
         if refusal.confidence is None:
-            return f"it misses {deadline}"
-        return f"it meets {deadline} in fewer than {format_percent(refusal.confidence)} of runs"
+            return f"{deadline} is missed"
+        return f"{deadline} is kept in fewer than {format_percent(refusal.confidence)} of runs"
     if refusal.gate == "budget":
-        return f"it costs more than the budget of {format_money(limit, refusal.unit)}"
+        return f"the cost exceeds the budget of {format_money(limit, refusal.unit)}"
     if refusal.gate == "energy":
-        return f"it takes more than {format_quantity(limit)} J ({refusal.unit})"
-    return f"it emits more than {format_quantity(limit)} g CO2e ({refusal.unit})"
+        return f"the energy exceeds {format_quantity(limit)} J ({refusal.unit})"
+    return f"emissions exceed {format_quantity(limit)} g CO2e ({refusal.unit})"
 
 
 def why_this_scale(judged: Judged, question: Question, chosen: int) -> str:
@@ -135,6 +135,8 @@ def claim(judged: Judged, needs: Needs, chosen: int) -> str:
         f"at efficiency {efficiency}{_relative(scales)} "
         f"({format_speedup(scales.base_share * float(scales.speedup[chosen]))}x over {base})"
     ]
+    if chosen == 0:
+        parts = [f"{scales.name} ({scales.regime} scaling) is best run at its base, {base}"]
     if scales.quality is None:
         parts.append("with quality not measured")
     else:

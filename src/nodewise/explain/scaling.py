@@ -15,6 +15,7 @@ from nodewise.base.stats import ENOUGH_ROUNDS, Center, Floats, resample, std
 from nodewise.base.units import format_percent
 from nodewise.explain.baseline import Detection, Points, points_of, slow_baseline
 from nodewise.explain.laws import (
+    LawFit,
     Laws,
     amdahl_scale_at_efficiency,
     cannot_tell,
@@ -29,6 +30,7 @@ from nodewise.study.study import Study
 
 THRESHOLD = 0.70  # of the efficiency; below it the curve has bent
 _MEAN_OFF = 0.05  # of the median
+_LAW_HOLDS = 0.03  # root mean square miss of a law that may predict
 
 
 class ScalingRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
@@ -401,9 +403,16 @@ def _efficiency_falls(times: Timings, laws: Laws, efficiency: float) -> Efficien
     if laws.amdahl is None or not laws.amdahl.s or laws.amdahl.s >= 1 or efficiency <= 0:
         return None
     k = amdahl_scale_at_efficiency(laws.amdahl.s, efficiency)
-    if k is None:
+    if k is None or not _amdahl_holds(times, laws.amdahl):
         return None
     return EfficiencyFalls(efficiency=efficiency, nodes=k * times.nodes[0])
+
+
+def _amdahl_holds(times: Timings, fit: LawFit) -> bool:
+    """Whether the law misses the points by a few per cent at most, or by no more than the noise."""
+    noise = [float(np.std(one, ddof=1) / np.mean(one)) for one in times.samples if len(one) > 1]
+    spread = float(np.sqrt(np.mean(np.square(noise)) / times.rounds)) if noise else 0.0
+    return fit.rms <= max(_LAW_HOLDS, spread)
 
 
 def measurement_checks(study: Study, times: Timings) -> tuple[Check, ...]:
@@ -434,7 +443,7 @@ def _checks_of_rounds(study: Study, times: Timings) -> Iterator[Check]:
     if singles:
         where = "" if len(singles) == len(times.nodes) else f" at K={_listed(singles)}"
         evidence = f"single runs{where}, no error bars"
-        remedy = "Run each scale seven times."
+        remedy = "Run each scale seven times or more."
         yield warning(repeats, evidence, remedy, key="repeats", makes="doubtful")
     elif study.rounds < ENOUGH_ROUNDS:
         evidence = f"{study.rounds} rounds give a range, not a confidence interval"
