@@ -13,7 +13,6 @@ from nodewise.decide.inputs import INPUTS, Input, default_of, default_text, read
 if TYPE_CHECKING:
     from nodewise.decide.inputs import Question, Settings
     from nodewise.report.findings import Findings
-    from nodewise.study.check import Validity
     from nodewise.study.study import Study
 
 _ALIASES = {"own": ("--owned",)}
@@ -106,8 +105,8 @@ def find_in(table: Path, options: dict[str, Any]) -> "tuple[Study, Findings]":
     return study, find(study, question, read_rules())
 
 
-def valid_or_exit(study: "Study", question: "Question", as_json: bool) -> "Validity":
-    """How far the measurement can be answered from; an invalid one ends the command with 1."""
+def valid_or_exit(study: "Study", question: "Question", as_json: bool) -> None:
+    """End the command with 1 where the measurement is invalid."""
     from nodewise.explain.scaling import measurement_checks, timings
     from nodewise.report.text.findings import invalid_report
     from nodewise.study.check import validity_of
@@ -119,7 +118,6 @@ def valid_or_exit(study: "Study", question: "Question", as_json: bool) -> "Valid
         refused = {"name": study.name, "validity": validity, "recommended": recommended}
         emit({**refused, "checks": checks}, as_json, invalid_report)
         sys.exit(GATE_NOT_MET)
-    return validity
 
 
 def read_question(

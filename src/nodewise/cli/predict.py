@@ -30,7 +30,7 @@ from nodewise.cli.options import emit, json_option, parse_scales, table_argument
 def command(
     table: Path, scales: str | None, cluster: Path | None, as_json: bool, **options: Any
 ) -> None:
-    """T(K) at scales nobody ran, how sure that is, and where the cheapest K then lies.
+    """T(K) at scales that were not run, how sure that is, and where the cheapest K then lies.
 
     TABLE is a CSV file (- reads stdin), a study folder or a page that nodewise report made, with
     at least three measured scales. Where stages were recorded each gets a law of its own. Intervals
@@ -48,11 +48,10 @@ def command(
     from nodewise.report.text.forecast import forecast_report
 
     study, question = read_question(table, options)
-    validity = valid_or_exit(study, question, as_json)
+    valid_or_exit(study, question, as_json)
     wanted = parse_scales(scales) if scales else ()
     if cluster is None:
-        found = msgspec.structs.replace(predict(study, question, wanted), validity=validity)
-        emit(found, as_json, forecast_report)
+        emit(predict(study, question, wanted), as_json, forecast_report)
         return
     from nodewise.decide.paper.files import read_move
     from nodewise.decide.paper.relocate import rehearsed_place, relocate

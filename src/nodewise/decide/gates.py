@@ -15,7 +15,7 @@ from nodewise.explain.scaling import Scaling
 from nodewise.study.check import Check
 
 Mask = NDArray[np.bool_]
-Gate = Literal["validity", "quality", "deadline", "budget", "energy", "carbon"]
+Gate = Literal["validity", "least", "quality", "deadline", "budget", "energy", "carbon"]
 
 _ROUNDING = 1e-12
 
@@ -24,7 +24,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     """The first gate that a scale does not pass, with the figures that say so."""
 
     gate: Gate
-    # of the scale: its drift, its seconds (or the share of runs in time), its bill, joules, grams
+    # of the scale: K, its drift, its seconds (or the share of runs in time), bill, joules, grams
     value: float
     limit: float
     confidence: float | None = None  # of a deadline: the share of runs that must be in time
@@ -72,6 +72,7 @@ def _failed_gates(
     joules, grams = scales.energy.joules, scales.carbon.grams
     return [
         ("validity", np.full(len(scales.nodes), scales.validity.state == "invalid")),
+        ("least", np.array(scales.nodes) < (needs.least_scale or 0)),
         ("quality", _degraded(scales, needs)),
         ("deadline", _late(scales, price, needs)),
         ("budget", _above(bills.billed, needs.budget, "money", scales)),
@@ -89,7 +90,8 @@ def allowed_scales(scales: Candidates, price: Price, needs: Needs, bills: Bills)
 def refused_at_any_price(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> Mask:
     """Which scales fail a gate that neither a price nor a deadline moves."""
     masks = dict(_failed_gates(scales, price, needs, bills))
-    return masks["validity"] | masks["quality"] | masks["energy"] | masks["carbon"]
+    fixed: tuple[Gate, ...] = ("validity", "least", "quality", "energy", "carbon")
+    return np.asarray(np.logical_or.reduce([masks[gate] for gate in fixed]), dtype=bool)
 
 
 def refusals(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> list[Refusal | None]:
@@ -106,6 +108,8 @@ def _refusal(
 ) -> Refusal:
     if gate == "validity":
         return Refusal(gate=gate, value=0.0, limit=0.0)
+    if gate == "least":
+        return Refusal(gate=gate, value=scales.nodes[at], limit=needs.least_scale or 0)
     if gate == "quality":
         assert scales.drifts is not None
         drift = scales.drifts[at].value
