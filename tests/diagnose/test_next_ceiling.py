@@ -69,7 +69,7 @@ def test_serial_work_is_lifted_by_no_axis():
 
 def test_the_branch_taken_is_drawn():
     figure = study_flow(next_ceiling(EXCHANGING, attribute(EXCHANGING)))
-    assert [row["answer"] for row in figure.rows] == ["fine", "fine", "binds", "not asked"]
+    assert [row["answer"] for row in figure.rows] == ["not known", "not known", "binds", "not asked"]
     assert "a second axis is justified: coordination" in figure.caption
 
 
