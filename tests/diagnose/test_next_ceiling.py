@@ -69,7 +69,12 @@ def test_serial_work_is_lifted_by_no_axis():
 
 def test_the_branch_taken_is_drawn():
     figure = study_flow(next_ceiling(EXCHANGING, attribute(EXCHANGING)))
-    assert [row["answer"] for row in figure.rows] == ["not known", "not known", "binds", "not asked"]
+    assert [row["answer"] for row in figure.rows] == [
+        "not known",
+        "not known",
+        "binds",
+        "not asked",
+    ]
     assert "a second axis is justified: coordination" in figure.caption
 
 
@@ -87,3 +92,15 @@ def test_runs_that_tell_their_work_stand_under_the_roofline():
 def test_the_report_shows_every_part():
     lines = next_ceiling_report(next_ceiling(EXCHANGING, attribute(EXCHANGING)))
     assert lines[0].startswith("**Communication binds at K = ")
+
+
+def test_what_was_not_recorded_has_no_share():
+    flow = flow_of(next_ceiling(EXCHANGING, attribute(EXCHANGING)))
+    assert [branch.evidence for branch in flow.branches[:2]] == ["not recorded", "not recorded"]
+
+
+def test_totals_that_name_no_cause_give_no_ceiling():
+    runs = tuple(Run(nodes=k, round=1, seconds=100 / k + 5) for k in (1, 2, 4, 8))
+    bare = Study(name="bare", regime="strong", runs=runs)
+    found = next_ceiling(bare, attribute(bare))
+    assert "communication" not in {part.name for part in found.parts}

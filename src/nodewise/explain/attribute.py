@@ -49,6 +49,7 @@ _DIVISION = "the causes are measured"
 _COMPUTE_NOISE = 0.03  # assumed for single runs
 _MIN_LOST_SHARE = 0.02  # of the ideal speedup
 _CLOCK_RESOLUTION = 1e-12  # seconds
+_ROUNDING = 1e-12  # of the wall time
 _STEADY_EXPONENTS = (0.85, 1.15)  # overhead of a stage that never shrinks: (k-1)^1
 _SHRINKING_EXPONENT = -0.5  # compute that one slow node adds is 1/k of the whole: exponent -1
 _MIN_SECOND_CAUSE = 0.25  # of what is lost: a second cause worth a change of its own
@@ -724,9 +725,11 @@ def _losses_at(
     found = []
     for cause, lost in ledger.losses.items():
         loss = float(lost[0, at])
+        if abs(loss) <= _ROUNDING * seconds:
+            loss = 0.0
         low, high = _fold_bounds(times, ledger, cause, at)
         beside = hidden.get(cause, 0.0)
-        if max(abs(loss), beside, (high or 0.0) * seconds / ideal) <= 1e-12 * seconds:
+        if max(abs(loss), beside, (high or 0.0) * seconds / ideal) <= _ROUNDING * seconds:
             continue
         found.append(
             Loss(
