@@ -3,6 +3,7 @@
 Everything after this point treats both alike; only a measured candidate can support a claim.
 """
 
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from nodewise.decide.inputs import Question
 
 _DEADLINE = "the deadline is met with the confidence asked"
+_QUANTILES = (np.arange(400) + 0.5) / 400
 QUALITY_TOLERANCE = 0.005  # of a figure of merit, from the smallest scale
 
 
@@ -68,6 +70,10 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     efficiency_draws: Floats | None = None
     broken: tuple[tuple[int, str], ...] = ()  # scales at which every run failed, and how
     in_time: Floats | None = None  # share of runs that meet the deadline, when noise is known
+    spread: Floats | None = None  # single runs over their centre: a row a quantile
+    left_seconds: float | None = None  # of the deadline, after the longest start-up
+    undisturbed: Floats | None = None  # seconds without a failure; None: as `seconds` has them
+    never_ends: tuple[str, ...] = ()  # why runs at each scale never end; empty: they do
 
     @property
     def unit_seconds(self) -> Floats:
@@ -96,6 +102,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
         parts = {name: cut(getattr(self, name)) for name in self.__struct_fields__}
         bounds = self.bounds and (self.bounds[0][:count], self.bounds[1][:count])
         parts |= {"nodes": self.nodes[:count], "losses": self.losses[:count], "bounds": bounds}
+        parts |= {"never_ends": self.never_ends[:count]}
         return Candidates(**parts)
 
     def after(self, at: int | None) -> int | None:
@@ -137,6 +144,8 @@ def candidates_of_study(
         draws=times.draws,
         efficiency_draws=None if times.draws is None else times.efficiency(times.draws),
         in_time=_shares_in_time(times, question),
+        spread=None if needs.deadline_seconds is None else spread_of_runs(times),
+        left_seconds=_left_seconds(question),
         broken=tuple(study.broken.items()),
     )
 
@@ -154,10 +163,10 @@ def candidates_of_law(
     seconds = law.seconds(nodes)
     grown = nodes if law.regime == "weak" else np.ones_like(nodes)
     speedup = grown * seconds[0] / seconds
-    in_time = None
-    if needs.deadline_seconds is not None and noise > 0:
-        left = (needs.deadline_seconds - longest_startup(question)) / seconds - 1
-        in_time = np.array([normal_share_below(float(value) / noise) for value in left])
+    in_time, left = None, _left_seconds(question)
+    if left is not None and noise > 0:
+        slack = left / seconds - 1
+        in_time = np.array([normal_share_below(float(value) / noise) for value in slack])
     serial = law.s * (1 - 1 / nodes) if law.regime == "strong" else np.zeros_like(nodes)
     communication = law.c * growth_term(law.growth, nodes)
     energy = site.energy(seconds, nodes, price.startup_seconds)
@@ -179,7 +188,14 @@ def candidates_of_law(
         energy=energy,
         carbon=site.carbon(energy, seconds, nodes, price.startup_seconds),
         in_time=in_time,
+        spread=_normal_spread(noise) if in_time is not None else None,
+        left_seconds=left,
     )
+
+
+def _left_seconds(question: "Question") -> float | None:
+    deadline = question.needs.deadline_seconds
+    return None if deadline is None else deadline - longest_startup(question)
 
 
 def longest_startup(question: "Question") -> float:
@@ -273,10 +289,9 @@ def _mean_of(study: Study, field: str) -> Floats | None:
 
 def _shares_in_time(times: Timings, question: "Question") -> Floats | None:
     """How often a run of each scale meets the deadline; nothing where no noise is known."""
-    deadline = question.needs.deadline_seconds
-    if deadline is None or times.draws is None:
+    allowed = _left_seconds(question)
+    if allowed is None or times.draws is None:
         return None
-    allowed = deadline - longest_startup(question)
     return np.array(
         [
             _share_in_time(samples / times.seconds[at], times.draws[:, at], allowed)
@@ -288,3 +303,20 @@ def _shares_in_time(times: Timings, question: "Question") -> Floats | None:
 def _share_in_time(around: Floats, centers: Floats, allowed: float) -> float:
     """How often a single run is in time: spread of the centre and of the runs around it."""
     return float(np.mean(centers[:, None] * around[None, :] <= allowed))
+
+
+def spread_of_runs(times: Timings) -> Floats | None:
+    """Single runs over the centre of their scale; nothing where no noise is known."""
+    if times.draws is None:
+        return None
+    columns = [
+        np.quantile(times.draws[:, at, None] * samples[None, :] / center**2, _QUANTILES)
+        for at, (samples, center) in enumerate(zip(times.samples, times.seconds, strict=True))
+    ]
+    return np.stack(columns, axis=1)
+
+
+def _normal_spread(noise: float) -> Floats:
+    """Single runs over the centre of their scale, as a relative spread has them."""
+    runs = [1 + noise * NormalDist().inv_cdf(float(share)) for share in _QUANTILES]
+    return np.maximum(runs, 0.0)[:, None]

@@ -33,6 +33,7 @@ from nodewise.decide.payment.ways import (
     OwnedOutlook,
     PaymentPrice,
     SpotOutlook,
+    cheaper_nodes,
     on_demand,
     on_spot,
     owned_outlook,
@@ -43,7 +44,6 @@ from nodewise.decide.prices.bill import NODE_HOURS, Bill, Bills, Price
 from nodewise.decide.prices.records import PriceRecord, stated_check
 from nodewise.decide.prices.records import checks as record_checks
 from nodewise.decide.sentences import (
-    cheaper_nodes,
     claim,
     share_of_efficient_resamples,
     what_would_change,
@@ -250,8 +250,8 @@ def decide_candidates(
     """Price scales, measured or of a law, apply the gates, and recommend one."""
     question = msgspec.structs.replace(question, price=scales.price)
     price, needs, payment = question.price, question.needs, question.payment
-    hired = on_demand(scales, price, needs)
-    bills = hired.bills
+    hired = on_demand(scales, price, needs, payment)
+    measured, scales, bills = scales, hired.scales, hired.bills
     refused = refusals(scales, price, needs, bills)
     allowed = np.array([refusal is None for refusal in refused])
     # A run that grows with K does more work for its money, so scales are compared by equal work.
@@ -315,11 +315,7 @@ def decide_candidates(
         payments=paid,
         spot=spot_outlook(scales, spot, price, needs, payment),
         ownership=owned_outlook(scales, price, payment),
-        cheaper_nodes=cheaper_nodes(
-            price,
-            needs,
-            [(one.label, one.cheapest.nodes if one.cheapest else None) for one in paid],
-        ),
+        cheaper_nodes=cheaper_nodes(price, needs, paid),
         tornado=tornado(scales, question, law, of_law)
         if _hour_has_a_price(question) or question.ranges
         else (),
@@ -328,7 +324,7 @@ def decide_candidates(
         if off and chosen is not None
         else (),
         would_change=what_would_change(scales, price, needs, bills, refused, chosen, fastest),
-        claim=claim(scales, price, bills.billed, refused, chosen)
+        claim=claim(measured, price, bills.billed, refused, chosen)
         if scales.measured and chosen is not None
         else None,
         checks=(*scales.checks, *_checks(question, scales)),
@@ -454,6 +450,8 @@ def _rows(
         per_work = cost / work if work else None
         tokens = question.work_unit.startswith("token")
         refusal = refused[at]
+        if refusal is not None and refusal.gate == "failures":
+            continue  # a run that never ends has neither a time nor a bill
         ranked = regret if refusal is None else None
         rows.append(
             DecisionRow(

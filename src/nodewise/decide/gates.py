@@ -14,7 +14,7 @@ from nodewise.explain.scaling import Scaling
 from nodewise.study.check import Check
 
 Mask = NDArray[np.bool_]
-Gate = Literal["quality", "deadline", "budget", "energy", "carbon"]
+Gate = Literal["failures", "quality", "deadline", "budget", "energy", "carbon"]
 
 _ROUNDING = 1e-12  # 0.871 - 0.866 is a hair above 0.005 in binary
 
@@ -28,6 +28,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     limit: float
     confidence: float | None = None  # of a deadline: the share of runs that must be in time
     unit: str = ""  # the currency of a budget; how energy and carbon are known
+    because: str = ""  # of failures: why a run never ends
 
 
 def excess_quality_drift(scales: Candidates, needs: Needs, at: int) -> float | None:
@@ -43,6 +44,11 @@ def _degraded(scales: Candidates, needs: Needs) -> Mask:
     drift = scales.quality - scales.quality[0]
     harmful = {"same": np.abs(drift), "higher": -drift, "lower": drift}[needs.quality_better]
     return np.asarray(harmful > needs.quality_tolerance + _ROUNDING, dtype=bool)
+
+
+def _endless(scales: Candidates) -> Mask:
+    why = scales.never_ends or ("",) * len(scales.nodes)
+    return np.array([bool(one) for one in why], dtype=bool)
 
 
 def _late(scales: Candidates, price: Price, needs: Needs) -> Mask:
@@ -72,6 +78,7 @@ def _failed_gates(
     """The scales that do not pass each gate, in the order in which gates are asked."""
     joules, grams = scales.energy.joules, scales.carbon.grams
     return [
+        ("failures", _endless(scales)),
         ("quality", _degraded(scales, needs)),
         ("deadline", _late(scales, price, needs)),
         ("budget", _above(bills.billed, needs.budget, "money", scales)),
@@ -89,7 +96,7 @@ def allowed_scales(scales: Candidates, price: Price, needs: Needs, bills: Bills)
 def refused_at_any_price(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> Mask:
     """Which scales fail a gate that neither a price nor a deadline moves."""
     masks = dict(_failed_gates(scales, price, needs, bills))
-    return masks["quality"] | masks["energy"] | masks["carbon"]
+    return masks["failures"] | masks["quality"] | masks["energy"] | masks["carbon"]
 
 
 def refusals(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> list[Refusal | None]:
@@ -104,6 +111,10 @@ def refusals(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> li
 def _refusal(
     gate: Gate, scales: Candidates, price: Price, needs: Needs, bills: Bills, at: int
 ) -> Refusal:
+    if gate == "failures":
+        limit = float(scales.undisturbed[at]) if scales.undisturbed is not None else 0.0
+        why = scales.never_ends[at]
+        return Refusal(gate=gate, value=float(scales.seconds[at]), limit=limit, because=why)
     if gate == "quality":
         assert scales.quality is not None
         drift = float(scales.quality[at] - scales.quality[0])

@@ -28,6 +28,8 @@ Refusals = Sequence[Refusal | None]  # why each scale is excluded, or nothing
 def why_refused(refusal: Refusal) -> str:
     """The gate that a scale does not pass, in words."""
     limit = refusal.limit
+    if refusal.gate == "failures":
+        return f"it never ends: {refusal.because}"
     if refusal.gate == "quality":
         return f"its quality drifts by {refusal.value:+.3g}, tolerance {limit:g}"
     if refusal.gate == "deadline":
@@ -118,13 +120,17 @@ def _passes_or_not(refusal: Refusal | None) -> str:
 
 def _blame(scales: Candidates, at: int) -> str:
     """The cause of most of what is lost, or the two that share it."""
-    lost = [(cause, folds) for cause, folds in scales.losses[at] if folds > 0]
+    lost = [(in_prose(cause), folds) for cause, folds in scales.losses[at] if folds > 0]
+    if scales.undisturbed is not None:
+        useful = scales.undisturbed / scales.seconds
+        failed = float(scales.speedup[at] * (useful.max() / useful[at] - 1))
+        lost = sorted([*lost, ("failures of nodes", failed)], key=lambda loss: -loss[1])
     if not lost:
         return ""
     total = sum(folds for _, folds in lost)
     if lost[0][1] >= 0.6 * total or len(lost) == 1:
-        return f", lost mostly to {in_prose(lost[0][0])}"
-    return f", lost to {in_prose(lost[0][0])} and {in_prose(lost[1][0])}"
+        return f", lost mostly to {lost[0][0]}"
+    return f", lost to {lost[0][0]} and {lost[1][0]}"
 
 
 def in_prose(cause: CauseName) -> str:
@@ -134,25 +140,6 @@ def in_prose(cause: CauseName) -> str:
     if cause == "idle":
         return "waiting"
     return {"serial fraction": "the serial fraction", "slow node": "a slow node"}.get(cause, cause)
-
-
-def cheaper_nodes(price: Price, needs: Needs, chosen: Sequence[tuple[str, int | None]]) -> str:
-    """Whether a lower price of nodes moves the cheapest scale; `chosen` names it by payment."""
-    if not (price.prices_the_hour or needs.value_per_hour or needs.budget is not None):
-        return (
-            "Cheaper nodes do not move the cheapest K here: without an overhead by the hour, a "
-            "value of time or a budget, every cost is proportional to the price, so its minimum "
-            "is at the same K for every price."
-        )
-    named = ", ".join(
-        f"K={nodes} {payment}" if nodes else f"none {payment}" for payment, nodes in chosen
-    )
-    if len({nodes for _, nodes in chosen}) == 1:
-        return f"Cheaper nodes could move the cheapest K here, but not by this much: {named}."
-    return (
-        f"Cheaper nodes move the cheapest K here ({named}): the price of the nodes falls, and what "
-        "an hour costs whatever K is does not."
-    )
 
 
 def what_would_change(
