@@ -72,11 +72,20 @@ def _above(values: Floats | None, budget: float | None, what: str, scales: Candi
     return np.asarray(values > budget, dtype=bool)
 
 
+def _most(scales: Candidates) -> tuple[Floats | None, Floats | None]:
+    """Joules and grams of each scale; of a model, the most that they may be."""
+    energy, carbon = scales.energy, scales.carbon
+    return (
+        energy.joules if energy.high is None else energy.high,
+        carbon.grams if carbon.high is None else carbon.high,
+    )
+
+
 def _failed_gates(
     scales: Candidates, price: Price, needs: Needs, bills: Bills
 ) -> list[tuple[Gate, Mask]]:
     """The scales that do not pass each gate, in the order in which gates are asked."""
-    joules, grams = scales.energy.joules, scales.carbon.grams
+    joules, grams = _most(scales)
     return [
         ("failures", _endless(scales)),
         ("quality", _degraded(scales, needs)),
@@ -129,12 +138,13 @@ def _refusal(
     if gate == "budget":
         spent, limit = float(bills.billed[at]), needs.budget or 0.0
         return Refusal(gate=gate, value=spent, limit=limit, unit=price.currency)
+    joules, grams = _most(scales)
     if gate == "energy":
-        assert scales.energy.joules is not None
-        spent, limit = float(scales.energy.joules[at]), needs.energy_budget_joules or 0.0
+        assert joules is not None
+        spent, limit = float(joules[at]), needs.energy_budget_joules or 0.0
         return Refusal(gate=gate, value=spent, limit=limit, unit=scales.energy.basis)
-    assert scales.carbon.grams is not None
-    spent, limit = float(scales.carbon.grams[at]), needs.carbon_budget_grams or 0.0
+    assert grams is not None
+    spent, limit = float(grams[at]), needs.carbon_budget_grams or 0.0
     return Refusal(gate=gate, value=spent, limit=limit, unit=scales.carbon.basis)
 
 

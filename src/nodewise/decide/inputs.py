@@ -116,9 +116,8 @@ def _saving(text: str) -> Interval | str:
 
 
 def _watts(text: str) -> Interval:
-    """A power, or the idle and the busy one; one alone is the busy one, and idle is unknown."""
-    given = parse_range(text, lambda one: parse_amount(one.strip().rstrip("wW")))
-    return Interval(0.0, given.high) if given.is_known else given
+    """A power, or the idle and the busy one; one alone is what a node draws."""
+    return parse_range(text, lambda one: parse_amount(one.strip().rstrip("wW")))
 
 
 _BUDGETS = {
@@ -242,7 +241,9 @@ def _put_idle(question: Question, value: float, settings: Settings) -> Question:
 
 def _put_busy(question: Question, value: float, settings: Settings) -> Question:
     power = question.site.power
-    idle = settings.get("idle-watts", power.idle_watts if power else 0.0)
+    is_range = power is not None and power.idle_watts < power.busy_watts
+    before = power.idle_watts if power is not None and is_range else value
+    idle = settings.get("idle-watts", min(before, value))
     return _put_watts(question, Interval(idle, value), settings)
 
 

@@ -206,6 +206,7 @@ def rubric_table(result: Decision) -> Table:
             _per_money("work", price.currency): given(row.work_per_dollar, format_quantity),
             "cost/Mtoken": given(row.cost_per_million_tokens, money),
             f"J {result.energy.basis}": given(row.energy_joules, format_quantity),
+            "J between": between(row.energy_low, row.energy_high, format_quantity),
             "J/work": given(row.energy_per_work, "{:.4g}".format),
             "g CO2e": given(row.grams, format_quantity),
             "g/work": given(row.grams_per_work, "{:.4g}".format),
