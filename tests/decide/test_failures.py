@@ -290,7 +290,7 @@ def test_the_break_even_of_a_gang_is_told_by_the_gang_hour(nodewise, tmp_path):
 def test_what_moves_the_cheapest_scale_is_named():
     law = Law(s=0.03, c=0.0015, base_seconds=100 * HOUR)
     cheaper = asked(law, price=2.1, fixed=9)
-    assert "moves from K=8 to K=13 on spot: the price of nodes falls" in cheaper.cheaper_nodes
+    assert "from K=8 to K=13 on spot, to K=10 on owned: the price of" in cheaper.cheaper_nodes
     stopped = asked(law, price=2.1, fixed=9, preempt="1/h")
     by = [(one.by, one.before, one.after) for one in payment(stopped, "spot").moved]
     assert by == [("price", 8, 13), ("preemptions", 13, 4)]

@@ -516,22 +516,23 @@ def _moved(
     for by, bills, allowed in steps:
         after = cheapest(bills, allowed)
         if after != now:
-            because = _why_moved(by, now, paid, price, needs, fraction)
+            ratio = calm.compute / np.maximum(hired_bills.compute, np.finfo(float).tiny)
+            because = _why_moved(by, now, paid, price, needs, ratio)
             found.append(Moved(before=now, after=after, by=by, because=because))
         now = after
     return tuple(found)
 
 
 def _why_moved(
-    by: Mover, before: int | None, paid: Paid, price: Price, needs: Needs, fraction: Floats | float
+    by: Mover, before: int | None, paid: Paid, price: Price, needs: Needs, ratio: Floats
 ) -> str:
     """The reason of one step, in words."""
     if by == "trace":
         return f"the trace has at most {paid.scales.nodes[-1]} nodes"
     if by == "price":
-        if not np.allclose(fraction, np.ravel(fraction)[0]):
-            return "what a node costs against rent differs between the scales"
-        way = "falls" if float(np.ravel(fraction)[0]) < 1 else "rises"
+        if not np.allclose(ratio, ratio[0]):
+            return "an hour of a node costs more at some scales, against that on demand"
+        way = "falls" if ratio[0] < 1 else "rises"
         return f"the price of nodes {way}, and what an hour costs whatever K is does not"
     if by == "budget":
         return "the budget admits other scales at this price"
@@ -547,32 +548,35 @@ def _why_moved(
 def cheaper_nodes(price: Price, needs: Needs, paid: Sequence[PaymentPrice]) -> str:
     """Whether the cheapest K is another one when nodes are paid for in other ways, and why."""
     sentences = []
-    moves: dict[tuple[Moved, ...], list[str]] = {}
-    for one in paid:
-        if one.moved:
-            moves.setdefault(one.moved, []).append(f"on {one.label}")
+    moved = [one for one in paid if one.moved]
     by_price = price.prices_the_hour or needs.value_per_hour or needs.budget is not None
-    if not by_price and all(step.by != "price" for steps in moves for step in steps):
+    if not by_price and all(step.by != "price" for one in moved for step in one.moved):
         sentences.append(
             "Cheaper nodes do not move the cheapest K here: without an overhead by the hour, a "
             "value of time or a budget, every cost is proportional to the price, so its minimum "
             "is at the same K for every price."
         )
-    elif not moves:
+    elif not moved:
         first = paid[0].cheapest
         named = "no scale passes" if first is None else f"K={first.nodes}"
         sentences.append(f"The cheapest K is the same for every way to pay: {named}.")
-    for steps, labels in moves.items():
-        before, after, where = steps[0].before, steps[-1].after, " and ".join(labels)
-        found = f"The cheapest K moves from K={before} to K={after} {where}"
+    reasons: dict[str, list[str]] = {}
+    for one in moved:
+        why = "; then ".join(
+            step.because + (f" (K={step.after})" if len(one.moved) > 1 and step.after else "")
+            for step in one.moved
+        )
+        before, after = one.moved[0].before, one.moved[-1].after
+        move = f"The cheapest K moves from K={before} to K={after} on {one.label}"
         if before is None or after is None:
             passes = "No scale passes" if after is None else f"K={after} passes"
-            found = f"{passes} {where}"
-        why = "; then ".join(
-            one.because + (f" (K={one.after})" if len(steps) > 1 and one.after else "")
-            for one in steps
-        )
-        sentences.append(f"{found}: {why}.")
+            move = f"{passes} on {one.label}"
+        reasons.setdefault(why, []).append(move)
+    for why, moves in reasons.items():
+        start = f"The cheapest K moves from K={moved[0].moved[0].before} "
+        first_move, *others = moves
+        sentences.append(", ".join([first_move, *(one.removeprefix(start) for one in others)]))
+        sentences[-1] += f": {why}."
     return " ".join(sentences)
 
 
