@@ -307,7 +307,7 @@ def test_what_moves_the_cheapest_scale_is_named():
 def test_a_deadline_that_spot_misses_is_named():
     found = asked("K,time_s\n4,7000\n8,3600\n16,2000\n", price=2, deadline=3700, preempt="0.02/h")
     assert [one.by for one in payment(found, "spot").moved] == ["gates"]
-    assert "K=8 meets the deadline" in found.cheaper_nodes
+    assert "at K=8 the deadline of 1.03 h is kept in fewer" in found.cheaper_nodes
 
 
 def test_assumed_fractions_are_called_so(nodewise, tmp_path):

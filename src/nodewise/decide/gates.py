@@ -8,22 +8,24 @@ from numpy.typing import NDArray
 
 from nodewise.base.errors import SpecError
 from nodewise.base.stats import Floats
+from nodewise.base.units import format_duration, format_money, format_percent, format_quantity
 from nodewise.decide.candidates import Candidates, Needs
 from nodewise.decide.prices.bill import Bills, Price
+from nodewise.explain.quality import DriftState
 from nodewise.explain.scaling import Scaling
 from nodewise.study.check import Check
 
 Mask = NDArray[np.bool_]
-Gate = Literal["failures", "quality", "deadline", "budget", "energy", "carbon"]
+Gate = Literal["validity", "failures", "least", "quality", "deadline", "budget", "energy", "carbon"]
 
-_ROUNDING = 1e-12  # 0.871 - 0.866 is a hair above 0.005 in binary
+_ROUNDING = 1e-12
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     """The first gate that a scale does not pass, with the figures that say so."""
 
     gate: Gate
-    # of the scale: its drift, its seconds (or the share of runs in time), its bill, joules, grams
+    # of the scale: K, its drift, its seconds (or the share of runs in time), bill, joules, grams
     value: float
     limit: float
     confidence: float | None = None  # of a deadline: the share of runs that must be in time
@@ -31,19 +33,17 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     because: str = ""  # of failures: why a run never ends
 
 
-def excess_quality_drift(scales: Candidates, needs: Needs, at: int) -> float | None:
-    """The drift of the quality from the smallest scale, where it is above the tolerance."""
-    assert scales.quality is not None
-    drift = float(scales.quality[at] - scales.quality[0])
-    return drift if _degraded(scales, needs)[at] else None
+def quality_states(scales: Candidates, needs: Needs) -> list[DriftState] | None:
+    """Whether each scale holds the quality of the smallest; None where it is not known."""
+    if scales.drifts is None:
+        return None
+    limits = needs.quality_tolerance, needs.quality_better
+    return [drift.state(*limits) for drift in scales.drifts]
 
 
 def _degraded(scales: Candidates, needs: Needs) -> Mask:
-    if scales.quality is None:
-        return np.zeros(len(scales.nodes), dtype=bool)
-    drift = scales.quality - scales.quality[0]
-    harmful = {"same": np.abs(drift), "higher": -drift, "lower": drift}[needs.quality_better]
-    return np.asarray(harmful > needs.quality_tolerance + _ROUNDING, dtype=bool)
+    states = quality_states(scales, needs) or ["held"] * len(scales.nodes)
+    return np.array([state == "excluded" for state in states])
 
 
 def _endless(scales: Candidates) -> Mask:
@@ -87,7 +87,9 @@ def _failed_gates(
     """The scales that do not pass each gate, in the order in which gates are asked."""
     joules, grams = _most(scales)
     return [
+        ("validity", np.full(len(scales.nodes), scales.validity.state == "invalid")),
         ("failures", _endless(scales)),
+        ("least", np.array(scales.nodes) < (needs.least_scale or 0)),
         ("quality", _degraded(scales, needs)),
         ("deadline", _late(scales, price, needs)),
         ("budget", _above(bills.billed, needs.budget, "money", scales)),
@@ -105,7 +107,8 @@ def allowed_scales(scales: Candidates, price: Price, needs: Needs, bills: Bills)
 def refused_at_any_price(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> Mask:
     """Which scales fail a gate that neither a price nor a deadline moves."""
     masks = dict(_failed_gates(scales, price, needs, bills))
-    return masks["failures"] | masks["quality"] | masks["energy"] | masks["carbon"]
+    fixed: tuple[Gate, ...] = ("validity", "failures", "least", "quality", "energy", "carbon")
+    return np.asarray(np.logical_or.reduce([masks[gate] for gate in fixed]), dtype=bool)
 
 
 def refusals(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> list[Refusal | None]:
@@ -124,9 +127,13 @@ def _refusal(
         limit = float(scales.undisturbed[at]) if scales.undisturbed is not None else 0.0
         why = scales.never_ends[at]
         return Refusal(gate=gate, value=float(scales.seconds[at]), limit=limit, because=why)
+    if gate == "validity":
+        return Refusal(gate=gate, value=0.0, limit=0.0)
+    if gate == "least":
+        return Refusal(gate=gate, value=scales.nodes[at], limit=needs.least_scale or 0)
     if gate == "quality":
-        assert scales.quality is not None
-        drift = float(scales.quality[at] - scales.quality[0])
+        assert scales.drifts is not None
+        drift = scales.drifts[at].value
         return Refusal(gate=gate, value=drift, limit=needs.quality_tolerance)
     if gate == "deadline":
         limit = needs.deadline_seconds or 0.0
@@ -146,6 +153,29 @@ def _refusal(
     assert grams is not None
     spent, limit = float(grams[at]), needs.carbon_budget_grams or 0.0
     return Refusal(gate=gate, value=spent, limit=limit, unit=scales.carbon.basis)
+
+
+def why_refused(refusal: Refusal) -> str:
+    """The gate that a scale does not pass, in words."""
+    limit = refusal.limit
+    if refusal.gate == "failures":
+        return f"a run never ends: {refusal.because}"
+    if refusal.gate == "validity":
+        return "the measurement is invalid"
+    if refusal.gate == "least":
+        return f"it is below K={limit:g}, the least that can run"
+    if refusal.gate == "quality":
+        return f"quality drifts by {refusal.value:+.3g}, tolerance {limit:g}"
+    if refusal.gate == "deadline":
+        deadline = f"the deadline of {format_duration(limit)}"
+        if refusal.confidence is None:
+            return f"{deadline} is missed"
+        return f"{deadline} is kept in fewer than {format_percent(refusal.confidence)} of runs"
+    if refusal.gate == "budget":
+        return f"the cost exceeds the budget of {format_money(limit, refusal.unit)}"
+    if refusal.gate == "energy":
+        return f"the energy exceeds {format_quantity(limit)} J ({refusal.unit})"
+    return f"emissions exceed {format_quantity(limit)} g CO2e ({refusal.unit})"
 
 
 def gate_checks(needs: Needs, scaling: Scaling) -> list[Check]:

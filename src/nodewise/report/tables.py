@@ -23,7 +23,7 @@ from nodewise.decide.choose import Choice
 from nodewise.decide.decide import Decision, DecisionRow, Marginal
 from nodewise.decide.inputs import INPUTS
 from nodewise.decide.payment.ways import SpotOutlook
-from nodewise.explain.attribute import Attribution, LedgerRow
+from nodewise.explain.attribute import Attribution, LedgerRow, Loss
 from nodewise.explain.compare import Comparison
 from nodewise.explain.laws import LawFit
 from nodewise.explain.scaling import Scaling
@@ -35,6 +35,8 @@ Item = TypeVar("Item")
 
 MOST_ROWS = 12
 _MIN_LOSS_SHARE = 0.05  # of the lost folds: not worth a line
+_MIN_HIDDEN = 0.01  # of the wall time
+_MIN_GAIN = 0.02  # of the ideal speedup
 BAR, _BAR_LENGTH = "\N{FULL BLOCK}", 24
 
 
@@ -86,6 +88,7 @@ def scaling_table(result: Scaling) -> Table:
         {
             "K": row.nodes,
             "rounds": row.rounds,
+            "work/s": format_quantity(result.per_second(row)) if result.is_rate else "",
             "seconds": format_seconds(row.seconds),
             "std": given(row.std, format_seconds),
             "median between": between(row.seconds_low, row.seconds_high, format_seconds),
@@ -134,8 +137,8 @@ def _law_cells(fit: LawFit, result: Scaling) -> list[str]:
     ceiling += place_of_ceiling(fit, result)
     off = format_percent(fit.rms) if fit.holds else "does not hold"
     return [
-        given(fit.s, "{:.4f}".format),
-        between(fit.s_low, fit.s_high, "{:.4f}".format),
+        given(fit.s, _serial_share),
+        between(fit.s_low, fit.s_high, _serial_share),
         given(fit.c, "{:.3g}".format),
         between(fit.c_low, fit.c_high, "{:.3g}".format),
         ceiling,
@@ -143,17 +146,24 @@ def _law_cells(fit: LawFit, result: Scaling) -> list[str]:
     ]
 
 
+def _serial_share(s: float) -> str:
+    """Four decimals, or two digits where those would hide it."""
+    return f"{s:.4f}" if s == 0 or s >= 0.001 else f"{s:.2g}"
+
+
 def ledger_table(result: Attribution) -> Table:
     """Folds lost to each cause at every scale, the largest cause first."""
     totals: dict[str, float] = {}
+    is_law = result.evidence == "fitted law"
     for row in result.rows:
         for loss in row.causes:
-            totals[loss.cause] = max(totals.get(loss.cause, 0.0), abs(loss.folds))
+            most = loss.folds_high if is_law and loss.folds_high is not None else loss.folds
+            totals[loss.cause] = max(totals.get(loss.cause, 0.0), abs(most))
     causes = [cause for cause in sorted(totals, key=lambda cause: -totals[cause])]
     shown = [cause for cause in causes if totals[cause] >= 0.005]
     rows = []
     for row in result.rows:
-        folds: dict[str, float] = {loss.cause: loss.folds for loss in row.causes}
+        found: dict[str, Loss] = {loss.cause: loss for loss in row.causes}
         rows.append(
             {
                 "K": row.nodes,
@@ -161,17 +171,39 @@ def ledger_table(result: Attribution) -> Table:
                 "ideal": f"{row.ideal:g}",
                 "speedup": format_speedup(row.speedup),
                 "lost": format_speedup(row.lost_folds),
-                **{cause: format_speedup(folds.get(cause, 0.0)) for cause in shown},
+                "gained": format_speedup(row.gained_folds)
+                if row.gained_folds > _MIN_GAIN * row.ideal
+                else "",
+                "hidden s": _hidden_seconds(row.hidden_seconds, row.seconds),
+                **{cause: _folds_lost(found.get(cause), is_law) for cause in shown},
             }
         )
-    return rows_table("Folds lost to each cause", rows)
+    return rows_table("Folds lost to each cause", rows, sparse=True)
+
+
+def _folds_lost(loss: Loss | None, is_law: bool) -> str:
+    """What one cause takes; from bare totals, its range over all laws that fit."""
+    if loss is None:
+        return format_speedup(0.0)
+    if is_law and loss.folds_low is not None:
+        return between(loss.folds_low, loss.folds_high, format_speedup)
+    return format_speedup(loss.folds)
+
+
+def _hidden_seconds(hidden: float, seconds: float) -> str:
+    return format_seconds(hidden) if hidden > _MIN_HIDDEN * seconds else ""
 
 
 def causes_table(row: LedgerRow) -> Table:
     """The losses of one scale: folds, seconds, what removing each would give, and a bar."""
     least = _MIN_LOSS_SHARE * row.lost_folds
-    losses = [loss for loss in row.causes if loss.folds > 0 and loss.folds >= least]
-    most = max((loss.folds for loss in losses), default=1.0)
+    losses = [
+        loss
+        for loss in row.causes
+        if max(loss.folds, loss.folds_high or 0.0) >= max(least, 0.005)
+        or loss.hidden_seconds > _MIN_HIDDEN * row.seconds
+    ]
+    most = max([loss.folds for loss in losses if loss.folds > 0], default=1.0)
     first = f"lost at K={row.nodes}"
     rows = [
         {
@@ -180,7 +212,8 @@ def causes_table(row: LedgerRow) -> Table:
             "between": between(loss.folds_low, loss.folds_high, format_speedup),
             "seconds": format_duration(loss.seconds),
             "of the time": format_percent(loss.share),
-            "speedup without it": given(loss.speedup_without, "{:.2f}x".format),
+            "hidden s": _hidden_seconds(loss.hidden_seconds, row.seconds),
+            "speedup without it": f"{loss.speedup_without:.2f}x",
             "": BAR * max(1, round(_BAR_LENGTH * loss.folds / most)),
         }
         for loss in losses
@@ -190,36 +223,67 @@ def causes_table(row: LedgerRow) -> Table:
 
 def rubric_table(result: Decision) -> Table:
     """Seconds, speedup, efficiency, quality and cost of every scale."""
-    shown, price = rows_to_show(result), result.price
-    money, startup = in_currency(price.currency), price.startup_seconds
-    rows = [
+    shown, price, is_rate = rows_to_show(result), result.price, result.is_rate
+    money, startup = cost_form(result), price.startup_seconds
+    rows: list[dict[str, object]] = [
         {
             "K": row.nodes,
-            "seconds": format_seconds(row.seconds),
+            f"{result.work_unit}/s": format_quantity(row.work_per_second) if is_rate else "",
+            "seconds": "" if is_rate else format_seconds(row.seconds),
             "from launch": format_seconds(row.seconds + startup) if startup else "",
             "speedup": format_speedup(row.speedup),
             "efficiency": format_efficiency(row.efficiency),
             "quality": given(row.quality, format_efficiency),
-            "cost": money(row.cost),
-            "between": between(row.cost_low, row.cost_high, money),
-            "cost/work": given(row.cost_per_work, lambda c: format_unit_cost(c, price.currency)),
+            "cost": cost_cell(row, result),
+            "between": between(row.cost_low, row.cost_high, cost_form(result, row)),
+            "with waiting": cost_form(result, row)(row.cost_with_waiting)
+            if row.bill.waiting
+            else "",
+            "cost/work": ""
+            if is_rate
+            else given(row.cost_per_work, lambda c: format_unit_cost(c, price.currency)),
             _per_money("work", price.currency): given(row.work_per_dollar, format_quantity),
-            "cost/Mtoken": given(row.cost_per_million_tokens, money),
+            "cost/Mtoken": given(row.cost_per_million_tokens, in_currency(price.currency)),
             f"J {result.energy.basis}": given(row.energy_joules, format_quantity),
             "J between": between(row.energy_low, row.energy_high, format_quantity),
             "J/work": given(row.energy_per_work, "{:.4g}".format),
             "g CO2e": given(row.grams, format_quantity),
             "g/work": given(row.grams_per_work, "{:.4g}".format),
             "in time": given(row.deadline_probability, format_percent),
-            "P(cheapest)": given(row.probability_cheapest, format_percent),
+            "P(right)": given(row.probability_right, format_percent),
             "regret": given(row.expected_regret if result.has_ranges else None, money),
             "": _remark(row, result),
         }
         for row in shown
     ]
-    chosen = [at for at, row in enumerate(shown) if row.nodes == result.recommended.nodes]
+    blank = dict.fromkeys(rows[0])
+    rows += [blank | {"K": one.nodes, "": f"failed: {one.outcome}"} for one in result.failed]
+    rows.sort(key=lambda row: int(str(row["K"])))
+    chosen = [at for at, row in enumerate(rows) if row["K"] == result.recommended.nodes]
     strong = chosen[0] if chosen else None
     return rows_table("The rubric of every scale", rows, left=("",), strong=strong, sparse=True)
+
+
+def cost_form(result: Decision, row: DecisionRow | None = None) -> Formatter:
+    """How costs are written: those of a run, or of a million units where only a rate is known.
+
+    `row` is the run; without it, costs are for the work of the first run.
+    """
+    done = row.work if row and row.work else 1.0
+    factor = 1e6 / done if result.is_rate else 1.0
+    return lambda amount: format_money(factor * amount, result.price.currency)
+
+
+def cost_cell(row: DecisionRow, result: Decision) -> str:
+    """What a run costs, or a million units of its work."""
+    return cost_form(result, row)(row.cost)
+
+
+def time_cell(row: DecisionRow, result: Decision) -> str:
+    """What a run takes, or the work a second."""
+    if result.is_rate:
+        return f"{format_quantity(row.work_per_second)} {result.work_unit}/s"
+    return format_duration(row.seconds)
 
 
 def in_currency(currency: str) -> Formatter:
@@ -228,7 +292,7 @@ def in_currency(currency: str) -> Formatter:
 
 
 def _per_money(what: str, currency: str) -> str:
-    return f"{what}/{'$' if currency == '$' else 'node-h'}"
+    return f"{what}/{currency}"
 
 
 def rows_to_show(result: Decision) -> Sequence[DecisionRow]:
@@ -256,21 +320,21 @@ def _remark(row: DecisionRow, result: Decision) -> str:
     return ", ".join([*marks, "excluded"] if row.excluded else marks)
 
 
-def marginal_table(steps: Sequence[Marginal], currency: str) -> Table:
-    """What each step up gains and costs."""
-    money = in_currency(currency)
+def marginal_table(steps: Sequence[Marginal], result: Decision) -> Table:
+    """What each step up gains and costs, of a run or of a million units of work."""
+    currency, factor = result.price.currency, 1e6 if result.is_rate else 1.0
     rows = [
         {
             "step": f"{step.from_nodes} -> {step.to_nodes}",
             "speedup": f"{step.speedup:+.2f}",
-            "cost": money(step.cost),
+            "cost": cost_form(result)(step.cost),
             _per_money("folds", currency): (
                 "saves"
                 if step.cost < 0
-                else given(step.speedup_per_dollar, "{:.2f}".format) or "free"
+                else given(step.speedup_per_dollar, lambda folds: f"{folds / factor:.2f}") or "free"
             ),
-            "seconds saved": format_seconds(step.seconds_saved),
-            "cost per hour saved": given(step.cost_per_hour_saved, money) or "none",
+            "seconds saved": format_seconds(factor * step.seconds_saved),
+            "cost per hour saved": given(step.cost_per_hour_saved, in_currency(currency)) or "none",
         }
         for step in steps
     ]
@@ -297,7 +361,7 @@ def payment_table(result: Decision) -> Table:
 def _choice_cells(choice: Choice | None, result: Decision, *titles: str) -> dict[str, str]:
     cells = ["none", "", ""]
     if choice is not None:
-        cost = format_money(choice.cost, result.price.currency)
+        cost = cost_form(result, result.row(choice.nodes))(choice.cost)
         # only where nodes are lost do the times differ
         stops = result.spot or result.payments[0].is_stopped
         cells = [str(choice.nodes), cost, format_duration(choice.seconds) if stops else ""]
@@ -306,7 +370,7 @@ def _choice_cells(choice: Choice | None, result: Decision, *titles: str) -> dict
 
 def items_table(result: Decision) -> Table:
     """What the cheapest run of each way to pay is billed, item by item."""
-    money = in_currency(result.price.currency)
+    money = cost_form(result)
     bills = [(one.label, one.bill) for one in result.payments if one.bill is not None]
     names = dict.fromkeys(
         name for _, bill in bills for name in bill.__struct_fields__ if getattr(bill, name)
@@ -346,13 +410,13 @@ def tornado_table(result: Decision) -> Table:
     rows = [
         {
             "input": title_of(one.input),
-            "moved": "range" if one.is_range else "20 % off",
+            "moved": "range" if one.is_range else "+-20 %",
             "between": "..".join(
                 input_words(one.input, end, result) for end in (one.low, one.high)
             ),
             "of": one.payment,
             "cheapest": f"K={one.low_nodes or 'none'}..{one.high_nodes or 'none'}",
-            "its cost": between(one.low_cost, one.high_cost, in_currency(result.price.currency)),
+            "its cost": between(one.low_cost, one.high_cost, cost_form(result)),
         }
         for one in result.tornado
     ]

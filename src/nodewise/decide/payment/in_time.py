@@ -54,7 +54,7 @@ def share_in_time(
     seconds = undisturbed(around)
     calm = np.where(seconds <= left * (1 + 1e-12), np.exp(-rate * seconds), 0.0)
     groups = np.array_split(around, min(_GROUPS, len(around)))
-    relative = np.stack([group.mean(axis=0) for group in groups])
+    relative = np.stack([np.median(group, axis=0) for group in groups])
     slack = left - undisturbed(relative)
 
     def flat(values: Floats) -> Floats:

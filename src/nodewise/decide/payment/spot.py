@@ -485,16 +485,19 @@ def choices(
     value_per_hour: float = 0.0,
     interval: Rule | float = "exact",
     while_down: WhileDown = "all",
+    scales: Sequence[int] = (),
 ) -> tuple[SpotChoice, ...]:
     """How the cheapest scale moves: a discount drives it outward, preemptions inward.
 
     `price` is the on-demand one; a discount leaves what is paid by the hour whatever K is.
     `rate_per_hour` is what all nodes of a scale cost on demand, where it is not K times one.
     `failures` are stops a second that come on demand too.
+    `scales` is the K of each, where several of K share a node.
     """
     full = _hourly(price, nodes, rate_per_hour)
     calm = expected(work_seconds, failures, checkpointing, interval).seconds
     found = []
+    named = scales or [int(count) for count in nodes]
     for one in rates:
         run = expected(work_seconds, one.of_gang(nodes) + failures, checkpointing, interval)
         ends = ~run.never_ends
@@ -512,13 +515,13 @@ def choices(
                 SpotChoice(
                     discount=discount,
                     per_second=one.per_second,
-                    nodes=int(nodes[best]) if here else None,
+                    nodes=named[best] if here else None,
                     cost=float(costs[best]) if here else None,
                     seconds=float(run.seconds[best]) if here else None,
                     interval_seconds=float(run.interval_seconds[best]) if here else None,
                     goodput=float(run.goodput[best]) if here else None,
-                    fastest_nodes=int(nodes[fastest]) if here else None,
-                    ignoring_nodes=int(nodes[ignoring]),
+                    fastest_nodes=named[fastest] if here else None,
+                    ignoring_nodes=named[ignoring],
                     ignoring_extra=extra,
                 )
             )

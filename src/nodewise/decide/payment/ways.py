@@ -14,7 +14,7 @@ from nodewise.base.stats import Floats
 from nodewise.base.units import SECONDS_PER_HOUR, format_duration, format_percent
 from nodewise.decide.candidates import Candidates, Needs
 from nodewise.decide.choose import Choice, cheapest_of, choice_at, fastest_of
-from nodewise.decide.gates import Mask, allowed_scales, refusals
+from nodewise.decide.gates import Mask, allowed_scales, refusals, why_refused
 from nodewise.decide.payment.in_time import share_in_time
 from nodewise.decide.payment.owned import Commitment, Owned, Sensitivity, accounts, sensitivity
 from nodewise.decide.payment.spot import (
@@ -37,8 +37,7 @@ from nodewise.decide.payment.spot import (
     why_endless,
 )
 from nodewise.decide.payment.spot import bill as spot_bill
-from nodewise.decide.prices.bill import NODE_HOURS, Bill, Bills, Price, bill
-from nodewise.decide.sentences import why_refused
+from nodewise.decide.prices.bill import Bill, Bills, Price, bill
 
 Mover = Literal["trace", "price", "budget", "preemptions", "gates"]
 
@@ -190,7 +189,7 @@ class Paid(msgspec.Struct, frozen=True):
 def on_demand(scales: Candidates, price: Price, needs: Needs, payment: Payment) -> Paid:
     """The runs at the price as it is; longer where nodes fail."""
     scales, run = with_failures(scales, payment)
-    bills = bill(price, scales.rate_per_hour, scales.seconds, needs.value_per_hour)
+    bills = bill(price, scales.rate_per_hour, scales.seconds, needs.hour_value)
     return Paid(scales, bills, run)
 
 
@@ -198,8 +197,10 @@ def with_failures(scales: Candidates, payment: Payment) -> tuple[Candidates, Exp
     """The scales with the times that are expected where nodes fail; of such scales, again."""
     if payment.mtbf_seconds is None:
         return scales, None
-    nodes = np.array(scales.nodes, dtype=np.float64)
-    rates = payment.failures(nodes)
+    rates = payment.failures(scales.whole_nodes)
+    if scales.seconds.ndim > 1:  # draws of times, a row a draw
+        run = expected(scales.seconds, rates, payment.checkpointing, payment.rule)
+        return msgspec.structs.replace(scales, seconds=run.seconds), None
     run = expected(_work(scales), rates, payment.checkpointing, payment.rule)
     slowed = _slowed(scales, run, rates, payment, run.seconds)
     if run.never_ends.all():
@@ -208,12 +209,11 @@ def with_failures(scales: Candidates, payment: Payment) -> tuple[Candidates, Exp
             "Save or restart in less time, or check --mtbf.",
         )
     # speed is that over the smallest scale that ends, which fails too
-    base, draws = int(np.argmin(run.never_ends)), slowed.efficiency_draws
+    base = int(np.argmin(run.never_ends))
     rebased = msgspec.structs.replace(
         slowed,
         speedup=slowed.speedup / slowed.speedup[base],
         efficiency=slowed.efficiency / slowed.efficiency[base],
-        efficiency_draws=None if draws is None else draws / draws[:, base, None],
     )
     return rebased, run
 
@@ -230,21 +230,20 @@ def _slowed(
     A run that takes longer is slower: speed is compared by the time that is expected.
     """
     longer = run.seconds / scales.seconds
-    nodes = np.array(scales.nodes, dtype=np.float64)
+    nodes = scales.whole_nodes
     times, left = payment.checkpointing, scales.left_seconds
-    draws, efficiencies = scales.draws, scales.efficiency_draws
+    fitted, spread = scales.fitted_base_seconds, scales.run_quantiles
     return msgspec.structs.replace(
         scales,
         undisturbed=run.work,
         seconds=run.seconds,
         bounds=scales.bounds and (scales.bounds[0] * longer, scales.bounds[1] * longer),
-        draws=None if draws is None else draws * longer,
+        fitted_base_seconds=None if fitted is None else fitted * float(longer[0]),
         speedup=scales.speedup / longer,
         efficiency=scales.efficiency / longer,
-        efficiency_draws=None if efficiencies is None else efficiencies / longer,
         energy=scales.energy.times(powered / scales.seconds),
         carbon=scales.carbon.times(powered / scales.seconds),
-        in_time=None if left is None else share_in_time(run, rates, times, left, scales.spread),
+        in_time=scales.in_time if left is None else share_in_time(run, rates, times, left, spread),
         never_ends=why_endless(run, nodes, rates, times, payment.saves),
     )
 
@@ -261,12 +260,12 @@ def on_spot(scales: Candidates, price: Price, needs: Needs, payment: Payment) ->
     rate = scales.rate_per_hour * payment.spot_fraction
     if payment.preemptions is None and payment.trace is None:
         scales, failing = with_failures(scales, payment)
-        return Paid(scales, bill(price, rate, scales.seconds, needs.value_per_hour), failing)
-    nodes = np.array(scales.nodes, dtype=np.float64)
+        return Paid(scales, bill(price, rate, scales.seconds, needs.hour_value), failing)
+    nodes = scales.whole_nodes
     run, rates, replayed = _interrupted(scales, payment)
     bills = spot_bill(
         price, nodes, rate, run,
-        value_per_hour=needs.value_per_hour, while_down=payment.while_down,
+        value_per_hour=needs.hour_value, while_down=payment.while_down,
     )  # fmt: skip
     slowed = _slowed(scales, run, rates, payment, run.up)
     if replayed is not None:
@@ -280,16 +279,16 @@ def _interrupted(scales: Candidates, payment: Payment) -> tuple[Expected, Floats
     A trace has every loss of a node, whatever the reason, so failures do not add to it.
     """
     times, rule = payment.checkpointing, payment.rule
-    nodes, work = np.array(scales.nodes, dtype=np.float64), _work(scales)
+    nodes, work = scales.whole_nodes, _work(scales)
     if payment.trace is None:
         assert payment.preemptions is not None
         rates = payment.preemptions.of_gang(nodes) + payment.failures(nodes)
         return expected(work, rates, times, rule), rates, None
     # Each K is a gang of its own: it is up while so many nodes are there.
     runs, replays, traced = [], [], []
-    for at, count in enumerate(scales.nodes):
+    for at, count in enumerate(scales.whole_nodes):
         one = work[at : at + 1]
-        trace = parse_trace(payment.trace, count)
+        trace = parse_trace(payment.trace, int(count))
         down = msgspec.structs.replace(times, downtime_seconds=trace.mean_downtime_seconds)
         traced.append(trace.rate_per_second)
         runs.append(expected(one, np.array([trace.rate_per_second]), down, rule))
@@ -368,7 +367,7 @@ def _committed(hired: Paid, price: Price, needs: Needs, payment: Payment) -> lis
     rate = scales.rate_per_hour * fraction
     return [
         _payment(
-            Paid(scales, bill(price, rate, scales.seconds, needs.value_per_hour), hired.run),
+            Paid(scales, bill(price, rate, scales.seconds, needs.hour_value), hired.run),
             hired, price, needs, payment="on-demand", accounting="committed",
             fraction=fraction, applies=fraction < 1, assumed=payment.use_is_assumed,
             condition=f"pays above {format_percent(least)} use; {_use(payment)}",
@@ -389,7 +388,7 @@ def _owned(hired: Paid, price: Price, needs: Needs, payment: Payment) -> list[Pa
     used = payment.use(scales, price)
 
     def paid(rate: Floats) -> Paid:
-        bills = bill(price, rate, scales.seconds, needs.value_per_hour)
+        bills = bill(price, rate, scales.seconds, needs.hour_value)
         return Paid(scales, bills, hired.run)
 
     if payment.owned is None:
@@ -403,7 +402,7 @@ def _owned(hired: Paid, price: Price, needs: Needs, payment: Payment) -> list[Pa
                 condition=f"holds above {least} utilisation; {_use(payment)}",
             )
         ]  # fmt: skip
-    nodes = np.array(scales.nodes, dtype=np.float64)
+    nodes = scales.whole_nodes
     rent, found = rent_per_hour(scales), []
     assumed = " Assumed: 100 % use, the best case." if payment.use_is_assumed else ""
     for account in accounts(payment.owned, used):
@@ -484,9 +483,9 @@ def _moved(
     """What moves the cheapest K from that on demand to that of another way to pay, step by step."""
     scales, calm = hired.scales, paid.bills
     if paid.scales.seconds is not scales.seconds:
-        scales = scales.up_to(paid.scales.nodes[-1])
+        scales = scales.up_to(float(paid.scales.whole_nodes[-1]))
         rate = scales.rate_per_hour * fraction
-        calm = bill(price, rate, scales.seconds, needs.value_per_hour)
+        calm = bill(price, rate, scales.seconds, needs.hour_value)
 
     def cheapest(bills: Bills, allowed: Mask) -> int | None:
         found = cheapest_of(
@@ -494,7 +493,7 @@ def _moved(
         )
         return None if found is None else scales.nodes[found]
 
-    hired_bills = bill(price, scales.rate_per_hour, scales.seconds, needs.value_per_hour)
+    hired_bills = bill(price, scales.rate_per_hour, scales.seconds, needs.hour_value)
     first = allowed_scales(scales, price, needs, hired_bills)
     calmly = allowed_scales(scales, price, needs, calm)
     last = allowed_scales(paid.scales, price, needs, paid.bills)
@@ -528,7 +527,7 @@ def _why_moved(
 ) -> str:
     """The reason of one step, in words."""
     if by == "trace":
-        return f"the trace has at most {paid.scales.nodes[-1]} nodes"
+        return f"the trace has no more nodes than K={paid.scales.nodes[-1]} needs"
     if by == "price":
         if not np.allclose(ratio, ratio[0]):
             return "an hour of a node costs more at some scales, against that on demand"
@@ -542,14 +541,14 @@ def _why_moved(
     why = None if before is None else refused[paid.scales.nodes.index(before)]
     if why is None:
         return "another scale passes the gates"
-    return f"K={before} {why_refused(why).removeprefix('it ')}"
+    return f"at K={before} {why_refused(why)}"
 
 
 def cheaper_nodes(price: Price, needs: Needs, paid: Sequence[PaymentPrice]) -> str:
     """Whether the cheapest K is another one when nodes are paid for in other ways, and why."""
     sentences = []
     moved = [one for one in paid if one.moved]
-    by_price = price.prices_the_hour or needs.value_per_hour or needs.budget is not None
+    by_price = price.prices_the_hour or needs.hour_value or needs.budget is not None
     if not by_price and all(step.by != "price" for one in moved for step in one.moved):
         sentences.append(
             "Cheaper nodes do not move the cheapest K here: without an overhead by the hour, a "
@@ -582,7 +581,7 @@ def cheaper_nodes(price: Price, needs: Needs, paid: Sequence[PaymentPrice]) -> s
 
 def rent_per_hour(scales: Candidates) -> float:
     """What one node costs on demand, at the smallest scale."""
-    return float(scales.rate_per_hour[0] / scales.nodes[0])
+    return float(scales.rate_per_hour[0] / scales.whole_nodes[0])
 
 
 def spot_outlook(
@@ -594,7 +593,7 @@ def spot_outlook(
     if spot is None or spot.run is None or scales.regime == "weak" or dearer or not stated:
         return None
     run, best = spot.run, _cheapest_that_ends(spot, price, needs)
-    nodes = np.array(scales.nodes, dtype=np.float64)
+    nodes = scales.whole_nodes
     times, rule = payment.checkpointing, payment.rule
     discount = 1 - payment.spot_fraction
     rate = payment.preemptions or Preemptions(per_second=0.0)
@@ -605,7 +604,7 @@ def spot_outlook(
             _work(scales), nodes, price, times, discount,
             scope=rate.scope, correlation_exponent=rate.correlation_exponent,
             rate_per_hour=scales.rate_per_hour, failures=failures,
-            value_per_hour=needs.value_per_hour, interval=rule, while_down=payment.while_down,
+            value_per_hour=needs.hour_value, interval=rule, while_down=payment.while_down,
         )  # fmt: skip
         return None if found is None else found * SECONDS_PER_HOUR
 
@@ -626,7 +625,8 @@ def spot_outlook(
             _work(scales), nodes, price, times,
             _with(_DISCOUNTS, discount), _rates(rate),
             rate_per_hour=scales.rate_per_hour, failures=failures,
-            value_per_hour=needs.value_per_hour, interval=rule, while_down=payment.while_down,
+            value_per_hour=needs.hour_value, interval=rule, while_down=payment.while_down,
+            scales=scales.nodes,
         ),
         replays="" if payment.trace is None else "the trace, begun at 500 moments of it",
     )  # fmt: skip
@@ -654,13 +654,13 @@ def _rates(own: Preemptions) -> list[Preemptions]:
 def owned_outlook(scales: Candidates, price: Price, payment: Payment) -> OwnedOutlook | None:
     """The use from which owned nodes pay; nothing where only a fraction is stated."""
     owned = payment.owned
-    if owned is None or price.currency == NODE_HOURS:
+    if owned is None or not price.is_money:
         return None
     by_scale = payment.use(scales, price)
     if not by_scale.all():
         raise SpecError("A utilisation of 0 buys nothing.", "Write for example 60%.")
     each = owned.per_useful_hour(by_scale)
-    hours = np.array(scales.nodes) * scales.seconds / scales.relative_work
+    hours = scales.whole_nodes * scales.seconds / scales.relative_work
     best = int(np.argmin(each * hours))  # of runs a month, the use is that of the cheapest scale
     rent = rent_per_hour(scales)
     return OwnedOutlook(
