@@ -19,7 +19,7 @@ from nodewise.decide.decide import Decision, Quality
 from nodewise.decide.energy import UNKNOWN
 from nodewise.decide.payment.ways import PaymentPrice
 from nodewise.decide.unmeasured import Unmeasured
-from nodewise.explain.attribute import Attribution, LedgerRow, Loss
+from nodewise.explain.attribute import Attribution, LedgerRow, Loss, TimeBound
 from nodewise.explain.scaling import Scaling
 from nodewise.report.findings import Findings
 from nodewise.report.tables import (
@@ -131,6 +131,7 @@ def attribution_lines(result: Attribution, recommended: int | None = None) -> Re
     lines: Report = [f"**{result.name}**: {attribution_headline(result, row)}"]
     if second is not None and second != result.nodes and result.row(second).ideal > 1:
         lines.append(f"  {capitalised(attribution_headline(result, result.row(second)))}")
+    causes = _causes_at(row)
     notes = [f"evidence: {result.evidence}"]
     if result.evidence == "fitted law":
         notes.append("ranges are over all laws that fit about as well as the best")
@@ -141,8 +142,7 @@ def attribution_lines(result: Attribution, recommended: int | None = None) -> Re
         "",
         ledger_table(result),
         f"Folds lost to each cause, ideal minus measured speedup; {'; '.join(notes)}.",
-        "",
-        *_causes_at(row),
+        *(["", *causes] if causes else []),
         *_changes(result),
         *_shape(result),
     ]
@@ -410,15 +410,20 @@ def _bound(result: Attribution, row: LedgerRow) -> str:
     if result.bound is None or row.nodes != result.nodes:
         return ""
     bound = result.bound
-    what = "in no recorded stage" if bound.cause == "unexplained" else f"**{bound.cause}**"
     return (
-        f"; {format_percent(bound.share)} of the time is {what}, "
+        f"; {format_percent(bound.share)} of the time is **{_stage_words(bound)}**, "
         f"{format_percent(bound.base_share)} at K={result.rows[0].nodes}"
     )
 
 
+def _stage_words(bound: TimeBound) -> str:
+    return "in no recorded stage" if bound.cause == "unexplained" else bound.cause
+
+
 def _causes_at(row: LedgerRow) -> Report:
     """What was lost at one scale, as bars; or that nothing was."""
+    if row.loses and row.dominant_cause is None and not row.time_shares:
+        return []  # the headline has the ranges; no single figure is known
     table = causes_table(row)
     return [table] if table.rows else [f"  K={row.nodes}: nothing to speak of is lost."]
 
@@ -605,6 +610,12 @@ def _why_not_more(result: Decision, attribution: Attribution) -> Report:
         lines.append(f"  {capitalised(attribution_headline(attribution, row))}")
     if row.change is not None:
         lines.append(f"  To lose less: {row.change}.")
+    bound = attribution.bound
+    if bound is not None:
+        lines.append(
+            f"  At every K {format_percent(min(bound.share, bound.base_share))} of the time or "
+            f"more is {_stage_words(bound)}: {bound.change}."
+        )
     return lines
 
 
