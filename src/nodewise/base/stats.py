@@ -165,6 +165,19 @@ def longest_run(
     return math.exp(center + reach * student_quantile(share, freedom))
 
 
+def quantiles_of_run(
+    values: Floats, shares: tuple[float, ...], spread: float = 0.0, spread_freedom: int = 1
+) -> Floats:
+    """The times that a further run stays below with each share."""
+    center, reach, freedom = _next_run(values, spread, spread_freedom)
+    return np.exp(center + reach * np.array(_student_quantiles(shares, freedom)))
+
+
+@functools.lru_cache(maxsize=32)
+def _student_quantiles(shares: tuple[float, ...], freedom: int) -> tuple[float, ...]:
+    return tuple(student_quantile(share, freedom) for share in shares)
+
+
 def _next_run(values: Floats, spread: float, spread_freedom: int) -> tuple[float, float, int]:
     """Of the logarithm of a further run: its centre, its spread, and their degrees of freedom."""
     logs = np.log(values)

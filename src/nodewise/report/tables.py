@@ -245,6 +245,7 @@ def rubric_table(result: Decision) -> Table:
             _per_money("work", price.currency): given(row.work_per_dollar, format_quantity),
             "cost/Mtoken": given(row.cost_per_million_tokens, in_currency(price.currency)),
             f"J {result.energy.basis}": given(row.energy_joules, format_quantity),
+            "J between": between(row.energy_low, row.energy_high, format_quantity),
             "J/work": given(row.energy_per_work, "{:.4g}".format),
             "g CO2e": given(row.grams, format_quantity),
             "g/work": given(row.grams_per_work, "{:.4g}".format),
@@ -345,7 +346,7 @@ def payment_table(result: Decision) -> Table:
     rows = [
         {
             "payment": one.label,
-            "of the price": format_percent(one.fraction),
+            "of the price": one.share,
             **_choice_cells(one.cheapest, result, "cheapest K", "cost", "time"),
             **_choice_cells(one.fastest, result, "fastest K", "its cost", "time "),
             "": f"{'' if one.applies else 'does not apply: '}{one.condition}",
@@ -362,7 +363,8 @@ def _choice_cells(choice: Choice | None, result: Decision, *titles: str) -> dict
     if choice is not None:
         cost = cost_form(result, result.row(choice.nodes))(choice.cost)
         # only where nodes are lost do the times differ
-        cells = [str(choice.nodes), cost, format_duration(choice.seconds) if result.spot else ""]
+        stops = result.spot or result.payments[0].is_stopped
+        cells = [str(choice.nodes), cost, format_duration(choice.seconds) if stops else ""]
     return dict(zip(titles, cells, strict=True))
 
 
@@ -387,15 +389,19 @@ def items_table(result: Decision) -> Table:
 
 def moves_table(result: SpotOutlook, currency: str) -> Table:
     """How the cheapest spot scale moves with the discount and the rate of preemptions."""
+    unit = "h" if result.scope == "node" else "gang-h"
     rates: dict[float, dict[str, str]] = {}
+    fastest: dict[float, str] = {}
     for one in result.moves:
         cells = rates.setdefault(
-            one.per_second, {"preempted": f"{one.per_second * SECONDS_PER_HOUR:.3g}/h"}
+            one.per_second, {"preempted": f"{one.per_second * SECONDS_PER_HOUR:.3g}/{unit}"}
         )
         off = f"{format_percent(one.discount)} off"
-        cells[off] = f"K={one.nodes} {format_money(one.cost, currency)}"
-    fastest = {one.per_second: one.fastest_nodes for one in reversed(result.moves)}
-    rows = [{**cells, "fastest": f"K={fastest[rate]}"} for rate, cells in rates.items()]
+        cells[off] = "never ends"
+        if one.cost is not None:
+            cells[off] = f"K={one.nodes} {format_money(one.cost, currency)}"
+        fastest[one.per_second] = "" if one.fastest_nodes is None else f"K={one.fastest_nodes}"
+    rows = [cells | {"fastest": fastest[rate]} for rate, cells in rates.items()]
     return rows_table("How the cheapest spot scale moves", rows, indent=2)
 
 

@@ -204,7 +204,7 @@ def payment(decision: Decision) -> Figure | None:
         best = "no scale passes"
         if one.cheapest is not None:
             best = f"cheapest K={one.cheapest.nodes}, {money.form(one.cheapest.cost)}"
-        share = f"{format_percent(one.fraction)} of the price"
+        share = f"{one.share} of the price"
         applies = "" if one.applies else ", does not apply"
         words[one.label] = f"{one.label} ({share}{applies}): {best}"
     rows: list[Row] = [
@@ -216,6 +216,7 @@ def payment(decision: Decision) -> Figure | None:
         }
         for one in decision.payments
         for at in one.rows
+        if at.cost is not None
     ]
     points = [
         {

@@ -17,6 +17,7 @@ from nodewise.base.units import (
 )
 from nodewise.decide.decide import Decision, Quality
 from nodewise.decide.energy import UNKNOWN
+from nodewise.decide.payment.ways import PaymentPrice
 from nodewise.decide.unmeasured import Unmeasured
 from nodewise.explain.attribute import Attribution, LedgerRow, Loss, TimeBound
 from nodewise.explain.scaling import Scaling
@@ -158,6 +159,7 @@ def _decision(result: Decision, attribution: Attribution | None) -> Report:
         rubric_table(result),
         rubric_caption(result),
         *excluded(result),
+        *_failures(result),
         "",
         *decision_lines(result, attribution),
     ]
@@ -205,14 +207,21 @@ def _spot(result: Decision) -> Report:
     lines: Report = [
         "",
         *([items] if items.rows else []),
-        f"  Spot at K={outlook.nodes}: {saving}; {outlook.preemptions:.2g} preemptions a run are "
-        f"expected, {format_percent(outlook.goodput)} of the time is the job's own work.",
     ]
+    stops = "preemptions" + (" and failures" if result.payments[0].is_stopped else "")
+    if outlook.preemptions is not None and outlook.goodput is not None:
+        lines.append(
+            f"  Spot at K={outlook.nodes}: {saving}; {outlook.preemptions:.2g} {stops} a run are "
+            f"expected, {format_percent(outlook.goodput)} of the time is the job's own work."
+        )
+    if spot.endless:
+        lines.append(f"  Spot never ends {_endless(spot)}.")
     rates = [
         (outlook.break_even_per_node_hour, "saving as stated"),
+        (outlook.break_even_per_gang_hour, "saving as stated"),
         (outlook.break_even_without_saving, "without saving"),
     ]
-    limits = [f"{rate:.3g} a node-hour {how}" for rate, how in rates if rate is not None]
+    limits = [f"{rate:.3g} a {outlook.scope}-hour {how}" for rate, how in rates if rate is not None]
     if limits:
         lines.append(f"  Spot beats on-demand up to these preemptions: {'; '.join(limits)}.")
     else:
@@ -244,7 +253,9 @@ def _ownership(result: Decision) -> Report:
         "a rented hour": outlook.rent_per_hour,
     }
     prices = ", ".join(f"{what} {format_money(value, currency)}" for what, value in money.items())
-    lines: Report = [f"  Owned at {format_percent(outlook.utilisation)} use: {prices}."]
+    assumed = " (assumed, the best case: state --utilisation)" if outlook.assumed else ""
+    used = f"{format_percent(outlook.utilisation)} use{assumed}"
+    lines: Report = [f"  Owned at {used}: {prices}."]
     found = outlook.break_even_utilisation
     if found is None or found > 1:
         lines.append("  Owning never beats this rent, however much the nodes are used.")
@@ -264,7 +275,8 @@ def _flips(result: Decision) -> list[str]:
     moves: dict[str, list[str]] = {}
     for one in result.flips:
         value = input_words(one.input, one.value, result)
-        moves.setdefault(one.input, []).append(f"{one.side} {value} moves it to K={one.nodes}")
+        found = f"moves it to K={one.nodes}" if one.nodes else "leaves no scale that passes"
+        moves.setdefault(one.input, []).append(f"{one.side} {value} {found}")
     return [
         f"{title_of(name)}, now {input_words(name, result.flip(name).now, result)}: "
         f"{', '.join(ways)}"
@@ -563,7 +575,32 @@ def excluded(result: Decision) -> Report:
     for row in result.rows:
         if row.excluded_because:
             grouped.setdefault(row.excluded_because, []).append(row.nodes)
-    return [f"  excluded: K={listed(nodes)}: {reason}." for reason, nodes in grouped.items()]
+    lines = [f"  excluded: K={listed(nodes)}: {reason}." for reason, nodes in grouped.items()]
+    if result.payments[0].endless:
+        lines.append(f"  excluded: a run never ends {_endless(result.payments[0])}.")
+    return list(lines)
+
+
+def _endless(payment: PaymentPrice) -> str:
+    """At which scales a run never ends, and why at the first of them."""
+    first, *others = payment.endless
+    named = f"at K={listed([row.nodes for row in payment.endless])}: "
+    return named + (f"at K={first.nodes} " if others else "") + str(first.never_ends)
+
+
+def _failures(result: Decision) -> Report:
+    """How much of the time is useful where nodes fail."""
+    chosen = result.recommended.nodes
+    row = next((one for one in result.payments[0].rows if one.nodes == chosen), None)
+    if row is None or row.goodput is None or row.stops is None:
+        return []
+    saving = "nothing is saved"
+    if row.interval_seconds is not None:
+        saving = f"save every {format_duration(row.interval_seconds)} of work"
+    return [
+        f"  Failures at K={chosen}: {row.stops:.2g} a run are expected, "
+        f"{format_percent(row.goodput)} of the time is useful; {saving}."
+    ]
 
 
 def _why_not_more(result: Decision, attribution: Attribution) -> Report:
