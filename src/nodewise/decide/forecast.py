@@ -9,7 +9,7 @@ import numpy as np
 from nodewise.base.errors import DataError
 from nodewise.base.stats import Floats
 from nodewise.base.units import format_percent
-from nodewise.decide.counting import billed_units, scale_unit_of
+from nodewise.decide.counting import billed_units, scale_unit_of, with_scale_unit
 from nodewise.decide.inputs import Question
 from nodewise.decide.prices.bill import Price, bill
 from nodewise.explain.predict.curve import (
@@ -22,7 +22,7 @@ from nodewise.explain.predict.curve import (
     fit_curve,
 )
 from nodewise.explain.scaling import Timings
-from nodewise.study.scale_unit import NODE, ScaleUnit
+from nodewise.study.scale_unit import ScaleUnit
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
 
@@ -100,7 +100,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
 
 def predict(study: Study, question: Question, nodes: Sequence[int] = ()) -> Forecast:
     """The curve of a study at its scales, at those asked for, and its landmarks."""
-    question = _counted(study, question)
+    question = with_scale_unit(study.scale_unit, question)
     return forecast_curve(fit_curve(study, question.center), study.name, question, nodes)
 
 
@@ -111,7 +111,7 @@ def forecast_ahead(study: Study, question: Question, times: Timings) -> Forecast
     """
     if len(study.scales) < FEWEST_SCALES:
         return None
-    question = _counted(study, question)
+    question = with_scale_unit(study.scale_unit, question)
     last = study.scales[-1]
     steps = range(_STEPS_OF_A_DOUBLING * (REACH.bit_length() - 1) + 1)
     ahead = [round(last * 2 ** (step / _STEPS_OF_A_DOUBLING)) for step in steps]
@@ -164,9 +164,11 @@ def advise(
     the choice is made anew, and the regret that is left is weighed by how likely the group is.
     `share` is that of the job which a timing run does; `largest` the most nodes there are.
     """
-    question = _counted(study, question)
+    question = with_scale_unit(study.scale_unit, question)
     curve = fit_curve(study, question.center)
     price = _priced(question)
+    if largest is not None:  # nodes, each of which holds several of K
+        largest *= scale_unit_of(ScaleUnit(), question).per_scale
     grid = _grid(curve, largest, question.needs.least_scale)
     expected_costs = _costs(curve, grid, price, question, 0)[0]
     inside = grid <= curve.nodes[-1]
@@ -346,14 +348,6 @@ def _bill(
     units = billed_units(scale_unit_of(ScaleUnit(), question), price.per, scales)
     rate = (price.per_node_hour or 0.0) * units
     return bill(price, rate, seconds, value_per_hour).total
-
-
-def _counted(study: Study, question: Question) -> Question:
-    """The question with what K counts in the study."""
-    unit = scale_unit_of(study.scale_unit, question)
-    by_device = question.price.per not in ("", NODE)  # of which a node has so many
-    per_node = unit.per_node if by_device or not unit.counts_nodes else None
-    return msgspec.structs.replace(question, unit=unit.unit, per_node=per_node)
 
 
 def _priced(question: Question) -> Price:

@@ -184,7 +184,9 @@ def _spot(result: Decision) -> Report:
         (outlook.break_even_per_node_hour, "saving as stated"),
         (outlook.break_even_without_saving, "without saving"),
     ]
-    limits = [f"{rate:.3g} a node-hour {how}" for rate, how in rates if rate is not None]
+    limits = [
+        f"{rate:.3g} a {result.unit.metered}-hour {how}" for rate, how in rates if rate is not None
+    ]
     if limits:
         lines.append(f"  Spot beats on-demand up to these preemptions: {'; '.join(limits)}.")
     else:
