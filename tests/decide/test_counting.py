@@ -37,7 +37,7 @@ def refusal(text: str, **inputs) -> NodewiseError:
 
 def test_eight_gpus_are_one_instance_of_eight():
     found = decide(parse_table(GPUS), asked(instance=P5, fixed=5))
-    assert found.recommended.nodes == 8
+    assert found.cheapest.nodes == 8
     assert found.row(8).cost == pytest.approx(60.04)
     assert found.row(64).cost == pytest.approx((8 * 55.04 + 5) * 640 / 3600)
     assert found.unit == ScaleUnit(unit="GPU", per_node=8)
@@ -165,7 +165,8 @@ def test_predict_bills_whole_nodes_and_starts_at_the_smallest_measured_scale():
     assert min(run.nodes for run in advice.runs) >= 8
     lower = predict(study, asked(price="2/gpu", least=1))
     assert lower.cheapest.nodes < 8
-    on_two_nodes = advise(study, asked(price="2/gpu", per_node=8), largest=2)
+    inputs = {"price": "2/gpu", "per_node": 8, "value_per_hour": 0}
+    on_two_nodes = advise(study, asked(**inputs), largest=2)
     assert max(run.nodes for run in on_two_nodes.runs) == 16
     higher = predict(study, asked(price="2/gpu", least=16))
     assert higher.cheapest.nodes >= 16
@@ -175,7 +176,7 @@ def test_the_least_scale_is_a_gate():
     found = decide(parse_table(GPUS), asked(price="2/gpu", fixed=5, least=16))
     assert found.row(8).refused_by == "least"
     assert "below K=16" in (found.row(8).excluded_because or "")
-    assert found.recommended.nodes == 16
+    assert found.cheapest.nodes == 16
 
 
 def test_units_of_the_study_and_of_the_question():

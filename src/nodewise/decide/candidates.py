@@ -7,9 +7,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from nodewise.base.errors import SpecError
-from nodewise.base.stats import ENOUGH_ROUNDS, Floats, normal_share_below
+from nodewise.base.stats import (
+    ENOUGH_ROUNDS,
+    Center,
+    Floats,
+    center_of,
+    common_log_spread,
+    longest_run,
+    normal_share_below,
+    plausible_centers,
+    share_below,
+)
 from nodewise.decide.counting import billed_units, scale_unit_of, unit_checks
 from nodewise.decide.energy import Carbon, Energy, energy_of_runs
 from nodewise.decide.prices.bill import Price
@@ -38,13 +49,18 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     least_scale: int | None = None  # K that can run, for example for memory
     energy_budget_joules: float | None = None
     carbon_budget_grams: float | None = None
-    value_per_hour: float = 0.0
+    value_per_hour: float | None = None  # of an hour of waiting; None: not stated
     quality_tolerance: float = QUALITY_TOLERANCE
     quality_better: Literal["same", "higher", "lower"] = "same"  # a drift this way is no harm
     threshold: float = THRESHOLD
     least_speedup: dict[int, float] = {}  # gates at named K
     least_efficiency: dict[int, float] = {}
     most_seconds: dict[int, float] = {}
+
+    @property
+    def hour_value(self) -> float:
+        """What waiting adds to a bill."""
+        return self.value_per_hour or 0.0
 
 
 class Candidates(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,8 +83,11 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     work: Floats | None = None
     quality: Floats | None = None
     bounds: tuple[Floats, Floats] | None = None  # of the seconds
-    draws: Floats | None = None  # seconds of resampled rounds: a row a draw
-    efficiency_draws: Floats | None = None
+    noise: Floats | None = None  # plausible centres over the seconds: a row a draw
+    margins: Floats | None = None  # how far ratios of the seconds may be off; a row a scale
+    samples: tuple[Floats, ...] = ()  # the runs of each scale, and the rounds that they belong to
+    round_numbers: tuple[NDArray[np.int64], ...] = ()
+    center: Center = "mean"
     unit: ScaleUnit = ScaleUnit()  # what K counts
     is_rate: bool = False  # a run is one unit of work, of which only the throughput is known
     broken: tuple[tuple[int, str], ...] = ()  # scales at which every run failed, and how
@@ -78,6 +97,62 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     def unit_seconds(self) -> Floats:
         """Seconds for the work of the first run, so that growing jobs can be compared."""
         return self.seconds / self.relative_work
+
+    def sure_seconds(self, confidence: float) -> Floats:
+        """The time that a run of each scale keeps with the confidence asked for."""
+        if self.noise is None:
+            return self.seconds
+        spread = common_log_spread(self.samples)
+        sure = [longest_run(values, confidence, spread) for values in self.samples]
+        return np.asarray(self.seconds * np.array(sure) / self._centers)
+
+    @property
+    def _centers(self) -> Floats:
+        return np.array([center_of(values, self.center) for values in self.samples])
+
+    def noise_after(self, more_rounds: int) -> Floats | None:
+        """The noise that would be left after so many further rounds."""
+        drawn = plausible_centers(self.samples, self.round_numbers, self.center, more_rounds)
+        return None if drawn is None else drawn / self._centers
+
+    @property
+    def run_spread(self) -> float:
+        """The relative spread of a single run; 0 where none was repeated."""
+        return 0.0 if self.noise is None else common_log_spread(self.samples)
+
+    def rates_at(self, nodes: Floats) -> Floats:
+        """What all nodes of other scales cost an hour; nan where the table does not tell."""
+        if not self.price.is_money:
+            return self.unit.nodes(nodes)
+        if self.price.per_node_hour is not None:
+            units = billed_units(self.unit, self.price.per, nodes)
+            return np.asarray(self.price.per_node_hour * units)
+        own = np.array(self.nodes, dtype=np.float64)
+        inside = (nodes >= own[0]) & (nodes <= own[-1])
+        between = np.interp(
+            np.log(nodes), np.log(own), np.log(np.maximum(self.rate_per_hour, 1e-300))
+        )
+        return np.asarray(np.where(inside, np.exp(between), np.nan))
+
+    def only(self, positions: NDArray[np.int64]) -> "Candidates":
+        """Some of the scales."""
+        at = [int(position) for position in positions]
+
+        def cut(value: Any) -> Any:
+            if isinstance(value, Energy | Carbon):
+                parts = {name: cut(getattr(value, name)) for name in value.__struct_fields__}
+                return type(value)(**parts)
+            return value[..., at] if isinstance(value, np.ndarray) else value
+
+        parts = {name: cut(getattr(self, name)) for name in self.__struct_fields__}
+        if self.margins is not None:
+            parts["margins"] = self.margins[np.ix_(at, at)]
+        if self.bounds is not None:
+            parts["bounds"] = (self.bounds[0][at], self.bounds[1][at])
+        for name in ("nodes", "losses", "samples", "round_numbers"):
+            values = getattr(self, name)
+            parts[name] = tuple(values[one] for one in at) if values else ()
+        return Candidates(**parts)
 
     @property
     def whole_nodes(self) -> Floats:
@@ -101,20 +176,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
 
     def up_to(self, most_nodes: float) -> "Candidates":
         """The scales of at most so many nodes."""
-        count = int(np.sum(self.whole_nodes <= most_nodes))
-
-        def cut(value: Any) -> Any:
-            if isinstance(value, Energy | Carbon):
-                parts = {name: cut(getattr(value, name)) for name in value.__struct_fields__}
-                return type(value)(**parts)
-            if isinstance(value, np.ndarray):
-                return value[..., :count]
-            return value
-
-        parts = {name: cut(getattr(self, name)) for name in self.__struct_fields__}
-        bounds = self.bounds and (self.bounds[0][:count], self.bounds[1][:count])
-        parts |= {"nodes": self.nodes[:count], "losses": self.losses[:count], "bounds": bounds}
-        return Candidates(**parts)
+        return self.only(np.flatnonzero(self.whole_nodes <= most_nodes))
 
     def after(self, at: int | None) -> int | None:
         """The position of the next larger scale."""
@@ -154,8 +216,11 @@ def candidates_of_study(
         energy=energy,
         carbon=site.carbon(energy, times.seconds, nodes, price.startup_seconds),
         bounds=times.bounds(),
-        draws=times.draws,
-        efficiency_draws=None if times.draws is None else times.efficiency(times.draws),
+        noise=times.noise,
+        margins=times.margins,
+        samples=times.samples,
+        round_numbers=times.round_numbers,
+        center=times.center,
         in_time=_shares_in_time(times, question),
         unit=unit,
         is_rate=study.is_rate,
@@ -169,9 +234,7 @@ def candidates_of_law(
     """Every K up to `max_nodes` as the law has it; `noise` is the relative spread of a run."""
     price, needs, site = question.price, question.needs, question.site
     unit = scale_unit_of(ScaleUnit(), question)
-    if price.per_node_hour is None:
-        _refuse_money_without_price(price, needs)
-        price = msgspec.structs.replace(price, per_node_hour=1.0, currency=unit.hours)
+    price = price_or_hours(price, needs, unit)
     assert price.per_node_hour is not None
     nodes = np.arange(1, max_nodes + 1, dtype=np.float64)
     seconds = law.seconds(nodes)
@@ -245,8 +308,10 @@ def _deadline_checks(times: Timings, needs: Needs) -> list[Check]:
     if times.draws is None:
         evidence = "single runs: the deadline is held by the time seen once"
         return [warning(_DEADLINE, evidence, "Repeat to be sure.")]
-    if times.rounds < ENOUGH_ROUNDS:
-        evidence = f"{times.rounds} rounds say little about meeting a deadline"
+    fewest = min(len(samples) for samples in times.samples)
+    if fewest < ENOUGH_ROUNDS:
+        rounds = "one round says" if fewest == 1 else f"{fewest} rounds say"
+        evidence = f"{rounds} little about meeting a deadline"
         return [warning(_DEADLINE, evidence, "Repeat more.")]
     return []
 
@@ -281,6 +346,14 @@ def _rates(
     return price, rate, checks
 
 
+def price_or_hours(price: Price, needs: Needs, unit: ScaleUnit) -> Price:
+    """The price, or hours of nodes where none is stated."""
+    if price.per_node_hour is not None:
+        return price
+    _refuse_money_without_price(price, needs)
+    return msgspec.structs.replace(price, per_node_hour=1.0, currency=unit.hours)
+
+
 def _refuse_money_without_price(price: Price, needs: Needs) -> None:
     extras = price.fixed_per_hour or price.storage_per_hour or price.egress
     if extras or needs.value_per_hour or needs.budget is not None:
@@ -304,14 +377,5 @@ def _shares_in_time(times: Timings, question: "Question") -> Floats | None:
     if deadline is None or times.draws is None:
         return None
     allowed = deadline - longest_startup(question)
-    return np.array(
-        [
-            _share_in_time(samples / times.seconds[at], times.draws[:, at], allowed)
-            for at, samples in enumerate(times.samples)
-        ]
-    )
-
-
-def _share_in_time(around: Floats, centers: Floats, allowed: float) -> float:
-    """How often a single run is in time: spread of the centre and of the runs around it."""
-    return float(np.mean(centers[:, None] * around[None, :] <= allowed))
+    spread = common_log_spread(times.samples)
+    return np.array([share_below(samples, allowed, spread) for samples in times.samples])

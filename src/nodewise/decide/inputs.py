@@ -553,7 +553,7 @@ def default_text(row: Input) -> str:
 
 def value_of(question: Question, name: str) -> float | None:
     """The value of a numeric input; None if it is not stated."""
-    value = _at(question, RANGED[name].path)
+    value = _at(question, INPUTS[name].path)
     return None if value is None else float(value)
 
 
@@ -567,7 +567,7 @@ def _at(question: Question, path: tuple[str, ...]) -> Any:
 
 def with_value(question: Question, name: str, value: float) -> Question:
     """The question with one number at another value."""
-    return replaced(question, RANGED[name].path, value)
+    return replaced(question, INPUTS[name].path, value)
 
 
 def with_range(question: Question, name: str, given: Interval) -> Question:

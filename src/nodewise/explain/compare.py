@@ -75,7 +75,7 @@ def compare(first: Study, second: Study, threshold: float, center: Center = "mea
         scale_timings(first, times[0], threshold),
         scale_timings(second, times[1], threshold),
     )
-    rounds = min(times[0].rounds, times[1].rounds)
+    rounds = min(len(samples) for one in times for samples in one.samples)
     name = f"range of {rounds} rounds" if rounds > 1 else "none: single runs"
     return Comparison(
         first=first.name,

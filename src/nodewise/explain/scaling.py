@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from nodewise.base import stats
 from nodewise.base.errors import DataError
@@ -49,12 +50,12 @@ class ScalingRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"
 
 
 class Bend(msgspec.Struct, frozen=True, kw_only=True):
-    """Where efficiency falls below the threshold, and in which share of resamples it does there."""
+    """Where efficiency falls below the threshold, and how likely it does there."""
 
     threshold: float
     first_below: int | None
     last_above: int | None
-    shares: dict[str, float]  # of resamples that bend first at each K, or at "none"
+    shares: dict[str, float]  # how likely each K, or "none", is the first below
 
 
 class EfficiencyFalls(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
@@ -103,7 +104,9 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
     seconds: Floats  # the centre at each scale
     draws: Floats | None  # centres of resampled rounds: a row a draw, a column a scale
     regime: Regime
-    rounds: int
+    rounds: int  # the fewest of a scale that was repeated
+    round_numbers: tuple[NDArray[np.int64], ...]  # of the samples
+    plausible: Floats | None  # centres that the runs allow; shares of them are probabilities
     paired: bool
     center: Center
 
@@ -118,34 +121,50 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
 
     def speedup_interval(self, position: int, level: float = LEVEL) -> Interval | None:
         """Of the speedup of one scale; below six rounds the range of what the rounds gave."""
-        if self.draws is None:
+        base, here = self.samples[0], self.samples[position]
+        fewest = min(len(base), len(here))
+        if self.draws is None or fewest < 2:
             return None
         if position == 0:
             return Interval(1.0, 1.0)
         grown = float(self.k[position]) if self.regime == "weak" else 1.0
-        base, here = self.samples[0], self.samples[position]
-        if self.rounds < ENOUGH_ROUNDS:
-            if self.paired:
+        paired = np.array_equal(self.round_numbers[0], self.round_numbers[position])
+        if fewest < ENOUGH_ROUNDS:
+            if paired:
                 ratios = grown * base / here
                 return Interval(float(ratios.min()), float(ratios.max()))
             low, high = base.min() / here.max(), base.max() / here.min()
             return Interval(grown * float(low), grown * float(high))
         if self.center == "median":
-            return stats.percentile_interval(
-                self.speedup(self.draws)[:, position], self.rounds, level
-            )
-        low, high = stats.ratio_interval(base, here, self.paired, level)
+            return stats.percentile_interval(self.speedup(self.draws)[:, position], fewest, level)
+        low, high = stats.ratio_interval(base, here, paired, level)
         return Interval(grown * low, grown * high)
+
+    @property
+    def noise(self) -> Floats | None:
+        """Plausible centres over the measured ones: a row a draw."""
+        return None if self.plausible is None else self.plausible / self.seconds
+
+    @property
+    def margins(self) -> Floats | None:
+        """How far each ratio of two times may be off; see `stats.margins_of`."""
+        return None if self.noise is None else stats.margins_of(self.noise)
 
     def bounds(self) -> tuple[Floats, Floats] | None:
         """Bounds of the centre at each scale: of resamples, or the range of fewer than six runs."""
         if self.draws is None:
             return None
-        if self.rounds < ENOUGH_ROUNDS:
-            lows, highs = [s.min() for s in self.samples], [s.max() for s in self.samples]
-            return np.array(lows), np.array(highs)
-        intervals = [stats.percentile_interval(column, self.rounds) for column in self.draws.T]
-        return np.array([i.low for i in intervals]), np.array([i.high for i in intervals])
+        intervals = [
+            stats.percentile_interval(column, len(samples))
+            if len(samples) >= ENOUGH_ROUNDS
+            else Interval(float(samples.min()), float(samples.max()))
+            for column, samples in zip(self.draws.T, self.samples, strict=True)
+        ]
+        # what ran once has no bounds
+        known = [len(samples) > 1 for samples in self.samples]
+        lows = [i.low if ok else np.nan for i, ok in zip(intervals, known, strict=True)]
+        highs = [i.high if ok else np.nan for i, ok in zip(intervals, known, strict=True)]
+        return np.array(lows), np.array(highs)
 
 
 def timings(study: Study, center: Center = "mean") -> Timings:
@@ -157,6 +176,8 @@ def timings(study: Study, center: Center = "mean") -> Timings:
             "Add runs at another number of nodes.",
         )
     samples = tuple(np.array([run.seconds for run in study.at(count)]) for count in nodes)
+    numbers = tuple(np.array([run.round for run in study.at(count)]) for count in nodes)
+    repeated = [len(values) for values in samples if len(values) > 1]
     return Timings(
         nodes=nodes,
         k=np.array(nodes, dtype=np.float64) / nodes[0],
@@ -164,7 +185,9 @@ def timings(study: Study, center: Center = "mean") -> Timings:
         seconds=np.array([stats.center_of(values, center) for values in samples]),
         draws=resample(samples, study.paired, center),
         regime=study.regime,
-        rounds=study.rounds,
+        rounds=min(repeated, default=1),
+        round_numbers=numbers,
+        plausible=stats.plausible_centers(samples, numbers, center),
         paired=study.paired,
         center=center,
     )
@@ -201,7 +224,13 @@ def scale_timings(
         knee_low=knee[1],
         knee_high=knee[2],
         efficiency_falls=_efficiency_falls(times, laws, at_efficiency),
-        fastest=times.nodes[int(np.argmax(times.speedup(times.seconds)))],
+        fastest=times.nodes[
+            fastest_among(
+                times.nodes,
+                times.speedup(times.seconds),
+                times.margins,
+            )
+        ],
         laws=laws,
         cannot_tell=cannot_tell(times.k, laws, times.regime),
         checks=tuple(_checks(study, times)),
@@ -225,8 +254,11 @@ def speedup_is_known(study: Study, within: float, level: float = 0.99) -> bool:
 
 
 def _interval_name(times: Timings) -> str:
-    if times.rounds < 2:
+    counts = [len(samples) for samples in times.samples]
+    if max(counts) < 2:
         return "none: single runs"
+    if min(counts) < ENOUGH_ROUNDS <= max(counts):
+        return f"95 % with {ENOUGH_ROUNDS} rounds or more, the range with fewer"
     if times.rounds < ENOUGH_ROUNDS:
         return f"range of {times.rounds} rounds"
     if times.center == "median":
@@ -272,9 +304,25 @@ def _is_faster(times: Timings, position: int) -> bool | None:
     """
     comparisons = len(times.nodes) - 1
     bounds = times.speedup_interval(position, 1 - (1 - LEVEL) / comparisons)
-    if position == 0 or times.rounds < ENOUGH_ROUNDS or bounds is None:
+    if position == 0 or _rounds_with_base(times, position) < ENOUGH_ROUNDS or bounds is None:
         return None
     return True if bounds.low > 1 else False if bounds.high < 1 else None
+
+
+def _rounds_with_base(times: Timings, position: int) -> int:
+    return min(len(times.samples[0]), len(times.samples[position]))
+
+
+def fastest_among(nodes: Sequence[int], speed: Floats, margins: Floats | None) -> int:
+    """The position of the fewest nodes that cannot be told from the fastest.
+
+    Without `margins` (see `stats.margins_of`) the figures decide as they are.
+    """
+    best = int(np.argmax(speed))
+    if margins is None:
+        return best
+    alike = np.log(speed[best] / speed) <= margins[:, best]
+    return min((int(at) for at in np.flatnonzero(alike)), key=lambda at: nodes[at])
 
 
 def _bend(times: Timings, threshold: float) -> Bend:
@@ -286,10 +334,11 @@ def _bend(times: Timings, threshold: float) -> Bend:
     position = int(first_below(times.seconds[None, :])[0])
     above = np.flatnonzero(times.efficiency(times.seconds) >= threshold)
     shares: dict[str, float] = {}
-    if times.draws is not None:
-        found, counts = np.unique(first_below(times.draws), return_counts=True)
+    if times.plausible is not None:
+        found, counts = np.unique(first_below(times.plausible), return_counts=True)
+        total = len(times.plausible)
         shares = {
-            str(times.nodes[int(where)]) if where >= 0 else "none": float(count / len(times.draws))
+            str(times.nodes[int(where)]) if where >= 0 else "none": float(count / total)
             for where, count in zip(found, counts, strict=True)
         }
     return Bend(
@@ -385,7 +434,9 @@ def _checks_of_rounds(study: Study, times: Timings) -> Iterator[Check]:
     alike = [
         nodes
         for position, nodes in enumerate(times.nodes)
-        if position and times.rounds >= ENOUGH_ROUNDS and _is_faster(times, position) is None
+        if position
+        and _rounds_with_base(times, position) >= ENOUGH_ROUNDS
+        and _is_faster(times, position) is None
     ]
     if alike:
         yield warning(

@@ -55,7 +55,8 @@ def growth_exponent(k: Floats, overhead: Floats) -> Floats:
 
 def shape_of(times: Timings, paired: bool) -> Shape | None:
     """The shape of the bend; nothing without repeats, three scales, or a loss to speak of."""
-    if times.regime == "weak" or times.rounds < _FEWEST_ROUNDS or len(times.nodes) < 3:
+    fewest = min(len(samples) for samples in times.samples)
+    if times.regime == "weak" or fewest < _FEWEST_ROUNDS or len(times.nodes) < 3:
         return None
     assert times.draws is not None
     overhead = _overhead(times, times.seconds[None, :])

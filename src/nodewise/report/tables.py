@@ -204,6 +204,9 @@ def rubric_table(result: Decision) -> Table:
             "quality": given(row.quality, format_efficiency),
             "cost": cost_cell(row, result),
             "between": between(row.cost_low, row.cost_high, cost_form(result, row)),
+            "with waiting": cost_form(result, row)(row.cost_with_waiting)
+            if row.bill.waiting
+            else "",
             "cost/work": ""
             if is_rate
             else given(row.cost_per_work, lambda c: format_unit_cost(c, price.currency)),
@@ -214,7 +217,7 @@ def rubric_table(result: Decision) -> Table:
             "g CO2e": given(row.grams, format_quantity),
             "g/work": given(row.grams_per_work, "{:.4g}".format),
             "in time": given(row.deadline_probability, format_percent),
-            "P(cheapest)": given(row.probability_cheapest, format_percent),
+            "P(right)": given(row.probability_right, format_percent),
             "regret": given(row.expected_regret if result.has_ranges else None, money),
             "": _remark(row, result),
         }

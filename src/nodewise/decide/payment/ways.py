@@ -119,7 +119,7 @@ class Paid(msgspec.Struct, frozen=True):
 
 def on_demand(scales: Candidates, price: Price, needs: Needs) -> Paid:
     """The runs at the price as it is."""
-    return Paid(scales, bill(price, scales.rate_per_hour, scales.seconds, needs.value_per_hour))
+    return Paid(scales, bill(price, scales.rate_per_hour, scales.seconds, needs.hour_value))
 
 
 def on_spot(scales: Candidates, price: Price, needs: Needs, payment: Payment) -> Paid:
@@ -133,12 +133,12 @@ def on_spot(scales: Candidates, price: Price, needs: Needs, payment: Payment) ->
             )
     rate = scales.rate_per_hour * payment.spot_fraction
     if payment.preemptions is None and payment.trace is None:
-        return Paid(scales, bill(price, rate, scales.seconds, needs.value_per_hour))
+        return Paid(scales, bill(price, rate, scales.seconds, needs.hour_value))
     nodes = scales.whole_nodes
     run, replayed = _interrupted(scales, price, needs, payment)
     bills = spot_bill(
         price, nodes, rate, run,
-        value_per_hour=needs.value_per_hour, while_down=payment.while_down,
+        value_per_hour=needs.hour_value, while_down=payment.while_down,
     )  # fmt: skip
     in_time = None
     if needs.deadline_seconds is not None:
@@ -237,7 +237,7 @@ def _committed(
     fraction = float(commitment.per_useful_hour(1.0, used))
     least = commitment.break_even_utilisation
     stated = "yours is not stated" if payment.utilisation is None else format_percent(used)
-    bills = bill(price, scales.rate_per_hour, scales.seconds, needs.value_per_hour, fraction)
+    bills = bill(price, scales.rate_per_hour, scales.seconds, needs.hour_value, fraction)
     return [
         _payment(
             Paid(scales, bills), price, needs,
@@ -253,7 +253,7 @@ def _owned(scales: Candidates, price: Price, needs: Needs, payment: Payment) -> 
         least = format_percent(payment.owned_above)
         stated = "yours is not stated" if used is None else f"yours is {format_percent(used)}"
         fraction = payment.owned_fraction
-        bills = bill(price, scales.rate_per_hour, scales.seconds, needs.value_per_hour, fraction)
+        bills = bill(price, scales.rate_per_hour, scales.seconds, needs.hour_value, fraction)
         return [
             _payment(
                 Paid(scales, bills), price, needs, payment="owned", fraction=fraction,
@@ -265,7 +265,7 @@ def _owned(scales: Candidates, price: Price, needs: Needs, payment: Payment) -> 
     rent = rent_per_hour(scales)
     found = []
     for account in accounts(payment.owned, used if used is not None else 1.0):
-        bills = bill(price, account.per_node_hour * nodes, scales.seconds, needs.value_per_hour)
+        bills = bill(price, account.per_node_hour * nodes, scales.seconds, needs.hour_value)
         found.append(
             _payment(
                 Paid(scales, bills), price, needs, payment="owned", accounting=account.accounting,
@@ -341,7 +341,7 @@ def spot_outlook(
         found = break_even_rate(
             scales.seconds, nodes, rented, times, discount,
             correlation_exponent=scope.correlation_exponent,
-            value_per_hour=needs.value_per_hour, interval=rule, while_down=payment.while_down,
+            value_per_hour=needs.hour_value, interval=rule, while_down=payment.while_down,
         )  # fmt: skip
         return None if found is None else found * SECONDS_PER_HOUR
 
@@ -355,7 +355,7 @@ def spot_outlook(
         moves=choices(
             scales.seconds, nodes, rented, times,
             _with(_DISCOUNTS, discount), _rates(scope),
-            value_per_hour=needs.value_per_hour, interval="exact" if saves else "none",
+            value_per_hour=needs.hour_value, interval="exact" if saves else "none",
             while_down=payment.while_down, scales=scales.nodes,
         ),
         replays="" if payment.trace is None else "the trace, begun at 500 moments of it",

@@ -62,7 +62,7 @@ def unmoved_inputs(findings: Findings) -> str:
         "start-up": price.startup_seconds and format_duration(price.startup_seconds),
         "storage": price.storage_per_hour and f"{format_money(price.storage_per_hour, currency)}/h",
         "egress": price.egress and f"{format_money(price.egress, currency)} a run",
-        "an hour of waiting": needs.value_per_hour and format_money(needs.value_per_hour, currency),
+        "an hour of waiting": needs.hour_value and format_money(needs.hour_value, currency),
         "at most": needs.budget is not None and format_money(needs.budget, currency),
         "energy at most": needs.energy_budget_joules
         and f"{format_quantity(needs.energy_budget_joules)} J ({findings.decision.energy.basis})",

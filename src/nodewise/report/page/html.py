@@ -104,6 +104,7 @@ def page(study: Study, findings: Findings, reproduce: str, vega: str, spec_text:
         labels=_labels(study),
         verdict=text.verdict(decision),
         because=capitalised(decision.recommended.because),
+        certainty=text.certainty_lines(decision),
         claim=decision.claim,
         cards=_cards(findings),
         checks=findings.checks,

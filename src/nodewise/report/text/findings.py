@@ -16,6 +16,7 @@ from nodewise.base.units import (
 )
 from nodewise.decide.decide import Decision, Quality
 from nodewise.decide.energy import UNKNOWN
+from nodewise.decide.unmeasured import Unmeasured
 from nodewise.explain.attribute import Attribution, LedgerRow
 from nodewise.explain.causes import CAUSES
 from nodewise.explain.compare import Comparison, Lineup
@@ -45,9 +46,11 @@ from nodewise.report.tables import (
     tornado_table,
 )
 from nodewise.study.check import Check
+from nodewise.study.scale_unit import plural
 
 Report = list[str | Table]
 
+_MOST_SURE = 0.99
 _VERDICTS = ("fail", "warn", "pass", "unknown")
 
 # Verdicts that several causes share, as one sentence for all of them.
@@ -126,6 +129,7 @@ def _decision(result: Decision, attribution: Attribution | None) -> Report:
     return [
         f"**{result.name}: {verdict(result)}**",
         f"  {result.recommended.because}.",
+        *(f"  {line}" for line in certainty_lines(result)),
         "",
         rubric_table(result),
         rubric_caption(result),
@@ -461,7 +465,58 @@ def verdict(result: Decision) -> str:
     chosen = result.recommended.nodes
     if chosen is None:
         return "no scale passes every gate"
-    return f"run on {result.unit.named(chosen)}, {result.run_words(chosen)}"
+    here = f"{result.unit.named(chosen)}, {result.run_words(chosen)}"
+    among = result.recommended.undecided
+    if among:
+        named = ", ".join(map(str, among[:-1])) + f" and {among[-1]}"
+        return f"undecided between {named} {plural(result.unit.unit)}; so far {here}"
+    return f"run on {here}"
+
+
+def certainty_lines(result: Decision) -> list[str]:
+    """The objective, how sure the choice is, what would decide it, and what to measure next."""
+    objective, chosen = result.objective, result.recommended
+    lines = [f"Objective: {objective.name}, because {objective.because}."]
+    if chosen.probability is not None:
+        lines.append(f"{how_sure(chosen.probability)}{_how_to_decide(result)}.")
+    if result.better is not None:
+        lines.append(f"Measure next: {better_words(result.better, result.price.currency)}.")
+    return lines
+
+
+def how_sure(probability: float) -> str:
+    """A probability in words; it is never 100 %."""
+    if probability > _MOST_SURE:
+        return f"more than {format_percent(_MOST_SURE)} sure"
+    return f"{format_percent(probability)} sure"
+
+
+def _how_to_decide(result: Decision) -> str:
+    chosen = result.recommended
+    if not chosen.undecided:
+        return ""
+    if chosen.rounds_to_decide is None or chosen.cost_to_decide is None:
+        return "; not even 100 more rounds would decide it"
+    rounds = "round" if chosen.rounds_to_decide == 1 else "rounds"
+    cost = format_money(chosen.cost_to_decide, result.price.currency)
+    return (
+        f"; {chosen.rounds_to_decide} more {rounds} of K={listed(chosen.undecided)} would decide "
+        f"it, for {cost}"
+    )
+
+
+def better_words(better: Unmeasured, currency: str) -> str:
+    """The unmeasured scale that is likely better, and by how much."""
+    saves = ""
+    if better.saving is not None:
+        saves = f", {format_money(better.saving, currency)} less a run"
+    elif better.seconds_saved is not None:
+        saves = f", {format_duration(better.seconds_saved)} less a run"
+    return (
+        f"K={better.nodes}, {format_duration(better.seconds)} and "
+        f"{format_money(better.cost, currency)} predicted{saves}; {better.because} "
+        f"({format_percent(better.probability)} likely)"
+    )
 
 
 def rubric_caption(result: Decision) -> str:

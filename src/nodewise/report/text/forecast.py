@@ -13,7 +13,7 @@ from nodewise.decide.forecast import Advice, Forecast, ForecastRow
 from nodewise.decide.paper.relocate import Relocated
 from nodewise.explain.predict.curve import Landmark
 from nodewise.report.tables import Table, between, given, in_currency, rows_table
-from nodewise.report.text.findings import Report
+from nodewise.report.text.findings import Report, better_words, how_sure
 
 
 def forecast_report(result: Forecast) -> Report:
@@ -25,6 +25,7 @@ def forecast_report(result: Forecast) -> Report:
         f"{result.regime} scaling; from {result.evidence}; intervals hold 80 and 95 of 100 curves "
         f"that were published by others; measured rows carry {_noise(result)}.",
         "",
+        *_recommended(result),
         f"Cheapest: {where(result.cheapest)}.",
         f"Fastest: {where(result.fastest)}.",
         f"Knee: {where(result.knee)}.",
@@ -36,6 +37,20 @@ def forecast_report(result: Forecast) -> Report:
         )
         return lines
     return [*lines, "", _laws_table(result)]
+
+
+def _recommended(result: Forecast) -> Report:
+    """The scale that decide recommends, and one that is likely better."""
+    if result.recommended is None:
+        return []
+    nodes = result.recommended.nodes
+    lines: Report = [
+        "Recommended: no measured scale passes every gate."
+        if nodes is None
+        else f"Recommended: K={nodes}, {result.recommended.because}."
+    ]
+    return lines + ([f"Measure next: {better_words(result.better, result.currency)}."]
+                    if result.better else [])  # fmt: skip
 
 
 def beyond_lines(result: Forecast, priced: bool) -> Report:
@@ -93,20 +108,37 @@ def forecast_table(result: Forecast) -> Table:
 
 
 def advice_report(result: Advice) -> Report:
-    """The scale to run next, or that no run is worth its money."""
-    money = format_money(result.expected_cost, result.currency)
-    regret = format_money(result.expected_regret, result.currency)
-    todo = "stop measuring" if result.measure is None else f"measure K={result.measure} next"
-    lines: Report = [
-        f"**{result.name}: {todo}**, because {result.because}.",
-        f"  As things are known, K={result.best} is the best choice: {money} a run, expected to be "
-        f"{regret} above the best there is.",
-    ]
+    """The scale to run next, the rounds to repeat, or that no run is worth its money."""
+    money = "" if result.cost is None else f" for {format_money(result.cost, result.currency)}"
+    if result.measure is not None:
+        todo = f"measure K={result.measure} next{money}"
+    elif result.repeat:
+        scales = ", ".join(map(str, result.repeat))
+        rounds = "round" if result.rounds == 1 else "rounds"
+        todo = f"repeat K={scales} for {result.rounds} more {rounds}{money}"
+    else:
+        todo = "stop measuring"
+    lines: Report = [f"**{result.name}: {todo}**, because {result.because}."]
+    if result.best is None:
+        lines.append(f"  Now: no scale. {capitalised(result.recommended.because)}.")
+    else:
+        sure = ""
+        if result.recommended.probability is not None:
+            sure = f" ({how_sure(result.recommended.probability)})"
+        lines.append(f"  Now: K={result.best}{sure}, {result.recommended.because}.")
+    lines.append(f"  Objective: {result.objective.name}, because {result.objective.because}.")
+
+    def saves(value: float) -> str:
+        if result.regret_is_of_time:
+            return format_percent(value)
+        return format_money(value, result.currency)
+
+    of = "of the time" if result.regret_is_of_time else "a later run"
     rows = [
         {
             "K": run.nodes,
             "cost of the run": format_money(run.cost, result.currency),
-            "saves a later run": format_money(run.saving, result.currency),
+            f"saves {of}": saves(run.saving),
             "saved per cost": f"{run.saving_per_cost:.3g}",
             "moves the choice": format_percent(run.could_change),
         }
@@ -149,8 +181,10 @@ def _cells(row: ForecastRow, currency: str, seconds: str = "seconds") -> dict[st
     }
 
 
-def where(landmark: Landmark) -> str:
+def where(landmark: Landmark | None) -> str:
     """A landmark with its bounds, in words."""
+    if landmark is None:
+        return "unknown"
     if landmark.at_least and landmark.low == landmark.nodes == landmark.high:
         return f"K={landmark.nodes} or more; the curve was not followed further"
     more = " or more" if landmark.at_least else ""
