@@ -45,7 +45,10 @@ def test_a_table_of_throughput_leads_with_the_rate(nodewise):
     assert answer.startswith("stdin: run on 16 nodes, 130,000 items/s and $0.109 per million items")
     table_of_scales = answer.partition(" K ")[2].partition("Why not more")[0]
     assert "16  130,000" in table_of_scales
-    assert "e-0" not in table_of_scales
+    for command in ("decide", "next", "predict"):
+        answer = nodewise(command, "-", "--price", 3.2, stdin=table).out
+        assert "e-0" not in answer
+        assert "$0.0000" not in answer
     assert "(130,000 units of work a second)" in nodewise("scale", "-", stdin=table).out
 
 

@@ -89,7 +89,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     round_numbers: tuple[NDArray[np.int64], ...] = ()
     center: Center = "mean"
     unit: ScaleUnit = ScaleUnit()  # what K counts
-    is_rate: bool = False  # a run is one unit of work, of which only the throughput is known
+    is_rate: bool = False  # only the throughput is known, and the work of a run is chosen
     broken: tuple[tuple[int, str], ...] = ()  # scales at which every run failed, and how
     in_time: Floats | None = None  # share of runs that meet the deadline, when noise is known
 
