@@ -23,7 +23,7 @@ from nodewise.decide.choose import Choice
 from nodewise.decide.decide import Decision, DecisionRow, Marginal
 from nodewise.decide.inputs import INPUTS
 from nodewise.decide.payment.ways import SpotOutlook
-from nodewise.explain.attribute import Attribution, LedgerRow
+from nodewise.explain.attribute import Attribution, LedgerRow, Loss
 from nodewise.explain.compare import Comparison
 from nodewise.explain.laws import LawFit
 from nodewise.explain.scaling import Scaling
@@ -35,6 +35,8 @@ Item = TypeVar("Item")
 
 MOST_ROWS = 12
 _MIN_LOSS_SHARE = 0.05  # of the lost folds: not worth a line
+_MIN_HIDDEN = 0.01  # of the wall time
+_MIN_GAIN = 0.02  # of the ideal speedup
 BAR, _BAR_LENGTH = "\N{FULL BLOCK}", 24
 
 
@@ -135,8 +137,8 @@ def _law_cells(fit: LawFit, result: Scaling) -> list[str]:
     ceiling += place_of_ceiling(fit, result)
     off = format_percent(fit.rms) if fit.holds else "does not hold"
     return [
-        given(fit.s, "{:.4f}".format),
-        between(fit.s_low, fit.s_high, "{:.4f}".format),
+        given(fit.s, _serial_share),
+        between(fit.s_low, fit.s_high, _serial_share),
         given(fit.c, "{:.3g}".format),
         between(fit.c_low, fit.c_high, "{:.3g}".format),
         ceiling,
@@ -144,17 +146,24 @@ def _law_cells(fit: LawFit, result: Scaling) -> list[str]:
     ]
 
 
+def _serial_share(s: float) -> str:
+    """Four decimals, or two digits where those would hide it."""
+    return f"{s:.4f}" if s == 0 or s >= 0.001 else f"{s:.2g}"
+
+
 def ledger_table(result: Attribution) -> Table:
     """Folds lost to each cause at every scale, the largest cause first."""
     totals: dict[str, float] = {}
+    is_law = result.evidence == "fitted law"
     for row in result.rows:
         for loss in row.causes:
-            totals[loss.cause] = max(totals.get(loss.cause, 0.0), abs(loss.folds))
+            most = loss.folds_high if is_law and loss.folds_high is not None else loss.folds
+            totals[loss.cause] = max(totals.get(loss.cause, 0.0), abs(most))
     causes = [cause for cause in sorted(totals, key=lambda cause: -totals[cause])]
     shown = [cause for cause in causes if totals[cause] >= 0.005]
     rows = []
     for row in result.rows:
-        folds: dict[str, float] = {loss.cause: loss.folds for loss in row.causes}
+        found: dict[str, Loss] = {loss.cause: loss for loss in row.causes}
         rows.append(
             {
                 "K": row.nodes,
@@ -162,17 +171,39 @@ def ledger_table(result: Attribution) -> Table:
                 "ideal": f"{row.ideal:g}",
                 "speedup": format_speedup(row.speedup),
                 "lost": format_speedup(row.lost_folds),
-                **{cause: format_speedup(folds.get(cause, 0.0)) for cause in shown},
+                "gained": format_speedup(row.gained_folds)
+                if row.gained_folds > _MIN_GAIN * row.ideal
+                else "",
+                "hidden s": _hidden_seconds(row.hidden_seconds, row.seconds),
+                **{cause: _folds_lost(found.get(cause), is_law) for cause in shown},
             }
         )
-    return rows_table("Folds lost to each cause", rows)
+    return rows_table("Folds lost to each cause", rows, sparse=True)
+
+
+def _folds_lost(loss: Loss | None, is_law: bool) -> str:
+    """What one cause takes; from bare totals, its range over all laws that fit."""
+    if loss is None:
+        return format_speedup(0.0)
+    if is_law and loss.folds_low is not None:
+        return between(loss.folds_low, loss.folds_high, format_speedup)
+    return format_speedup(loss.folds)
+
+
+def _hidden_seconds(hidden: float, seconds: float) -> str:
+    return format_seconds(hidden) if hidden > _MIN_HIDDEN * seconds else ""
 
 
 def causes_table(row: LedgerRow) -> Table:
     """The losses of one scale: folds, seconds, what removing each would give, and a bar."""
     least = _MIN_LOSS_SHARE * row.lost_folds
-    losses = [loss for loss in row.causes if loss.folds > 0 and loss.folds >= least]
-    most = max((loss.folds for loss in losses), default=1.0)
+    losses = [
+        loss
+        for loss in row.causes
+        if max(loss.folds, loss.folds_high or 0.0) >= max(least, 0.005)
+        or loss.hidden_seconds > _MIN_HIDDEN * row.seconds
+    ]
+    most = max([loss.folds for loss in losses if loss.folds > 0], default=1.0)
     first = f"lost at K={row.nodes}"
     rows = [
         {
@@ -181,7 +212,8 @@ def causes_table(row: LedgerRow) -> Table:
             "between": between(loss.folds_low, loss.folds_high, format_speedup),
             "seconds": format_duration(loss.seconds),
             "of the time": format_percent(loss.share),
-            "speedup without it": given(loss.speedup_without, "{:.2f}x".format),
+            "hidden s": _hidden_seconds(loss.hidden_seconds, row.seconds),
+            "speedup without it": f"{loss.speedup_without:.2f}x",
             "": BAR * max(1, round(_BAR_LENGTH * loss.folds / most)),
         }
         for loss in losses
@@ -193,7 +225,7 @@ def rubric_table(result: Decision) -> Table:
     """Seconds, speedup, efficiency, quality and cost of every scale."""
     shown, price, is_rate = rows_to_show(result), result.price, result.is_rate
     money, startup = cost_form(result), price.startup_seconds
-    rows = [
+    rows: list[dict[str, object]] = [
         {
             "K": row.nodes,
             f"{result.work_unit}/s": format_quantity(row.work_per_second) if is_rate else "",
@@ -223,7 +255,10 @@ def rubric_table(result: Decision) -> Table:
         }
         for row in shown
     ]
-    chosen = [at for at, row in enumerate(shown) if row.nodes == result.recommended.nodes]
+    blank = dict.fromkeys(rows[0])
+    rows += [blank | {"K": one.nodes, "": f"failed: {one.outcome}"} for one in result.failed]
+    rows.sort(key=lambda row: int(str(row["K"])))
+    chosen = [at for at, row in enumerate(rows) if row["K"] == result.recommended.nodes]
     strong = chosen[0] if chosen else None
     return rows_table("The rubric of every scale", rows, left=("",), strong=strong, sparse=True)
 
@@ -374,7 +409,7 @@ def tornado_table(result: Decision) -> Table:
     rows = [
         {
             "input": title_of(one.input),
-            "moved": "range" if one.is_range else "20 % off",
+            "moved": "range" if one.is_range else "+-20 %",
             "between": "..".join(
                 input_words(one.input, end, result) for end in (one.low, one.high)
             ),

@@ -361,14 +361,14 @@ def _given_ranges(decision: Decision) -> Figure | None:
                 "what": what,
                 "from": low,
                 "to": high,
-                "given": "a range" if one.is_range else "20 % off",
+                "given": "a range" if one.is_range else "+-20 %",
                 "least cost from": one.low_cost,
                 "least cost to": one.high_cost,
                 "cheapest K from": one.low_nodes,
                 "cheapest K to": one.high_nodes,
             }
         )
-        off = f"{low} to {high}" + ("" if one.is_range else ", 20 % off because no range was given")
+        off = f"{low} to {high}" + ("" if one.is_range else ", +-20 % because no range was given")
         kind, costs = "thick" if one.is_range else "thin", (one.low_cost, one.high_cost)
         bars.append(_Bar(what, kind, off, costs, (one.low_nodes, one.high_nodes)))
     caption = (
@@ -383,7 +383,7 @@ def _given_ranges(decision: Decision) -> Figure | None:
     ]
     stays = ", and stays the cheapest within every range."
     read = (
-        "thick: a range that was given; thin: 20 % off; at the ends the K that is then the cheapest"
+        "thick: a range that was given; thin: +-20 %; at the ends the K that is then the cheapest"
     )
     return figure(
         "sensitivity",

@@ -4,32 +4,29 @@ Each function gives lines and tables; in a line **words** between stars are stro
 is indented belongs to the one above.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from nodewise.base.units import (
+    capitalised,
     format_duration,
     format_money,
     format_percent,
     format_quantity,
-    format_seconds,
     format_speedup,
 )
 from nodewise.decide.decide import Decision, Quality
 from nodewise.decide.energy import UNKNOWN
 from nodewise.decide.unmeasured import Unmeasured
-from nodewise.explain.attribute import Attribution, LedgerRow
-from nodewise.explain.causes import CAUSES
-from nodewise.explain.compare import Comparison, Lineup
+from nodewise.explain.attribute import Attribution, LedgerRow, Loss, TimeBound
 from nodewise.explain.scaling import Scaling
 from nodewise.report.findings import Findings
 from nodewise.report.tables import (
     MOST_ROWS,
     Table,
     causes_table,
-    comparison_table,
     cost_cell,
     cost_form,
-    given,
     input_words,
     items_table,
     laws_table,
@@ -37,7 +34,6 @@ from nodewise.report.tables import (
     marginal_table,
     moves_table,
     payment_table,
-    rows_table,
     rows_to_show,
     rubric_table,
     scaling_table,
@@ -45,11 +41,12 @@ from nodewise.report.tables import (
     title_of,
     tornado_table,
 )
-from nodewise.study.check import Check
+from nodewise.study.check import Check, validity_of
 from nodewise.study.scale_unit import plural
 
 Report = list[str | Table]
 
+_MIN_POSSIBLE = 0.05  # of the lost folds: a cause that can take no more is not listed
 _MOST_SURE = 0.99
 _VERDICTS = ("fail", "warn", "pass", "unknown")
 
@@ -75,6 +72,12 @@ def decision_report(result: Findings) -> Report:
     return [*_decision(result.decision, result.attribution), *doubts_report(result.checks)]
 
 
+def invalid_report(result: Mapping[str, Any]) -> Report:
+    """Why a measurement gets no answer."""
+    headline = f"**{result['name']}: {result['validity'].clause}**"
+    return [headline, *doubts_report(result["checks"])]
+
+
 def law_report(result: Decision) -> Report:
     """The recommendation for a law without data."""
     return [*_decision(result, None), *doubts_report(result.checks)]
@@ -83,10 +86,12 @@ def law_report(result: Decision) -> Report:
 def findings_report(result: Findings) -> Report:
     """Everything in the order in which it was found; the verdict is last."""
     decision = result.decision
+    if decision.validity.state == "invalid":
+        return [*_decision(decision, None), *checks_report(result.checks)]
     return [
         *scaling_lines(result.scaling),
         "",
-        *attribution_lines(result.attribution),
+        *attribution_lines(result.attribution, decision.recommended.nodes),
         "",
         *_decision(decision, result.attribution),
         *checks_report(result.checks),
@@ -97,8 +102,10 @@ def findings_report(result: Findings) -> Report:
 
 def scaling_lines(result: Scaling) -> Report:
     """The headline, the table, the landmarks and the laws."""
+    validity = validity_of(result.checks)
+    invalid = validity.clause if validity.state == "invalid" else ""
     return [
-        f"**{result.name}**: {scaling_headline(result)}",
+        f"**{result.name}**: {invalid or scaling_headline(result)}",
         "",
         scaling_table(result),
         f"{_regime_line(result)}; intervals: {result.interval}.",
@@ -110,22 +117,39 @@ def scaling_lines(result: Scaling) -> Report:
     ]
 
 
-def attribution_lines(result: Attribution) -> Report:
-    """The headline, the ledger, the largest losses and what would change them."""
+def attribution_lines(result: Attribution, recommended: int | None = None) -> Report:
+    """The headline, the ledger, the largest losses and what would change them.
+
+    The headline is about the largest scale and the `recommended` one, or else about the bend.
+    """
     row = result.row(result.nodes)
+    validity = validity_of(result.checks)
+    if validity.state == "invalid":
+        return [f"**{result.name}**: {validity.clause}"]
+    second = recommended or result.bend
+    lines: Report = [f"**{result.name}**: {attribution_headline(result, row)}"]
+    if second is not None and second != result.nodes and result.row(second).ideal > 1:
+        lines.append(f"  {capitalised(attribution_headline(result, result.row(second)))}")
+    causes = _causes_at(row)
+    notes = [f"evidence: {result.evidence}"]
+    if result.evidence == "fitted law":
+        notes.append("ranges are over all laws that fit about as well as the best")
+    if any(one.hidden_seconds > 0.01 * one.seconds for one in result.rows):
+        notes.append("hidden s: communication and input beside compute, which cost nothing")
     return [
-        f"**{result.name}**: {attribution_headline(result, row)}",
+        *lines,
         "",
         ledger_table(result),
-        f"Folds lost to each cause, ideal minus measured speedup; evidence: {result.evidence}.",
-        "",
-        *_causes_at(row),
+        f"Folds lost to each cause, ideal minus measured speedup; {'; '.join(notes)}.",
+        *(["", *causes] if causes else []),
         *_changes(result),
         *_shape(result),
     ]
 
 
 def _decision(result: Decision, attribution: Attribution | None) -> Report:
+    if result.validity.state == "invalid":
+        return [f"**{result.name}: {verdict(result)}**"]
     return [
         f"**{result.name}: {verdict(result)}**",
         f"  {result.recommended.because}.",
@@ -250,83 +274,6 @@ def _flips(result: Decision) -> list[str]:
     ]
 
 
-def comparison_report(result: Comparison) -> Report:
-    """Two studies side by side; the verdict first."""
-    lines: Report = [
-        f"**{result.second}** against **{result.first}**: {comparison_verdict(result)}.",
-        "",
-        comparison_table(result),
-        f"{result.regime} scaling; intervals: {result.interval}.",
-    ]
-    for name, scales in ((result.first, result.only_first), (result.second, result.only_second)):
-        if scales:
-            lines.append(f"note: Only in {name}: K={listed(scales)}.")
-    return lines
-
-
-def comparison_verdict(result: Comparison) -> str:
-    """At which scales the second study is faster or slower."""
-    parts = []
-    for word in ("faster", "slower", "not told apart"):
-        rows = [row for row in result.rows if row.second_is == word]
-        if rows:
-            ratios = [row.ratio for row in rows]
-            least, most = f"{min(ratios):.2f}", f"{max(ratios):.2f}"
-            times = least if least == most else f"{least} to {most}"
-            by = "" if word == "not told apart" else f" ({times} times the seconds)"
-            parts.append(f"{word} at K={listed([row.nodes for row in rows])}{by}")
-    return "; ".join(parts) or "too few rounds to tell; six at each scale would"
-
-
-def lineup_report(result: Lineup) -> Report:
-    """What each engine's overhead costs; the verdict first."""
-    lines: Report = [
-        f"**{_lineup_verdict(result)}**",
-        "",
-        lineup_table(result),
-        f"{result.regime} scaling; speedups are against {result.base} at K={result.base_nodes}, "
-        f"{format_seconds(result.base_seconds)} s.",
-    ]
-    if result.left_out:
-        scales = ", ".join(map(str, result.left_out))
-        lines.append(f"note: Not in all studies: K={scales}.")
-    return lines
-
-
-def lineup_table(result: Lineup) -> Table:
-    """Every study at every common scale."""
-    rows = []
-    for entry in result.entries:
-        then = ""
-        if entry.next_cause is not None and entry.next_folds and entry.next_folds >= 0.005:
-            then = f"{entry.next_cause} ({format_speedup(entry.next_folds)})"
-        rows.append(
-            {
-                "K": entry.nodes,
-                "study": entry.study,
-                "seconds": format_seconds(entry.seconds),
-                "speedup": format_speedup(entry.speedup),
-                "lost": format_speedup(entry.lost_folds),
-                "overhead s": given(entry.overhead_seconds, format_seconds),
-                "folds": given(entry.overhead_folds, format_speedup),
-                "then": then,
-            }
-        )
-    return rows_table("Several studies on one base", rows, left=("study", "then"))
-
-
-def _lineup_verdict(result: Lineup) -> str:
-    """Whose overhead costs most at the largest scale."""
-    nodes = max(entry.nodes for entry in result.entries)
-    known = [e for e in result.entries if e.nodes == nodes and e.overhead_folds is not None]
-    known.sort(key=lambda entry: -(entry.overhead_folds or 0.0))
-    if not known:
-        return f"at K={nodes} no study has recorded an overhead of its engine."
-    parts = [f"{e.study} {format_speedup(e.overhead_folds or 0.0)}" for e in known]
-    folds = f"{nodes / result.base_nodes:g}"
-    return f"folds of {folds} lost to the engine's own overhead at K={nodes}: {', '.join(parts)}."
-
-
 def checks_report(result: Sequence[Check]) -> Report:
     """The checks in one place; rules that nobody gave evidence for are only named."""
     if not result:
@@ -417,30 +364,64 @@ def _laws(result: Scaling) -> Report:
 
 
 def attribution_headline(result: Attribution, row: LedgerRow) -> str:
-    """The largest loss at one scale."""
-    if result.dominant_cause is None:
-        return f"nothing to speak of is lost up to K={result.nodes}."
-    sure = ""
-    if result.confidence is not None:
-        sure = f", {format_percent(result.confidence)} of resamples agree"
-    top = row.causes[0]
+    """What is lost at one scale, and to which cause as far as the records tell."""
+    if not row.loses:
+        return f"at K={row.nodes} hardly any speedup is lost{_bound(result, row)}."
+    lost = f"at K={row.nodes} {format_speedup(row.lost_folds)} of {row.ideal:g} folds are lost"
+    found = {loss.cause: loss for loss in row.causes}
+    if row.dominant_cause is not None:
+        top = found[row.dominant_cause]
+        range_ = _range_words(top, ", range ")
+        lost += f", most to **{row.named(top.cause)}** ({format_speedup(top.folds)}{range_})"
+    elif row.possible_causes == ("unexplained",) or result.evidence == "two bare times":
+        lost += ", most to a cause that is **not recorded**"
+    elif result.evidence == "fitted law":
+        ranges = [
+            f"{loss.cause}{_range_words(loss, ' ')}"
+            for loss in row.causes
+            if loss.folds_high is not None and loss.folds_high >= _MIN_POSSIBLE * row.lost_folds
+        ]
+        lost += f"; the cause is **not identifiable from totals**: {', '.join(ranges)}"
+    else:
+        names = [cause for cause in row.possible_causes if cause in found]
+        parts = [f"{cause} {format_speedup(found[cause].folds)}" for cause in names]
+        lost += f", most to **{' or '.join(names)}**, not separable here ({', '.join(parts)})"
+    return f"{lost}{_bound(result, row)}."
+
+
+def _range_words(loss: Loss, lead: str) -> str:
+    if loss.folds_low is None or loss.folds_high is None:
+        return ""
+    return f"{lead}{format_speedup(loss.folds_low)} to {format_speedup(loss.folds_high)}"
+
+
+def _bound(result: Attribution, row: LedgerRow) -> str:
+    """The stage that takes much of the time whatever K is."""
+    if result.bound is None or row.nodes != result.nodes:
+        return ""
+    bound = result.bound
     return (
-        f"at K={row.nodes} {format_speedup(row.lost_folds)} of {row.ideal:g} folds are lost, most "
-        f"to **{row.named(top.cause)}** ({format_speedup(top.folds)}{sure})."
+        f"; {format_percent(bound.share)} of the time is **{_stage_words(bound)}**, "
+        f"{format_percent(bound.base_share)} at K={result.rows[0].nodes}"
     )
+
+
+def _stage_words(bound: TimeBound) -> str:
+    return "in no recorded stage" if bound.cause == "unexplained" else bound.cause
 
 
 def _causes_at(row: LedgerRow) -> Report:
     """What was lost at one scale, as bars; or that nothing was."""
+    if row.loses and row.dominant_cause is None and not row.time_shares:
+        return []  # the headline has the ranges; no single figure is known
     table = causes_table(row)
     return [table] if table.rows else [f"  K={row.nodes}: nothing to speak of is lost."]
 
 
 def _changes(result: Attribution) -> Report:
-    if result.change is None:
-        return []
-    aim = "To move the bend" if result.bends else "To lose less"
-    lines: Report = ["", f"{aim}: **{result.change}**."]
+    lines: Report = []
+    if result.change is not None:
+        lines += ["", f"To lose less: **{result.change}**."]
     grouped: dict[str, list[str]] = {}
     for other in result.other_changes:
         short = other.verdict.split(":")[0]
@@ -448,29 +429,32 @@ def _changes(result: Attribution) -> Report:
         grouped.setdefault(verdict, []).append(other.cause)
     for verdict, causes in grouped.items():
         lines.append(f"  - against {', '.join(causes)}: {_GROUPED.get(verdict, verdict)}.")
+    if result.bound is not None and result.bound.cause != result.dominant_cause:
+        lines += ["", f"To run faster at every K: **{result.bound.change}**."]
     return lines
 
 
 def _shape(result: Attribution) -> Report:
-    """What repeated timings alone point at; stages say more, so only where there are none."""
+    """What repeated timings alone look like; stages say more, so only where there are none."""
     if result.shape is None or result.evidence != "fitted law":
         return []
-    shape = result.shape
-    agreed = f"agreed by {format_percent(shape.confidence)} of resamples"
-    return ["", f"Shape of the bend: {shape.shape}; {shape.evidence} ({agreed})."]
+    return ["", f"Shape of the bend: {result.shape.shape}; {result.shape.evidence}."]
 
 
 def verdict(result: Decision) -> str:
     """The scale to run at, in words."""
     chosen = result.recommended.nodes
+    if result.validity.state == "invalid":
+        return result.validity.clause
+    doubt = f"; {result.validity.clause}" if result.validity.clause else ""
     if chosen is None:
-        return "no scale passes every gate"
+        return f"no scale passes every gate{doubt}"
     here = f"{result.unit.named(chosen)}, {result.run_words(chosen)}"
     among = result.recommended.undecided
     if among:
         named = ", ".join(map(str, among[:-1])) + f" and {among[-1]}"
-        return f"undecided between {named} {plural(result.unit.unit)}; so far {here}"
-    return f"run on {here}"
+        return f"undecided between {named} {plural(result.unit.unit)}; so far {here}{doubt}"
+    return f"run on {here}{doubt}"
 
 
 def certainty_lines(result: Decision) -> list[str]:
@@ -538,10 +522,10 @@ def rubric_caption(result: Decision) -> str:
 
 def quality_words(quality: Quality) -> str:
     """Whether the quality is kept, and how far it drifts."""
-    held = "held" if quality.held else "not held"
-    return (
-        f"quality {held} (largest drift {quality.max_drift:.3f}, tolerance {quality.tolerance:g})"
-    )
+    held = "not held" if quality.state == "excluded" else quality.state
+    around = "" if quality.low == quality.high else f", {quality.low:+.3f} to {quality.high:+.3f}"
+    drift = f"largest drift {quality.max_drift:.3f}{around}"
+    return f"quality {held} ({drift}, tolerance {quality.tolerance:g})"
 
 
 def _energy(result: Decision) -> list[str]:
@@ -588,8 +572,16 @@ def excluded(result: Decision) -> Report:
 def _why_not_more(result: Decision, attribution: Attribution) -> Report:
     row = _ledger_row(result, attribution)
     lines = _causes_at(row)
-    if row.dominant_cause is not None:
-        lines.append(f"  To lose less: {CAUSES[row.dominant_cause].change}.")
+    if row.change is not None and row.dominant_cause is None:
+        lines.append(f"  {capitalised(attribution_headline(attribution, row))}")
+    if row.change is not None:
+        lines.append(f"  To lose less: {row.change}.")
+    bound = attribution.bound
+    if bound is not None:
+        lines.append(
+            f"  At every K {format_percent(min(bound.share, bound.base_share))} of the time or "
+            f"more is {_stage_words(bound)}: {bound.change}."
+        )
     return lines
 
 

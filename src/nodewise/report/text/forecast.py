@@ -14,16 +14,18 @@ from nodewise.decide.paper.relocate import Relocated
 from nodewise.explain.predict.curve import Landmark
 from nodewise.report.tables import Table, between, given, in_currency, rows_table
 from nodewise.report.text.findings import Report, better_words, how_sure
+from nodewise.study.check import Validity
 
 
 def forecast_report(result: Forecast) -> Report:
     """The curve, its landmarks with their bounds, and the laws behind it."""
     lines: Report = [
         f"**{result.name}**: {forecast_headline(result)}",
+        *_doubt(result.validity),
         "",
         forecast_table(result),
-        f"{result.regime} scaling; from {result.evidence}; intervals hold 80 and 95 of 100 curves "
-        f"that were published by others; measured rows carry {_noise(result)}.",
+        f"{result.regime} scaling; from {result.evidence}; intervals are calibrated on published "
+        f"scaling curves; those of measured rows are {_noise(result)}.",
         "",
         *_recommended(result),
         f"Cheapest: {where(result.cheapest)}.",
@@ -58,11 +60,11 @@ def beyond_lines(result: Forecast, priced: bool) -> Report:
     landmarks = [("Cheapest", result.cheapest)] if priced else []
     landmarks += [("Fastest", result.fastest), ("Knee", result.knee)]
     return [
-        f"Nothing below was run, unless it says so. {capitalised(forecast_headline(result))}",
+        f"Predictions, except rows marked measured. {capitalised(forecast_headline(result))}",
         *(f"  **{name}**: {where(landmark)}." for name, landmark in landmarks),
         beyond_table(result),
-        f"From {result.evidence}. Measured rows carry {_noise(result)}, predicted ones how far "
-        "published curves strayed from such predictions.",
+        f"From {result.evidence}. Intervals are calibrated on published scaling curves; those of "
+        f"measured rows are {_noise(result)}.",
     ]
 
 
@@ -80,7 +82,7 @@ def relocated_report(result: Relocated) -> Report:
         f"**{result.name} on {result.cluster}**: {forecast_headline(there)}",
         "",
         relocated_table(result),
-        f"{there.regime} scaling; nothing in this table but the second column was measured.",
+        f"{there.regime} scaling; only the second column was measured.",
         "",
         f"Cheapest there: {where(there.cheapest)}.",
         f"Fastest there: {where(there.fastest)}.",
@@ -127,6 +129,7 @@ def advice_report(result: Advice) -> Report:
             sure = f" ({how_sure(result.recommended.probability)})"
         lines.append(f"  Now: K={result.best}{sure}, {result.recommended.because}.")
     lines.append(f"  Objective: {result.objective.name}, because {result.objective.because}.")
+    lines += _doubt(result.validity)
 
     def saves(value: float) -> str:
         if result.regret_is_of_time:
@@ -153,13 +156,17 @@ def forecast_headline(result: Forecast) -> str:
     if not ahead and result.unknown_beyond is None:
         return "every scale asked for was measured."
     if not ahead:
-        return "nothing beyond the measured scales can be told."
+        return "no prediction beyond the measured scales."
     row = ahead[-1]
     assert row.seconds is not None and row.low80 is not None and row.high80 is not None
     return (
         f"at K={row.nodes} a run is predicted to take {format_duration(row.seconds)}, between "
         f"{format_duration(row.low80)} and {format_duration(row.high80)}."
     )
+
+
+def _doubt(validity: Validity) -> list[str]:
+    return [f"  {capitalised(validity.clause)}."] if validity.clause else []
 
 
 def _noise(result: Forecast) -> str:
