@@ -94,7 +94,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     round_numbers: tuple[NDArray[np.int64], ...] = ()
     center: Center = "mean"
     unit: ScaleUnit = ScaleUnit()  # what K counts
-    is_rate: bool = False  # a run is one unit of work, of which only the throughput is known
+    is_rate: bool = False  # only the throughput is known, and the work of a run is chosen
     drifts: tuple[Drift, ...] | None = None  # of the quality, from the first scale
     broken: tuple[tuple[int, str], ...] = ()  # scales at which every run failed, and how
     validity: Validity = Validity()

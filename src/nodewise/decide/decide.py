@@ -207,7 +207,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename={"payments": "r
     work_unit: str
     objective: Objective
     unit: ScaleUnit  # what K counts
-    is_rate: bool  # a run is one unit of work: speak of work per second
+    is_rate: bool  # only the throughput is known: speak of work per second
     rows: tuple[DecisionRow, ...]
     failed: tuple[FailedScale, ...]
     fitted_base_seconds: float | None  # that efficiency is judged by, where the first is too slow
@@ -643,7 +643,8 @@ def _deployments(judged: Judged) -> tuple[Deployment, ...]:
 def _work_words(scales: Candidates) -> tuple[str, float]:
     """What times and costs are for, and how many times a run that is."""
     if scales.is_rate:
-        return "for a million units of work", 1e6
+        done = 1.0 if scales.work is None else float(scales.work[0])
+        return "for a million units of work", 1e6 / done
     return ("a run" if scales.regime == "strong" else "for the work of the first run"), 1.0
 
 

@@ -233,6 +233,8 @@ def advise(
     curve = fit_curve(study, question.center)
     found = decided(study, question)
     judged, recommended = found.judged, found.decision.recommended
+    if largest is not None:  # nodes, each of which holds several of K
+        largest *= judged.scales.unit.per_scale
     grid = grid_of(curve, question.needs.least_scale, largest)
     chosen = None if recommended.nodes is None else judged.scales.nodes.index(recommended.nodes)
     better = better_unmeasured(curve, judged, question, chosen, grid)

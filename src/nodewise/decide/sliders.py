@@ -37,6 +37,7 @@ class SliderNumbers(msgspec.Struct, frozen=True, kw_only=True):
     refused: tuple[bool, ...]  # by a gate that neither a price nor a deadline moves
     rate_per_hour: Column
     billed_units: Column  # what the price is multiplied by
+    billed_unit: str  # a node, or what else the price is for
     startup_seconds: float
     longest_startup_seconds: float
     storage_per_hour: float
@@ -67,6 +68,7 @@ def slider_numbers(judged: Judged, question: Question, chosen: int | None) -> Sl
         relative_work=tuple(scales.relative_work.tolist()),
         refused=tuple(refused_at_any_price(scales, price, needs, bills).tolist()),
         rate_per_hour=tuple(scales.rate_per_hour.tolist()),
+        billed_unit=price.per or scales.unit.metered,
         billed_units=tuple(scales.billed_units.tolist()),
         startup_seconds=price.startup_seconds,
         longest_startup_seconds=longest_startup(question) if spread else price.startup_seconds,

@@ -86,12 +86,12 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True, rename={"base_nodes": "
     laws: Laws
     cannot_tell: str
     checks: tuple[Check, ...]
-    is_rate: bool = False  # a run is one unit of work, of which only the throughput is known
+    base_work: float | None = None  # of a run at the base, where only the throughput is known
 
     def per_second(self, row: ScalingRow) -> float:
-        """Units of work a second at a scale, where a run at the base is one unit."""
+        """Units of work a second at a scale."""
         grown = row.nodes / self.base_nodes if self.regime == "weak" else 1.0
-        return grown / row.seconds
+        return (self.base_work or 1.0) * grown / row.seconds
 
     def row(self, nodes: int) -> ScalingRow:
         """The row of one scale."""
@@ -255,7 +255,7 @@ def scale_timings(
         laws=laws,
         cannot_tell=cannot_tell(times.k, laws, times.regime),
         checks=measurement_checks(study, times),
-        is_rate=study.is_rate,
+        base_work=study.at(times.nodes[0])[0].work if study.is_rate else None,
     )
 
 

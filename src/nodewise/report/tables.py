@@ -88,7 +88,7 @@ def scaling_table(result: Scaling) -> Table:
         {
             "K": row.nodes,
             "rounds": row.rounds,
-            "work/s": format_quantity(result.per_second(row)) if result.is_rate else "",
+            "work/s": format_quantity(result.per_second(row)) if result.base_work else "",
             "seconds": format_seconds(row.seconds),
             "std": given(row.std, format_seconds),
             "median between": between(row.seconds_low, row.seconds_high, format_seconds),
@@ -264,13 +264,18 @@ def rubric_table(result: Decision) -> Table:
     return rows_table("The rubric of every scale", rows, left=("",), strong=strong, sparse=True)
 
 
+def _millions(result: Decision, row: DecisionRow | None = None) -> float:
+    """How many times a run makes a million units of work, where only a rate is known; else 1."""
+    done = (row or result.rows[0]).work
+    return 1e6 / done if result.is_rate and done else 1.0
+
+
 def cost_form(result: Decision, row: DecisionRow | None = None) -> Formatter:
     """How costs are written: those of a run, or of a million units where only a rate is known.
 
     `row` is the run; without it, costs are for the work of the first run.
     """
-    done = row.work if row and row.work else 1.0
-    factor = 1e6 / done if result.is_rate else 1.0
+    factor = _millions(result, row)
     return lambda amount: format_money(factor * amount, result.price.currency)
 
 
@@ -322,7 +327,7 @@ def _remark(row: DecisionRow, result: Decision) -> str:
 
 def marginal_table(steps: Sequence[Marginal], result: Decision) -> Table:
     """What each step up gains and costs, of a run or of a million units of work."""
-    currency, factor = result.price.currency, 1e6 if result.is_rate else 1.0
+    currency, factor = result.price.currency, _millions(result)
     rows = [
         {
             "step": f"{step.from_nodes} -> {step.to_nodes}",

@@ -557,9 +557,8 @@ def _price_line(decision: Decision) -> str:
     price, currency = decision.price, decision.price.currency
     parts = []
     if price.per_node_hour is not None:
-        parts.append(
-            f"{format_money(price.per_node_hour, currency)} per {price.per or 'node'}-hour"
-        )
+        unit = price.per or decision.unit.metered
+        parts.append(f"{format_money(price.per_node_hour, currency)} per {unit}-hour")
     if price.fixed_per_hour:
         parts.append(f"{format_money(price.fixed_per_hour, currency)} per hour besides")
     if price.source:

@@ -88,7 +88,7 @@ def sliders(numbers: SliderNumbers) -> list[tuple[str, str, str, float, float]]:
     fixed = max(asked.fixed, 10 * price)
     longest = 2 * max(*numbers.sure_seconds, asked.deadline)
     return [
-        ("price", "Price of a node", f"{money}/h", 4 * price, 4 * price / 400),
+        ("price", f"Price of a {numbers.billed_unit}", f"{money}/h", 4 * price, 4 * price / 400),
         ("fixed", "Overhead beside the nodes", f"{money}/h", 2 * fixed, 2 * fixed / 400),
         ("deadline", "Deadline (0: none)", "s", longest, longest / 400),
         ("threshold", "Least efficiency", "", 1.0, 0.01),

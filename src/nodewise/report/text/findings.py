@@ -221,7 +221,8 @@ def _spot(result: Decision) -> Report:
         (outlook.break_even_per_gang_hour, "saving as stated"),
         (outlook.break_even_without_saving, "without saving"),
     ]
-    limits = [f"{rate:.3g} a {outlook.scope}-hour {how}" for rate, how in rates if rate is not None]
+    by = "gang" if outlook.scope == "gang" else result.unit.metered
+    limits = [f"{rate:.3g} a {by}-hour {how}" for rate, how in rates if rate is not None]
     if limits:
         lines.append(f"  Spot beats on-demand up to these preemptions: {'; '.join(limits)}.")
     else:
@@ -331,7 +332,7 @@ def scaling_headline(result: Scaling) -> str:
     if result.base_nodes != 1:
         end += f", relative to K={result.base_nodes}"
     what = format_duration(fastest.seconds)
-    if result.is_rate:
+    if result.base_work is not None:
         what = f"{format_quantity(result.per_second(fastest))} units of work a second"
     return f"{reach} ({what}); {end}."
 
@@ -558,10 +559,11 @@ def _line_items(result: Decision) -> list[str]:
     """What the cost of the recommended scale is made of, where it is more than node time."""
     if result.recommended.nodes is None:
         return []
-    bill = result.row(result.recommended.nodes).bill
+    row = result.row(result.recommended.nodes)
+    bill = row.bill
     items = {"start-up": bill.startup, "rounding": bill.rounding, "overhead": bill.fixed}
     items |= {"storage": bill.storage, "egress": bill.egress, "waiting": bill.waiting}
-    money = cost_form(result)
+    money = cost_form(result, row)
     named = [f"{name} {money(v)}" for name, v in items.items() if v]
     if not named:
         return []
