@@ -86,7 +86,7 @@ class LedgerRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}
     ideal: float
     speedup: float
     lost_folds: float
-    gained_folds: float  # by parts that shrink faster than ideal; they pay for losses
+    gained_folds: float  # by stages that shrink faster than ideal; they pay for losses
     hidden_seconds: float
     causes: tuple[Loss, ...]
     possible_causes: tuple[CauseName, ...]  # that may be the largest; several: not separable
@@ -105,13 +105,17 @@ class LedgerRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}
         return self.lost_folds > _MIN_LOST_SHARE * self.ideal
 
     @property
+    def waits(self) -> bool:
+        """Whether most is lost by waiting for a rank, whatever makes that one late."""
+        return bool(self.possible_causes) and set(self.possible_causes) <= {*_WAITED_FOR, "idle"}
+
+    @property
     def change(self) -> str | None:
         """The change that acts on the dominant cause; the records to add where it is not known."""
         if not self.loses:
             return None
         if self.dominant_cause is None:
-            waiting = bool(self.time_shares) and set(self.possible_causes) <= {*_WAITED_FOR, "idle"}
-            return CAUSES["late rank" if waiting else "unexplained"].change
+            return CAUSES["late rank" if self.waits else "unexplained"].change
         top = self.causes[0]
         hidden = top.hidden_seconds > _MIN_HIDDEN * (top.hidden_seconds + top.seconds)
         if top.cause == "communication" and hidden:
@@ -704,7 +708,7 @@ def _rows(
                 ideal=ideal,
                 speedup=float(speedups[at]),
                 lost_folds=lost_folds,
-                gained_folds=ideal * float(gains[0, at]) / seconds,
+                gained_folds=ideal * float(gains[0, at]) / seconds if measured else 0.0,
                 hidden_seconds=sum(hidden.values()),
                 causes=tuple(found),
                 possible_causes=possible,
