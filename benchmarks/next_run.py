@@ -11,6 +11,7 @@ import sys
 import msgspec
 import numpy as np
 
+from nodewise.decide.candidates import Needs
 from nodewise.decide.forecast import advise
 from nodewise.decide.inputs import Question
 from nodewise.decide.prices.bill import Price, bill
@@ -34,7 +35,7 @@ def main() -> None:
             base_seconds=float(10 ** generator.uniform(2, 4)),
         )
         price = Price(per_node_hour=2.1, fixed_per_hour=float(generator.choice([4.5, 9, 18, 50])))
-        question = Question(price=price)
+        question = Question(price=price, needs=Needs(value_per_hour=0.0))
 
         def cost(nodes: float, seconds: float, price: Price = price) -> float:
             rate = np.array([2.1 * nodes])
@@ -50,15 +51,16 @@ def main() -> None:
         study = Study(name=f"truth {seed}", regime="strong", runs=tuple(map(run, START)))
         paid = sum(cost(one.nodes, one.seconds) for one in study.runs)
         while True:
-            advice = advise(study, question, budget=whole / 2 - paid, largest=64)
-            if advice.measure is None:
+            advice = advise(study, question, spend=whole / 2 - paid, largest=64)
+            chosen = [advice.measure] if advice.measure else advice.repeat
+            if not chosen:
                 break
-            made = run(advice.measure)
-            made = msgspec.structs.replace(
-                made, round=sum(one.nodes == made.nodes for one in study.runs)
-            )
-            paid += cost(made.nodes, made.seconds)
-            study = msgspec.structs.replace(study, runs=(*study.runs, made))
+            for made in map(run, chosen):
+                numbered = msgspec.structs.replace(
+                    made, round=sum(one.nodes == made.nodes for one in study.runs)
+                )
+                paid += cost(made.nodes, made.seconds)
+                study = msgspec.structs.replace(study, runs=(*study.runs, numbered))
         regret = true_costs[advice.best - 1] / true_costs.min() - 1
         spent.append(paid / whole)
         lost.append(regret)

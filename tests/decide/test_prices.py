@@ -66,7 +66,8 @@ def test_cheaper_nodes_move_it_outward_beside_an_overhead(discount, nodes, cost)
     ("price", "value", "nodes"), [(55.04, 0, 2), (55.04, 100, 6), (20.74, 0, 3), (20.74, 100, 9)]
 )
 def test_real_prices_and_the_value_of_an_hour(price, value, nodes):
-    assert cheapest(textbook(per_node_hour=price), value=value) == nodes
+    question = Question(price=textbook(per_node_hour=price), needs=Needs(value_per_hour=value))
+    assert decide_law(HOUR, 64, question).recommended.nodes == nodes
 
 
 def test_the_optimum_is_flat():

@@ -42,8 +42,10 @@ def regime(decision, name, accounting=""):
         (["--fixed", "9", "--t1", "1min", "--billing-unit", "1s", "--billing-minimum", "60s"], 1),
     ],
 )  # fmt: skip
-def test_how_prices_move_the_cheapest_scale(nodewise, options, nodes):
-    assert nodewise(*LAW, *options).json["cheapest"]["K"] == nodes
+def test_how_prices_move_the_best_scale(nodewise, options, nodes):
+    found = nodewise(*LAW, *options).json
+    by = "recommended" if "--value-per-hour" in options else "cheapest"
+    assert found[by]["K"] == nodes
 
 
 def test_golden_spot_at_three_scales(nodewise):

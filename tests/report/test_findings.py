@@ -9,7 +9,7 @@ from nodewise.decide.candidates import Needs
 from nodewise.decide.decide import decide_law
 from nodewise.decide.inputs import Question
 from nodewise.decide.prices.bill import Price
-from nodewise.explain import scaling
+from nodewise.explain import scaling, validity
 from nodewise.explain.laws import Law
 from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.report.charts.draw import figures
@@ -69,7 +69,7 @@ def crowded(delay: float) -> Study:
 
 @pytest.mark.parametrize(
     ("delay", "verdict"),
-    [(scaling.AMBER / 2, "pass"), (2 * scaling.AMBER, "warn"), (2 * scaling.RED, "fail")],
+    [(validity.AMBER / 2, "pass"), (2 * validity.AMBER, "warn"), (2 * validity.RED, "fail")],
 )
 def test_foreign_load_is_told_once_with_and_without_the_rules(delay, verdict):
     findings = find(crowded(delay), Question(), read_rules())
@@ -92,7 +92,7 @@ def test_a_refusal_names_its_gate():
     asked = Question(price=Price(per_node_hour=3.2), needs=Needs(budget=1.0))
     rows = find(study, asked).decision.rows
     assert [row.refused_by for row in rows] == [None] * 3 + ["budget"] * 2
-    assert rows[-1].excluded_because == "it costs more than the budget of $1.000"
+    assert rows[-1].excluded_because == "the cost exceeds the budget of $1.000"
 
 
 def test_the_room_answers_to_its_name_of_version_0_1_with_a_warning():

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from nodewise.base.errors import DataError
 from nodewise.explain.laws import Law
 from nodewise.explain.simulate import PlantedTruth, simulate
+from nodewise.study.scale_unit import ScaleUnit
 from nodewise.study.study import Rank, Run, Study
 from nodewise.study.table import format_table, parse_table
 
@@ -109,7 +110,6 @@ def test_the_work_column_tells_the_regime():
         ("K,time_s\n1.5,1\n2,3\n", "is not a count"),
         ("K,time_s\n-2,1\n2,3\n", "is not a count"),
         ("K,rep,time_s\n1,0,5\n1,0,6\n2,0,3\n", "Line 3 repeats line 2: K=1, rep=0"),
-        ("K,time_s\n1,5\n2,3\n2,3\n", "Line 4 repeats line 3"),
         ("K,time_s,regime\n1,5,strong\n2,3,weak\n", "strong and weak"),
         ("K,time_s,regime\n1,5,strong\n2,3,huge\n", "no regime"),
         ("K,time_s,work\n1,5,10\n2,3,10\n4,3,40\n", "neither strong nor weak"),
@@ -246,3 +246,84 @@ def test_any_text_is_read_or_refused(text):
         parse_table("K,time_s\n" + text)
     except DataError as error:
         assert str(error).count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        ("gpus,time_s\n8,9\n16,5\n", ScaleUnit(unit="GPU")),
+        ("processes,time_s\n8,9\n16,5\n", ScaleUnit(unit="process")),
+        ("K,time_s\n8,9\n16,5\n", ScaleUnit()),
+        ("gpus,nodes,time_s\n4,1,9\n8,1,6\n16,2,5\n", ScaleUnit(unit="GPU", per_node=8)),
+        ("ranks,per_node,time_s\n8,4,9\n16,4,5\n", ScaleUnit(unit="rank", per_node=4)),
+        ("nodes,gpus_per_node,time_s\n1,8,9\n2,8,5\n", ScaleUnit(per_node=8)),
+        ("Number of Cores,runtime\n8,9\n16,5\n", ScaleUnit(unit="core")),
+    ],
+)
+def test_the_title_says_what_k_counts(text, unit):
+    study = parse_table(text)
+    assert study.scale_unit == unit
+    assert parse_table(format_table(study)) == study
+
+
+def test_nodes_that_are_filled_step_by_step():
+    study = parse_table(
+        "nodes,gpus_per_node,rep,time_s\n1,1,0,80\n1,4,0,21\n2,4,0,11\n1,1,1,81\n1,4,1,22\n2,4,1,12\n"
+    )
+    assert study.scales == (1, 4, 8)
+    assert study.scale_unit == ScaleUnit(unit="GPU", per_node=4)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("gpus,nodes,time_s\n8,8,9\n16,2,5\n", "K=8 ran on 8 nodes, where 8 share a node"),
+        ("gpus,per_node,time_s\n8,4,9\n16,8,5\n", "holds 4, 8"),
+        ("K,gpus_per_node,time_s\n8,8,9\n16,8,5\n", "does not say what it counts"),
+        ("gpus,ranks,time_s\n8,8,9\n16,16,5\n", "both give"),
+    ],
+)
+def test_nodes_that_contradict_the_scales_are_refused(text, words):
+    assert words in error_of(text).what
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("cores,runtime", 9.0),
+        ("# cores;time (s)".removeprefix("# "), 9.0),
+        ("K,elapsed", 9.0),
+        ("K,wall", 9.0),
+        ("threads,time (ms)", 0.009),
+        ("Nodes,Execution time [min]", 540.0),
+    ],
+)
+def test_titles_as_people_write_them(header, seconds):
+    mark = ";" if ";" in header else ","
+    study = parse_table(f"{header}\n1{mark}9\n2{mark}5\n")
+    assert study.at(1)[0].seconds == pytest.approx(seconds)
+
+
+def test_a_title_of_ours_comes_first():
+    study = parse_table("K,time_s,elapsed\n1,9,1\n2,5,1\n")
+    assert [run.seconds for run in study.runs] == [9, 5]
+    assert "Columns not used: elapsed." in study.notes
+
+
+def test_equal_times_are_two_runs():
+    study = parse_table("K,time_s\n1,5\n1,5\n2,3\n2,3\n")
+    assert [len(study.at(nodes)) for nodes in (1, 2)] == [2, 2]
+
+
+def test_a_missing_rank_is_named_before_the_work():
+    text = "K,rank,compute_s,work\n1,0,5,100\n2,0,3,50\n2,1,3,50\n4,0,2,25\n4,1,2,25\n4,3,2,25\n"
+    assert "K=4, round 0 has 3 ranks, where 4 are expected" in error_of(text).what
+
+
+def test_a_throughput_alone_is_a_rate():
+    study = parse_table("K,throughput\n1,10\n4,32\n")
+    assert study.is_rate
+    again = parse_table(format_table(study))
+    assert again.is_rate
+    assert [run.seconds for run in again.runs] == [run.seconds for run in study.runs]
+    assert not parse_table("K,throughput,work\n1,10,5\n4,32,5\n").is_rate

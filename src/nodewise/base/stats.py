@@ -1,5 +1,6 @@
 """Centres, spreads and intervals of repeated timings. Everything random is seeded."""
 
+import functools
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
@@ -17,6 +18,9 @@ Floats = NDArray[np.float64]
 # Below it there is no distribution-free interval, only a range.
 ENOUGH_ROUNDS = 6
 DRAWS = 2000
+_NEARLY_NORMAL = 200  # degrees of freedom
+_CAUTION = 1.25  # timings have longer tails than Student's t allows for
+_FAR = math.log(1e3)  # draws of two rounds have no mean; none is taken further than this
 SEED = 7
 
 
@@ -37,21 +41,136 @@ def resample(
     """Centres of bootstrap samples, a row a draw and a column a scale; nothing for single runs.
 
     Paired scales are resampled by whole rounds, so that what disturbed a round disturbs its ratio
-    only once; otherwise each scale is resampled by itself.
+    only once; otherwise each scale is resampled by itself. A scale that ran once has the common
+    spread of the others.
     """
-    if min(len(values) for values in samples) < 2:
+    counts = [len(values) for values in samples]
+    if max(counts) < 2:
         return None
-    draws = draws_for(max(len(values) for values in samples))
-    columns = [
-        center_of(values[resample_rounds(len(values), draws, paired, at, seed)], center)
-        for at, values in enumerate(samples)
-    ]
+    draws = draws_for(max(counts))
+    common = common_log_spread(samples)
+    columns = []
+    for at, values in enumerate(samples):
+        if len(values) > 1:
+            picked = values[resample_rounds(len(values), draws, paired, at, seed)]
+            columns.append(center_of(picked, center))
+        else:
+            own = np.random.default_rng([seed, at]).standard_normal(draws)
+            columns.append(values[0] * np.exp(common * own))
     return np.stack(columns, axis=1)
+
+
+def common_log_spread(samples: Sequence[Floats], center: Center = "mean") -> float:
+    """The relative spread of a run, pooled over the scales that ran more than once."""
+    squares = sum(float(np.sum(_log_spread(values, center) ** 2)) for values in samples)
+    return math.sqrt(squares / sum(len(values) - 1 for values in samples))
+
+
+def plausible_centers(
+    samples: Sequence[Floats],
+    rounds: Sequence[NDArray[np.int64]],
+    center: Center,
+    more_rounds: int = 0,
+    seed: int = SEED,
+) -> Floats | None:
+    """True centres that the runs allow, a row a draw and a column a scale; nothing for single runs.
+
+    The logarithms follow a multivariate Student's t, so that the difference of two scales is as
+    uncertain as a t test says, paired over the rounds that both have. Shares of these draws are
+    probabilities; shares of bootstrap samples of few rounds are not. A scale that ran once has the
+    common spread of the others. With `more_rounds` the draws are what so many further rounds of the
+    same centres and spreads would leave open.
+    """
+    counts = [len(values) for values in samples]
+    if max(counts) < 2:
+        return None
+    generator = np.random.default_rng(seed)
+    draws = draws_for(max(counts))
+    columns = {one: at for at, one in enumerate(sorted({int(r) for ids in rounds for r in ids}))}
+    weights = _balanced(generator, draws, len(columns))
+    spreads = [_log_spread(values, center) for values in samples]
+    freedom = sum(count - 1 for count in counts)
+    common = common_log_spread(samples, center)
+    most = max([freedom, *(count - 1 + more_rounds for count in counts)])
+    # cumulative, so that scales of as many rounds share one draw of their spread
+    halves = np.cumsum(generator.standard_normal((draws // 2, most)) ** 2, axis=1)
+    squares = np.concatenate([halves, halves])
+    drawn = []
+    for at, (values, ids, spread) in enumerate(zip(samples, rounds, spreads, strict=True)):
+        count = counts[at]
+        if count > 1:
+            shared = weights[:, [columns[int(one)] for one in ids]]
+            off = shared @ spread / math.sqrt((count - 1) * (count + more_rounds))
+            degrees = count - 1 + more_rounds
+        else:
+            own = _balanced(np.random.default_rng([seed, at]), draws, 1)[:, 0]
+            off = own * common / math.sqrt(1 + more_rounds)
+            degrees = freedom
+        off = off * _CAUTION * np.sqrt(degrees / squares[:, degrees - 1])
+        drawn.append(float(center_of(values, center)) * np.exp(np.clip(off, -_FAR, _FAR)))
+    return np.stack(drawn, axis=1)
+
+
+def margins_of(noise: Floats) -> Floats:
+    """How far ln(T_j / T_i) may exceed what was measured, at row i and column j.
+
+    A ratio further from 1 than its margin is told from 1, all scales of a study taken together.
+    """
+    scales = noise.shape[1]
+    level = 1 - (1 - LEVEL) / max(scales - 1, 1)
+    draws = min(len(noise), max(200, 20_000_000 // scales**2))
+    off = np.log(noise[:draws])
+    return np.stack([np.quantile(off - off[:, [at]], level, axis=0) for at in range(scales)])
+
+
+def _balanced(generator: np.random.Generator, draws: int, columns: int) -> Floats:
+    """Normal draws, each with its negative, so that no side is favoured."""
+    half = generator.standard_normal((draws // 2, columns))
+    return np.concatenate([half, -half])
+
+
+def _log_spread(values: Floats, center: Center) -> Floats:
+    """Deviations of the logarithms from their centre; of a median without what lies far out."""
+    logs = np.log(values)
+    off = logs - center_of(logs, center)
+    if center == "median" and len(values) > 2:
+        reach = 3 * 1.4826 * float(np.median(np.abs(off)))
+        off = np.clip(off, -reach, reach) * math.sqrt(math.pi / 2)
+    return np.asarray(off)
+
+
+def share_below(values: Floats, limit: float, spread: float = 0.0) -> float:
+    """How likely a further run is at most `limit`, by Student's t on the logarithms of the runs.
+
+    Of a single run the `spread` of a run must be given.
+
+    >>> round(share_below(np.array([10.0, 10.5, 9.5]), 10.0), 1)
+    0.5
+    """
+    if limit <= 0:
+        return 0.0
+    center, reach, freedom = _next_run(values, spread)
+    off = math.log(limit) - center
+    # rounding must not decide against a limit that is the time itself
+    return student_share_below(off / reach, freedom) if reach > 0 else float(off >= -1e-12)
+
+
+def longest_run(values: Floats, share: float, spread: float = 0.0) -> float:
+    """The time that a further run stays below with this share; the inverse of `share_below`."""
+    center, reach, freedom = _next_run(values, spread)
+    return math.exp(center + reach * student_quantile(share, freedom))
+
+
+def _next_run(values: Floats, spread: float) -> tuple[float, float, int]:
+    """Of the logarithm of a further run: its centre, its spread, and their degrees of freedom."""
+    logs = np.log(values)
+    own = float(np.std(logs, ddof=1)) if len(logs) > 1 else spread
+    return float(logs.mean()), own * math.sqrt(1 + 1 / len(logs)), max(len(logs) - 1, 1)
 
 
 def draws_for(rounds: int) -> int:
     """As many draws as are useful, fewer where so many rounds would fill the memory."""
-    return max(200, min(DRAWS, 4_000_000 // rounds))
+    return max(200, min(DRAWS, 4_000_000 // rounds)) // 2 * 2
 
 
 def resample_rounds(
@@ -98,19 +217,46 @@ def ratio_interval(above: Floats, below: Floats, paired: bool, level: float = LE
     return Interval(math.exp(center - reach), math.exp(center + reach))
 
 
+@functools.cache
 def student_quantile(share: float, freedom: int) -> float:
-    """The quantile of Student's t, by its expansion around the normal one.
+    """The quantile of Student's t.
 
     >>> round(student_quantile(0.975, 6), 2), round(student_quantile(0.975, 30), 3)
     (2.45, 2.042)
     """
-    z = NormalDist().inv_cdf(share)
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-    )
-    return z + sum(term / float(freedom) ** power for power, term in enumerate(terms, start=1))
+    if share < 0.5:
+        return -student_quantile(1 - share, freedom)
+    if freedom > _NEARLY_NORMAL:
+        z = NormalDist().inv_cdf(share)
+        return z + (z**3 + z) / 4 / freedom
+    high = 1.0
+    while student_share_below(high, freedom) < share and high < 1e9:
+        high *= 2
+    low = 0.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (
+            (middle, high) if student_share_below(middle, freedom) < share else (low, middle)
+        )
+    return (low + high) / 2
+
+
+def student_share_below(value: float, freedom: int) -> float:
+    """The distribution function of Student's t, exact for whole degrees of freedom.
+
+    >>> round(student_share_below(2.447, 6), 4), round(student_share_below(1.0, 1), 4)
+    (0.975, 0.75)
+    """
+    angle = math.atan(value / math.sqrt(freedom))
+    cosine = math.cos(angle)
+    odd = freedom % 2 == 1
+    term = cosine if odd else 1.0
+    total = term if freedom > 1 else 0.0
+    for degree in range(3 if odd else 2, freedom - 1, 2):
+        term *= cosine**2 * (degree - 1) / degree
+        total += term
+    inside = (angle + math.sin(angle) * total) * 2 / math.pi if odd else math.sin(angle) * total
+    return (1 + inside) / 2
 
 
 def normal_share_below(value: float) -> float:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 SECONDS_PER_HOUR = 3600.0
 HOURS_PER_YEAR = 8760.0
 
+CURRENCY_SIGNS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"}
+
 _SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)\s*(ms|min|s|m|h|d)\s*")
 _BYTES = {
@@ -174,23 +176,32 @@ def format_efficiency(efficiency: float) -> str:
 
 
 def format_money(amount: float, currency: str = "$") -> str:
-    """The cost of a run: three decimals below a thousand, two above, three digits when tiny.
+    """The cost of a run: three decimals below a thousand, two above, three digits below a tenth.
 
     >>> [format_money(value) for value in (4.17315, -0.053333, 12345.678, 0.000181234)]
-    ['$4.173', '-$0.053', '$12,345.68', '$0.000181']
-    >>> format_money(1.5, "node-h")
-    '1.500 node-h'
+    ['$4.173', '-$0.0533', '$12,345.68', '$0.000181']
+    >>> format_money(1.5, "node-h"), format_money(1.5, "€"), format_money(1.5, "CHF")
+    ('1.500 node-h', '€1.500', '1.500 CHF')
     """
     size = f"{abs(amount):.3f}" if abs(amount) < 1000 else f"{abs(amount):,.2f}"
-    if 0 < abs(amount) < 0.01:
+    if 0 < abs(amount) < 0.0995:
         size = f"{abs(amount):.{2 - math.floor(math.log10(abs(amount)))}f}"
     sign = "-" if amount < 0 else ""
-    return f"{sign}${size}" if currency == "$" else f"{sign}{size} {currency}"
+    return f"{sign}{currency}{size}" if len(currency) == 1 else f"{sign}{size} {currency}"
+
+
+def format_rate_cost(amount: float, unit: str, currency: str = "$") -> str:
+    """The cost of one unit of work, by the million: for work that is known as a rate only.
+
+    >>> format_rate_cost(6.84e-8, "items"), format_rate_cost(0.0002, "tokens", "€")
+    ('$0.0684 per million items', '€200.000 per million tokens')
+    """
+    return f"{format_money(1e6 * amount, currency)} per million {unit}"
 
 
 def format_unit_cost(amount: float, currency: str = "$") -> str:
     """The cost of one unit of work, which is often tiny: four significant digits."""
-    return f"${amount:.3e}" if currency == "$" else f"{amount:.3e} {currency}"
+    return f"{currency}{amount:.3e}" if len(currency) == 1 else f"{amount:.3e} {currency}"
 
 
 def format_quantity(amount: float) -> str:

@@ -265,10 +265,12 @@ def _study_text(fleet: "FleetSpec") -> str:
         seed=fleet.seed,
         workload=Workload(command=("nodewise", "fleet", "sweep", FLEET)),
     )
-    price = {"fixed_per_hour": fleet.price.fixed_per_hour, "source": fleet.price.source}
+    price: dict[str, Any] = {
+        "fixed_per_hour": fleet.price.fixed_per_hour, "source": fleet.price.source,
+    }  # fmt: skip
     if fleet.price.per_replica_hour is not None:
-        price["per_node_hour"] = fleet.price.per_replica_hour
-    return spec_text(spec, {"work_unit": "requests", "price": price})
+        price["per_node_hour"] = f"{fleet.price.per_replica_hour!r}/replica"
+    return spec_text(spec, {"work_unit": "requests", "unit": "replicas", "price": price})
 
 
 def _keep_runs(

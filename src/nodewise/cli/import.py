@@ -10,7 +10,7 @@ import msgspec
 from nodewise.base.errors import DataError, SpecError
 from nodewise.cli.options import SOURCE, Source, emit, json_option, write
 from nodewise.cli.sources import broken_option, format_option, reading_options, report_skipped
-from nodewise.report.open import runs_in, study_of_runs
+from nodewise.report.open import runs_in, study_of_runs, unit_in
 
 if TYPE_CHECKING:
     from nodewise.importers.registry import Files
@@ -93,7 +93,10 @@ def command(
         for run in runs_in(files, nodes, region, traces, missing == "accept")
     ]
     output = output or Path("imported.study")
-    study = study_of_runs(name or output.stem, regime, runs)
+    units = {unit_in(files, runs) for _, files in found}
+    study = study_of_runs(
+        name or output.stem, regime, runs, units.pop() if len(units) == 1 else None
+    )
     words = [str(path) if nodes is None else f"{nodes}={path}" for nodes, path in sources]
     typed = ("nodewise", "import", *words, *(("--format", form) if form else ()))
     _write(study, sorted({files.format.name for _, files in found}), typed, output)
@@ -135,7 +138,8 @@ def _write(study: "Study", formats: Sequence[str], typed: tuple[str, ...], outpu
         workload=Workload(command=typed),
     )
     comment = "Imported: the workload below is the import, not the job."
-    store.create(output, spec_text(spec, {"regime": study.regime}, comment))
+    counted = msgspec.to_builtins(study.scale_unit)
+    store.create(output, spec_text(spec, {"regime": study.regime, **counted}, comment))
     for run in study.runs:
         store.append(output, run)
     click.echo(f"Wrote {output}.", err=True)

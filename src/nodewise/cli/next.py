@@ -5,12 +5,13 @@ from typing import Any
 
 import click
 
-from nodewise.cli.inputs import analysis_options, question_options, read_question
-from nodewise.cli.options import FRACTION, emit, json_option, table_argument
+from nodewise.cli.inputs import analysis_options, question_options, read_question, valid_or_exit
+from nodewise.cli.options import FRACTION, MONEY, emit, json_option, table_argument
 
 
 @click.command("next")
 @table_argument
+@click.option("--spend", type=MONEY, help="The most that the further runs may cost.")
 @click.option("--max-nodes", type=click.IntRange(min=1), help="The most nodes there are.")
 @click.option(
     "--share",
@@ -23,30 +24,32 @@ from nodewise.cli.options import FRACTION, emit, json_option, table_argument
 @analysis_options
 @json_option
 def command(
-    table: Path, max_nodes: int | None, share: float, as_json: bool, **options: Any
+    table: Path,
+    spend: float | None,
+    max_nodes: int | None,
+    share: float,
+    as_json: bool,
+    **options: Any,
 ) -> None:
-    """The one further run that is worth its money, or that none is.
+    """The further runs that are worth their money, or that none is.
 
-    TABLE is a CSV file (- reads stdin), a study folder or a page that nodewise report made. For
-    every doubling of K: what a run there costs, and how much of the expected regret of the choice
-    it takes away. --budget is what all further runs may cost. Measure the K it names, add it to the
-    table or the spec, and ask again.
+    TABLE is a CSV file (- reads stdin), a study folder or a page that nodewise report made. The
+    objective is that of nodewise decide. Proposed are a scale that is likely better than the
+    recommended one, repeats that tell the candidates apart, or the run that takes away most of the
+    expected regret for its money. Measure it, add it to the table or the spec, and ask again. Exits
+    with 1 when the measurement is invalid.
 
     \b
     Examples:
-      nodewise next timings.csv --price 2.10 --fixed 9 --budget 20
+      nodewise next timings.csv --price 2.10 --fixed 9 --spend 20
       nodewise next digits.study --max-nodes 64 --share 10%
     """
     import math
-
-    import msgspec
 
     from nodewise.decide.forecast import advise
     from nodewise.report.text.forecast import advice_report
 
     study, question = read_question(table, options)
-    budget = question.needs.budget
-    free = msgspec.structs.replace(question.needs, budget=None)
-    question = msgspec.structs.replace(question, needs=free)
-    most = math.inf if budget is None else budget
+    valid_or_exit(study, question, as_json)
+    most = math.inf if spend is None else spend
     emit(advise(study, question, most, max_nodes, share), as_json, advice_report)

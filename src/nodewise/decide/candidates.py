@@ -3,20 +3,34 @@
 Everything after this point treats both alike; only a measured candidate can support a claim.
 """
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from nodewise.base.errors import SpecError
-from nodewise.base.stats import ENOUGH_ROUNDS, Floats, normal_share_below
+from nodewise.base.stats import (
+    ENOUGH_ROUNDS,
+    Center,
+    Floats,
+    center_of,
+    common_log_spread,
+    longest_run,
+    normal_share_below,
+    plausible_centers,
+    share_below,
+)
+from nodewise.decide.counting import billed_units, scale_unit_of, unit_checks
 from nodewise.decide.energy import Carbon, Energy, energy_of_runs
-from nodewise.decide.prices.bill import NODE_HOURS, Price
+from nodewise.decide.prices.bill import Price
 from nodewise.explain.attribute import Attribution
 from nodewise.explain.causes import CauseName
 from nodewise.explain.laws import Law, growth_term
+from nodewise.explain.quality import Better, Drift, quality_drifts
 from nodewise.explain.scaling import THRESHOLD, Timings
-from nodewise.study.check import Check, warning
+from nodewise.study.check import Check, Validity, validity_of, warning
+from nodewise.study.scale_unit import ScaleUnit
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
 
@@ -33,15 +47,21 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     deadline_seconds: float | None = None
     deadline_confidence: float = 0.95
     budget: float | None = None
+    least_scale: int | None = None  # K that can run, for example for memory
     energy_budget_joules: float | None = None
     carbon_budget_grams: float | None = None
-    value_per_hour: float = 0.0
+    value_per_hour: float | None = None  # of an hour of waiting; None: not stated
     quality_tolerance: float = QUALITY_TOLERANCE
-    quality_better: Literal["same", "higher", "lower"] = "same"  # a drift this way is no harm
+    quality_better: Better = "same"  # a drift this way is no harm
     threshold: float = THRESHOLD
     least_speedup: dict[int, float] = {}  # gates at named K
     least_efficiency: dict[int, float] = {}
     most_seconds: dict[int, float] = {}
+
+    @property
+    def hour_value(self) -> float:
+        """What waiting adds to a bill."""
+        return self.value_per_hour or 0.0
 
 
 class Candidates(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,9 +84,17 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     work: Floats | None = None
     quality: Floats | None = None
     bounds: tuple[Floats, Floats] | None = None  # of the seconds
-    draws: Floats | None = None  # seconds of resampled rounds: a row a draw
-    efficiency_draws: Floats | None = None
+    noise: Floats | None = None  # plausible centres over the seconds: a row a draw
+    margins: Floats | None = None  # how far ratios of the seconds may be off; a row a scale
+    samples: tuple[Floats, ...] = ()  # the runs of each scale, and the rounds that they belong to
+    round_numbers: tuple[NDArray[np.int64], ...] = ()
+    center: Center = "mean"
+    unit: ScaleUnit = ScaleUnit()  # what K counts
+    is_rate: bool = False  # a run is one unit of work, of which only the throughput is known
+    drifts: tuple[Drift, ...] | None = None  # of the quality, from the first scale
     broken: tuple[tuple[int, str], ...] = ()  # scales at which every run failed, and how
+    validity: Validity = Validity()
+    fitted_base_seconds: float | None = None  # where the first scale is slower than its curve
     in_time: Floats | None = None  # share of runs that meet the deadline, when noise is known
 
     @property
@@ -74,29 +102,96 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
         """Seconds for the work of the first run, so that growing jobs can be compared."""
         return self.seconds / self.relative_work
 
-    def priced(self, per_node_hour: float | None) -> "Candidates":
-        """The same scales at another price of a node; where there is none, as they are."""
-        if per_node_hour is None:
-            return self
-        rate = per_node_hour * np.array(self.nodes, dtype=np.float64)
-        return msgspec.structs.replace(self, rate_per_hour=rate)
+    @property
+    def base_share(self) -> float:
+        """The fitted base over the measured one; 1 where the measured one fits its curve."""
+        fitted = self.fitted_base_seconds
+        return 1.0 if fitted is None else fitted / float(self.seconds[0])
 
-    def up_to(self, most_nodes: float) -> "Candidates":
-        """The scales of at most so many nodes."""
-        count = sum(nodes <= most_nodes for nodes in self.nodes)
+    @property
+    def fitted_efficiency(self) -> Floats:
+        """The efficiency over a base that fits the curve."""
+        return np.asarray(self.efficiency * self.base_share)
+
+    def sure_seconds(self, confidence: float) -> Floats:
+        """The time that a run of each scale keeps with the confidence asked for."""
+        if self.noise is None:
+            return self.seconds
+        spread = common_log_spread(self.samples)
+        sure = [longest_run(values, confidence, spread) for values in self.samples]
+        return np.asarray(self.seconds * np.array(sure) / self._centers)
+
+    @property
+    def _centers(self) -> Floats:
+        return np.array([center_of(values, self.center) for values in self.samples])
+
+    def noise_after(self, more_rounds: int) -> Floats | None:
+        """The noise that would be left after so many further rounds."""
+        drawn = plausible_centers(self.samples, self.round_numbers, self.center, more_rounds)
+        return None if drawn is None else drawn / self._centers
+
+    @property
+    def run_spread(self) -> float:
+        """The relative spread of a single run; 0 where none was repeated."""
+        return 0.0 if self.noise is None else common_log_spread(self.samples)
+
+    def rates_at(self, nodes: Floats) -> Floats:
+        """What all nodes of other scales cost an hour; nan where the table does not tell."""
+        if not self.price.is_money:
+            return self.unit.nodes(nodes)
+        if self.price.per_node_hour is not None:
+            units = billed_units(self.unit, self.price.per, nodes)
+            return np.asarray(self.price.per_node_hour * units)
+        own = np.array(self.nodes, dtype=np.float64)
+        inside = (nodes >= own[0]) & (nodes <= own[-1])
+        between = np.interp(
+            np.log(nodes), np.log(own), np.log(np.maximum(self.rate_per_hour, 1e-300))
+        )
+        return np.asarray(np.where(inside, np.exp(between), np.nan))
+
+    def only(self, positions: NDArray[np.int64]) -> "Candidates":
+        """Some of the scales."""
+        at = [int(position) for position in positions]
 
         def cut(value: Any) -> Any:
             if isinstance(value, Energy | Carbon):
                 parts = {name: cut(getattr(value, name)) for name in value.__struct_fields__}
                 return type(value)(**parts)
-            if isinstance(value, np.ndarray):
-                return value[..., :count]
-            return value
+            return value[..., at] if isinstance(value, np.ndarray) else value
 
         parts = {name: cut(getattr(self, name)) for name in self.__struct_fields__}
-        bounds = self.bounds and (self.bounds[0][:count], self.bounds[1][:count])
-        parts |= {"nodes": self.nodes[:count], "losses": self.losses[:count], "bounds": bounds}
+        if self.margins is not None:
+            parts["margins"] = self.margins[np.ix_(at, at)]
+        if self.bounds is not None:
+            parts["bounds"] = (self.bounds[0][at], self.bounds[1][at])
+        for name in ("nodes", "losses", "samples", "round_numbers", "drifts"):
+            values = getattr(self, name)
+            parts[name] = tuple(values[one] for one in at) if values else values
         return Candidates(**parts)
+
+    @property
+    def whole_nodes(self) -> Floats:
+        """The nodes that each scale takes; K where nobody says how many share a node."""
+        return self.unit.nodes(self.nodes)
+
+    @property
+    def billed_units(self) -> Floats:
+        """How many of what the price is for are paid at each scale."""
+        return billed_units(self.unit, self.price.per, self.nodes)
+
+    def named(self, at: int) -> str:
+        """A scale in words: `16 GPUs (2 nodes)`."""
+        return self.unit.named(self.nodes[at])
+
+    def priced(self, per_node_hour: float | None) -> "Candidates":
+        """The same scales at another price; where there is none, as they are."""
+        if per_node_hour is None:
+            return self
+        return msgspec.structs.replace(self, rate_per_hour=per_node_hour * self.billed_units)
+
+    def up_to(self, most_nodes: float) -> "Candidates":
+        """The scales of at most so many nodes."""
+        return self.only(np.flatnonzero(self.whole_nodes <= most_nodes))
 
     def after(self, at: int | None) -> int | None:
         """The position of the next larger scale."""
@@ -108,17 +203,24 @@ def candidates_of_study(
 ) -> Candidates:
     """The measured scales, at the price that holds for them."""
     needs, site = question.needs, question.site
-    price, rate, checks = _rates(study, question.price, needs)
-    nodes = np.array(times.nodes, dtype=np.float64)
+    unit = scale_unit_of(study.scale_unit, question)
+    price, rate, checks = _rates(study, question.price, needs, unit)
+    checks += unit_checks(unit, study.scale_unit, question)
+    nodes = unit.nodes(times.nodes)
     energy = site.energy(times.seconds, nodes, price.startup_seconds, energy_of_runs(study))
     work = _mean_of(study, "work")
     grown = times.k if study.regime == "weak" else np.ones_like(times.k)
+    drifts = quality_drifts(study)
     return Candidates(
         name=study.name,
         regime=study.regime,
         measured=True,
         price=price,
-        checks=(*checks, *_deadline_checks(times, needs)),
+        checks=(
+            *checks,
+            *_deadline_checks(times, needs),
+            *_quality_checks(times.nodes, drifts, needs),
+        ),
         nodes=times.nodes,
         seconds=times.seconds,
         speedup=times.speedup(times.seconds),
@@ -134,10 +236,18 @@ def candidates_of_study(
         energy=energy,
         carbon=site.carbon(energy, times.seconds, nodes, price.startup_seconds),
         bounds=times.bounds(),
-        draws=times.draws,
-        efficiency_draws=None if times.draws is None else times.efficiency(times.draws),
+        noise=times.noise,
+        margins=times.margins,
+        samples=times.samples,
+        round_numbers=times.round_numbers,
+        center=times.center,
         in_time=_shares_in_time(times, question),
+        unit=unit,
+        is_rate=study.is_rate,
+        drifts=drifts,
         broken=tuple(study.broken.items()),
+        validity=validity_of(attribution.checks),
+        fitted_base_seconds=times.fitted_base_seconds,
     )
 
 
@@ -146,9 +256,8 @@ def candidates_of_law(
 ) -> Candidates:
     """Every K up to `max_nodes` as the law has it; `noise` is the relative spread of a run."""
     price, needs, site = question.price, question.needs, question.site
-    if price.per_node_hour is None:
-        _refuse_money_without_price(price, needs)
-        price = msgspec.structs.replace(price, per_node_hour=1.0, currency=NODE_HOURS)
+    unit = scale_unit_of(ScaleUnit(), question)
+    price = price_or_hours(price, needs, unit)
     assert price.per_node_hour is not None
     nodes = np.arange(1, max_nodes + 1, dtype=np.float64)
     seconds = law.seconds(nodes)
@@ -160,25 +269,27 @@ def candidates_of_law(
         in_time = np.array([normal_share_below(float(value) / noise) for value in left])
     serial = law.s * (1 - 1 / nodes) if law.regime == "strong" else np.zeros_like(nodes)
     communication = law.c * growth_term(law.growth, nodes)
-    energy = site.energy(seconds, nodes, price.startup_seconds)
+    whole_nodes = unit.nodes(nodes)
+    energy = site.energy(seconds, whole_nodes, price.startup_seconds)
     return Candidates(
         name="law",
         regime=law.regime,
         measured=False,
         price=price,
-        checks=tuple(_law_checks(law, needs, noise)),
+        checks=(*_law_checks(law, needs, noise), *unit_checks(unit, ScaleUnit(), question)),
         nodes=tuple(int(count) for count in nodes),
         seconds=seconds,
         speedup=speedup,
         efficiency=speedup / nodes,
-        rate_per_hour=price.per_node_hour * nodes,
+        rate_per_hour=price.per_node_hour * billed_units(unit, price.per, nodes),
         relative_work=grown,
         losses=tuple(
             _by_folds(float(serial[at]), float(communication[at])) for at in range(len(nodes))
         ),
         energy=energy,
-        carbon=site.carbon(energy, seconds, nodes, price.startup_seconds),
+        carbon=site.carbon(energy, seconds, whole_nodes, price.startup_seconds),
         in_time=in_time,
+        unit=unit,
     )
 
 
@@ -220,10 +331,37 @@ def _deadline_checks(times: Timings, needs: Needs) -> list[Check]:
     if times.draws is None:
         evidence = "single runs: the deadline is held by the time seen once"
         return [warning(_DEADLINE, evidence, "Repeat to be sure.")]
-    if times.rounds < ENOUGH_ROUNDS:
-        evidence = f"{times.rounds} rounds say little about meeting a deadline"
+    fewest = min(len(samples) for samples in times.samples)
+    if fewest < ENOUGH_ROUNDS:
+        rounds = "one round says" if fewest == 1 else f"{fewest} rounds say"
+        evidence = f"{rounds} little about meeting a deadline"
         return [warning(_DEADLINE, evidence, "Repeat more.")]
     return []
+
+
+def _quality_checks(
+    nodes: tuple[int, ...], drifts: tuple[Drift, ...] | None, needs: Needs
+) -> list[Check]:
+    """That the noise hides whether the quality is held, and how many rounds would show it."""
+    limits = needs.quality_tolerance, needs.quality_better
+    open_ones = {
+        at: drift for at, drift in zip(nodes, drifts or (), strict=False)
+        if drift.state(*limits) == "undecided"
+    }  # fmt: skip
+    if not open_ones:
+        return []
+    rounds = [drift.rounds_to_decide(*limits) for drift in open_ones.values()]
+    known = [count for count in rounds if count is not None]
+    more = f"Measure {max(known)} rounds" if len(known) == len(rounds) else "Measure more rounds"
+    listed = ", ".join(map(str, open_ones))
+    return [
+        warning(
+            "quality is held at every K",
+            f"the noise hides whether the quality at K={listed} stays within {limits[0]:g}",
+            f"{more}, or allow a larger drift with --quality-tolerance.",
+            key="quality",
+        )
+    ]
 
 
 def _by_folds(serial: float, communication: float) -> tuple[tuple[CauseName, float], ...]:
@@ -234,24 +372,34 @@ def _by_folds(serial: float, communication: float) -> tuple[tuple[CauseName, flo
     return tuple(sorted(both, key=lambda loss: -loss[1]))
 
 
-def _rates(study: Study, price: Price, needs: Needs) -> tuple[Price, Floats, list[Check]]:
+def _rates(
+    study: Study, price: Price, needs: Needs, unit: ScaleUnit
+) -> tuple[Price, Floats, list[Check]]:
     """What all nodes of each scale cost an hour: by the price given, else by the table's column."""
-    nodes = np.array(study.scales, dtype=np.float64)
     column = _mean_of(study, "rate_per_hour")
     checks = []
     if price.per_node_hour is not None:
         if column is not None:
             evidence = "column rate_per_hour is not used: --price is given"
             checks.append(warning("every column counts", evidence))
-        rate = price.per_node_hour * nodes
+        rate = price.per_node_hour * billed_units(unit, price.per, study.scales)
     elif column is not None:
         rate = column
     else:
         _refuse_money_without_price(price, needs)
-        evidence = "no price is given: costs are node-hours"
+        evidence = f"no price is given: costs are {unit.hours}ours"
         checks.append(warning("costs are money", evidence, "Add --price."))
-        return msgspec.structs.replace(price, currency=NODE_HOURS), nodes, checks
+        hours = msgspec.structs.replace(price, currency=unit.hours)
+        return hours, unit.nodes(study.scales), checks
     return price, rate, checks
+
+
+def price_or_hours(price: Price, needs: Needs, unit: ScaleUnit) -> Price:
+    """The price, or hours of nodes where none is stated."""
+    if price.per_node_hour is not None:
+        return price
+    _refuse_money_without_price(price, needs)
+    return msgspec.structs.replace(price, per_node_hour=1.0, currency=unit.hours)
 
 
 def _refuse_money_without_price(price: Price, needs: Needs) -> None:
@@ -277,14 +425,5 @@ def _shares_in_time(times: Timings, question: "Question") -> Floats | None:
     if deadline is None or times.draws is None:
         return None
     allowed = deadline - longest_startup(question)
-    return np.array(
-        [
-            _share_in_time(samples / times.seconds[at], times.draws[:, at], allowed)
-            for at, samples in enumerate(times.samples)
-        ]
-    )
-
-
-def _share_in_time(around: Floats, centers: Floats, allowed: float) -> float:
-    """How often a single run is in time: spread of the centre and of the runs around it."""
-    return float(np.mean(centers[:, None] * around[None, :] <= allowed))
+    spread = common_log_spread(times.samples)
+    return np.array([share_below(samples, allowed, spread) for samples in times.samples])

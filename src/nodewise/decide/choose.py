@@ -8,6 +8,7 @@ import numpy as np
 from nodewise.base.stats import Floats
 from nodewise.decide.candidates import Candidates
 from nodewise.decide.prices.bill import Bills
+from nodewise.explain.scaling import fastest_among
 
 TIE = 1e-9  # relative; closer than this is rounding, not a difference
 
@@ -31,11 +32,15 @@ def cheapest_of(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> int 
 
 
 def fastest_of(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> int | None:
-    """The position of the highest speed; of equal ones the cheapest."""
+    """The position of the fewest nodes that cannot be told from the fastest."""
     if not len(ladder):
         return None
     at = np.asarray(ladder)
-    ties = at[scales.speedup[at] >= scales.speedup[at].max() * (1 - TIE)]
+    speed = scales.speedup[at]
+    if scales.margins is not None:
+        nodes = [scales.nodes[position] for position in ladder]
+        return int(at[fastest_among(nodes, speed, scales.margins[np.ix_(at, at)])])
+    ties = at[speed >= speed.max() * (1 - TIE)]
     return int(ties[np.argmin(cost[ties])])
 
 

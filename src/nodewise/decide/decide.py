@@ -1,33 +1,32 @@
 """The joint verdict: seconds, speedup, efficiency, quality and cost of each scale, and the choice.
 
-A decision never runs ahead of a named cause: `decide` attributes first. Where an hour has a price
-(an overhead, a value of waiting), the cheapest scale that passes the gates is chosen; where it has
-none, one node is nearly always the cheapest, so the largest scale that keeps its efficiency is
-chosen instead, and both are shown.
+A decision never runs ahead of a named cause: `decide` attributes first. The scale is chosen by the
+one objective (`objective.py`); the cheapest, the balanced and the fastest are shown beside it, and
+scales that the runs cannot tell apart are named.
 """
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from nodewise.base.interval import Interval
 from nodewise.base.stats import Floats
-from nodewise.base.units import SECONDS_PER_HOUR, format_duration, format_money
-from nodewise.decide.candidates import Candidates, Needs, candidates_of_law, candidates_of_study
-from nodewise.decide.choose import (
-    TIE,
-    Choice,
-    cheapest_of,
-    choice_at,
-    fastest_of,
-    frontier_of,
-    not_beaten,
+from nodewise.base.units import (
+    SECONDS_PER_HOUR,
+    format_duration,
+    format_money,
+    format_quantity,
+    format_rate_cost,
 )
+from nodewise.decide.candidates import Candidates, Needs, candidates_of_law, candidates_of_study
+from nodewise.decide.choose import TIE, Choice, choice_at, frontier_of, not_beaten
 from nodewise.decide.energy import Basis, Least, energy_check, least_scales
-from nodewise.decide.gates import Gate, Refusal, excess_quality_drift, refusals
+from nodewise.decide.gates import Gate, quality_states
 from nodewise.decide.inputs import Question
+from nodewise.decide.objective import Judged, Objective, judge
 from nodewise.decide.payment.spot import rate_check
 from nodewise.decide.payment.ways import (
     OwnedOutlook,
@@ -39,13 +38,12 @@ from nodewise.decide.payment.ways import (
     payments,
     spot_outlook,
 )
-from nodewise.decide.prices.bill import NODE_HOURS, Bill, Bills, Price
+from nodewise.decide.prices.bill import Bill, Bills, Price
 from nodewise.decide.prices.records import PriceRecord, stated_check
 from nodewise.decide.prices.records import checks as record_checks
 from nodewise.decide.sentences import (
     cheaper_nodes,
     claim,
-    share_of_efficient_resamples,
     what_would_change,
     why_none,
     why_refused,
@@ -58,20 +56,27 @@ from nodewise.decide.uncertainty import (
     Swing,
     cost_bounds,
     flips,
+    likely,
     prices_off,
     regret_of,
+    rounds_to_decide,
     tornado,
 )
+from nodewise.decide.unmeasured import Unmeasured, better_unmeasured
 from nodewise.explain.attribute import attribute_timings
 from nodewise.explain.causes import CauseName
 from nodewise.explain.laws import Law
-from nodewise.explain.scaling import scale_timings, timings
-from nodewise.study.check import Check
+from nodewise.explain.predict.curve import FEWEST_SCALES, Curve, fit_curve
+from nodewise.explain.quality import DriftState
+from nodewise.explain.scaling import Timings, scale_timings, timings
+from nodewise.study.check import Check, Validity
+from nodewise.study.scale_unit import ScaleUnit
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
 
 __all__ = ["Decision", "Needs", "decide", "decide_candidates", "decide_law"]
 
+_BY_COST = ("lowest bill plus waiting", "cheapest within the deadline", "cheapest")
 _INDIFFERENT = 0.01  # scales whose cost is within 1 % of the least are equally good
 
 
@@ -83,12 +88,16 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
     speedup: float
     efficiency: float
     quality: float | None
+    quality_state: DriftState | None  # whether it is that of the first scale
+    quality_drift_low: float | None
+    quality_drift_high: float | None
     cost: float
     cost_low: float | None
     cost_high: float | None
     bill: Bill
     work: float | None
     relative_work: float  # over that of the first scale
+    cost_with_waiting: float
     cost_multiplier: float  # node time over that of ideal scaling: 1 / efficiency
     cost_per_work: float | None
     work_per_dollar: float | None
@@ -106,16 +115,32 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
     refused_by: Gate | None  # the first gate that it does not pass
     deadline_probability: float | None
     probability_cheapest: float | None
+    probability_right: float | None  # the right choice under the objective
     expected_regret: float | None  # mean extra cost over the cheapest, over resamples and ranges
     regret_p95: float | None
+
+    @property
+    def work_per_second(self) -> float:
+        """Units of work a second; 0 where the work is not known."""
+        return (self.work or 0.0) / self.seconds
 
 
 class Quality(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the answer stayed as good at every scale as at the first."""
 
+    state: DriftState  # the worst of any scale
     held: bool
     max_drift: float
+    low: float  # bounds of the drift that is largest
+    high: float
     tolerance: float
+
+
+class FailedScale(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """A scale at which every run failed, and how the first one did."""
+
+    nodes: int
+    outcome: str
 
 
 class PriceOfSpeed(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,10 +166,14 @@ class Marginal(
 
 
 class Recommendation(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
-    """The scale to run at, and why."""
+    """The scale to run at, why, and how sure it is that this is the right one."""
 
     nodes: int | None
     because: str
+    probability: float | None = None  # null: single runs say nothing about it
+    undecided: tuple[int, ...] = ()  # the scales that the runs cannot tell apart; empty: decided
+    rounds_to_decide: int | None = None  # more rounds of those; null: decided, or more than 100
+    cost_to_decide: float | None = None
 
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
@@ -171,19 +200,26 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename={"payments": "r
     name: str
     regime: Regime
     measured: bool  # false: every number comes from a model
+    validity: Validity  # of the measurement; an invalid one gets no recommendation
     price: Price
     records: tuple[PriceRecord, ...]  # the prices as they were published
     unpriced: tuple[str, ...]  # what no cost here holds
     ranges: dict[str, Interval]  # of the inputs that are not known better
     work_unit: str
+    objective: Objective
+    unit: ScaleUnit  # what K counts
+    is_rate: bool  # a run is one unit of work: speak of work per second
     rows: tuple[DecisionRow, ...]
+    failed: tuple[FailedScale, ...]
+    fitted_base_seconds: float | None  # that efficiency is judged by, where the first is too slow
     quality: Quality | None
     energy: EnergyBasis
     cause: CauseName | None
     cheapest: Choice | None
     cheapest_low: int | None  # the cheapest K of 95 % of resamples lies between these
     cheapest_high: int | None
-    fastest: Choice | None
+    balanced: Choice | None  # the fastest that is worth its cost
+    fastest: Choice | None  # the fewest nodes that cannot be told from the fastest
     greenest: Choice | None  # by grams, else by joules; null where neither is known
     least: tuple[Least, ...]  # the scale that needs the least of each quantity that is known
     least_regret: Choice | None  # over resamples and ranges
@@ -195,6 +231,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename={"payments": "r
     frontier: tuple[int, ...]  # not beaten in time and cost
     pareto: tuple[int, ...]  # not beaten in time, cost, energy and quality, as far as known
     recommended: Recommendation
+    better: Unmeasured | None  # the scale to measure next, where the curve says so
     deployments: tuple[Deployment, ...]
     payments: tuple[PaymentPrice, ...]
     spot: SpotOutlook | None
@@ -220,13 +257,43 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename={"payments": "r
         """The row of one scale."""
         return next(row for row in self.rows if row.nodes == nodes)
 
+    def run_words(self, nodes: int) -> str:
+        """What a run at a scale takes: time and cost, or throughput where only that is known."""
+        row, currency = self.row(nodes), self.price.currency
+        if self.is_rate and row.work and row.cost_per_work is not None:
+            rate = format_quantity(row.work_per_second)
+            cost = format_rate_cost(row.cost_per_work, self.work_unit, currency)
+            return f"{rate} {self.work_unit}/s and {cost}"
+        wall = format_duration(row.seconds + self.price.startup_seconds)
+        return f"{wall} and {format_money(row.cost, currency)} a run"
+
+
+class Decided(NamedTuple):
+    """A decision, and the scales it was made on."""
+
+    decision: Decision
+    judged: Judged
+
 
 def decide(study: Study, question: Question) -> Decision:
     """Price every measured scale, apply the gates, and recommend one; attributes first."""
+    return decided(study, question).decision
+
+
+def decided(study: Study, question: Question) -> Decided:
+    """The decision on a study, with the scales it was made on."""
     times = timings(study, question.center)
     scaling = scale_timings(study, times, question.needs.threshold)
     attribution = attribute_timings(study, times, scaling)
-    return decide_candidates(candidates_of_study(study, times, attribution, question), question)
+    scales = candidates_of_study(study, times, attribution, question)
+    return decide_candidates(scales, question, curve=curve_of(study, times))
+
+
+def curve_of(study: Study, times: Timings) -> Curve | None:
+    """The curve through the measured scales; nothing where they are too few."""
+    if len(study.scales) < FEWEST_SCALES:
+        return None
+    return fit_curve(study, times.center, times)
 
 
 def decide_law(law: Law, max_nodes: int, question: Question, noise: float = 0.0) -> Decision:
@@ -238,7 +305,7 @@ def decide_law(law: Law, max_nodes: int, question: Question, noise: float = 0.0)
     def candidates(law: Law) -> Candidates:
         return candidates_of_law(law, max_nodes, question, noise)
 
-    return decide_candidates(candidates(law), question, law, candidates)
+    return decide_candidates(candidates(law), question, law, candidates).decision
 
 
 def decide_candidates(
@@ -246,47 +313,52 @@ def decide_candidates(
     question: Question,
     law: Law | None = None,
     of_law: Callable[[Law], Candidates] | None = None,
-) -> Decision:
-    """Price scales, measured or of a law, apply the gates, and recommend one."""
+    curve: Curve | None = None,
+) -> Decided:
+    """Price scales, measured or of a law, apply the gates, and recommend one.
+
+    With the `curve` through measured scales, those between and beyond them are looked at too.
+    """
     question = msgspec.structs.replace(question, price=scales.price)
     price, needs, payment = question.price, question.needs, question.payment
     hired = on_demand(scales, price, needs)
-    bills = hired.bills
-    refused = refusals(scales, price, needs, bills)
-    allowed = np.array([refusal is None for refusal in refused])
-    # A run that grows with K does more work for its money, so scales are compared by equal work.
-    # They are ranked by the bill and the worth of waiting for it; what is shown is the bill.
-    unit_cost, unit_bill = bills.total / scales.relative_work, bills.billed / scales.relative_work
-    ladder = np.flatnonzero(allowed).tolist()
-    cheapest, fastest = (
-        cheapest_of(scales, unit_cost, ladder),
-        fastest_of(scales, unit_cost, ladder),
-    )
-    frontier = frontier_of(scales, unit_cost, ladder)
-    regret = regret_of(scales, question, allowed)
-    best = regret.least if regret and question.ranges else cheapest
-    chosen, because = _recommend(scales, question, bills, refused, best, frontier)
+    judged = judge(hired.scales, hired.bills, question)
+    scales, bills = judged.scales, judged.bills
+    unit_bill, ladder = judged.unit_bill, judged.ladder
+    cheapest, fastest = judged.cheapest, judged.fastest
+    frontier = frontier_of(scales, unit_bill, ladder)
+    regret = regret_of(judged, question, scales.noise)
+    recommended, chosen = _recommend(judged, question, regret)
     doublings = _doublings(scales, ladder)
     unfavourable = [
         (scales.nodes[low], scales.nodes[high])
         for low, high in doublings
-        if unit_cost[high] > unit_cost[low] * (1 + TIE)
+        if unit_bill[high] > unit_bill[low] * (1 + TIE)
     ]
-    has_money = price.currency != NODE_HOURS
+    has_money = price.is_money
     spot = on_spot(scales, price, needs, payment) if has_money else None
     paid = payments(hired, spot, price, needs, payment)
     least = _least(scales, unit_bill, ladder)
     off = has_money and chosen is not None and not question.ranges
-    return Decision(
+    better = None
+    if curve is not None:
+        better = better_unmeasured(curve, judged, question, chosen)
+    decision = Decision(
         name=scales.name,
         regime=scales.regime,
         measured=scales.measured,
+        validity=scales.validity,
         price=price,
         records=question.records,
         unpriced=price.unpriced if has_money else (),
         ranges=question.ranges,
         work_unit=question.work_unit,
-        rows=_rows(scales, question, bills, refused, regret),
+        objective=judged.objective,
+        unit=scales.unit,
+        is_rate=scales.is_rate,
+        rows=_rows(judged, question, regret),
+        failed=tuple(FailedScale(nodes=nodes, outcome=how) for nodes, how in scales.broken),
+        fitted_base_seconds=scales.fitted_base_seconds,
         quality=_quality(scales, needs),
         energy=EnergyBasis(
             basis=scales.energy.basis,
@@ -297,6 +369,7 @@ def decide_candidates(
         cheapest=choice_at(scales, bills, cheapest),
         cheapest_low=regret.between[0] if regret else None,
         cheapest_high=regret.between[1] if regret else None,
+        balanced=choice_at(scales, bills, judged.balanced),
         fastest=choice_at(scales, bills, fastest),
         greenest=_greenest(scales, bills, least),
         least=least,
@@ -305,13 +378,12 @@ def decide_candidates(
         marginal=tuple(_marginal(scales, unit_bill, *pair) for pair in pairwise(ladder)),
         doublings=tuple(_marginal(scales, unit_bill, *pair) for pair in doublings),
         first_unfavourable_doubling=unfavourable[0] if unfavourable else None,
-        within_1_percent=_indifferent(scales, unit_cost, ladder),
+        within_1_percent=_indifferent(scales, unit_bill, ladder),
         frontier=tuple(scales.nodes[at] for at in frontier),
-        pareto=_pareto(scales, needs, unit_cost, ladder),
-        recommended=Recommendation(
-            nodes=None if chosen is None else scales.nodes[chosen], because=because
-        ),
-        deployments=_deployments(scales, price, bills, unit_bill, cheapest, fastest),
+        pareto=_pareto(scales, needs, unit_bill, ladder),
+        recommended=recommended,
+        better=better,
+        deployments=_deployments(judged),
         payments=paid,
         spot=spot_outlook(scales, spot, price, needs, payment),
         ownership=owned_outlook(scales, price, payment),
@@ -320,23 +392,16 @@ def decide_candidates(
             needs,
             [(one.label, one.cheapest.nodes if one.cheapest else None) for one in paid],
         ),
-        tornado=tornado(scales, question, law, of_law)
-        if _hour_has_a_price(question) or question.ranges
-        else (),
-        flips=_flips(scales, question, frontier, cheapest, chosen),
-        sensitivity=prices_off(scales, bills, allowed, chosen)
+        tornado=tornado(scales, question, law, of_law) if has_money else (),
+        flips=flips(scales, question) if chosen is not None else (),
+        sensitivity=prices_off(scales, bills, judged.allowed, chosen)
         if off and chosen is not None
         else (),
-        would_change=what_would_change(scales, price, needs, bills, refused, chosen, fastest),
-        claim=claim(scales, price, bills.billed, refused, chosen)
-        if scales.measured and chosen is not None
-        else None,
+        would_change=what_would_change(judged, question, chosen),
+        claim=claim(judged, needs, chosen) if scales.measured and chosen is not None else None,
         checks=(*scales.checks, *_checks(question, scales)),
     )
-
-
-def _hour_has_a_price(question: Question) -> bool:
-    return question.price.prices_the_hour or question.needs.value_per_hour > 0
+    return Decided(decision, judged)
 
 
 def _checks(question: Question, scales: Candidates) -> tuple[Check, ...]:
@@ -344,7 +409,7 @@ def _checks(question: Question, scales: Candidates) -> tuple[Check, ...]:
     found: list[Check] = []
     if question.records:
         found += record_checks(question.records, question.asked_on)
-    elif question.price.currency != NODE_HOURS:
+    elif question.price.is_money:
         found.append(stated_check(question.price, question.asked_on))
     if question.payment.preemptions is not None:
         found.append(rate_check(question.payment.preemptions))
@@ -390,59 +455,30 @@ def _pareto(
     return tuple(scales.nodes[at] for at in not_beaten(quantities, ladder))
 
 
-def _flips(
-    scales: Candidates,
-    question: Question,
-    frontier: Sequence[int],
-    cheapest: int | None,
-    chosen: int | None,
-) -> tuple[Flip, ...]:
-    """What moves the recommendation: prices where an hour has one, else the threshold."""
-    if chosen is None or cheapest is None:
-        return ()
-    if _hour_has_a_price(question):
-        return flips(scales, question)
-    now, efficiency = question.needs.threshold, scales.efficiency
-    if efficiency[chosen] < now:
-        return ()
-    smaller = [at for at in frontier if efficiency[at] > efficiency[chosen]]
-    larger = [at for at in frontier if at > chosen]
-    found = []
-    if chosen != (smaller or [cheapest])[-1]:
-        found.append(("above", float(efficiency[chosen]), (smaller or [cheapest])[-1]))
-    if larger:
-        next_one = max(larger, key=lambda at: efficiency[at])
-        found.append(("below", float(efficiency[next_one]), next_one))
-    return tuple(
-        Flip(input="threshold", now=now, value=value, side=side, nodes=scales.nodes[at])
-        for side, value, at in found
-    )
-
-
 def _quality(scales: Candidates, needs: Needs) -> Quality | None:
-    if scales.quality is None:
+    states = quality_states(scales, needs)
+    if states is None or scales.drifts is None:
         return None
+    largest = max(scales.drifts, key=lambda drift: abs(drift.value))
+    worst = min(states, key=("excluded", "undecided", "held").index)
     return Quality(
-        held=all(
-            excess_quality_drift(scales, needs, at) is None for at in range(len(scales.nodes))
-        ),
-        max_drift=float(np.max(np.abs(scales.quality - scales.quality[0]))),
+        state=worst,
+        held=worst == "held",
+        max_drift=abs(largest.value),
+        low=largest.low,
+        high=largest.high,
         tolerance=needs.quality_tolerance,
     )
 
 
-def _rows(
-    scales: Candidates,
-    question: Question,
-    bills: Bills,
-    refused: Sequence[Refusal | None],
-    regret: Regret | None,
-) -> tuple[DecisionRow, ...]:
+def _rows(judged: Judged, question: Question, regret: Regret | None) -> tuple[DecisionRow, ...]:
+    scales, bills, refused = judged.scales, judged.bills, judged.refused
     bounds = cost_bounds(scales, question)
+    states = quality_states(scales, question.needs)
     energy, carbon = scales.energy, scales.carbon
 
     def at_scale(values: Floats | None, at: int) -> float | None:
-        return None if values is None else float(values[at])
+        return None if values is None or np.isnan(values[at]) else float(values[at])
 
     def each(values: Floats | None, work: float | None, at: int) -> float | None:
         return None if values is None or not work else float(values[at]) / work
@@ -462,12 +498,16 @@ def _rows(
                 speedup=float(scales.speedup[at]),
                 efficiency=float(scales.efficiency[at]),
                 quality=at_scale(scales.quality, at),
+                quality_state=states[at] if states else None,
+                quality_drift_low=scales.drifts[at].low if scales.drifts else None,
+                quality_drift_high=scales.drifts[at].high if scales.drifts else None,
                 cost=cost,
                 cost_low=at_scale(bounds[0], at) if bounds else None,
                 cost_high=at_scale(bounds[1], at) if bounds else None,
                 bill=bills.at(at),
                 work=work,
                 relative_work=float(scales.relative_work[at]),
+                cost_with_waiting=float(bills.total[at]),
                 cost_multiplier=1 / float(scales.efficiency[at]),
                 cost_per_work=per_work,
                 work_per_dollar=work / cost if work and cost > 0 else None,
@@ -485,6 +525,7 @@ def _rows(
                 refused_by=None if refusal is None else refusal.gate,
                 deadline_probability=at_scale(scales.in_time, at),
                 probability_cheapest=float(regret.share_cheapest[at]) if regret else None,
+                probability_right=float(regret.share_right[at]) if regret else None,
                 expected_regret=float(ranked.expected[at]) if ranked else None,
                 regret_p95=float(ranked.p95[at]) if ranked else None,
             )
@@ -493,30 +534,33 @@ def _rows(
 
 
 def _recommend(
-    scales: Candidates,
-    question: Question,
-    bills: Bills,
-    refused: Sequence[Refusal | None],
-    best: int | None,
-    frontier: Sequence[int],
-) -> tuple[int | None, str]:
-    """The position of the scale to run at, and why; `best` is the one to take for its cost."""
-    needs = question.needs
-    if best is None:
-        return None, why_none(scales, refused, bills)
-    efficient = [at for at in frontier if scales.efficiency[at] >= needs.threshold]
-    if not efficient or _hour_has_a_price(question):
-        rule = "the least expected regret" if question.ranges else "the cheapest scale"
-        rule += " that passes every gate" if any(refused) else ""
-        if question.ranges:
-            rule += " over the ranges given"
-        if needs.value_per_hour:
-            rule += ", waiting included"
-        return best, why_this_scale(scales, needs, refused, best, rule)
-    chosen = efficient[-1]
-    rule = f"the largest scale that keeps its efficiency at or above {needs.threshold:.2f}"
-    rule += share_of_efficient_resamples(scales, needs, chosen)
-    return chosen, why_this_scale(scales, needs, refused, chosen, rule)
+    judged: Judged, question: Question, regret: Regret | None
+) -> tuple[Recommendation, int | None]:
+    """The scale to run at, why, and how sure that is; and its position."""
+    scales, chosen = judged.scales, judged.chosen
+    if chosen is None:
+        because = why_none(scales, judged.refused, judged.bills)
+        return Recommendation(nodes=None, because=because), None
+    if regret and question.ranges and judged.objective.name in _BY_COST:
+        chosen = regret.least
+    because = why_this_scale(judged, question, chosen)
+    if regret is None:
+        return Recommendation(nodes=scales.nodes[chosen], because=because), chosen
+    probability = float(regret.share_right[chosen])
+    among = likely(regret.share_right, chosen)
+    rounds = rounds_to_decide(judged, question, chosen) if len(among) > 1 else None
+    cost = None
+    if rounds is not None:
+        cost = rounds * float(sum(judged.bills.billed[at] for at in among))
+    recommended = Recommendation(
+        nodes=scales.nodes[chosen],
+        because=because,
+        probability=probability,
+        undecided=tuple(scales.nodes[at] for at in among) if len(among) > 1 else (),
+        rounds_to_decide=rounds,
+        cost_to_decide=cost,
+    )
+    return recommended, chosen
 
 
 def _cause_beyond(scales: Candidates, chosen: int | None) -> CauseName | None:
@@ -570,27 +614,12 @@ def _indifferent(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> tup
     return tuple(scales.nodes[at] for at in ladder if cost[at] <= least * (1 + _INDIFFERENT))
 
 
-def _deployments(
-    scales: Candidates,
-    price: Price,
-    bills: Bills,
-    unit_cost: Floats,
-    cheapest: int | None,
-    fastest: int | None,
-) -> tuple[Deployment, ...]:
-    if cheapest is None or fastest is None:
+def _deployments(judged: Judged) -> tuple[Deployment, ...]:
+    """The cheapest, the balanced and the fastest scale, and what the outer two give up."""
+    scales, bills = judged.scales, judged.bills
+    cheapest, balanced, fastest = judged.cheapest, judged.balanced, judged.fastest
+    if cheapest is None or balanced is None or fastest is None:
         return ()
-    run = "a run" if scales.regime == "strong" else "for the work of the first run"
-    if cheapest == fastest:
-        slower = dearer = "nothing: the cheapest scale is the fastest"
-    else:
-        ratio = float(scales.speedup[fastest] / scales.speedup[cheapest])
-        saved = float(scales.unit_seconds[cheapest] - scales.unit_seconds[fastest])
-        slower = f"{format_duration(saved)} {run}: the fastest is {ratio:.2f} times as fast"
-        extra = float(unit_cost[fastest] - unit_cost[cheapest])
-        dearer = f"{format_money(extra, price.currency)} {run}"
-        if unit_cost[cheapest] > 0:
-            dearer += f", {unit_cost[fastest] / unit_cost[cheapest]:.2f} times the cheapest"
 
     def deployment(kind: str, at: int, gives_up: str) -> Deployment:
         return Deployment(
@@ -601,6 +630,36 @@ def _deployments(
             gives_up=gives_up,
         )
 
-    money = "dollars dominate" if price.currency == "$" else f"{price.currency} dominate"
-    speed = "latency dominates" if scales.regime == "strong" else "throughput dominates"
-    return deployment(money, cheapest, slower), deployment(speed, fastest, dearer)
+    if cheapest == fastest:
+        nothing = "nothing: the cheapest scale is the fastest"
+        return deployment("cheapest", cheapest, nothing), deployment("fastest", fastest, nothing)
+    slower, dearer = _slower(judged, cheapest, fastest), _dearer(judged, fastest, cheapest)
+    rows = [deployment("cheapest", cheapest, slower)]
+    if balanced not in (cheapest, fastest):
+        both = f"{_dearer(judged, balanced, cheapest)}; {_slower(judged, balanced, fastest)}"
+        rows.append(deployment("balanced", balanced, both))
+    return (*rows, deployment("fastest", fastest, dearer))
+
+
+def _work_words(scales: Candidates) -> tuple[str, float]:
+    """What times and costs are for, and how many times a run that is."""
+    if scales.is_rate:
+        return "for a million units of work", 1e6
+    return ("a run" if scales.regime == "strong" else "for the work of the first run"), 1.0
+
+
+def _slower(judged: Judged, at: int, fastest: int) -> str:
+    """What a scale gives up in speed."""
+    scales = judged.scales
+    run, factor = _work_words(scales)
+    ratio = float(scales.speedup[fastest] / scales.speedup[at])
+    lost = factor * float(scales.unit_seconds[at] - scales.unit_seconds[fastest])
+    return f"{format_duration(lost)} {run}: the fastest is {ratio:.2f} times as fast"
+
+
+def _dearer(judged: Judged, at: int, cheapest: int) -> str:
+    """What a scale gives up in cost."""
+    run, factor = _work_words(judged.scales)
+    least, bill = float(judged.unit_bill[cheapest]), float(judged.unit_bill[at])
+    times = f", {bill / least:.2f} times the cheapest" if least > 0 else ""
+    return f"{format_money(factor * (bill - least), judged.scales.price.currency)} {run}{times}"

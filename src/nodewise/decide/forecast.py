@@ -2,15 +2,26 @@
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from nodewise.base.errors import DataError
 from nodewise.base.stats import Floats
 from nodewise.base.units import format_percent
+from nodewise.decide.candidates import Candidates
+from nodewise.decide.decide import Decided, Recommendation, decided
 from nodewise.decide.inputs import Question
-from nodewise.decide.prices.bill import NODE_HOURS, Price, bill
+from nodewise.decide.objective import Judged, Objective, judge
+from nodewise.decide.payment.ways import PaymentPrice, on_demand, on_spot, payments
+from nodewise.decide.unmeasured import (
+    Unmeasured,
+    better_unmeasured,
+    candidates_of_curve,
+    drawn_costs,
+    grid_of,
+    plausible_times,
+)
 from nodewise.explain.predict.curve import (
     FEWEST_SCALES,
     REACH,
@@ -21,10 +32,10 @@ from nodewise.explain.predict.curve import (
     fit_curve,
 )
 from nodewise.explain.scaling import Timings
+from nodewise.study.check import Validity
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
 
-_DRAWS = 600
 _BINS = 12  # of what a run might show; finer ones hold too few draws to average
 _MAX_COST_RATIO = 1.5  # times the least cost: a curve this far beyond its bottom does not come back
 _STEPS_OF_A_DOUBLING = 4  # in which the way beyond the runs is followed
@@ -44,7 +55,10 @@ class ForecastRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
     speedup: float | None
     efficiency: float | None
     cost: float | None
+    cost_with_waiting: float | None
     probability_cheapest: float | None
+    deadline_probability: float | None
+    energy_joules: float | None
 
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,10 +71,15 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     repeated: bool  # whether the noise of measured rows was seen; that of single runs is assumed
     rows: tuple[ForecastRow, ...]
     unknown_beyond: int | None
-    cheapest: Landmark
+    objective: Objective
+    recommended: Recommendation | None  # of the measured scales; null where none was measured there
+    better: Unmeasured | None  # the scale to measure next
+    cheapest: Landmark | None  # null: no scale has a known price
     fastest: Landmark
     knee: Landmark
+    payments: tuple[PaymentPrice, ...]  # the rows on every way to pay
     laws: tuple[LawRow, ...]
+    validity: Validity = Validity()  # of the measurement behind it
 
     @property
     def doublings(self) -> tuple[ForecastRow, ...]:
@@ -84,24 +103,37 @@ class RunWorth(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"})
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
-    """The best scale as things are known now, and whether another run could better it."""
+    """The recommended scale as things are known now, and whether another run could better it."""
 
     name: str
     currency: str
-    best: int
-    expected_cost: float
-    expected_regret: float
-    measure: int | None  # the scale to run next; null: stop
+    objective: Objective
+    recommended: Recommendation
+    best: int | None  # the recommended scale
+    expected_cost: float | None
+    expected_regret: float | None  # of money; of the time where the objective is speed
+    regret_is_of_time: bool
+    better: Unmeasured | None
+    measure: int | None  # the scale to run next; null: stop, or repeat
+    repeat: tuple[int, ...]  # the scales to repeat, and how often
+    rounds: int | None
+    cost: float | None  # of what to do next
     because: str
     runs: tuple[RunWorth, ...]
+    payments: tuple[PaymentPrice, ...]
+    validity: Validity = Validity()  # of the measurement behind it
 
 
 def predict(study: Study, question: Question, nodes: Sequence[int] = ()) -> Forecast:
     """The curve of a study at its scales, at those asked for, and its landmarks."""
-    return forecast_curve(fit_curve(study, question.center), study.name, question, nodes)
+    curve = fit_curve(study, question.center)
+    found = decided(study, question)
+    return forecast_curve(curve, study.name, question, nodes, found)
 
 
-def forecast_ahead(study: Study, question: Question, times: Timings) -> Forecast | None:
+def forecast_ahead(
+    study: Study, question: Question, times: Timings, found: Decided
+) -> Forecast | None:
     """The curve of a study in small steps up to four times its largest scale.
 
     Nothing where too few scales were measured to continue them.
@@ -111,79 +143,165 @@ def forecast_ahead(study: Study, question: Question, times: Timings) -> Forecast
     last = study.scales[-1]
     steps = range(_STEPS_OF_A_DOUBLING * (REACH.bit_length() - 1) + 1)
     ahead = [round(last * 2 ** (step / _STEPS_OF_A_DOUBLING)) for step in steps]
-    return forecast_curve(fit_curve(study, question.center, times), study.name, question, ahead)
+    curve = fit_curve(study, question.center, times)
+    return forecast_curve(curve, study.name, question, ahead, found)
 
 
 def forecast_curve(
-    curve: Curve, name: str, question: Question, nodes: Sequence[int] = ()
+    curve: Curve,
+    name: str,
+    question: Question,
+    nodes: Sequence[int] = (),
+    found: Decided | None = None,
 ) -> Forecast:
-    """Times, costs and landmarks of a curve at its scales and at those asked for."""
-    grid = _grid(curve)
+    """Times, costs and landmarks of a curve at its scales and at those asked for.
+
+    `found` is the decision on the measured scales; a curve on another cluster has none.
+    """
+    measured = found.judged.scales if found else None
     shown = sorted({*curve.nodes, *(nodes or _doublings(curve))})
-    price = _priced(question.price)
-    costs = _costs(curve, grid, price, question, _DRAWS)
-    cheapest = grid[np.argmin(costs, axis=1)]
-    expected = _costs(curve, grid, price, question, 0)[0]
-    share = {int(k): float(np.mean(cheapest == k)) for k in grid}
+    scales = candidates_of_curve(curve, shown, question, measured)
+    known = scales.only(np.flatnonzero(~np.isnan(scales.rate_per_hour)))  # that have a price
+    hired = on_demand(known, known.price, question.needs)
+    judged = judge(hired.scales, hired.bills, question, found.judged.objective if found else None)
+    spot = None
+    if known.price.is_money:
+        spot = on_spot(known, known.price, question.needs, question.payment)
+    cheapest, share = _cheapest(curve, question, measured)
     points = dict(zip(shown, curve.points(shown), strict=True))
-    base = points[curve.nodes[0]]
-    assert base is not None
-    low, high = (float(end) for end in np.quantile(cheapest, [0.1, 0.9]))
     return Forecast(
         name=name,
         regime=curve.regime,
         evidence=curve.evidence,
-        currency=price.currency,
+        currency=scales.price.currency,
         repeated=curve.repeated,
-        rows=tuple(
-            _row(curve, at, point, base.seconds, price, question, share.get(at))
-            for at, point in points.items()
-        ),
+        rows=tuple(_row(at, point, scales, judged, share.get(at)) for at, point in points.items()),
         unknown_beyond=curve.unknown_beyond,
-        cheapest=curve.landmark(int(grid[int(np.argmin(expected))]), low, high),
+        objective=judged.objective,
+        recommended=found.decision.recommended if found else None,
+        better=found.decision.better if found else None,
+        cheapest=cheapest,
         fastest=curve.fastest(),
         knee=curve.knee(),
+        payments=payments(hired, spot, scales.price, question.needs, question.payment),
         laws=curve.laws() if curve.unknown_beyond is None else (),
+        validity=found.decision.validity if found else Validity(),
     )
+
+
+def _cheapest(
+    curve: Curve, question: Question, measured: Candidates | None
+) -> tuple[Landmark | None, dict[int, float]]:
+    """The scale of the least bill, measured or not, and how likely it is each one."""
+    grid = grid_of(curve, question.needs.least_scale)
+    scales = candidates_of_curve(curve, grid, question, measured)
+    known = np.flatnonzero(~np.isnan(scales.rate_per_hour))
+    if not len(known):
+        return None, {}
+    scales = scales.only(known)
+    billed = on_demand(scales, scales.price, question.needs).bills.billed / scales.relative_work
+    seconds = plausible_times(curve, scales.nodes)
+    drawn = msgspec.structs.replace(scales, seconds=seconds)
+    costs = on_demand(drawn, scales.price, question.needs).bills.billed / scales.relative_work
+    nodes = np.array(scales.nodes)
+    winners = nodes[np.argmin(costs, axis=1)]
+    low, high = (float(end) for end in np.quantile(winners, [0.1, 0.9]))
+    share = {int(k): float(np.mean(winners == k)) for k in nodes}
+    return curve.landmark(int(nodes[int(np.argmin(billed))]), low, high), share
 
 
 def advise(
     study: Study,
     question: Question,
-    budget: float = math.inf,
+    spend: float = math.inf,
     largest: int | None = None,
     share: float = 1.0,
 ) -> Advice:
-    """Which K to measure next: the saving in expected regret for the money of each candidate.
+    """Which K to measure next, under the objective of the question.
 
-    A candidate's run would show one of the times that are plausible there; for each group of them
-    the choice is made anew, and the regret that is left is weighed by how likely the group is.
-    `share` is that of the job which a timing run does; `largest` the most nodes there are.
+    A scale that is likely better than the recommended one comes first, then repeats that tell the
+    candidates apart, then the run that takes away most of the expected regret for its money.
+    `share` is that of the job which a timing run does; `largest` the most nodes there are; `spend`
+    the most that the runs may cost.
     """
     curve = fit_curve(study, question.center)
-    price = _priced(question.price)
-    grid = _grid(curve, largest)
-    expected_costs = _costs(curve, grid, price, question, 0)[0]
-    inside = grid <= curve.nodes[-1]
-    if expected_costs[inside][-1] > _MAX_COST_RATIO * expected_costs[inside].min():
-        grid, expected_costs = grid[inside], expected_costs[inside]
-    costs = _costs(curve, grid, price, question, _DRAWS)
-    regret = costs - costs.min(axis=1, keepdims=True)
-    # By the curve itself: draws around a scale between two runs would speak against it.
-    best = int(np.argmin(expected_costs))
-    now, expected = float(regret.mean(axis=0)[best]), float(costs[:, best].mean())
+    found = decided(study, question)
+    judged, recommended = found.judged, found.decision.recommended
+    grid = grid_of(curve, question.needs.least_scale, largest)
+    chosen = None if recommended.nodes is None else judged.scales.nodes.index(recommended.nodes)
+    better = better_unmeasured(curve, judged, question, chosen, grid)
+    runs, regret, expected = _worth(curve, found, question, better, grid, spend, share)
+    of_time = judged.objective.name in ("fastest within the budget", "fastest worth its cost")
+    step = _next_step(recommended, better, runs, regret, 1.0 if of_time else expected, spend, share)
+    return Advice(
+        name=study.name,
+        currency=judged.scales.price.currency,
+        objective=judged.objective,
+        recommended=recommended,
+        best=recommended.nodes,
+        expected_cost=expected,
+        expected_regret=regret,
+        regret_is_of_time=of_time,
+        better=better,
+        measure=step.measure,
+        repeat=step.repeat,
+        rounds=step.rounds,
+        cost=step.cost,
+        because=step.because,
+        runs=runs,
+        payments=found.decision.payments,
+        validity=found.decision.validity,
+    )
+
+
+def _worth(
+    curve: Curve,
+    found: Decided,
+    question: Question,
+    better: Unmeasured | None,
+    nodes: Sequence[int],
+    spend: float,
+    share: float,
+) -> tuple[tuple[RunWorth, ...], float | None, float | None]:
+    """What each further run would save, the regret now, and the expected bill."""
+    judged = found.judged
+    scales = candidates_of_curve(curve, nodes, question, judged.scales)
+    known = np.flatnonzero(~np.isnan(scales.rate_per_hour))
+    if not len(known):
+        return (), None, None
+    scales = scales.only(known)
+    bills = on_demand(scales, scales.price, question.needs).bills
+    grid = judge(scales, bills, question, judged.objective)
+    unit_bill = grid.unit_bill
+    inside = np.array(scales.nodes) <= curve.nodes[-1]
+    if unit_bill[inside][-1] > _MAX_COST_RATIO * unit_bill[inside].min():
+        grid = judge(
+            scales.only(np.flatnonzero(inside)),
+            on_demand(scales.only(np.flatnonzero(inside)), scales.price, question.needs).bills,
+            question,
+            judged.objective,
+        )
+    taken = better.nodes if better else found.decision.recommended.nodes
+    if taken not in grid.scales.nodes or not grid.allowed.any():
+        return (), None, None
+    seconds, regret = drawn_costs(curve, grid.scales, question, grid.objective)
+    regret = np.where(grid.allowed, regret, np.inf)
+    best = grid.scales.nodes.index(taken)
+    now, expected = float(regret[:, best].mean()), float(grid.bills.billed[best])
+    if not math.isfinite(now):
+        return (), None, expected
     runs = []
-    columns = {int(k): column for column, k in enumerate(grid)}
-    times = _plausible(curve, [int(k) for k in grid], _DRAWS)
+    repeated = all(len(samples) > 1 for samples in judged.scales.samples)
     # Of single runs that are close to each other, the luckiest would be chosen.
-    repeated = all(len(study.at(nodes)) > 1 for nodes in study.scales)
-    for at in _ladder(grid, int(grid[best]) if repeated else None):
-        seconds = times[:, columns[at]]
-        mean, most = share * np.mean(seconds), share * np.quantile(seconds, 0.9)
-        paid = _bill(price, np.array([at]), np.array([mean, most]), 0.0)
-        if not paid[1] <= budget:  # a run that may take longer than the money lasts is not begun
+    for at in _ladder(grid.scales.nodes, taken if repeated else None):
+        where = grid.scales.nodes.index(at)
+        spent = np.array([np.mean(seconds[:, where]), np.quantile(seconds[:, where], 0.9)])
+        one = grid.scales.only(np.array([where]))
+        timing = msgspec.structs.replace(one, seconds=share * spent[:, None])
+        paid = on_demand(timing, one.price, question.needs).bills.billed[:, 0]
+        if not paid[1] <= spend:  # a run that may take longer than the money lasts is not begun
             continue
-        left, moved = _regret_after(regret, seconds, best)
+        left, moved = _regret_after(regret, seconds[:, where], best)
         # A repeat halves the variance of what is known there; a first run tells nearly all.
         saved = now - left if now - left > 1e-9 * now else 0.0  # less is rounding
         saving = saved * (0.5 if at in curve.nodes else 1.0)
@@ -196,51 +314,57 @@ def advise(
                 could_change=moved,
             )
         )
-    ranked = tuple(sorted(runs, key=lambda run: -run.saving_per_cost))
-    chosen, because = _beyond(ranked, int(grid[best]), curve.nodes) or _verdict(
-        ranked, now, expected, budget
-    )
-    return Advice(
-        name=study.name,
-        currency=price.currency,
-        best=int(grid[best]),
-        expected_cost=expected,
-        expected_regret=now,
-        measure=chosen,
-        because=because,
-        runs=ranked,
-    )
+    return tuple(sorted(runs, key=lambda run: -run.saving_per_cost)), now, expected
 
 
-def _beyond(runs: Sequence[RunWorth], best: int, measured: Sequence[int]) -> tuple[int, str] | None:
-    """A choice outside of what was measured is run before it is trusted."""
-    if measured[0] <= best <= measured[-1]:
-        return None
-    outside = [run.nodes for run in runs if not measured[0] <= run.nodes <= measured[-1]]
-    if not outside:
-        return None
-    near = min(outside, key=lambda nodes: abs(math.log(nodes / best)))
-    return near, f"the best scale, K={best}, lies outside of what was measured: look there first"
+class _Step(NamedTuple):
+    because: str
+    measure: int | None = None
+    repeat: tuple[int, ...] = ()
+    rounds: int | None = None
+    cost: float | None = None
 
 
-def _verdict(
-    runs: Sequence[RunWorth], regret: float, cost: float, budget: float
-) -> tuple[int | None, str]:
-    if regret <= _MIN_REGRET_SHARE * cost:
-        more = format_percent(regret / cost if cost else 0.0)
-        return None, (
-            f"the choice is expected to cost {more} more than the "
-            "best one, and no run can change that by much"
-        )
+def _next_step(
+    recommended: Recommendation,
+    better: Unmeasured | None,
+    runs: Sequence[RunWorth],
+    regret: float | None,
+    scale: float | None,
+    spend: float,
+    share: float,
+) -> _Step:
+    """What to do next, and why: measure a scale, repeat some, or stop."""
+    look = None
+    if better is not None and share * better.cost <= spend:
+        sure = format_percent(better.probability)
+        look = _Step(f"{better.because} ({sure} likely)", better.nodes, cost=share * better.cost)
+    if look is not None and not recommended.undecided:
+        return look
+    if recommended.nodes is None:
+        return look or _Step("no scale passes every gate, and none is predicted to")
+    if recommended.undecided:
+        named = " and ".join(f"K={k}" for k in recommended.undecided)
+        cost = None if recommended.cost_to_decide is None else share * recommended.cost_to_decide
+        if recommended.rounds_to_decide is None or cost is None:
+            because = f"{named} cannot be told apart, and 100 more rounds would not change that"
+            return look or _Step(because)
+        if cost <= spend:
+            because = f"{named} cannot be told apart by the runs so far"
+            return _Step(because, None, recommended.undecided, recommended.rounds_to_decide, cost)
+        return _Step(f"{named} cannot be told apart, and telling them costs more than {spend:g}")
+    if regret is None or not scale or regret <= _MIN_REGRET_SHARE * scale:
+        return _Step("no further run is expected to change the choice")
     if not runs:
-        return None, f"no run costs at most {budget:g}"
+        return _Step(f"no run costs at most {spend:g}")
     top = runs[0]
     if top.saving <= 0.05 * regret:
-        return None, "no single run would tell the candidates apart"
-    return top.nodes, (
+        return _Step("no single run would tell the candidates apart")
+    because = (
         f"it takes away {format_percent(top.saving / regret)} of the expected regret for the least "
         f"money, and moves the choice with a chance of {format_percent(top.could_change)}"
     )
+    return _Step(because, top.nodes, cost=top.cost)
 
 
 def _regret_after(regret: Floats, seconds: Floats, best: int) -> tuple[float, float]:
@@ -256,22 +380,20 @@ def _regret_after(regret: Floats, seconds: Floats, best: int) -> tuple[float, fl
 
 
 def _row(
-    curve: Curve,
     at: int,
     point: Prediction | None,
-    base: float,
-    price: Price,
-    question: Question,
+    scales: Candidates,
+    judged: Judged,
     probability: float | None,
 ) -> ForecastRow:
     if point is None:
         nothing = dict.fromkeys(
-            ("seconds", "low80", "high80", "low95", "high95", "speedup", "efficiency", "cost")
+            name for name in ForecastRow.__struct_fields__ if name not in ("nodes", "measured")
         )
-        return ForecastRow(nodes=at, measured=False, probability_cheapest=None, **nothing)
-    k = at / curve.nodes[0]
-    speedup = base / point.seconds * (k if curve.regime == "weak" else 1.0)
-    paid = _bill(price, np.array([at]), np.array([point.seconds]), question.needs.value_per_hour)
+        return ForecastRow(nodes=at, measured=False, **nothing)
+    where = scales.nodes.index(at)
+    priced = judged.scales.nodes.index(at) if at in judged.scales.nodes else None
+    joules = scales.energy.joules
     return ForecastRow(
         nodes=at,
         measured=point.measured,
@@ -280,62 +402,22 @@ def _row(
         high80=point.high80,
         low95=point.low95,
         high95=point.high95,
-        speedup=speedup,
-        efficiency=speedup / k,
-        cost=float(paid[0]),
+        speedup=float(scales.speedup[where]),
+        efficiency=float(scales.efficiency[where]),
+        cost=None if priced is None else float(judged.bills.billed[priced]),
+        cost_with_waiting=None if priced is None else float(judged.bills.total[priced]),
         probability_cheapest=probability,
+        deadline_probability=None if scales.in_time is None else float(scales.in_time[where]),
+        energy_joules=None if joules is None else float(joules[where]),
     )
 
 
-def _grid(curve: Curve, largest: int | None = None) -> Floats:
-    """The scales that a choice is made from: measured ones, and steps of a quarter octave."""
-    end = min(curve.horizon, largest or curve.horizon)
-    if end < curve.nodes[0]:
-        raise DataError(
-            f"At most {end} nodes are allowed, and the smallest run had {curve.nodes[0]}.",
-            "Allow more nodes.",
-        )
-    tried = np.geomspace(1, end, round(4 * math.log2(end)) + 1).round()
-    return np.unique(np.append(tried, [k for k in curve.nodes if k <= end]))
-
-
-def _ladder(grid: Floats, best: int | None) -> list[int]:
+def _ladder(nodes: Sequence[int], best: int | None) -> list[int]:
     """Runs worth asking about: the doublings of one node, and what looks best."""
-    doublings = [2**step for step in range(24) if 2**step <= grid[-1]]
+    doublings = [k for k in nodes if k.bit_count() == 1]
     return sorted({*doublings, *([] if best is None else [best])})
 
 
 def _doublings(curve: Curve) -> list[int]:
     largest = curve.nodes[-1]
     return [k for k in (2 * largest, 4 * largest) if k <= curve.horizon]
-
-
-def _costs(curve: Curve, grid: Floats, price: Price, question: Question, count: int) -> Floats:
-    """What the work of the first run costs at each scale: a row a draw; 0 draws: as expected."""
-    asked = [int(k) for k in grid]
-    if count:
-        seconds = _plausible(curve, asked, count)
-    else:
-        points = curve.points(asked)
-        seconds = np.array([[point.seconds if point else np.nan for point in points]])
-    paid = _bill(price, grid, seconds, question.needs.value_per_hour)
-    work = grid / grid[0] if curve.regime == "weak" else 1.0
-    return np.nan_to_num(paid / work, nan=np.inf)
-
-
-def _plausible(curve: Curve, nodes: list[int], count: int) -> Floats:
-    """Draws within their 95 %: one curve in a hundred is so odd that it would rule every mean."""
-    seconds = curve.draws(nodes, count)
-    low, high = np.nanquantile(seconds, [0.025, 0.975], axis=0)
-    return np.clip(seconds, low, high)
-
-
-def _bill(price: Price, nodes: Floats, seconds: Floats, value_per_hour: float) -> Floats:
-    rate = (price.per_node_hour or 0.0) * nodes
-    return bill(price, rate, seconds, value_per_hour).total
-
-
-def _priced(price: Price) -> Price:
-    if price.per_node_hour is not None:
-        return price
-    return msgspec.structs.replace(price, per_node_hour=1.0, currency=NODE_HOURS)

@@ -7,6 +7,7 @@ the value.
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from datetime import date
 from difflib import get_close_matches
@@ -35,9 +36,11 @@ from nodewise.decide.payment.ways import Payment
 from nodewise.decide.prices.bill import Price
 from nodewise.decide.prices.records import PriceRecord
 from nodewise.study.question import Tables, split
+from nodewise.study.scale_unit import NODE, parse_unit
 from nodewise.study.spec import Quality, Regime, Spec
 
 _LARGEST = 1e30  # beyond it a figure is a typing error, and products of such figures overflow
+_LARGEST_COUNT = 1_000_000
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, rename={"payment": "alternatives"}):
@@ -52,6 +55,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, rename={"payment": "al
     records: tuple[PriceRecord, ...] = ()  # where the prices come from
     ranges: dict[str, Interval] = {}  # by input
     work_unit: str = "items"
+    unit: str | None = None  # what K counts, in the singular; None: as the study says
+    per_node: int | None = None  # how many of them share a node; None: as the study says
     asked_on: date | None = None  # prices age
 
 
@@ -110,6 +115,37 @@ def _rate(text: str) -> tuple[Preemptions, Interval]:
     return msgspec.structs.replace(stated, per_second=given.center), given
 
 
+class GivenPrice(NamedTuple):
+    """A price, and what it is for; empty where nobody says."""
+
+    amount: Interval
+    per: str = ""
+
+
+def _price(text: str) -> GivenPrice:
+    """A price by the hour: `2.10`, `2.10/gpu`, `2.1..3.5/node`, `0.04/core-h`."""
+    amount, slash, per = text.partition("/")
+    given = parse_range(amount, parse_amount)
+    _check_bounds(MONEY, given, amount)
+    unit = re.sub(r"[- ]?(h|hours?)$", "", per.strip().lower()) or NODE
+    return GivenPrice(given, parse_unit(unit) if slash else "")
+
+
+def _whole(text: str) -> int:
+    """A count."""
+    if not text.strip().isdecimal() or not 1 <= int(text) <= _LARGEST_COUNT:
+        raise ValueError(f"'{text}' is not a whole number from 1 to {_LARGEST_COUNT}")
+    return int(text)
+
+
+def _currency(text: str) -> str:
+    """A sign or a code: `€`, `EUR`."""
+    sign = text.strip()
+    if not re.fullmatch(r"[^\W\d_]{2,8}|[^\w\s]", sign):
+        raise ValueError(f"'{text}' is not a currency; write for example EUR or €")
+    return "$" if sign.upper() == "USD" else sign
+
+
 def _saving(text: str) -> Interval | str:
     """The time to save, or `none`."""
     return "none" if text.strip() == "none" else parse_range(text, parse_seconds)
@@ -161,6 +197,10 @@ def _by_scale(text: str) -> dict[int, float]:
         ) from None
 
 
+PRICE = Kind("money[/unit]", _price, format_money, numeric=False)
+COUNT = Kind("count", _whole, numeric=False)
+UNIT = Kind("unit", parse_unit, numeric=False)
+CURRENCY = Kind("currency", _currency, numeric=False)
 MONEY = Kind("money", parse_amount, format_money, least=0, most=_LARGEST)
 NUMBER = Kind("number", parse_amount, _number, least=0, most=_LARGEST)
 POSITIVE = Kind("number", parse_amount, _number, above=0, most=_LARGEST)
@@ -179,11 +219,13 @@ BUDGET = Kind("amount", _budgets, numeric=False)
 BY_SCALE = Kind("K=limit,...", _by_scale, numeric=False)
 
 
-def _put_price(question: Question, value: Interval, _: Settings) -> Question:
+def _put_price(question: Question, value: GivenPrice | Interval, _: Settings) -> Question:
     """A price of your own replaces that of a list, with its source."""
+    given = GivenPrice(value) if isinstance(value, Interval) else value
     if question.records:
         question = replaced(msgspec.structs.replace(question, records=()), ("price", "source"), "")
-    return with_range(question, "price", value)
+    question = replaced(question, ("price", "per"), given.per)
+    return with_range(question, "price", given.amount)
 
 
 def _put_preempt(
@@ -258,9 +300,11 @@ _ROWS = (
           "Price of an instance: aws:p5.48xlarge[@REGION].", common=True),
     Input("prices", "price.list", TEXT,
           "Your own price list, FILE or FILE@DAY: TOML, SkyPilot CSV, AWS or Azure JSON."),
-    Input("price", "price.per_node_hour", MONEY,
-          "Dollars per node-hour, or a range: 2.1..3.5.",
+    Input("price", "price.per_node_hour", PRICE,
+          "Price per node-hour, or 2.10/gpu, 0.04/core, 2.1..3.5.",
           (_PRICE, "per_node_hour"), "price of a node", common=True, ranged=True, put=_put_price),
+    Input("currency", "price.currency", CURRENCY, "Currency of all prices: EUR, €.",
+          (_PRICE, "currency")),
     Input("price-source", "price.source", TEXT, "Where and when the price was read.",
           (_PRICE, "source")),
     Input("fixed", "price.fixed_per_hour", MONEY, "Overhead in dollars per wall-clock hour.",
@@ -332,6 +376,9 @@ _ROWS = (
           (_NEEDS, "least_efficiency")),
     Input("most-seconds", "gates.most_seconds", BY_SCALE, "Longest time at named K.",
           (_NEEDS, "most_seconds")),
+    Input("least", "gates.least", COUNT,
+          "Least K that can run; predict and next start here.",
+          (_NEEDS, "least_scale")),
     Input("value-per-hour", "price.value_per_hour", MONEY, "Worth of an hour of waiting.",
           (_NEEDS, "value_per_hour"), "value of an hour", common=True, ranged=True),
     Input("quality-tolerance", "quality.tolerance", NUMBER, "Largest drift of quality.",
@@ -346,6 +393,10 @@ _ROWS = (
           "strong: fixed job; weak: fixed work per node.", ("regime",), common=True),
     Input("work-unit", "work_unit", TEXT, "What the work of a run is counted in.",
           ("work_unit",)),
+    Input("unit", "unit", UNIT, "What K counts: nodes, gpus, ranks, cores.", ("unit",),
+          common=True),
+    Input("per-node", "per_node", COUNT, "How many of K share a node.",
+          ("per_node",), common=True),
 )  # fmt: skip
 _MEASURED = frozenset(Spec.__struct_fields__)
 INPUTS: dict[str, Input] = {row.key: row for row in _ROWS}
@@ -462,6 +513,9 @@ def _read_ends(key: str, ends: object, tables: Tables) -> Any:
             "Write two numbers of 0 or more, the smaller one first.",
         )
     given = Interval(low, high)
+    if row.kind is PRICE:
+        centre = tables["price"].get("per_node_hour")
+        return GivenPrice(given, _price(centre).per if isinstance(centre, str) else "")
     if row.kind is not RATE:
         return given
     stated = tables["price"].get("preempt")
@@ -499,7 +553,7 @@ def default_text(row: Input) -> str:
 
 def value_of(question: Question, name: str) -> float | None:
     """The value of a numeric input; None if it is not stated."""
-    value = _at(question, RANGED[name].path)
+    value = _at(question, INPUTS[name].path)
     return None if value is None else float(value)
 
 
@@ -513,7 +567,7 @@ def _at(question: Question, path: tuple[str, ...]) -> Any:
 
 def with_value(question: Question, name: str, value: float) -> Question:
     """The question with one number at another value."""
-    return replaced(question, RANGED[name].path, value)
+    return replaced(question, INPUTS[name].path, value)
 
 
 def with_range(question: Question, name: str, given: Interval) -> Question:

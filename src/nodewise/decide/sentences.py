@@ -4,9 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from nodewise.base.stats import Floats
 from nodewise.base.units import (
     SECONDS_PER_HOUR,
     format_duration,
@@ -14,13 +12,18 @@ from nodewise.base.units import (
     format_money,
     format_percent,
     format_quantity,
+    format_rate_cost,
     format_speedup,
     format_unit_cost,
 )
 from nodewise.decide.candidates import Candidates, Needs
-from nodewise.decide.gates import Refusal
+from nodewise.decide.gates import Refusal, quality_states
+from nodewise.decide.inputs import Question
+from nodewise.decide.objective import Judged
 from nodewise.decide.prices.bill import Bills, Price, bill
 from nodewise.explain.causes import CauseName
+
+_SAME_EFFICIENCY = 0.005
 
 Refusals = Sequence[Refusal | None]  # why each scale is excluded, or nothing
 
@@ -28,37 +31,82 @@ Refusals = Sequence[Refusal | None]  # why each scale is excluded, or nothing
 def why_refused(refusal: Refusal) -> str:
     """The gate that a scale does not pass, in words."""
     limit = refusal.limit
+    if refusal.gate == "validity":
+        return "the measurement is invalid"
+    if refusal.gate == "least":
+        return f"it is below K={limit:g}, the least that can run"
     if refusal.gate == "quality":
-        return f"its quality drifts by {refusal.value:+.3g}, tolerance {limit:g}"
+        return f"quality drifts by {refusal.value:+.3g}, tolerance {limit:g}"
     if refusal.gate == "deadline":
         deadline = f"the deadline of {format_duration(limit)}"
         if refusal.confidence is None:
-            return f"it misses {deadline}"
-        return f"it meets {deadline} in fewer than {format_percent(refusal.confidence)} of runs"
+            return f"{deadline} is missed"
+        return f"{deadline} is kept in fewer than {format_percent(refusal.confidence)} of runs"
     if refusal.gate == "budget":
-        return f"it costs more than the budget of {format_money(limit, refusal.unit)}"
+        return f"the cost exceeds the budget of {format_money(limit, refusal.unit)}"
     if refusal.gate == "energy":
-        return f"it takes more than {format_quantity(limit)} J ({refusal.unit})"
-    return f"it emits more than {format_quantity(limit)} g CO2e ({refusal.unit})"
+        return f"the energy exceeds {format_quantity(limit)} J ({refusal.unit})"
+    return f"emissions exceed {format_quantity(limit)} g CO2e ({refusal.unit})"
 
 
-def why_this_scale(
-    scales: Candidates, needs: Needs, refusals: Refusals, chosen: int, rule: str
-) -> str:
-    """The rule that chose a scale, its efficiency there, and what the next scale loses to."""
-    if scales.speedup.max() <= 1:
+def why_this_scale(judged: Judged, question: Question, chosen: int) -> str:
+    """The objective that chose a scale, its efficiency there, and what the next scale loses to."""
+    scales, needs = judged.scales, question.needs
+    rule = _rule(judged, question)
+    if judged.fastest == 0 and chosen == 0:
         rule = f"no larger scale is faster than K={scales.nodes[chosen]}"
-    efficiency = float(scales.efficiency[chosen])
-    why = f"{rule}, at an efficiency of {format_efficiency(efficiency)}"
-    if efficiency < needs.threshold:
+    efficiency = float(scales.fitted_efficiency[chosen])
+    why = f"{rule}, at an efficiency of {format_efficiency(efficiency)}{_relative(scales)}"
+    cheapest = judged.reference_bill[judged.ladder].min()
+    of_cost = float(cheapest / judged.unit_bill[chosen]) if cheapest > 0 else 1.0
+    by_threshold = judged.objective.name == "fastest worth its cost"
+    if by_threshold and abs(of_cost - efficiency) > _SAME_EFFICIENCY:
+        why += f" and a cost efficiency of {format_efficiency(of_cost)}"
+    elif efficiency < needs.threshold:
         why += f" although that is below {needs.threshold:.2f}"
-    if scales.quality is not None:
-        why += " and with its quality held"
-    return f"{why}; {_beyond(scales, refusals, chosen)}"
+    states = quality_states(scales, needs)
+    if states is not None:
+        why += " and with its quality held" if states[chosen] == "held" else " (quality undecided)"
+    return f"{why}; {_beyond(scales, judged.refused, chosen)}"
+
+
+def _rule(judged: Judged, question: Question) -> str:
+    """The objective in words."""
+    needs, currency = question.needs, judged.scales.price.currency
+    others = {refusal.gate for refusal in judged.refused if refusal}
+    if judged.objective.name == "cheapest within the deadline":
+        assert needs.deadline_seconds is not None
+        rule = f"the cheapest scale that keeps the deadline of {_limit(needs)}"
+        others.discard("deadline")
+    elif judged.objective.name == "fastest within the budget":
+        assert needs.budget is not None
+        rule = f"the fastest scale within the budget of {format_money(needs.budget, currency)}"
+        others.discard("budget")
+    elif judged.objective.name == "fastest worth its cost":
+        rule = f"the fastest scale that costs at most 1/{needs.threshold:.2f} of the cheapest"
+    else:
+        rule = (
+            "the lowest bill plus waiting"
+            if needs.value_per_hour is not None
+            else "the cheapest scale"
+        )
+    if others:
+        rule += " and passes every other gate" if rule.count(" that ") else " of those that pass"
+    if question.ranges:
+        rule += ", by the least expected regret over the ranges"
+    return rule
+
+
+def _limit(needs: Needs) -> str:
+    assert needs.deadline_seconds is not None
+    share = format_percent(needs.deadline_confidence)
+    return f"{format_duration(needs.deadline_seconds)} in {share} of runs"
 
 
 def why_none(scales: Candidates, refusals: Refusals, bills: Bills) -> str:
     """Which scale comes nearest when no scale passes every gate."""
+    if scales.validity.state == "invalid":
+        return scales.validity.clause
     quickest, cheapest = int(np.argmin(scales.seconds)), int(np.argmin(bills.billed))
     named = [
         f"the {what}, K={scales.nodes[at]}, {_passes_or_not(refusals[at])}"
@@ -67,27 +115,37 @@ def why_none(scales: Candidates, refusals: Refusals, bills: Bills) -> str:
     return "; ".join(dict.fromkeys(named))
 
 
-def claim(scales: Candidates, price: Price, costs: Floats, refusals: Refusals, chosen: int) -> str:
-    """One sentence that stands on measured numbers only."""
-    base = f"{format_duration(float(scales.seconds[0]))} at K={scales.nodes[0]}"
-    nodes = scales.nodes[chosen]
-    if scales.speedup.max() <= 1:
-        return f"{scales.name} does not scale: no measured scale is faster than {base}."
+def claim(judged: Judged, needs: Needs, chosen: int) -> str:
+    """One sentence on measured numbers; a base that is too slow is replaced by the fitted one."""
+    scales, refusals, costs = judged.scales, judged.refused, judged.bills.billed
+    price = scales.price
+    measured = format_duration(float(scales.seconds[0]))
+    base = f"{measured} at K={scales.nodes[0]}"
+    if scales.is_rate and scales.work is not None:
+        rate = format_quantity(float(scales.work[0] / scales.seconds[0]))
+        base = f"{rate} units of work a second at K={scales.nodes[0]}"
+    elif scales.fitted_base_seconds is not None:
+        fitted = format_duration(scales.fitted_base_seconds)
+        base = f"{fitted} fitted at K={scales.nodes[0]}; measured: {measured}"
+    if judged.fastest == 0 or scales.speedup.max() <= 1:
+        return f"{scales.name} does not scale: no measured scale is clearly faster than {base}."
+    efficiency = format_efficiency(float(scales.fitted_efficiency[chosen]))
     parts = [
-        f"{scales.name} ({scales.regime} scaling) scales to {nodes} node{'s' if nodes > 1 else ''} "
-        f"at efficiency {format_efficiency(float(scales.efficiency[chosen]))} "
-        f"({format_speedup(float(scales.speedup[chosen]))}x over {base})"
+        f"{scales.name} ({scales.regime} scaling) scales to {scales.named(chosen)} "
+        f"at efficiency {efficiency}{_relative(scales)} "
+        f"({format_speedup(scales.base_share * float(scales.speedup[chosen]))}x over {base})"
     ]
+    if chosen == 0:
+        parts = [f"{scales.name} ({scales.regime} scaling) is best run at its base, {base}"]
     if scales.quality is None:
         parts.append("with quality not measured")
     else:
-        drift = float(np.max(np.abs(scales.quality[: chosen + 1] - scales.quality[0])))
-        parts.append(
-            f"with quality held at {format_efficiency(float(scales.quality[chosen]))} "
-            f"(drift {drift:.3f} at most)"
-        )
+        parts.append(_claimed_quality(scales, needs, refusals, chosen))
     cost = f"and a cost of {format_money(float(costs[chosen]), price.currency)} a run"
-    if scales.work is not None:
+    if scales.is_rate and scales.work is not None:
+        each = float(costs[chosen] / scales.work[chosen])
+        cost = f"and a cost of {format_rate_cost(each, 'units of work', price.currency)}"
+    elif scales.work is not None:
         unit = format_unit_cost(float(costs[chosen] / scales.work[chosen]), price.currency)
         cost += f", {unit} per unit of work"
     beyond = scales.after(chosen)
@@ -95,6 +153,24 @@ def claim(scales: Candidates, price: Price, costs: Floats, refusals: Refusals, c
     if beyond is not None and refusals[beyond] is None:
         end = f"beyond that, {end}: further scaling is uneconomic here"
     return f"{', '.join([*parts, cost])}; {end}."
+
+
+def _relative(scales: Candidates) -> str:
+    """The base of speedup and efficiency, where it is not K=1."""
+    return "" if scales.nodes[0] == 1 else f" relative to K={scales.nodes[0]}"
+
+
+def _claimed_quality(scales: Candidates, needs: Needs, refusals: Refusals, chosen: int) -> str:
+    """The quality of the chosen scale, and the largest drift up to it that is not excluded."""
+    assert scales.drifts is not None
+    assert scales.quality is not None
+    quality = format_efficiency(float(scales.quality[chosen]))
+    own = scales.drifts[chosen]
+    if own.state(needs.quality_tolerance, needs.quality_better) == "undecided":
+        return f"with a quality of {quality} (drift between {own.low:+.3f} and {own.high:+.3f})"
+    kept = [at for at in range(chosen + 1) if refusals[at] is None or at == 0]
+    drift = max(abs(scales.drifts[at].value) for at in kept)
+    return f"with quality held at {quality} (drift {drift:.3f} at most)"
 
 
 def _beyond(scales: Candidates, refusals: Refusals, chosen: int) -> str:
@@ -107,7 +183,7 @@ def _beyond(scales: Candidates, refusals: Refusals, chosen: int) -> str:
         return f"no larger scale was {'measured' if scales.measured else 'asked for'}"
     if refusals[beyond] is not None:
         return f"K={scales.nodes[beyond]} {_passes_or_not(refusals[beyond])}"
-    efficiency = format_efficiency(float(scales.efficiency[beyond]))
+    efficiency = format_efficiency(float(scales.fitted_efficiency[beyond]))
     slower = "" if scales.speedup[beyond] > scales.speedup[chosen] else " and it is no faster"
     return f"at K={scales.nodes[beyond]} efficiency is {efficiency}{_blame(scales, beyond)}{slower}"
 
@@ -138,7 +214,7 @@ def in_prose(cause: CauseName) -> str:
 
 def cheaper_nodes(price: Price, needs: Needs, chosen: Sequence[tuple[str, int | None]]) -> str:
     """Whether a lower price of nodes moves the cheapest scale; `chosen` names it by payment."""
-    if not (price.prices_the_hour or needs.value_per_hour or needs.budget is not None):
+    if not (price.prices_the_hour or needs.hour_value or needs.budget is not None):
         return (
             "Cheaper nodes do not move the cheapest K here: without an overhead by the hour, a "
             "value of time or a budget, every cost is proportional to the price, so its minimum "
@@ -156,34 +232,28 @@ def cheaper_nodes(price: Price, needs: Needs, chosen: Sequence[tuple[str, int | 
 
 
 def what_would_change(
-    scales: Candidates,
-    price: Price,
-    needs: Needs,
-    bills: Bills,
-    refusals: Refusals,
-    recommended: int | None,
-    fastest: int | None,
+    judged: Judged, question: Question, recommended: int | None
 ) -> tuple[str, ...]:
     """The nearest facts that would move the recommendation."""
+    scales, price, needs = judged.scales, judged.scales.price, question.needs
+    if scales.validity.state == "invalid":
+        return ()
     if recommended is None:
-        return _gates_to_move(scales, price, needs, bills)
-    allowed = np.array([refusal is None for refusal in refusals])
-    changes = _value_of_waiting(scales, price, needs, bills.total, allowed, recommended)
-    if price.prices_the_hour or needs.value_per_hour:
-        efficient = np.flatnonzero(allowed & (scales.efficiency >= needs.threshold))
-        if len(efficient) and efficient[-1] != recommended:
-            changes.append(
-                f"if an hour had no price, K={scales.nodes[efficient[-1]]}: the largest scale with "
-                f"an efficiency of {needs.threshold:.2f} or more"
-            )
-    if price.fixed_per_hour:
+        return _gates_to_move(scales, price, needs, judged.bills)
+    changes = _value_of_waiting(judged, question, recommended)
+    if judged.objective.name == "cheapest" and judged.balanced not in (None, recommended):
+        assert judged.balanced is not None
+        changes.append(
+            f"if speed is worth up to 1/{needs.threshold:.2f} of the least bill, "
+            f"K={scales.nodes[judged.balanced]}"
+        )
+    if price.fixed_per_hour and judged.objective.name == "cheapest":
         bare = bill(
             msgspec.structs.replace(price, fixed_per_hour=0.0),
             scales.rate_per_hour,
             scales.seconds,
-            needs.value_per_hour,
         )
-        costs = np.where(allowed, bare.total / scales.relative_work, np.inf)
+        costs = np.where(judged.allowed, bare.billed / scales.relative_work, np.inf)
         without = int(np.argmin(costs))
         if without != recommended:
             overhead = format_money(price.fixed_per_hour, price.currency)
@@ -191,19 +261,20 @@ def what_would_change(
                 f"without the overhead of {overhead} an hour the cheapest is "
                 f"K={scales.nodes[without]}"
             )
-    if scales.measured and fastest is not None:
-        changes += _next_measurement(scales, refusals, fastest)
     return tuple(changes)
 
 
 def _gates_to_move(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> tuple[str, ...]:
     changes = []
     if needs.deadline_seconds is not None:
-        at = int(np.argmin(scales.seconds))
-        least = float(scales.seconds[at]) + price.startup_seconds
-        changes.append(
-            f"a deadline above {format_duration(least)}, the time of K={scales.nodes[at]}"
-        )
+        sure = scales.sure_seconds(needs.deadline_confidence)
+        at = int(np.argmin(sure))
+        least = float(sure[at]) + price.startup_seconds
+        kept = ""
+        if scales.in_time is not None:
+            kept = f" in {format_percent(needs.deadline_confidence)} of runs"
+        at_least = format_duration(least)
+        changes.append(f"a deadline of {at_least} or more: K={scales.nodes[at]} keeps it{kept}")
     if needs.budget is not None:
         at = int(np.argmin(bills.billed))
         least_bill = format_money(float(bills.billed[at]), price.currency)
@@ -211,61 +282,20 @@ def _gates_to_move(scales: Candidates, price: Price, needs: Needs, bills: Bills)
     return tuple(changes)
 
 
-def _value_of_waiting(
-    scales: Candidates,
-    price: Price,
-    needs: Needs,
-    costs: Floats,
-    allowed: NDArray[np.bool_],
-    recommended: int,
-) -> list[str]:
-    """The least value of an hour at which a larger scale would be the better buy."""
+def _value_of_waiting(judged: Judged, question: Question, recommended: int) -> list[str]:
+    """The least value of an hour at which a larger scale has the lowest bill plus waiting."""
+    scales = judged.scales
     if scales.regime == "weak":
         return []
+    billed, hours = judged.bills.billed, scales.seconds / SECONDS_PER_HOUR
     offers = []
-    for at in range(recommended + 1, len(scales.nodes)):
-        saved = float(scales.seconds[recommended] - scales.seconds[at])
-        extra = float(costs[at] - costs[recommended])
-        if allowed[at] and saved > 0 and extra > 0:
-            offers.append((extra / saved * SECONDS_PER_HOUR, scales.nodes[at]))
-    if not offers:
-        return []
-    value, nodes = min(offers)
-    worth = format_money(value, price.currency) + (" more" if needs.value_per_hour else "")
-    return [f"an hour of waiting worth {worth} moves it to K={nodes}"]
-
-
-def _next_measurement(scales: Candidates, refusals: Refusals, fastest: int) -> list[str]:
-    """The run that could change the answer of those who buy speed."""
-    nodes = scales.nodes
-    if fastest == 0:
-        return []
-    if fastest == len(nodes) - 1:
-        still = "the time still falls" if scales.regime == "strong" else "throughput still grows"
-        return [
-            f"a run at K={2 * nodes[-1]}: {still} at the largest measured scale, so the fastest K "
-            "may lie beyond it"
-        ]
-    if refusals[fastest + 1] is not None:
-        return [f"a run at K={nodes[fastest + 1]} that passes: now it is excluded"]
-    below, above = nodes[fastest - 1], nodes[fastest + 1]
-    between = [
-        (low + high) // 2
-        for low, high in ((below, nodes[fastest]), (nodes[fastest], above))
-        if high - low > 1
-    ]
-    if not between:
-        return []
-    named = " and ".join(f"K={count}" for count in between)
-    return [
-        f"{'runs' if len(between) > 1 else 'a run'} at {named}: the fastest K lies between {below} "
-        f"and {above}, and only K={nodes[fastest]} was measured there"
-    ]
-
-
-def share_of_efficient_resamples(scales: Candidates, needs: Needs, at: int) -> str:
-    """How sure it is that a scale keeps its efficiency, when rounds were repeated."""
-    if scales.efficiency_draws is None:
-        return ""
-    share = float(np.mean(scales.efficiency_draws[:, at] >= needs.threshold))
-    return f" (in {format_percent(share)} of resamples)"
+    for at in judged.ladder:
+        saved, extra = hours[recommended] - hours[at], billed[at] - billed[recommended]
+        if at > recommended and saved > 0 and extra > 0:
+            offers.append((float(extra / saved), at))
+    for value, at in sorted(offers):
+        total = np.where(judged.allowed, billed + value * (1 + 1e-6) * hours, np.inf)
+        if int(np.argmin(total)) == at and value > question.needs.hour_value:
+            worth = format_money(value, scales.price.currency)
+            return [f"an hour of waiting worth {worth} moves it to K={scales.nodes[at]}"]
+    return []

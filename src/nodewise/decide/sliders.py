@@ -1,14 +1,11 @@
 """The numbers that a page needs to decide again when its reader moves a slider."""
 
 import msgspec
-import numpy as np
 
-from nodewise.decide.candidates import Candidates, longest_startup
+from nodewise.decide.candidates import longest_startup
 from nodewise.decide.gates import refused_at_any_price
 from nodewise.decide.inputs import Question
-from nodewise.decide.payment.ways import on_demand
-from nodewise.decide.prices.bill import NODE_HOURS
-from nodewise.explain.scaling import Timings
+from nodewise.decide.objective import Judged
 
 Column = tuple[float, ...]  # a value for each scale
 
@@ -33,32 +30,38 @@ class SliderNumbers(msgspec.Struct, frozen=True, kw_only=True):
     relative_work: Column
     refused: tuple[bool, ...]  # by a gate that neither a price nor a deadline moves
     rate_per_hour: Column
+    billed_units: Column  # what the price is multiplied by
     startup_seconds: float
     longest_startup_seconds: float
     storage_per_hour: float
     egress: float
     billing_unit_seconds: float
     billing_minimum_seconds: float
-    value_per_hour: float
+    value_per_hour: float | None
     budget: float | None
     currency: str
+    # how far ln(T_j / T_i) may exceed what was measured, at row i and column j; null: single runs
+    margins: tuple[Column, ...] | None
+    fitted_base_seconds: float | None  # where the first scale is slower than its curve
+    chosen: int | None  # the recommended scale at the start, also where inputs are ranges
     asked: SliderStart
 
 
-def slider_numbers(scales: Candidates, times: Timings, question: Question) -> SliderNumbers:
-    """The numbers for one study and one question."""
+def slider_numbers(judged: Judged, question: Question, chosen: int | None) -> SliderNumbers:
+    """The numbers for one study and one question; `chosen` is the recommended K."""
+    scales, bills = judged.scales, judged.bills
     price, needs = scales.price, question.needs
-    bills = on_demand(scales, price, needs).bills
-    spread = times.draws is not None
+    spread = scales.noise is not None
     return SliderNumbers(
         nodes=scales.nodes,
         seconds=tuple(scales.seconds.tolist()),
-        sure_seconds=_sure_seconds(times, needs.deadline_confidence),
+        sure_seconds=tuple(scales.sure_seconds(needs.deadline_confidence).tolist()),
         speedup=tuple(scales.speedup.tolist()),
         efficiency=tuple(scales.efficiency.tolist()),
         relative_work=tuple(scales.relative_work.tolist()),
         refused=tuple(refused_at_any_price(scales, price, needs, bills).tolist()),
         rate_per_hour=tuple(scales.rate_per_hour.tolist()),
+        billed_units=tuple(scales.billed_units.tolist()),
         startup_seconds=price.startup_seconds,
         longest_startup_seconds=longest_startup(question) if spread else price.startup_seconds,
         storage_per_hour=price.storage_per_hour or 0.0,
@@ -68,21 +71,13 @@ def slider_numbers(scales: Candidates, times: Timings, question: Question) -> Sl
         value_per_hour=needs.value_per_hour,
         budget=needs.budget,
         currency=price.currency,
+        margins=None if scales.margins is None else tuple(map(tuple, scales.margins.tolist())),
+        fitted_base_seconds=scales.fitted_base_seconds,
+        chosen=chosen,
         asked=SliderStart(
-            price=1.0 if price.currency == NODE_HOURS else price.per_node_hour,
+            price=price.per_node_hour if price.is_money else 1.0,
             fixed=price.fixed_per_hour,
             deadline=needs.deadline_seconds or 0.0,
             threshold=needs.threshold,
         ),
     )
-
-
-def _sure_seconds(times: Timings, confidence: float) -> Column:
-    """The time that a run of each scale holds with the confidence asked for."""
-    if times.draws is None:
-        return tuple(times.seconds.tolist())
-    sure = []
-    for at, samples in enumerate(times.samples):
-        runs = np.sort((times.draws[:, at, None] * samples[None, :] / times.seconds[at]).ravel())
-        sure.append(float(runs[max(int(np.ceil(confidence * len(runs))) - 1, 0)]))
-    return tuple(sure)

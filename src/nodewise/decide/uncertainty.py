@@ -4,23 +4,25 @@ A draw is a resample of the measured rounds with every input somewhere in its ra
 scale is chosen by its expected regret.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from nodewise.base.interval import Interval
+from nodewise.base.interval import LEVEL, Interval
 from nodewise.base.stats import DRAWS, SEED, Floats
 from nodewise.decide.candidates import Candidates
-from nodewise.decide.choose import cheapest_of
-from nodewise.decide.gates import Mask, allowed_scales
-from nodewise.decide.inputs import RANGED, Question, value_of, with_value
+from nodewise.decide.gates import Mask
+from nodewise.decide.inputs import INPUTS, RANGED, Question, value_of, with_value
+from nodewise.decide.objective import Judged, judge, least_costs, picks, reference_bill
 from nodewise.decide.payment.ways import Paid, on_demand, on_spot
-from nodewise.decide.prices.bill import NODE_HOURS, Bills, bill
+from nodewise.decide.prices.bill import Bills, bill
 from nodewise.explain.laws import Law
 
 _SWING = 0.2  # how far an input is moved that has no range of its own
 _REACH, _STEPS = 16.0, 48  # how far a flip is looked for: a sixteenth to sixteen times
+_MOST_ROUNDS = 100  # that anybody would add
 _PRICES_OFF = (0.5, 0.8, 1.2, 1.5)
 # The line items that one price stands behind.
 _ITEMS_OF_PRICE = {
@@ -36,6 +38,7 @@ class Regret(msgspec.Struct, frozen=True):
     """What draws say about each scale; arrays by scale. A scale that is excluded has no regret."""
 
     share_cheapest: Floats
+    share_right: Floats  # how likely each is the right choice under the objective
     expected: Floats
     p95: Floats
     between: tuple[int, int]  # the cheapest K of 95 % of the draws lies between these
@@ -47,7 +50,7 @@ class Swing(
     msgspec.Struct, frozen=True, kw_only=True,
     rename={"payment": "regime", "low_nodes": "K_low", "high_nodes": "K_high"},
 ):  # fmt: skip
-    """The cheapest scale with one input at either end, all others as they are."""
+    """The recommended scale with one input at either end, all others as they are."""
 
     input: str
     payment: str  # on-demand or spot
@@ -80,67 +83,129 @@ class PriceOff(msgspec.Struct, frozen=True, kw_only=True, rename={"cheapest": "c
     least_cost: float
 
 
-def regret_of(scales: Candidates, question: Question, allowed: Mask) -> Regret | None:
+def regret_of(judged: Judged, question: Question, noise: Floats | None) -> Regret | None:
     """Chances and regrets of the scales that pass every gate, over draws.
 
-    Nothing where neither times nor inputs are spread, or no scale passes.
+    `noise` are plausible times over the measured ones, a row a draw. Nothing where neither times
+    nor inputs are spread, or no scale passes.
     """
-    price, needs = question.price, question.needs
+    scales, allowed = judged.scales, judged.allowed
     moved = {
         name: given
         for name, given in question.ranges.items()
         if not RANGED[name].on_spot and value_of(question, name) is not None
     }
-    if (scales.draws is None and not moved) or not allowed.any():
+    if (noise is None and not moved) or not allowed.any():
         return None
-    if scales.draws is None or moved:
-        costs = np.stack([cost[allowed] for cost in _drawn_costs(scales, question, moved)])
-    else:
-        drawn = bill(price, scales.rate_per_hour, scales.draws, needs.value_per_hour)
-        costs = drawn.total[:, allowed] / scales.relative_work[allowed]
+    billed_all, total_all = _drawn_bills(scales, question, moved, noise)
     where = np.flatnonzero(allowed)
-    winners = where[costs.argmin(axis=1)]
-    above = costs - costs.min(axis=1, keepdims=True)
+    billed, total = billed_all[:, where], total_all[:, where]
+    speed = scales.speedup[where] / (np.ones_like(billed) if noise is None else noise[:, where])
+    nodes = [scales.nodes[at] for at in where]
+    right = where[
+        picks(
+            judged.objective,
+            question,
+            reference_bill(scales, billed_all)[:, where],
+            total,
+            speed,
+            nodes,
+            scales.relative_work[where],
+        )
+    ]
+    winners = where[least_costs(billed, speed)]
+    # one draw in twenty of few rounds is so far out that it would rule every mean
+    low, high = np.quantile(total, [0.025, 0.975], axis=0)
+    above = np.clip(total, low, high)
+    above = above - above.min(axis=1, keepdims=True)
     expected, tail = np.zeros(len(allowed)), np.zeros(len(allowed))
     expected[where] = above.mean(axis=0)
     tail[where] = np.quantile(above, 0.95, axis=0)
-    low, high = np.quantile(np.array(scales.nodes)[winners], [0.025, 0.975], method="nearest")
+    first, last = np.quantile(np.array(scales.nodes)[winners], [0.025, 0.975], method="nearest")
     return Regret(
-        share_cheapest=np.bincount(winners, minlength=len(allowed)) / len(winners),
+        share_cheapest=_shares(winners, len(allowed)),
+        share_right=_shares(right, len(allowed)),
         expected=expected,
         p95=tail,
-        between=(int(low), int(high)),
+        between=(int(first), int(last)),
         least=int(where[np.argmin(expected[where])]),
-        draws=len(costs),
+        draws=len(billed),
     )
 
 
-def _drawn_costs(
-    scales: Candidates, question: Question, moved: dict[str, Interval]
-) -> Iterable[Floats]:
-    """The cost of every scale in each draw: times resampled, inputs anywhere in their ranges."""
+def _shares(positions: NDArray[np.int64], count: int) -> Floats:
+    return np.bincount(positions, minlength=count) / len(positions)
+
+
+def _drawn_bills(
+    scales: Candidates, question: Question, moved: dict[str, Interval], noise: Floats | None
+) -> tuple[Floats, Floats]:
+    """The bill of every scale in each draw, and the cost of waiting with it, for equal work."""
+    if not moved:
+        assert noise is not None
+        value = question.needs.hour_value
+        drawn = bill(scales.price, scales.rate_per_hour, scales.seconds * noise, value)
+        return drawn.billed / scales.relative_work, drawn.total / scales.relative_work
     generator = np.random.default_rng(SEED)
     # a law may have ten thousand scales, whose chances fewer draws tell as well
     most = max(200, min(DRAWS, 2_000_000 // len(scales.nodes)))
-    count = most if scales.draws is None else len(scales.draws)
+    count = most if noise is None else len(noise)
     shares = generator.random((count, len(moved)))
+    billed, total = [], []
     for at in range(count):
-        drawn = question
+        changed = question
         for share, (name, given) in zip(shares[at], moved.items(), strict=True):
-            drawn = with_value(drawn, name, given.low + float(share) * (given.high - given.low))
-        seconds = scales.seconds if scales.draws is None else scales.draws[at]
-        priced = scales.priced(drawn.price.per_node_hour) if "price" in moved else scales
-        bills = bill(drawn.price, priced.rate_per_hour, seconds, drawn.needs.value_per_hour)
-        yield bills.total / scales.relative_work
+            changed = with_value(changed, name, given.low + float(share) * (given.high - given.low))
+        seconds = scales.seconds if noise is None else scales.seconds * noise[at]
+        priced = scales.priced(changed.price.per_node_hour) if "price" in moved else scales
+        value = changed.needs.hour_value
+        drawn = bill(changed.price, priced.rate_per_hour, seconds, value)
+        billed.append(drawn.billed / scales.relative_work)
+        total.append(drawn.total / scales.relative_work)
+    return np.stack(billed), np.stack(total)
+
+
+def likely(shares: Floats, chosen: int) -> list[int]:
+    """The fewest scales, the chosen one among them, that hold the right choice with 95 %."""
+    order = [chosen, *(int(at) for at in np.argsort(-shares) if at != chosen)]
+    held = np.cumsum(shares[order])
+    return sorted(order[: int(np.argmax(held >= LEVEL - 1e-12)) + 1])
+
+
+def rounds_to_decide(judged: Judged, question: Question, chosen: int) -> int | None:
+    """How many further rounds would make the choice sure, if times and spreads are as measured.
+
+    None: not even a hundred of them, or no round was repeated.
+    """
+    if judged.scales.noise is None:
+        return None
+
+    def is_sure(more: int) -> bool:
+        found = regret_of(judged, question, judged.scales.noise_after(more))
+        return found is not None and bool(found.share_right[chosen] >= LEVEL)
+
+    more = 1
+    while not is_sure(more):
+        more *= 2
+        if more > _MOST_ROUNDS:
+            return None
+    low = more // 2
+    while more - low > 1:
+        middle = (low + more) // 2
+        low, more = (low, middle) if is_sure(middle) else (middle, more)
+    return more
 
 
 def cost_bounds(scales: Candidates, question: Question) -> tuple[Floats, Floats] | None:
     """What a run may be billed: a longer run or a higher price never costs less."""
     if scales.bounds is None and not question.ranges:
         return None
-    seconds = scales.bounds or (scales.seconds, scales.seconds)
     ends = []
-    for end, spent in zip(("low", "high"), seconds, strict=True):
+    for end, spent in zip(
+        ("low", "high"), scales.bounds or (scales.seconds, scales.seconds), strict=True
+    ):
+        if question.ranges:  # where the times have no bounds, prices still have them
+            spent = np.where(np.isnan(spent), scales.seconds, spent)
         moved = question
         for name, given in question.ranges.items():
             if not RANGED[name].on_spot:
@@ -157,12 +222,11 @@ def _paid(scales: Candidates, question: Question, spot: bool) -> Paid:
     return on_demand(priced, question.price, question.needs)
 
 
-def _cheapest(scales: Candidates, question: Question, spot: bool = False) -> tuple[int, float]:
-    """The cheapest scale and its cost; no scale is 0."""
+def _chosen(scales: Candidates, question: Question, spot: bool = False) -> tuple[int, float]:
+    """The scale that the objective takes, and its bill; no scale is 0."""
     paid = _paid(scales, question, spot)
-    allowed = allowed_scales(paid.scales, question.price, question.needs, paid.bills)
-    cost = paid.bills.total / paid.scales.relative_work
-    at = cheapest_of(paid.scales, cost, np.flatnonzero(allowed).tolist())
+    priced = msgspec.structs.replace(paid.scales, price=question.price)
+    at = judge(priced, paid.bills, question).chosen
     return (0, 0.0) if at is None else (paid.scales.nodes[at], float(paid.bills.billed[at]))
 
 
@@ -172,11 +236,11 @@ def tornado(
     law: Law | None = None,
     of_law: Callable[[Law], Candidates] | None = None,
 ) -> tuple[Swing, ...]:
-    """How far each input moves the cheapest scale, the one that moves it most first.
+    """How far each input moves the recommended scale, the one that moves it most first.
 
     Inputs without a range are moved by 20 %; of a law its s and c as well.
     """
-    if question.price.currency == NODE_HOURS:
+    if not question.price.is_money:
         return ()
     payment = question.payment
     risky = payment.preemptions is not None and payment.trace is None
@@ -187,7 +251,7 @@ def tornado(
             continue
         given = question.ranges.get(name) or Interval(value * (1 - _SWING), value * (1 + _SWING))
         ends = [
-            _cheapest(scales, with_value(question, name, end), one.on_spot)
+            _chosen(scales, with_value(question, name, end), one.on_spot)
             for end in (given.low, given.high)
         ]
         rows.append(_swing(name, one.on_spot, given, name in question.ranges, ends))
@@ -197,7 +261,7 @@ def tornado(
             if value:
                 given = Interval(value * (1 - _SWING), min(value * (1 + _SWING), 1.0))
                 ends = [
-                    _cheapest(of_law(msgspec.structs.replace(law, **{name: end})), question)
+                    _chosen(of_law(msgspec.structs.replace(law, **{name: end})), question)
                     for end in (given.low, given.high)
                 ]
                 rows.append(_swing(name, False, given, False, ends))
@@ -225,21 +289,20 @@ def _reach(row: Swing) -> tuple[int, float]:
 
 
 def flips(scales: Candidates, question: Question) -> tuple[Flip, ...]:
-    """Where the cheapest scale changes as one input moves up or down, the others as they are.
-
-    Only where an hour has a price: without one the recommendation does not hang on prices.
-    """
-    if question.price.currency == NODE_HOURS or scales.regime == "weak":
+    """Where the recommended scale changes as one input moves up or down, the others as they are."""
+    if scales.regime == "weak":
         return ()
-    now, _ = _cheapest(scales, question)
+    now, _ = _chosen(scales, question)
     found = []
-    for name, one in RANGED.items():
+    for name in (*RANGED, "threshold"):
+        row = INPUTS[name]
         value = value_of(question, name)
-        if not value or one.on_spot or not now:
+        free = not scales.price.is_money and name != "threshold"
+        if not value or row.on_spot or not now or free:
             continue
 
         def at(changed: float, name: str = name) -> int:
-            return _cheapest(scales, with_value(question, name, changed))[0]
+            return _chosen(scales, with_value(question, name, changed))[0]
 
         for side, factor in (("below", 1 / _REACH), ("above", _REACH)):
             edge = _edge(at, value, factor, now)

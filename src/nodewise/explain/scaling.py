@@ -1,9 +1,11 @@
 """From a study's seconds to speedup, efficiency, the bend, the knee and the fitted laws."""
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from nodewise.base import stats
 from nodewise.base.errors import DataError
@@ -11,6 +13,7 @@ from nodewise.base.fits import nonnegative_fit
 from nodewise.base.interval import LEVEL, Interval, median_interval
 from nodewise.base.stats import ENOUGH_ROUNDS, Center, Floats, resample, std
 from nodewise.base.units import format_percent
+from nodewise.explain.baseline import Detection, Points, points_of, slow_baseline
 from nodewise.explain.laws import (
     LawFit,
     Laws,
@@ -20,13 +23,12 @@ from nodewise.explain.laws import (
     karp_flatt,
     terms,
 )
-from nodewise.study.check import Check, warning
+from nodewise.explain.validity import ENOUGH_TO_TRUST, validity_checks
+from nodewise.study.check import Check, Effect, warning
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
 
 THRESHOLD = 0.70  # of the efficiency; below it the curve has bent
-SUPERLINEAR = 1.02  # an efficiency above this is not a rounding error
-AMBER, RED = 0.02, 0.10  # share of a run that a rank waits for its core; above RED, no evidence
 _MEAN_OFF = 0.05  # of the median
 _LAW_HOLDS = 0.03  # root mean square miss of a law that may predict
 
@@ -51,12 +53,12 @@ class ScalingRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"
 
 
 class Bend(msgspec.Struct, frozen=True, kw_only=True):
-    """Where efficiency falls below the threshold, and in which share of resamples it does there."""
+    """Where efficiency falls below the threshold, and how likely it does there."""
 
     threshold: float
     first_below: int | None
     last_above: int | None
-    shares: dict[str, float]  # of resamples that bend first at each K, or at "none"
+    shares: dict[str, float]  # how likely each K, or "none", is the first below
 
 
 class EfficiencyFalls(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
@@ -84,13 +86,19 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True, rename={"base_nodes": "
     laws: Laws
     cannot_tell: str
     checks: tuple[Check, ...]
+    is_rate: bool = False  # a run is one unit of work, of which only the throughput is known
+
+    def per_second(self, row: ScalingRow) -> float:
+        """Units of work a second at a scale, where a run at the base is one unit."""
+        grown = row.nodes / self.base_nodes if self.regime == "weak" else 1.0
+        return grown / row.seconds
 
     def row(self, nodes: int) -> ScalingRow:
         """The row of one scale."""
         return next(row for row in self.rows if row.nodes == nodes)
 
 
-class Timings(msgspec.Struct, frozen=True, kw_only=True):
+class Timings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The seconds of a study as arrays: what every later computation starts from."""
 
     nodes: tuple[int, ...]
@@ -99,7 +107,9 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
     seconds: Floats  # the centre at each scale
     draws: Floats | None  # centres of resampled rounds: a row a draw, a column a scale
     regime: Regime
-    rounds: int
+    rounds: int  # the fewest of a scale that was repeated
+    round_numbers: tuple[NDArray[np.int64], ...]  # of the samples
+    plausible: Floats | None  # centres that the runs allow; shares of them are probabilities
     paired: bool
     center: Center
 
@@ -114,34 +124,68 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
 
     def speedup_interval(self, position: int, level: float = LEVEL) -> Interval | None:
         """Of the speedup of one scale; below six rounds the range of what the rounds gave."""
-        if self.draws is None:
+        base, here = self.samples[0], self.samples[position]
+        fewest = min(len(base), len(here))
+        if self.draws is None or fewest < 2:
             return None
         if position == 0:
             return Interval(1.0, 1.0)
         grown = float(self.k[position]) if self.regime == "weak" else 1.0
-        base, here = self.samples[0], self.samples[position]
-        if self.rounds < ENOUGH_ROUNDS:
-            if self.paired:
+        paired = np.array_equal(self.round_numbers[0], self.round_numbers[position])
+        if fewest < ENOUGH_ROUNDS:
+            if paired:
                 ratios = grown * base / here
                 return Interval(float(ratios.min()), float(ratios.max()))
             low, high = base.min() / here.max(), base.max() / here.min()
             return Interval(grown * float(low), grown * float(high))
         if self.center == "median":
-            return stats.percentile_interval(
-                self.speedup(self.draws)[:, position], self.rounds, level
-            )
-        low, high = stats.ratio_interval(base, here, self.paired, level)
+            return stats.percentile_interval(self.speedup(self.draws)[:, position], fewest, level)
+        low, high = stats.ratio_interval(base, here, paired, level)
         return Interval(grown * low, grown * high)
+
+    @property
+    def noise(self) -> Floats | None:
+        """Plausible centres over the measured ones: a row a draw."""
+        return None if self.plausible is None else self.plausible / self.seconds
+
+    @property
+    def margins(self) -> Floats | None:
+        """How far each ratio of two times may be off; see `stats.margins_of`."""
+        return None if self.noise is None else stats.margins_of(self.noise)
+
+    @cached_property
+    def points(self) -> Points:
+        """The curve with the noise of each point, as the tests of the base take it."""
+        return points_of(self.nodes, self.samples, self.regime)
+
+    @cached_property
+    def slow_baseline(self) -> Detection:
+        """Whether the base is slower than the rest of the curve implies."""
+        return slow_baseline(self.points)
+
+    @property
+    def fitted_base_seconds(self) -> float | None:
+        """What the law of the other scales implies at the base, where that is clearly slower."""
+        slow = self.slow_baseline
+        if not slow.seen or slow.size is None or slow.high is None:  # a bound is no fit
+            return None
+        return float(self.seconds[0]) / slow.size
 
     def bounds(self) -> tuple[Floats, Floats] | None:
         """Bounds of the centre at each scale: of resamples, or the range of fewer than six runs."""
         if self.draws is None:
             return None
-        if self.rounds < ENOUGH_ROUNDS:
-            lows, highs = [s.min() for s in self.samples], [s.max() for s in self.samples]
-            return np.array(lows), np.array(highs)
-        intervals = [stats.percentile_interval(column, self.rounds) for column in self.draws.T]
-        return np.array([i.low for i in intervals]), np.array([i.high for i in intervals])
+        intervals = [
+            stats.percentile_interval(column, len(samples))
+            if len(samples) >= ENOUGH_ROUNDS
+            else Interval(float(samples.min()), float(samples.max()))
+            for column, samples in zip(self.draws.T, self.samples, strict=True)
+        ]
+        # what ran once has no bounds
+        known = [len(samples) > 1 for samples in self.samples]
+        lows = [i.low if ok else np.nan for i, ok in zip(intervals, known, strict=True)]
+        highs = [i.high if ok else np.nan for i, ok in zip(intervals, known, strict=True)]
+        return np.array(lows), np.array(highs)
 
 
 def timings(study: Study, center: Center = "mean") -> Timings:
@@ -153,6 +197,8 @@ def timings(study: Study, center: Center = "mean") -> Timings:
             "Add runs at another number of nodes.",
         )
     samples = tuple(np.array([run.seconds for run in study.at(count)]) for count in nodes)
+    numbers = tuple(np.array([run.round for run in study.at(count)]) for count in nodes)
+    repeated = [len(values) for values in samples if len(values) > 1]
     return Timings(
         nodes=nodes,
         k=np.array(nodes, dtype=np.float64) / nodes[0],
@@ -160,7 +206,9 @@ def timings(study: Study, center: Center = "mean") -> Timings:
         seconds=np.array([stats.center_of(values, center) for values in samples]),
         draws=resample(samples, study.paired, center),
         regime=study.regime,
-        rounds=study.rounds,
+        rounds=min(repeated, default=1),
+        round_numbers=numbers,
+        plausible=stats.plausible_centers(samples, numbers, center),
         paired=study.paired,
         center=center,
     )
@@ -197,10 +245,17 @@ def scale_timings(
         knee_low=knee[1],
         knee_high=knee[2],
         efficiency_falls=_efficiency_falls(times, laws, at_efficiency),
-        fastest=times.nodes[int(np.argmax(times.speedup(times.seconds)))],
+        fastest=times.nodes[
+            fastest_among(
+                times.nodes,
+                times.speedup(times.seconds),
+                times.margins,
+            )
+        ],
         laws=laws,
         cannot_tell=cannot_tell(times.k, laws, times.regime),
-        checks=tuple(_checks(study, times)),
+        checks=measurement_checks(study, times),
+        is_rate=study.is_rate,
     )
 
 
@@ -220,8 +275,11 @@ def speedup_is_known(study: Study, within: float, level: float = 0.99) -> bool:
 
 
 def _interval_name(times: Timings) -> str:
-    if times.rounds < 2:
+    counts = [len(samples) for samples in times.samples]
+    if max(counts) < 2:
         return "none: single runs"
+    if min(counts) < ENOUGH_ROUNDS <= max(counts):
+        return f"95 % with {ENOUGH_ROUNDS} rounds or more, the range with fewer"
     if times.rounds < ENOUGH_ROUNDS:
         return f"range of {times.rounds} rounds"
     if times.center == "median":
@@ -267,9 +325,25 @@ def _is_faster(times: Timings, position: int) -> bool | None:
     """
     comparisons = len(times.nodes) - 1
     bounds = times.speedup_interval(position, 1 - (1 - LEVEL) / comparisons)
-    if position == 0 or times.rounds < ENOUGH_ROUNDS or bounds is None:
+    if position == 0 or _rounds_with_base(times, position) < ENOUGH_ROUNDS or bounds is None:
         return None
     return True if bounds.low > 1 else False if bounds.high < 1 else None
+
+
+def _rounds_with_base(times: Timings, position: int) -> int:
+    return min(len(times.samples[0]), len(times.samples[position]))
+
+
+def fastest_among(nodes: Sequence[int], speed: Floats, margins: Floats | None) -> int:
+    """The position of the fewest nodes that cannot be told from the fastest.
+
+    Without `margins` (see `stats.margins_of`) the figures decide as they are.
+    """
+    best = int(np.argmax(speed))
+    if margins is None:
+        return best
+    alike = np.log(speed[best] / speed) <= margins[:, best]
+    return min((int(at) for at in np.flatnonzero(alike)), key=lambda at: nodes[at])
 
 
 def _bend(times: Timings, threshold: float) -> Bend:
@@ -281,10 +355,11 @@ def _bend(times: Timings, threshold: float) -> Bend:
     position = int(first_below(times.seconds[None, :])[0])
     above = np.flatnonzero(times.efficiency(times.seconds) >= threshold)
     shares: dict[str, float] = {}
-    if times.draws is not None:
-        found, counts = np.unique(first_below(times.draws), return_counts=True)
+    if times.plausible is not None:
+        found, counts = np.unique(first_below(times.plausible), return_counts=True)
+        total = len(times.plausible)
         shares = {
-            str(times.nodes[int(where)]) if where >= 0 else "none": float(count / len(times.draws))
+            str(times.nodes[int(where)]) if where >= 0 else "none": float(count / total)
             for where, count in zip(found, counts, strict=True)
         }
     return Bend(
@@ -340,8 +415,12 @@ def _amdahl_holds(times: Timings, fit: LawFit) -> bool:
     return fit.rms <= max(_LAW_HOLDS, spread)
 
 
-def _checks(study: Study, times: Timings) -> Iterator[Check]:
+def measurement_checks(study: Study, times: Timings) -> tuple[Check, ...]:
     """What a reader must know before trusting the table; each with its remedy."""
+    return tuple(_checks(study, times))
+
+
+def _checks(study: Study, times: Timings) -> Iterator[Check]:
     for note in study.notes:
         yield warning("the input as it was read", note.rstrip("."))
     if times.nodes[0] != 1:
@@ -352,18 +431,9 @@ def _checks(study: Study, times: Timings) -> Iterator[Check]:
             "Measure K=1 to see it.",
             key="baseline",
         )
-    yield from _checks_of_rounds(study, times)
     yield from _checks_of_runs(study)
-    efficiencies = zip(times.nodes, times.efficiency(times.seconds), strict=True)
-    above = [nodes for nodes, value in efficiencies if value > SUPERLINEAR]
-    if above:
-        yield warning(
-            "no scale is faster than ideal",
-            f"faster than ideal at K={_listed(above)}: a cache or memory effect, or a baseline "
-            "that is too slow",
-            f"Check that K={times.nodes[0]} is the fastest correct run of that size.",
-            key="superlinear",
-        )
+    yield from validity_checks(study, times)
+    yield from _checks_of_rounds(study, times)
 
 
 def _checks_of_rounds(study: Study, times: Timings) -> Iterator[Check]:
@@ -372,12 +442,14 @@ def _checks_of_rounds(study: Study, times: Timings) -> Iterator[Check]:
     singles = [nodes for nodes in times.nodes if len(study.at(nodes)) == 1]
     if singles:
         where = "" if len(singles) == len(times.nodes) else f" at K={_listed(singles)}"
-        evidence = f"single runs{where}: no spread is known"
-        yield warning(repeats, evidence, "Repeat, best seven times.", key="repeats")
+        evidence = f"single runs{where}, no error bars"
+        remedy = "Run each scale seven times or more."
+        yield warning(repeats, evidence, remedy, key="repeats", makes="doubtful")
     elif study.rounds < ENOUGH_ROUNDS:
         evidence = f"{study.rounds} rounds give a range, not a confidence interval"
         remedy = f"Measure {ENOUGH_ROUNDS} rounds or more."
-        yield warning(repeats, evidence, remedy, key="repeats")
+        makes: Effect | None = "doubtful" if study.rounds < ENOUGH_TO_TRUST else None
+        yield warning(repeats, evidence, remedy, key="repeats", makes=makes)
     if study.rounds >= 2 and not study.paired:
         yield warning(
             "every scale in every round",
@@ -387,7 +459,9 @@ def _checks_of_rounds(study: Study, times: Timings) -> Iterator[Check]:
     alike = [
         nodes
         for position, nodes in enumerate(times.nodes)
-        if position and times.rounds >= ENOUGH_ROUNDS and _is_faster(times, position) is None
+        if position
+        and _rounds_with_base(times, position) >= ENOUGH_ROUNDS
+        and _is_faster(times, position) is None
     ]
     if alike:
         yield warning(
@@ -423,37 +497,6 @@ def _checks_of_runs(study: Study) -> Iterator[Check]:
         yield warning(
             "nodes are machines",
             "rehearsal: emulated nodes on one machine; latencies are not those of a network",
-        )
-    failed = sorted({run.nodes for run in study.runs if run.outcome != "ok"})
-    if failed:
-        evidence = f"failed runs at K={_listed(failed)}"
-        yield warning(
-            "K workers really ran", evidence, "See the study's runs.jsonl.", key="workers"
-        )
-    yield from _checks_of_contention(study)
-
-
-def _checks_of_contention(study: Study) -> Iterator[Check]:
-    """Whether the workers had the cores to themselves."""
-    rule = "no foreign load"
-    crowded = sorted({r.nodes for r in study.runs if r.provenance.get("oversubscribed")})
-    delays = [(run.contention and run.contention.run_delay) or 0.0 for run in study.runs]
-    contended = [delay for delay in delays if delay > AMBER]
-    if crowded:
-        evidence = (
-            f"more workers than cores at K={_listed(crowded)}: that is no evidence of scaling"
-        )
-        remedy = "Use more cores, or the rehearsal engine."
-        yield warning(rule, evidence, remedy, key="contention")
-    if contended:
-        worst = max(contended)
-        yield Check(
-            rule=rule,
-            verdict="fail" if worst > RED else "warn",
-            evidence=f"other load kept a rank from its core for up to {format_percent(worst)} of a "
-            f"run ({len(contended)} of {len(study.runs)} runs above {format_percent(AMBER)})",
-            remedy="Repeat on a quieter machine.",
-            key="" if crowded else "contention",
         )
 
 

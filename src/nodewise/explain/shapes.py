@@ -52,7 +52,8 @@ def growth_exponent(k: Floats, overhead: Floats) -> Floats:
 
 def shape_of(times: Timings) -> Shape | None:
     """The shape of the bend; nothing without repeats, three scales, or a loss to speak of."""
-    if times.regime == "weak" or times.rounds < _FEWEST_ROUNDS or len(times.nodes) < 3:
+    fewest = min(len(samples) for samples in times.samples)
+    if times.regime == "weak" or fewest < _FEWEST_ROUNDS or len(times.nodes) < 3:
         return None
     overhead = _overhead(times, times.seconds[None, :])
     if overhead[0, -1] < _LEAST_OVERHEAD:

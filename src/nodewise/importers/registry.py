@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 from nodewise.base.errors import DataError, SpecError
 from nodewise.importers.head import Head
 from nodewise.study import store
+from nodewise.study.scale_unit import NODE
 from nodewise.study.study import Run
 
 Gives = Literal["trace", "runs", "table", "load", "link"]
@@ -37,6 +38,7 @@ class Format(NamedTuple):
     detect: Callable[[Head], bool]
     has_regions: bool = False
     has_node_files: bool = False  # several files are the nodes of one run
+    unit: str = NODE  # what K counts
 
     @property
     def read(self) -> Callable[..., Any]:
@@ -112,22 +114,25 @@ def _is_csv(head: Head) -> bool:
 # Traces come first: their files are the largest, and their first bytes are enough.
 FORMATS = (
     Format("digests", "digests of traces (nodewise trace --part)", "trace",
-           "profilers.digests:unpack", lambda head: head.raw.startswith(b"nodewise digests ")),
+           "profilers.digests:unpack",
+           lambda head: head.raw.startswith(b"nodewise digests "), unit="rank"),
     Format("nsys", "an SQLite export of Nsight Systems", "trace", "profilers.nsys:read",
-           lambda head: head.raw.startswith(b"SQLite format 3\0")),
+           lambda head: head.raw.startswith(b"SQLite format 3\0"), unit="rank"),
     Format("kineto", "a Kineto trace (torch.profiler)", "trace", "profilers.kineto:read",
-           _is_kineto),
+           _is_kineto, unit="rank"),
     Format("talp", "a TALP report", "runs", "profilers.talp:read",
-           lambda head: isinstance(head.keys.get("Application"), dict), has_regions=True),
+           lambda head: isinstance(head.keys.get("Application"), dict), has_regions=True,
+           unit="rank"),
     Format("ray", "a Ray timeline", "runs", "schedulers.ray_timeline:read", _is_ray),
     Format("dask", "a Dask task stream", "runs", "schedulers.dask_stream:read",
-           lambda head: head.is_list and {"worker", "startstops"} <= head.keys.keys()),
+           lambda head: head.is_list and {"worker", "startstops"} <= head.keys.keys(),
+           unit="worker"),
     Format("spark", "a Spark event log", "runs", "schedulers.spark_log:read",
-           lambda head: str(head.keys.get("Event")).startswith("SparkListener")),
+           lambda head: str(head.keys.get("Event")).startswith("SparkListener"), unit="executor"),
     Format("extra-p", "Extra-P measurements", "runs", "profilers.extrap:read", _is_extra_p,
            has_regions=True),
     Format("caliper", "a Caliper or Hatchet profile", "runs", "profilers.caliper:read",
-           _is_caliper, has_regions=True),
+           _is_caliper, has_regions=True, unit="rank"),
     Format("mlperf", "an MLPerf log", "runs", "benchmarks.mlperf:read",
            lambda head: ":::MLLOG" in head.text),
     Format("hyperfine", "a hyperfine result", "runs", "benchmarks.results:read",

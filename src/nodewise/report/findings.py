@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from nodewise.decide.candidates import Candidates, candidates_of_study
-from nodewise.decide.decide import Decision, decide_candidates
+from nodewise.decide.decide import Decision, curve_of, decide_candidates
 from nodewise.decide.gates import gate_checks
 from nodewise.decide.inputs import Question
 from nodewise.explain.attribute import Attribution, attribute_timings
@@ -40,7 +40,10 @@ class Findings:
         self._candidates: Candidates = candidates_of_study(
             study, self._times, self.attribution, question
         )
-        self.decision: Decision = decide_candidates(self._candidates, question)
+        self._decided = decide_candidates(
+            self._candidates, question, curve=curve_of(study, self._times)
+        )
+        self.decision: Decision = self._decided.decision
         self.checks: tuple[Check, ...] = self._checked(rules)
 
     def _checked(self, rules: "Sequence[Rule]") -> tuple[Check, ...]:
@@ -69,7 +72,7 @@ class Findings:
         """Predicted scales; None if too few were measured."""
         from nodewise.decide.forecast import forecast_ahead
 
-        return forecast_ahead(self.study, self.question, self._times)
+        return forecast_ahead(self.study, self.question, self._times, self._decided)
 
     @cached_property
     def next_ceiling(self) -> "NextCeiling":
@@ -83,7 +86,8 @@ class Findings:
         """What the sliders of a page need."""
         from nodewise.decide.sliders import slider_numbers
 
-        return slider_numbers(self._candidates, self._times, self.question)
+        chosen = self.decision.recommended.nodes
+        return slider_numbers(self._decided.judged, self.question, chosen)
 
     @property
     def document(self) -> dict[str, Any]:

@@ -10,7 +10,8 @@ import msgspec
 
 from nodewise.base.errors import DataError, SpecError, printable
 from nodewise.study import store
-from nodewise.study.study import Run, Study
+from nodewise.study.scale_unit import ScaleUnit
+from nodewise.study.study import PER_NODE, Run, Study
 from nodewise.study.table import parse_table
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def read_study(table: Path, regime: "Regime | None", work: float | None = None) 
     if not is_pipe:  # a pipe can be read only once
         files = open_file(table)
         if files.format.name != "csv":
-            return study_of_runs(table.stem, regime or "strong", runs_in(files, None))
+            runs = runs_in(files, None)
+            return study_of_runs(table.stem, regime or "strong", runs, unit_in(files, runs))
     name = "stdin" if str(table) == "-" else table.stem
     try:
         text = read_bytes(table).decode("utf-8-sig")
@@ -172,11 +174,32 @@ def break_down_digests(digests: "_Digests", reading: "TraceReading") -> "JobBrea
     return break_down(digests, reading.window, use_damaged=reading.broken == "use")
 
 
-def study_of_runs(name: str, regime: "Regime", runs: Sequence[Run]) -> Study:
+def unit_in(files: "Files", runs: Sequence[Run]) -> ScaleUnit:
+    """What K counts in files: as a table says, or as their format has it."""
+    from nodewise.importers.tables.claims_tables import read_unit
+
+    if files.format.gives == "table":
+        return read_unit(files.paths[0])
+    shared = [run.facts.get(PER_NODE) for run in runs]
+    if runs and all(isinstance(count, int) for count in shared):
+        most = max(count for count in shared if isinstance(count, int))
+        return ScaleUnit(unit="accelerator", per_node=most)
+    fits = all(not run.ranks or len(run.ranks) == run.nodes for run in runs)
+    return ScaleUnit(unit=files.format.unit) if fits else ScaleUnit()
+
+
+def study_of_runs(
+    name: str, regime: "Regime", runs: Sequence[Run], unit: ScaleUnit | None = None
+) -> Study:
     """A study of runs from several files; those of one K are its rounds, in their order."""
     rounds: dict[int, int] = {}
     numbered = []
     for run in runs:
         rounds[run.nodes] = rounds.get(run.nodes, -1) + 1
         numbered.append(msgspec.structs.replace(run, round=rounds[run.nodes]))
-    return Study(name=name[:100] or "imported", regime=regime, runs=tuple(numbered))
+    return Study(
+        name=name[:100] or "imported",
+        regime=regime,
+        runs=tuple(numbered),
+        scale_unit=unit or ScaleUnit(),
+    )

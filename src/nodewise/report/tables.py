@@ -88,6 +88,7 @@ def scaling_table(result: Scaling) -> Table:
         {
             "K": row.nodes,
             "rounds": row.rounds,
+            "work/s": format_quantity(result.per_second(row)) if result.is_rate else "",
             "seconds": format_seconds(row.seconds),
             "std": given(row.std, format_seconds),
             "median between": between(row.seconds_low, row.seconds_high, format_seconds),
@@ -222,35 +223,66 @@ def causes_table(row: LedgerRow) -> Table:
 
 def rubric_table(result: Decision) -> Table:
     """Seconds, speedup, efficiency, quality and cost of every scale."""
-    shown, price = rows_to_show(result), result.price
-    money, startup = in_currency(price.currency), price.startup_seconds
-    rows = [
+    shown, price, is_rate = rows_to_show(result), result.price, result.is_rate
+    money, startup = cost_form(result), price.startup_seconds
+    rows: list[dict[str, object]] = [
         {
             "K": row.nodes,
-            "seconds": format_seconds(row.seconds),
+            f"{result.work_unit}/s": format_quantity(row.work_per_second) if is_rate else "",
+            "seconds": "" if is_rate else format_seconds(row.seconds),
             "from launch": format_seconds(row.seconds + startup) if startup else "",
             "speedup": format_speedup(row.speedup),
             "efficiency": format_efficiency(row.efficiency),
             "quality": given(row.quality, format_efficiency),
-            "cost": money(row.cost),
-            "between": between(row.cost_low, row.cost_high, money),
-            "cost/work": given(row.cost_per_work, lambda c: format_unit_cost(c, price.currency)),
+            "cost": cost_cell(row, result),
+            "between": between(row.cost_low, row.cost_high, cost_form(result, row)),
+            "with waiting": cost_form(result, row)(row.cost_with_waiting)
+            if row.bill.waiting
+            else "",
+            "cost/work": ""
+            if is_rate
+            else given(row.cost_per_work, lambda c: format_unit_cost(c, price.currency)),
             _per_money("work", price.currency): given(row.work_per_dollar, format_quantity),
-            "cost/Mtoken": given(row.cost_per_million_tokens, money),
+            "cost/Mtoken": given(row.cost_per_million_tokens, in_currency(price.currency)),
             f"J {result.energy.basis}": given(row.energy_joules, format_quantity),
             "J/work": given(row.energy_per_work, "{:.4g}".format),
             "g CO2e": given(row.grams, format_quantity),
             "g/work": given(row.grams_per_work, "{:.4g}".format),
             "in time": given(row.deadline_probability, format_percent),
-            "P(cheapest)": given(row.probability_cheapest, format_percent),
+            "P(right)": given(row.probability_right, format_percent),
             "regret": given(row.expected_regret if result.has_ranges else None, money),
             "": _remark(row, result),
         }
         for row in shown
     ]
-    chosen = [at for at, row in enumerate(shown) if row.nodes == result.recommended.nodes]
+    blank = dict.fromkeys(rows[0])
+    rows += [blank | {"K": one.nodes, "": f"failed: {one.outcome}"} for one in result.failed]
+    rows.sort(key=lambda row: int(str(row["K"])))
+    chosen = [at for at, row in enumerate(rows) if row["K"] == result.recommended.nodes]
     strong = chosen[0] if chosen else None
     return rows_table("The rubric of every scale", rows, left=("",), strong=strong, sparse=True)
+
+
+def cost_form(result: Decision, row: DecisionRow | None = None) -> Formatter:
+    """How costs are written: those of a run, or of a million units where only a rate is known.
+
+    `row` is the run; without it, costs are for the work of the first run.
+    """
+    done = row.work if row and row.work else 1.0
+    factor = 1e6 / done if result.is_rate else 1.0
+    return lambda amount: format_money(factor * amount, result.price.currency)
+
+
+def cost_cell(row: DecisionRow, result: Decision) -> str:
+    """What a run costs, or a million units of its work."""
+    return cost_form(result, row)(row.cost)
+
+
+def time_cell(row: DecisionRow, result: Decision) -> str:
+    """What a run takes, or the work a second."""
+    if result.is_rate:
+        return f"{format_quantity(row.work_per_second)} {result.work_unit}/s"
+    return format_duration(row.seconds)
 
 
 def in_currency(currency: str) -> Formatter:
@@ -259,7 +291,7 @@ def in_currency(currency: str) -> Formatter:
 
 
 def _per_money(what: str, currency: str) -> str:
-    return f"{what}/{'$' if currency == '$' else 'node-h'}"
+    return f"{what}/{currency}"
 
 
 def rows_to_show(result: Decision) -> Sequence[DecisionRow]:
@@ -287,21 +319,21 @@ def _remark(row: DecisionRow, result: Decision) -> str:
     return ", ".join([*marks, "excluded"] if row.excluded else marks)
 
 
-def marginal_table(steps: Sequence[Marginal], currency: str) -> Table:
-    """What each step up gains and costs."""
-    money = in_currency(currency)
+def marginal_table(steps: Sequence[Marginal], result: Decision) -> Table:
+    """What each step up gains and costs, of a run or of a million units of work."""
+    currency, factor = result.price.currency, 1e6 if result.is_rate else 1.0
     rows = [
         {
             "step": f"{step.from_nodes} -> {step.to_nodes}",
             "speedup": f"{step.speedup:+.2f}",
-            "cost": money(step.cost),
+            "cost": cost_form(result)(step.cost),
             _per_money("folds", currency): (
                 "saves"
                 if step.cost < 0
-                else given(step.speedup_per_dollar, "{:.2f}".format) or "free"
+                else given(step.speedup_per_dollar, lambda folds: f"{folds / factor:.2f}") or "free"
             ),
-            "seconds saved": format_seconds(step.seconds_saved),
-            "cost per hour saved": given(step.cost_per_hour_saved, money) or "none",
+            "seconds saved": format_seconds(factor * step.seconds_saved),
+            "cost per hour saved": given(step.cost_per_hour_saved, in_currency(currency)) or "none",
         }
         for step in steps
     ]
@@ -328,7 +360,7 @@ def payment_table(result: Decision) -> Table:
 def _choice_cells(choice: Choice | None, result: Decision, *titles: str) -> dict[str, str]:
     cells = ["none", "", ""]
     if choice is not None:
-        cost = format_money(choice.cost, result.price.currency)
+        cost = cost_form(result, result.row(choice.nodes))(choice.cost)
         # only where nodes are lost do the times differ
         cells = [str(choice.nodes), cost, format_duration(choice.seconds) if result.spot else ""]
     return dict(zip(titles, cells, strict=True))
@@ -336,7 +368,7 @@ def _choice_cells(choice: Choice | None, result: Decision, *titles: str) -> dict
 
 def items_table(result: Decision) -> Table:
     """What the cheapest run of each way to pay is billed, item by item."""
-    money = in_currency(result.price.currency)
+    money = cost_form(result)
     bills = [(one.label, one.bill) for one in result.payments if one.bill is not None]
     names = dict.fromkeys(
         name for _, bill in bills for name in bill.__struct_fields__ if getattr(bill, name)
@@ -372,13 +404,13 @@ def tornado_table(result: Decision) -> Table:
     rows = [
         {
             "input": title_of(one.input),
-            "moved": "range" if one.is_range else "20 % off",
+            "moved": "range" if one.is_range else "+-20 %",
             "between": "..".join(
                 input_words(one.input, end, result) for end in (one.low, one.high)
             ),
             "of": one.payment,
             "cheapest": f"K={one.low_nodes or 'none'}..{one.high_nodes or 'none'}",
-            "its cost": between(one.low_cost, one.high_cost, in_currency(result.price.currency)),
+            "its cost": between(one.low_cost, one.high_cost, cost_form(result)),
         }
         for one in result.tornado
     ]

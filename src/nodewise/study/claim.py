@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from nodewise.base.errors import DataError
+from nodewise.study.scale_unit import NODE, ScaleUnit, unit_of_title
 from nodewise.study.spec import Regime
 from nodewise.study.study import SHORTEST_SECONDS, Run, Study
 
@@ -56,7 +57,7 @@ _TITLES: tuple[tuple[Column, str], ...] = (
      r"|(problem|data(set)?|global|total) size"),
     ("seconds", r"(wall|run|step|total|mean|median|best|min(imum)?|average|avg\.?|elapsed|training|"
      r"epoch|solve|iteration|execution)?[ _-]*(clock )?(time|seconds|runtime|duration|wall|latency)"
-     r"([ _](s|sec|ms|min|h|per .*|to .*))?|t\(?[knp]?\)?|t_[knp]|secs?"),
+     r"([ _](s|sec|ms|min|h|per .*|to .*))?|t\(?[knp]?\)?|t_[knp]|secs?|elapsed([ _]s)?"),
     ("nodes", r"k|p|n|(number of |no\. |n[ _]|num[ _]|# ?|total )?(compute )?(nodes|workers|gpus?|"
      r"ranks|processes|procs|cores|threads|accelerators|chips|tpus|devices|tasks|machines|servers|"
      r"clients|users|concurrency|mpi (ranks|tasks))"),
@@ -108,6 +109,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     text: str = ""
     notes: tuple[str, ...] = ()
     source: Study | None = None  # the runs behind it, where it was read from runs
+    scale_unit: ScaleUnit = ScaleUnit()
 
     @cached_property
     def columns(self) -> frozenset[Column]:
@@ -175,7 +177,13 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             quality = row["quality"].value if "quality" in row else None
             work = row["work"].value if "work" in row else None
             runs.append(Run(nodes=nodes, round=number, seconds=seconds, quality=quality, work=work))
-        return Study(name=self.name, regime=self.assumed_regime, runs=tuple(runs))
+        return Study(
+            name=self.name,
+            regime=self.assumed_regime,
+            runs=tuple(runs),
+            scale_unit=self.scale_unit,
+            is_rate=self.main == "throughput" and "work" not in self.columns,
+        )
 
     @cached_property
     def main(self) -> Column | None:
@@ -228,6 +236,7 @@ def claim_of_study(study: Study, text: str = "") -> Claim:
         text=text,
         notes=study.notes,
         source=study,
+        scale_unit=study.scale_unit,
     )
 
 
@@ -240,7 +249,7 @@ def claims_of_cells(
 ) -> tuple[Claim, ...]:
     """The claims in a table of cells: one, or one for each value of a column `curve`."""
     titles, lines = _upright([plain(title) for title in titles], [list(row) for row in cells])
-    columns = [_column(title) for title in titles]
+    columns = [title_column(title) for title in titles]
     if "nodes" not in columns:
         shown = ", ".join(titles)[:80]
         raise DataError(
@@ -276,14 +285,14 @@ def plain(cell: str) -> str:
 def _upright(titles: list[str], lines: list[list[str]]) -> tuple[list[str], list[list[str]]]:
     """A table whose scales run along the top is laid down: slides like it that way."""
     along = titles[1:] and all(re.fullmatch(r"\d+[*†‡]*x?", title) for title in titles[1:])
-    if not along or _column(titles[0]) not in ("nodes", None):
+    if not along or title_column(titles[0]) not in ("nodes", None):
         return titles, lines
-    first = titles[0] if _column(titles[0]) == "nodes" else "K"
+    first = titles[0] if title_column(titles[0]) == "nodes" else "K"
     turned = [list(row) for row in zip(titles[1:], *(line[1:] for line in lines), strict=False)]
     return [first, *(plain(line[0]) for line in lines)], turned
 
 
-def _column(title: str) -> Column | None:
+def title_column(title: str) -> Column | None:
     """What a title names; its unit in brackets does not count."""
     bare = re.sub(r"[\[(](?![knpKNP][\])]).*?[\])]", "", title).strip().lower().rstrip(":,")
     whole = re.sub(r"[\[\]()]", " ", title).strip().lower()
@@ -295,7 +304,7 @@ def _column(title: str) -> Column | None:
     return None
 
 
-def _unit(title: str) -> float:
+def seconds_of_unit(title: str) -> float:
     """The seconds in a title's unit: `time (ms)`, `time_min`."""
     found = re.search(r"[\[(,]\s*([a-zµ]+)\s*[\])]?$|_(ms|s|min|h)$", title.lower())
     return _UNITS.get((found.group(1) or found.group(2)) if found else "s", 1.0)
@@ -341,6 +350,7 @@ def _claim(
         selected=any(_SELECTED.search(title) for title in times),
         text=text,
         notes=(f"Columns not used: {', '.join(unused)}.",) if unused else (),
+        scale_unit=ScaleUnit(unit=unit_of_title(titles[columns.index("nodes")]) or NODE),
     )
     if claim.study is None:
         raise DataError(
@@ -393,7 +403,7 @@ def _figure(cell: str, title: str, column: Column) -> Figure | None:
     if column == "efficiency" and (tail == "%" or "%" in title or float(number) > 3):
         factor = 0.01
     if column in ("seconds", "std"):
-        factor = _UNITS[tail] if tail in _UNITS else _unit(title)
+        factor = _UNITS[tail] if tail in _UNITS else seconds_of_unit(title)
     half = 0.5 * 10.0 ** (int(power or 0) - decimals) * factor
     return Figure(float(number) * factor, number, half)
 

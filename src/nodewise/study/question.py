@@ -7,7 +7,10 @@ the one table of its inputs and reads it. Changing it never asks for a new measu
 from typing import Any
 
 # Top-level keys of the file that belong to the question. `scenarios` was asked by version 0.1.
-KEYS = ("price", "energy", "gates", "regime", "threshold", "center", "work_unit", "scenarios")
+KEYS = (
+    "price", "energy", "gates", "regime", "threshold", "center", "work_unit", "unit", "per_node",
+    "scenarios",
+)  # fmt: skip
 _QUALITY = ("tolerance", "better")  # the rest of [quality] describes what is measured
 
 Tables = dict[str, Any]  # as the TOML file has them

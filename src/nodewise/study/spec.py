@@ -11,6 +11,7 @@ import msgspec
 
 from nodewise.base.errors import SpecError
 from nodewise.study.question import Tables, split
+from nodewise.study.scale_unit import ScaleUnit, parse_unit
 
 Regime = Literal["strong", "weak"]
 # Beyond these bounds a figure is a typing error or damage, and products of such figures overflow.
@@ -132,12 +133,23 @@ def parse_file(text: str) -> tuple[Spec, Tables]:
     _refuse_unmeasured(asked.get("gates"), spec.scales)
     if asked.get("regime", "strong") not in ("strong", "weak"):
         raise SpecError(f"regime: {asked['regime']!r} is not a regime.", "Write strong or weak.")
+    scale_unit_in(asked)
     if bool(spec.workload.command) == bool(spec.workload.function):
         raise SpecError(
             "workload: give a command or a function, one of the two.",
             'Write command = ["python", "train.py"] or function = "module:function".',
         )
     return spec, asked
+
+
+def scale_unit_in(asked: Tables) -> ScaleUnit:
+    """What K counts, as a file says at its top."""
+    try:
+        stated = {"unit": parse_unit(str(asked["unit"]))} if "unit" in asked else {}
+    except ValueError as error:
+        raise SpecError(f"unit: {error}.", "Say what K counts.") from None
+    stated |= {"per_node": asked["per_node"]} if "per_node" in asked else {}
+    return convert(stated, ScaleUnit, "", "docs/spec.md")
 
 
 def read_toml(text: str) -> Tables:

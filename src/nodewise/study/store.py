@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nodewise.base.errors import DataError, RunError
 from nodewise.study import json_lines
-from nodewise.study.spec import Regime, parse_file, parse_spec
+from nodewise.study.spec import Regime, parse_file, parse_spec, scale_unit_in
 from nodewise.study.study import Run, Study
 
 SPEC, RUNS, RANKS, LOCK = "study.toml", "runs.jsonl", "ranks", "lock"
@@ -96,7 +96,13 @@ def load(folder: Path) -> Study:
     notes = ("The last line of runs.jsonl was cut off and is not used.",) if torn else ()
     regime: Regime = "weak" if asked.get("regime") == "weak" else "strong"
     return Study(
-        name=spec.name, regime=regime, runs=tuple(runs), notes=notes, spec=spec, asked=asked
+        name=spec.name,
+        regime=regime,
+        runs=tuple(runs),
+        notes=notes,
+        spec=spec,
+        asked=asked,
+        scale_unit=scale_unit_in(asked),
     )
 
 

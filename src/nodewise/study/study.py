@@ -7,6 +7,7 @@ import msgspec
 
 from nodewise.base.errors import DataError
 from nodewise.study.question import Tables
+from nodewise.study.scale_unit import ScaleUnit
 from nodewise.study.spec import Amount, Nodes, Number, Regime, Signed, Spec
 
 # Where the seconds of a rank can go. `idle` is waiting for others; what waiting was for is the
@@ -18,6 +19,7 @@ STAGES: tuple[Stage, ...] = get_args(Stage)
 
 Outcome = Literal["ok", "crashed", "timeout", "out of memory", "wrong workers", "not a number"]
 Fact = str | int | float | bool
+PER_NODE = "accelerators_per_node"  # a fact of logs whose K counts accelerators
 PROGRAM = "program_"  # and the name of a file: its checksum, in the provenance of a run
 
 
@@ -104,6 +106,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
     notes: tuple[str, ...] = ()
     spec: Spec | None = None  # what was measured, where that was done here
     asked: Tables = {}  # the question of its spec file; see nodewise.decide.inputs
+    scale_unit: ScaleUnit = ScaleUnit()  # what K counts
+    is_rate: bool = False  # only the throughput is known, and a run is one unit of work
 
     def in_regime(self, regime: Regime | None) -> "Study":
         """The study read as strong or weak scaling; as it is without a word on that."""

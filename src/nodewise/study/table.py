@@ -11,18 +11,22 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NoReturn, get_args
 
 from nodewise.base.errors import DataError
+from nodewise.study.claim import seconds_of_unit, title_column
+from nodewise.study.scale_unit import NODE, ScaleUnit, parse_unit, plural, unit_of_title
 from nodewise.study.spec import Regime
 from nodewise.study.study import STAGES, Rank, Run, Stage, Study
 
 Column = (
-    Literal["nodes", "seconds", "throughput", "round", "rank", "regime"]
+    Literal["nodes", "machines", "per_node", "seconds", "throughput", "round", "rank", "regime"]
     | Stage
     | Literal["quality", "work", "rate_per_hour", "energy_joules"]
 )
 
 # The names that people give each column, first the one that we write.
 _NAMES: dict[Column, tuple[str, ...]] = {
-    "nodes": ("K", "p", "n", "nodes", "workers", "gpus", "ranks", "processes", "cores"),
+    "nodes": ("K", "p", "n", "nodes", "workers", "gpus", "ranks", "processes", "cores", "replicas"),
+    "machines": ("nodes",),  # beside a column that counts something else
+    "per_node": ("per_node", "ppn"),  # and gpus_per_node or the like
     "seconds": ("time_s", "seconds", "time", "wall_s"),
     "throughput": ("throughput", "items_per_s"),
     "round": ("rep", "round", "repeat"),
@@ -40,8 +44,12 @@ _NAMES: dict[Column, tuple[str, ...]] = {
     "regime": ("regime",),
 }
 _COLUMN_OF: dict[str, Column] = {
-    name.lower(): column for column, names in _NAMES.items() for name in names
+    name.lower(): column
+    for column, names in _NAMES.items()
+    for name in names
+    if column != "machines"
 }
+_PER_NODE = re.compile(r"(?P<unit>[a-z]+)[_ ]per[_ ]node", re.IGNORECASE)
 _POSITIVE: frozenset[Column] = frozenset({"seconds", "throughput"})
 _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf)", re.ASCII)
 _LARGEST = 1e15  # beyond this a figure is a typing error, and products of such figures overflow
@@ -63,11 +71,12 @@ def parse_table(
     lines = _lines(text)
     _, header = next(lines, (1, []))
     columns, ignored = _columns(header)
-    rows = list(_rows(lines, columns, len(header)))
+    rows = list(_rows(lines, columns, header))
     if not rows:
         raise DataError(
             "The table has no rows of data.", "Write a row for each run below the header."
         )
+    scale_unit = _scale_unit(header, columns, rows)
     notes = []
     if ignored:
         notes.append(f"Columns not used: {', '.join(ignored)}.")
@@ -81,9 +90,12 @@ def parse_table(
             "The table has a column work, and the option --work says it again.", "Drop --work."
         )
     grouped = _group(rows)
+    if "rank" in columns:
+        _check_ranks(grouped)
     found = _regime_of_work(grouped, declared) if "work" in columns else None
     study_regime: Regime = declared or found or "strong"
-    if "seconds" not in columns and "throughput" in columns and not (work or "work" in columns):
+    is_rate = not (work or columns.keys() & {"seconds", "work"}) and "throughput" in columns
+    if is_rate:
         work = 1.0
         unit = "one unit of work" if study_regime == "strong" else "a unit of work for each node"
         notes.append(f"No work column: a run is taken as {unit}, and its seconds are for that.")
@@ -94,29 +106,47 @@ def parse_table(
     for (nodes, _), rows_of_run in grouped.items():
         grown = nodes / least if study_regime == "weak" else 1.0
         runs.append(_run(rows_of_run, None if work is None else work * grown))
-    if "rank" in columns:
-        _check_ranks(grouped)
-    return Study(name=name, regime=study_regime, runs=tuple(runs), notes=tuple(notes))
+    return Study(
+        name=name,
+        regime=study_regime,
+        runs=tuple(runs),
+        notes=tuple(notes),
+        scale_unit=scale_unit,
+        is_rate=is_rate,
+    )
 
 
 def format_table(study: Study, comments: Sequence[str] = ()) -> str:
     """The CSV text of a study, one row a run, or one row a rank; `parse_table` reads it back."""
     ranked = any(run.ranks for run in study.runs)
     stages = [stage for stage in STAGES if any(stage in _stages_of(run) for run in study.runs)]
-    columns: list[Column] = ["nodes", "round", "seconds"]
+    is_rate = study.is_rate and not ranked
+    columns: list[Column] = ["nodes", "round", "throughput" if is_rate else "seconds"]
     columns += ["rank"] if ranked else []
     columns += stages
+    unit = study.scale_unit
+    if unit.per_node is not None:
+        columns.append("per_node")
     for extra in ("work", "quality", "rate_per_hour", "energy_joules"):
+        if extra == "work" and is_rate:
+            continue
         if any(getattr(run, extra) is not None for run in study.runs):
             columns.append(extra)
     if study.regime == "weak":
         columns.append("regime")
     lines = [f"# {comment}" for comment in comments]
-    lines.append(",".join(_NAMES[column][0] for column in columns))
+    lines.append(",".join([_scale_title(unit), *(_NAMES[column][0] for column in columns[1:])]))
     for run in study.runs:
-        for cells in _cells(run, study.regime):
+        for cells in _cells(run, study):
             lines.append(",".join(_cell(cells[column]) for column in columns))
     return "\n".join(lines) + "\n"
+
+
+def _scale_title(unit: ScaleUnit) -> str:
+    """The title of the scales, which says what they count where that is known."""
+    title = plural(unit.unit).lower()
+    is_plain = unit == ScaleUnit() or unit_of_title(title) != unit.unit
+    return _NAMES["nodes"][0] if is_plain else title
 
 
 def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
@@ -148,8 +178,17 @@ def _columns(header: list[str]) -> tuple[dict[Column, int], list[str]]:
     """Where each column stands, and the names that are not ours."""
     columns: dict[Column, int] = {}
     ignored = []
-    for position, title in enumerate(header):
-        column = _COLUMN_OF.get(title.lower())
+    known = [_COLUMN_OF.get(title.lower()) for title in header]
+    counts_devices = any(
+        column == "nodes" and unit_of_title(title) not in (None, NODE)
+        for title, column in zip(header, known, strict=True)
+    )
+    for position, (title, column) in enumerate(zip(header, known, strict=True)):
+        if title.lower() == "nodes" and counts_devices:
+            column = "machines"
+        elif _PER_NODE.fullmatch(title):
+            column = "per_node"
+        column = column or _free_title(title, known)
         if column is None:
             ignored.append(title or f"(column {position + 1}, without a name)")
         elif column in columns:
@@ -172,12 +211,69 @@ def _columns(header: list[str]) -> tuple[dict[Column, int], list[str]]:
     return columns, ignored
 
 
+def _free_title(title: str, known: Sequence[Column | None]) -> Column | None:
+    """The scale or the time under a title as people write them, where no column has our name."""
+    column = title_column(title)
+    if column == "nodes" and "nodes" not in known:
+        return "nodes"
+    has_time = set(known) & {"seconds", "throughput", *STAGES}
+    return column if column in ("seconds", "throughput") and not has_time else None
+
+
+def _scale_unit(header: list[str], columns: dict[Column, int], rows: list[Row]) -> ScaleUnit:
+    """What K counts, by its title, and how many share a node, by the columns beside it."""
+    title = header[columns["nodes"]]
+    unit = unit_of_title(title) or NODE
+    shared = _shared_nodes(unit, columns, rows)
+    if unit != NODE or shared is None:
+        return ScaleUnit(unit=unit, per_node=shared)
+    beside = header[columns["per_node"]]
+    if unit_of_title(title) is None and shared > 1:
+        raise DataError(
+            f"Column {title} does not say what it counts, and column {beside} is beside it.",
+            "Name it nodes, gpus, ranks or cores.",
+        )
+    if len({row["per_node"] for row in rows}) == 1:
+        return ScaleUnit(per_node=shared)
+    named = _PER_NODE.fullmatch(beside)
+    # Nodes that are filled step by step: then K is what fills them.
+    for row in rows:
+        row["nodes"] *= row["per_node"]
+    return ScaleUnit(unit=parse_unit(named["unit"]) if named else "process", per_node=shared)
+
+
+def _shared_nodes(unit: str, columns: dict[Column, int], rows: list[Row]) -> int | None:
+    """How many of K share a node; None where no column says."""
+    if "per_node" in columns:
+        counts = {int(row["per_node"]) for row in rows}
+        if unit != NODE and len(counts) > 1:
+            raise DataError(
+                f"Column {_NAMES['per_node'][0]} holds {', '.join(map(str, sorted(counts)))}: runs "
+                "with nodes filled in several ways.",
+                "Make a table for each.",
+            )
+        return max(counts)
+    if "machines" not in columns:
+        return None
+    most = max(math.ceil(row["nodes"] / row["machines"]) for row in rows)
+    for row in rows:
+        if math.ceil(row["nodes"] / most) != row["machines"]:
+            raise DataError(
+                f"K={row['nodes']:g} ran on {row['machines']:g} nodes, where {most} share a node "
+                "in other rows.",
+                "Make a table for each way to fill the nodes.",
+            )
+    return most
+
+
 def _rows(
-    lines: Iterator[tuple[int, list[str]]], columns: dict[Column, int], titles: int
+    lines: Iterator[tuple[int, list[str]]], columns: dict[Column, int], header: list[str]
 ) -> Iterator[Row]:
+    titles = len(header)
+    in_seconds = seconds_of_unit(header[columns["seconds"]]) if "seconds" in columns else 1.0
     seen: dict[tuple[float, ...], int] = {}
     keys: tuple[Column, ...] = tuple(
-        column for column in ("nodes", "round", "rank") if column in columns
+        column for column in ("nodes", "per_node", "round", "rank") if column in columns
     )
     for line, cells in lines:
         if len(cells) > titles and any(cells[titles:]):
@@ -189,9 +285,10 @@ def _rows(
             column: _number(line, column, cells[position] if position < len(cells) else "")
             for column, position in columns.items()
         }
-        # Without a rep column equal K are repeats, and only a copied line is a duplicate.
-        key = tuple(row[column] for column in (keys if "round" in columns else columns))
-        if key in seen:
+        if "seconds" in row:
+            row["seconds"] *= in_seconds
+        key = tuple(row[column] for column in keys)
+        if key in seen and "round" in columns:  # without one, equal K are repeats
             named = ", ".join(f"{_NAMES[column][0]}={row[column]:g}" for column in keys)
             raise DataError(
                 f"Line {line} repeats line {seen[key]}: {named}.",
@@ -221,8 +318,8 @@ def _number(line: int, column: Column, cell: str) -> float:
 
 def _problem(column: Column, value: float) -> tuple[str, str] | None:
     """What is wrong with a number in its column, and the fix."""
-    if column in ("nodes", "round", "rank"):
-        least = 1 if column == "nodes" else 0
+    if column in ("nodes", "machines", "per_node", "round", "rank"):
+        least = 0 if column in ("round", "rank") else 1
         if least <= value <= _MOST_NODES and value == int(value):
             return None
         return "is not a count", f"Write a whole number >= {least}."
@@ -381,16 +478,18 @@ def _stages_of(run: Run) -> dict[Stage, float]:
     return run.ranks[0].stages if run.ranks else run.stages
 
 
-def _cells(run: Run, regime: Regime) -> Iterator[dict[str, object]]:
+def _cells(run: Run, study: Study) -> Iterator[dict[str, object]]:
     shared: dict[str, object] = {
         "nodes": run.nodes,
+        "per_node": study.scale_unit.per_node,
+        "throughput": (run.work or 1.0) / run.seconds if study.is_rate else None,
         "round": run.round,
         "seconds": run.seconds,
         "quality": run.quality,
         "work": run.work,
         "rate_per_hour": run.rate_per_hour,
         "energy_joules": run.energy_joules,
-        "regime": regime,
+        "regime": study.regime,
     }
     if not run.ranks:
         yield shared | {str(stage): value for stage, value in run.stages.items()}

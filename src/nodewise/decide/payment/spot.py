@@ -438,12 +438,15 @@ def choices(
     value_per_hour: float = 0.0,
     interval: Rule | float = "exact",
     while_down: WhileDown = "all",
+    scales: Sequence[int] = (),
 ) -> tuple[SpotChoice, ...]:
     """How the cheapest scale moves: a discount drives it outward, preemptions inward.
 
-    `price` is the on-demand one; a discount leaves what is paid by the hour whatever K is.
+    `price` is the on-demand one; a discount leaves what is paid by the hour whatever K is. `scales`
+    is the K of each, where several of K share a node.
     """
     found = []
+    named = scales or [int(count) for count in nodes]
     for one in rates:
         run = expected(work_seconds, one.of_gang(nodes), checkpointing, interval)
         fastest = int(np.argmin(run.seconds))
@@ -458,13 +461,13 @@ def choices(
                 SpotChoice(
                     discount=discount,
                     per_second=one.per_second,
-                    nodes=int(nodes[best]),
+                    nodes=named[best],
                     cost=float(costs[best]),
                     seconds=float(run.seconds[best]),
                     interval_seconds=float(run.interval_seconds[best]),
                     goodput=float(run.goodput[best]),
-                    fastest_nodes=int(nodes[fastest]),
-                    ignoring_nodes=int(nodes[ignoring]),
+                    fastest_nodes=named[fastest],
+                    ignoring_nodes=named[ignoring],
                     ignoring_extra=float(costs[ignoring] / costs[best] - 1),
                 )
             )

@@ -29,7 +29,7 @@ from nodewise.decide.payment.spot import (
     summarise,
 )
 from nodewise.decide.payment.spot import bill as spot_bill
-from nodewise.decide.prices.bill import NODE_HOURS, Bill, Bills, Price, bill
+from nodewise.decide.prices.bill import Bill, Bills, Price, bill
 
 _DISCOUNTS = (0.5, 0.7, 0.9)
 _RATES_PER_HOUR = (0.0, 0.01, 0.05, 0.2, 1.0)
@@ -119,7 +119,7 @@ class Paid(msgspec.Struct, frozen=True):
 
 def on_demand(scales: Candidates, price: Price, needs: Needs) -> Paid:
     """The runs at the price as it is."""
-    return Paid(scales, bill(price, scales.rate_per_hour, scales.seconds, needs.value_per_hour))
+    return Paid(scales, bill(price, scales.rate_per_hour, scales.seconds, needs.hour_value))
 
 
 def on_spot(scales: Candidates, price: Price, needs: Needs, payment: Payment) -> Paid:
@@ -133,12 +133,12 @@ def on_spot(scales: Candidates, price: Price, needs: Needs, payment: Payment) ->
             )
     rate = scales.rate_per_hour * payment.spot_fraction
     if payment.preemptions is None and payment.trace is None:
-        return Paid(scales, bill(price, rate, scales.seconds, needs.value_per_hour))
-    nodes = np.array(scales.nodes, dtype=np.float64)
+        return Paid(scales, bill(price, rate, scales.seconds, needs.hour_value))
+    nodes = scales.whole_nodes
     run, replayed = _interrupted(scales, price, needs, payment)
     bills = spot_bill(
         price, nodes, rate, run,
-        value_per_hour=needs.value_per_hour, while_down=payment.while_down,
+        value_per_hour=needs.hour_value, while_down=payment.while_down,
     )  # fmt: skip
     in_time = None
     if needs.deadline_seconds is not None:
@@ -162,16 +162,16 @@ def _interrupted(
 ) -> tuple[Expected, Replayed | None]:
     times = payment.checkpointing
     rule: Rule = "exact" if payment.saves else "none"
-    nodes = np.array(scales.nodes, dtype=np.float64)
+    nodes = scales.whole_nodes
     if payment.trace is None:
         assert payment.preemptions is not None
         rates = payment.preemptions.of_gang(nodes)
         return expected(scales.seconds, rates, times, rule), None
     # Each K is a gang of its own: it is up while so many nodes are there.
     runs, replays = [], []
-    for at, count in enumerate(scales.nodes):
+    for at, count in enumerate(scales.whole_nodes):
         work = scales.seconds[at : at + 1]
-        trace = parse_trace(payment.trace, count)
+        trace = parse_trace(payment.trace, int(count))
         down = msgspec.structs.replace(times, downtime_seconds=trace.mean_downtime_seconds)
         runs.append(expected(work, np.array([trace.rate_per_second]), down, rule))
         replays.append(replay(trace, work, times, rule))
@@ -237,7 +237,7 @@ def _committed(
     fraction = float(commitment.per_useful_hour(1.0, used))
     least = commitment.break_even_utilisation
     stated = "yours is not stated" if payment.utilisation is None else format_percent(used)
-    bills = bill(price, scales.rate_per_hour, scales.seconds, needs.value_per_hour, fraction)
+    bills = bill(price, scales.rate_per_hour, scales.seconds, needs.hour_value, fraction)
     return [
         _payment(
             Paid(scales, bills), price, needs,
@@ -253,7 +253,7 @@ def _owned(scales: Candidates, price: Price, needs: Needs, payment: Payment) -> 
         least = format_percent(payment.owned_above)
         stated = "yours is not stated" if used is None else f"yours is {format_percent(used)}"
         fraction = payment.owned_fraction
-        bills = bill(price, scales.rate_per_hour, scales.seconds, needs.value_per_hour, fraction)
+        bills = bill(price, scales.rate_per_hour, scales.seconds, needs.hour_value, fraction)
         return [
             _payment(
                 Paid(scales, bills), price, needs, payment="owned", fraction=fraction,
@@ -261,11 +261,11 @@ def _owned(scales: Candidates, price: Price, needs: Needs, payment: Payment) -> 
                 condition=f"holds above {least} utilisation; {stated}",
             )
         ]  # fmt: skip
-    nodes = np.array(scales.nodes, dtype=np.float64)
+    nodes = scales.whole_nodes
     rent = rent_per_hour(scales)
     found = []
     for account in accounts(payment.owned, used if used is not None else 1.0):
-        bills = bill(price, account.per_node_hour * nodes, scales.seconds, needs.value_per_hour)
+        bills = bill(price, account.per_node_hour * nodes, scales.seconds, needs.hour_value)
         found.append(
             _payment(
                 Paid(scales, bills), price, needs, payment="owned", accounting=account.accounting,
@@ -320,7 +320,7 @@ def _ended(seconds: Floats, at: int) -> float | None:
 
 def rent_per_hour(scales: Candidates) -> float:
     """What one node costs on demand, at the smallest scale."""
-    return float(scales.rate_per_hour[0] / scales.nodes[0])
+    return float(scales.rate_per_hour[0] / scales.whole_nodes[0])
 
 
 def spot_outlook(
@@ -331,7 +331,7 @@ def spot_outlook(
     if spot is None or spot.run is None or scales.regime == "weak" or dearer:
         return None
     best = int(np.argmin(spot.bills.total))
-    nodes = np.array(scales.nodes, dtype=np.float64)
+    nodes = scales.whole_nodes
     rented = msgspec.structs.replace(price, per_node_hour=rent_per_hour(scales))
     times, saves = payment.checkpointing, payment.saves
     discount = 1 - payment.spot_fraction
@@ -341,7 +341,7 @@ def spot_outlook(
         found = break_even_rate(
             scales.seconds, nodes, rented, times, discount,
             correlation_exponent=scope.correlation_exponent,
-            value_per_hour=needs.value_per_hour, interval=rule, while_down=payment.while_down,
+            value_per_hour=needs.hour_value, interval=rule, while_down=payment.while_down,
         )  # fmt: skip
         return None if found is None else found * SECONDS_PER_HOUR
 
@@ -355,8 +355,8 @@ def spot_outlook(
         moves=choices(
             scales.seconds, nodes, rented, times,
             _with(_DISCOUNTS, discount), _rates(scope),
-            value_per_hour=needs.value_per_hour, interval="exact" if saves else "none",
-            while_down=payment.while_down,
+            value_per_hour=needs.hour_value, interval="exact" if saves else "none",
+            while_down=payment.while_down, scales=scales.nodes,
         ),
         replays="" if payment.trace is None else "the trace, begun at 500 moments of it",
     )  # fmt: skip
@@ -376,7 +376,7 @@ def _rates(own: Preemptions) -> list[Preemptions]:
 def owned_outlook(scales: Candidates, price: Price, payment: Payment) -> OwnedOutlook | None:
     """The use from which owned nodes pay; nothing where only a fraction is stated."""
     owned = payment.owned
-    if owned is None or price.currency == NODE_HOURS:
+    if owned is None or not price.is_money:
         return None
     used = payment.utilisation if payment.utilisation is not None else 1.0
     if used == 0:

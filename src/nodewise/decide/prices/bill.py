@@ -1,8 +1,9 @@
 """What a run at each scale is billed.
 
-    bill = billed hours * (price * K + fixed + storage) + egress + waiting hours * value of an hour
+    bill = billed hours * (price * nodes + fixed + storage) + egress + waiting hours * value of one
 
-Hours count from the launch, so start-up is part of them, and are rounded up to the billing unit.
+Nodes are whole; a price may be per GPU or per core instead. Hours count from the launch, so
+start-up is part of them, and are rounded up to the billing unit.
 """
 
 import math
@@ -15,6 +16,7 @@ from nodewise.base.stats import Floats
 from nodewise.base.units import SECONDS_PER_HOUR
 
 NODE_HOURS = "node-h"
+_HOURS = "-h"  # the end of a currency that is no money: node-h, GPU-h, replica-h
 NEVER_PRICED = ("traffic between zones", "licences and support", "taxes")
 _INSTANT_SECONDS = 1e-6
 
@@ -23,6 +25,8 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     """What a node costs an hour, what runs beside it, and how the meter counts."""
 
     per_node_hour: float | None = None  # None: the table says what each scale costs an hour
+    # what the price is for, in the singular; empty: a node where K tells the nodes, else one of K
+    per: str = ""
     fixed_per_hour: float = 0.0  # billed by wall-clock time whatever K is
     startup_seconds: float = 0.0  # launch and tear-down, billed on every node
     billing_unit_seconds: float = 0.0  # 0: to the instant
@@ -38,6 +42,11 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if isinstance(value, int | float) and not (math.isfinite(value) and value >= 0):
                 raise SpecError(f"The {name.replace('_', ' ')} is {value:g}.", "Write 0 or more.")
+
+    @property
+    def is_money(self) -> bool:
+        """Whether bills are in money; without a price they are hours of nodes."""
+        return not self.currency.endswith(_HOURS)
 
     @property
     def prices_the_hour(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from nodewise.base.errors import SpecError
-from nodewise.base.units import parse_amount, parse_fraction
+from nodewise.base.units import CURRENCY_SIGNS, parse_amount, parse_fraction
 from nodewise.decide.energy import NodePower, find_grid, power_of_parts
 from nodewise.decide.inputs import INPUTS, Question, Settings, ask, read_tables, replaced
 from nodewise.decide.prices.files import (
@@ -20,6 +20,7 @@ from nodewise.decide.prices.files import (
 )
 from nodewise.decide.prices.records import PriceRecord, find, find_tariff
 from nodewise.study.question import Tables
+from nodewise.study.scale_unit import NODE
 
 _LARGEST_BYTES = 256 * 2**20
 
@@ -72,12 +73,30 @@ def ask_today(question: Question, settings: Settings) -> Question:
     if "egress" in settings:
         question = with_egress(question, settings["egress"], settings.get("cloud", ""))
     question = ask(question, settings)
+    _refuse_mixed_currencies(question, settings)
     if "trace" in settings:
         text = _text_of(Path(settings["trace"]))
         question = replaced(question, ("payment", "trace"), text)
     if "own" in settings:
         question = _with_own(question, settings)
     return with_grid(question, settings["grid"]) if "grid" in settings else question
+
+
+def _refuse_mixed_currencies(question: Question, settings: Settings) -> None:
+    """Prices of a list stay in its currency; no rate of exchange is known."""
+    currency = question.price.currency
+    record = question.records[0] if question.records else None
+    listed = record.price().currency if record else currency
+    signs = {CURRENCY_SIGNS.get(one, one) for one in (listed, currency)}
+    if record and len(signs) > 1:
+        raise SpecError(
+            f"The price of {record.name} is in {listed}, and --currency is {currency}.",
+            f"Drop --currency, or give --price in {currency}.",
+        )
+    if "egress" in settings and currency != "$":
+        raise SpecError(
+            f"Egress prices are in $, and --currency is {currency}.", "Drop one of the two."
+        )
 
 
 def _text_of(path: Path) -> str:
@@ -125,7 +144,7 @@ def with_instance(question: Question, name: str, prices: str | None = None) -> Q
     price = record.price()
     question = _with(
         question, "price",
-        per_node_hour=price.per_node_hour, currency=price.currency, source=price.source,
+        per_node_hour=price.per_node_hour, per=NODE, currency=price.currency, source=price.source,
     )  # fmt: skip
     used = [record, *(spot for spot in records if _is_spot_of(spot, record))][:2]
     if len(used) > 1:

@@ -93,9 +93,8 @@ class PriceRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         2.1
         """
         currency = "$" if self.currency == "USD" else self.currency
-        return Price(
-            per_node_hour=self.per_node_hour, currency=currency, source=self.cited, **overheads
-        )
+        price = Price(per_node_hour=self.per_node_hour, currency=currency, source=self.cited)
+        return msgspec.structs.replace(price, **overheads)
 
 
 def find(records: Sequence[PriceRecord], wanted: str, option: Option = "on-demand") -> PriceRecord:

@@ -8,11 +8,11 @@ import msgspec
 
 from nodewise.base.errors import DataError
 from nodewise.importers.files import AS_WRITTEN, no_scale, number, read_text, wrong_format
-from nodewise.study.study import Fact, Run
+from nodewise.study.study import PER_NODE, Fact, Run
 
 WHAT = "a log of MLPerf"
 _MARK = ":::MLLOG"
-_SCALE = ("number_of_nodes", "accelerators_per_node", "submission_platform")
+_SCALE = ("number_of_nodes", PER_NODE, "submission_platform")
 _FACTS = ("global_batch_size", "submission_benchmark", "submission_division", "seed", "seq_length")
 
 
@@ -32,6 +32,8 @@ def read(path: Path, nodes: int | None) -> list[Run]:
         raise DataError(
             f"{path} has no run_start or no run_stop.", "Use the log of a finished run."
         )
+    if nodes is None and log.per_node is not None:
+        log.facts[PER_NODE] = log.per_node
     nodes = nodes or log.nodes
     if nodes is None:
         raise no_scale(path)
@@ -67,11 +69,17 @@ class _Log:
         self._scale: dict[str, Any] = {}
 
     @property
+    def per_node(self) -> int | None:
+        """The accelerators of a node, where they make up K."""
+        count = number(self._scale.get(PER_NODE))
+        return int(count) if count and number(self._scale.get("number_of_nodes")) else None
+
+    @property
     def nodes(self) -> int | None:
         """K, where the log gives it."""
         counted = number(self._scale.get("number_of_nodes"))
         if counted:
-            return int(counted * (number(self._scale.get("accelerators_per_node")) or 1))
+            return int(counted * (self.per_node or 1))
         # "16xDGXA100_n16": so many machines
         platform = re.match(r"(\d{1,7})\s*x", str(self._scale.get("submission_platform", "")))
         return int(platform[1]) if platform else None

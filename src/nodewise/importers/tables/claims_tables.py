@@ -9,6 +9,7 @@ from typing import NamedTuple
 from nodewise.base.errors import DataError
 from nodewise.importers.files import read_text, runs_at
 from nodewise.study.claim import Claim, claim_of_study, claims_of_cells
+from nodewise.study.scale_unit import ScaleUnit
 from nodewise.study.spec import Regime
 from nodewise.study.study import Run, Study
 from nodewise.study.table import parse_table
@@ -39,6 +40,13 @@ def read_runs(path: Path, nodes: int | None) -> list[Run]:
             f"{path} has ratios and no times.", f"Check the claim: nodewise audit {path}"
         )
     return runs_at(path, study.runs, nodes)
+
+
+def read_unit(path: Path) -> ScaleUnit:
+    """What K counts in the first table of a file."""
+    text = read_text(path)
+    study = _study(text, path.stem, None)
+    return study.scale_unit if study else claims_of_text(text, path.stem, None)[0].scale_unit
 
 
 def read_csv(path: Path, nodes: int | None) -> list[Run]:

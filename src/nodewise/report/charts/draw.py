@@ -5,17 +5,21 @@ a description for those who do not see it, and the rows behind it. It is nothing
 study lacks the data. `sized` gives it the size of a page, a paper or a slide.
 """
 
+import json
 from collections.abc import Callable
 from typing import NamedTuple
+
+import msgspec
 
 from nodewise.report.charts.causes import ledger, stages, timeline
 from nodewise.report.charts.ceilings import study_flow, study_roofline
 from nodewise.report.charts.energy import energy
 from nodewise.report.charts.forecast import beyond
-from nodewise.report.charts.look import Figure, sized
+from nodewise.report.charts.look import SCALE_TITLE, Figure, sized
 from nodewise.report.charts.money import cost, marginal, pareto, payment, sensitivity, triangle
 from nodewise.report.charts.speedup import compare, efficiency, repeats, speedup
 from nodewise.report.findings import Findings
+from nodewise.study.scale_unit import plural
 from nodewise.study.study import Study
 
 __all__ = ["CHARTS", "beyond", "compare", "draw", "figures", "sized"]
@@ -54,9 +58,9 @@ CHARTS: dict[str, ChartKind] = {
         "stages of ranks",
     ),
     "flow": ChartKind(
-        "the ceiling that binds at the bend or the largest K, and the axis that lifts it",
+        "which cause takes the lost speedup at the bend or the largest K, and what is not recorded",
         lambda study, found: study_flow(found.next_ceiling),
-        "two scales, and a ceiling that an axis lifts",
+        "two scales",
     ),
     "roofline": ChartKind(
         "operations per byte against operations per second of a node, at each K",
@@ -113,7 +117,12 @@ CHARTS: dict[str, ChartKind] = {
 
 def draw(name: str, study: Study, findings: Findings) -> Figure | None:
     """One figure by its name, or nothing where the study lacks what `CHARTS[name].needs` says."""
-    return CHARTS[name].draw(study, findings)
+    drawn, unit = CHARTS[name].draw(study, findings), findings.decision.unit
+    if drawn is None or unit.counts_nodes:
+        return drawn
+    title = json.dumps(f"{plural(unit.unit)} K")
+    chart = json.loads(json.dumps(drawn.chart).replace(json.dumps(SCALE_TITLE), title))
+    return msgspec.structs.replace(drawn, chart=chart)
 
 
 def figures(study: Study, findings: Findings) -> tuple[Figure, ...]:

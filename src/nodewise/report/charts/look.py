@@ -383,6 +383,9 @@ def folds(field: str, title: str, low: float, high: float) -> Axis:
     return logarithmic(field, title, low, high, 2, {"values": values, "format": "~g"})
 
 
+SCALE_TITLE = "nodes K"  # as long as K counts nodes
+
+
 def nodes_axis(nodes: Sequence[int], reach: float = 0.0) -> Axis:
     """The axis of K: powers of two apart, a tick at every scale; it reaches at least to `reach`."""
     low, high = min(nodes), max(*nodes, reach)
@@ -391,7 +394,7 @@ def nodes_axis(nodes: Sequence[int], reach: float = 0.0) -> Axis:
     if len(ticks) > _MOST_TICKS:  # every scale of a model: doublings are enough
         ticks = [count for count in ticks if count.bit_count() == 1]
     shown = {"values": ticks, "format": "d", "grid": False, "labelOverlap": "greedy"}
-    return logarithmic("K", "nodes K", low / margin, high * margin, 2, shown)
+    return logarithmic("K", SCALE_TITLE, low / margin, high * margin, 2, shown)
 
 
 def names_axis(field: str, names: Sequence[str]) -> Definition:
@@ -526,7 +529,7 @@ def columns(
         "paddingOuter": 0,
     }
     axis = {"labelAngle": 0, "grid": False, "labelOverlap": "greedy"}
-    x = {"field": "K", "type": "ordinal", "title": "nodes K", "scale": bands, "axis": axis}
+    x = {"field": "K", "type": "ordinal", "title": SCALE_TITLE, "scale": bands, "axis": axis}
     named = mark("text", rows, "head", {"baseline": "top"}, x=x, y=y, text="text")
     return {**layered([*layers, named]), "resolve": {"scale": {"x": "independent"}}}
 

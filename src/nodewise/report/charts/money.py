@@ -13,7 +13,6 @@ from nodewise.base.units import (
     format_speedup,
 )
 from nodewise.decide.decide import Decision, DecisionRow, Marginal, Quality
-from nodewise.decide.prices.bill import NODE_HOURS
 from nodewise.report.charts.look import (
     HEIGHT,
     Axis,
@@ -65,7 +64,7 @@ def cost(decision: Decision, study: Study | None = None) -> Figure | None:
 
     Nothing without a price. `study` adds the scales at which every run failed.
     """
-    if decision.price.currency == NODE_HOURS:
+    if not decision.price.is_money:
         return None
     failed = study.broken if study else {}
     money = _money(decision)
@@ -362,14 +361,14 @@ def _given_ranges(decision: Decision) -> Figure | None:
                 "what": what,
                 "from": low,
                 "to": high,
-                "given": "a range" if one.is_range else "20 % off",
+                "given": "a range" if one.is_range else "+-20 %",
                 "least cost from": one.low_cost,
                 "least cost to": one.high_cost,
                 "cheapest K from": one.low_nodes,
                 "cheapest K to": one.high_nodes,
             }
         )
-        off = f"{low} to {high}" + ("" if one.is_range else ", 20 % off because no range was given")
+        off = f"{low} to {high}" + ("" if one.is_range else ", +-20 % because no range was given")
         kind, costs = "thick" if one.is_range else "thin", (one.low_cost, one.high_cost)
         bars.append(_Bar(what, kind, off, costs, (one.low_nodes, one.high_nodes)))
     caption = (
@@ -384,7 +383,7 @@ def _given_ranges(decision: Decision) -> Figure | None:
     ]
     stays = ", and stays the cheapest within every range."
     read = (
-        "thick: a range that was given; thin: 20 % off; at the ends the K that is then the cheapest"
+        "thick: a range that was given; thin: +-20 %; at the ends the K that is then the cheapest"
     )
     return figure(
         "sensitivity",
@@ -475,7 +474,7 @@ def _allowed(points: Sequence[Row]) -> list[Row]:
 def _money(decision: Decision) -> _Money:
     """How cost is written along an axis: of so many runs, or in millions, that it is short."""
     highest, currency = max(map(_cost, decision.rows)), decision.price.currency
-    unit = "node-hours" if currency == NODE_HOURS else currency
+    unit = currency if decision.price.is_money else f"{currency}ours"
     factor, runs = 1.0, 1
     if highest >= 1e6:
         factor, unit = 1e-6, f"million {unit}"
@@ -557,7 +556,9 @@ def _price_line(decision: Decision) -> str:
     price, currency = decision.price, decision.price.currency
     parts = []
     if price.per_node_hour is not None:
-        parts.append(f"{format_money(price.per_node_hour, currency)} per node-hour")
+        parts.append(
+            f"{format_money(price.per_node_hour, currency)} per {price.per or 'node'}-hour"
+        )
     if price.fixed_per_hour:
         parts.append(f"{format_money(price.fixed_per_hour, currency)} per hour besides")
     if price.source:

@@ -5,7 +5,6 @@ from typing import Any
 from nodewise.base.units import format_duration, format_money, format_quantity
 from nodewise.decide.decide import Decision
 from nodewise.decide.inputs import INPUTS
-from nodewise.decide.prices.bill import NODE_HOURS
 from nodewise.decide.sliders import SliderNumbers
 from nodewise.report.charts.look import Definition, definition, layered, mark, nodes_axis
 from nodewise.report.findings import Findings
@@ -20,7 +19,9 @@ def what_if(decision: Decision) -> Definition:
     rows = [
         {"K": row.nodes, "cost": row.cost, "allowed": not row.excluded} for row in decision.rows
     ]
-    money = "node-hours" if decision.price.currency == NODE_HOURS else "dollars"
+    currency = decision.price.currency
+    money = currency if decision.price.is_money else f"{currency}ours"
+    money = "dollars" if currency == "$" else money
     channels: dict[str, Any] = {
         "x": nodes_axis([row.nodes for row in decision.rows]),
         "y": {
@@ -61,7 +62,7 @@ def unmoved_inputs(findings: Findings) -> str:
         "start-up": price.startup_seconds and format_duration(price.startup_seconds),
         "storage": price.storage_per_hour and f"{format_money(price.storage_per_hour, currency)}/h",
         "egress": price.egress and f"{format_money(price.egress, currency)} a run",
-        "an hour of waiting": needs.value_per_hour and format_money(needs.value_per_hour, currency),
+        "an hour of waiting": needs.hour_value and format_money(needs.hour_value, currency),
         "at most": needs.budget is not None and format_money(needs.budget, currency),
         "energy at most": needs.energy_budget_joules
         and f"{format_quantity(needs.energy_budget_joules)} J ({findings.decision.energy.basis})",
@@ -83,7 +84,7 @@ def unmoved_inputs(findings: Findings) -> str:
 def sliders(numbers: SliderNumbers) -> list[tuple[str, str, str, float, float]]:
     """Name, title, unit, largest value and step of each."""
     asked, money = numbers.asked, numbers.currency
-    price = asked.price or max(numbers.rate_per_hour) / max(numbers.nodes) or 1.0
+    price = asked.price or max(numbers.rate_per_hour) / max(numbers.billed_units) or 1.0
     fixed = max(asked.fixed, 10 * price)
     longest = 2 * max(*numbers.sure_seconds, asked.deadline)
     return [

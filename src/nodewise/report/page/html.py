@@ -16,14 +16,12 @@ from nodewise import __version__
 from nodewise.base.errors import DataError
 from nodewise.base.units import (
     capitalised,
-    format_duration,
     format_efficiency,
-    format_money,
     format_percent,
     format_speedup,
 )
+from nodewise.decide.compare import PricedComparison
 from nodewise.decide.inputs import Question, ask, read_tables
-from nodewise.explain.compare import Comparison
 from nodewise.report.charts.draw import compare, figures, sized
 from nodewise.report.charts.look import PALETTE, Definition, Figure
 from nodewise.report.charts.panel import sliders, unmoved_inputs, what_if
@@ -31,11 +29,14 @@ from nodewise.report.findings import Findings
 from nodewise.report.tables import (
     BAR,
     Table,
+    cost_cell,
     failures_table,
     provenance_table,
     rows_table,
     rubric_table,
+    time_cell,
 )
+from nodewise.report.text import compare as compare_text
 from nodewise.report.text import findings as text
 from nodewise.report.text.forecast import beyond_lines
 from nodewise.study.question import split
@@ -105,6 +106,7 @@ def page(study: Study, findings: Findings, reproduce: str, vega: str, spec_text:
         labels=_labels(study),
         verdict=text.verdict(decision),
         because=capitalised(decision.recommended.because),
+        certainty=text.certainty_lines(decision),
         claim=decision.claim,
         cards=_cards(findings),
         checks=findings.checks,
@@ -122,15 +124,18 @@ def page(study: Study, findings: Findings, reproduce: str, vega: str, spec_text:
     )
 
 
-def comparison_page(result: Comparison, reproduce: str, vega: str) -> str:
+def comparison_page(result: PricedComparison, reproduce: str, vega: str) -> str:
     """The page of two studies side by side."""
-    lines = text.comparison_report(result)[2:]
+    times, money = compare_text.times_lines(result), compare_text.money_lines(result)[1:]
     scalings = (("first", result.first_scaling), ("second", result.second_scaling))
     sections = [
-        Section(name="difference", title="The difference", figures=[compare(result)], rest=lines),
+        Section(name="times", title="Times", figures=[compare(result)], rest=times),
+        Section(name="cost", title="Cost and recommendation", rest=money),
+        Section(name="ledger", title="Lost speedup", rest=compare_text.ledger_lines(result)),
         *(
             Section(name=name, title=scaling.name, rest=text.scaling_lines(scaling))
             for name, scaling in scalings
+            if scaling is not None
         ),
     ]
     return _render(
@@ -139,7 +144,8 @@ def comparison_page(result: Comparison, reproduce: str, vega: str) -> str:
         vega,
         name=f"{result.second} against {result.first}",
         kicker=f"{result.regime} scaling, two studies",
-        verdict=text.comparison_verdict(result),
+        verdict=compare_text.comparison_verdict(result),
+        because=capitalised(compare_text.advice_verdict(result)),
         reproduce_lead="To make this page again:",
         reproduce=reproduce,
     )
@@ -289,21 +295,25 @@ def _cards(findings: Findings) -> list[tuple[str, str, str]]:
         low, high = format_speedup(measured.speedup_low), format_speedup(measured.speedup_high)
         between = f"{low} to {high}"
     first = scaling.rows[0]
+    relative = "" if first.nodes == 1 else f", relative to K={first.nodes}"
     cards = [
-        ("Run on", f"{chosen} node{'s' if chosen > 1 else ''}", f"of {scaling.rows[-1].nodes}"),
+        ("Run on", decision.unit.named(chosen), f"of {scaling.rows[-1].nodes}"),
         (
             "Speedup" if scaling.regime == "strong" else "Scaled speedup",
             f"{format_speedup(row.speedup)}x",
             between,
         ),
-        ("Time", format_duration(row.seconds),
-         f"{format_duration(first.seconds)} at K={first.nodes}"),
+        ("Throughput" if decision.is_rate else "Time", time_cell(row, decision),
+         f"{time_cell(decision.row(first.nodes), decision)} at K={first.nodes}"),
         ("Efficiency", format_efficiency(row.efficiency),
-         f"threshold {scaling.bend.threshold:.2f}"),
-        ("Cost of a run", format_money(row.cost, decision.price.currency), decision.price.source),
+         f"threshold {scaling.bend.threshold:.2f}{relative}"),
+        (f"Cost of a million {decision.work_unit}" if decision.is_rate else "Cost of a run",
+         cost_cell(row, decision), decision.price.source),
     ]  # fmt: skip
     if row.quality is not None and decision.quality is not None:
-        held = "held" if decision.quality.held else "not held at every K"
+        held = {"held": "held", "excluded": "not held at every K", "undecided": "undecided"}[
+            decision.quality.state
+        ]
         cards.append(("Quality", format_efficiency(row.quality), held))
     lost = next((r for r in findings.attribution.rows if r.nodes > chosen), None)
     lost = lost or findings.attribution.rows[-1]

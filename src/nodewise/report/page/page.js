@@ -17,50 +17,69 @@ addEventListener("beforeprint", () => {
 
 // The bill of one scale, as nodewise.decide.prices.bill has it.
 function bill(asked, at) {
-  const rate = asked.price === null ? live.rate_per_hour[at] : asked.price * live.nodes[at];
+  const rate = asked.price === null ? live.rate_per_hour[at] : asked.price * live.billed_units[at];
   const launched = live.seconds[at] + live.startup_seconds;
   let billed = launched;
   if (live.billing_unit_seconds > 1e-6)
     billed = Math.ceil(launched / live.billing_unit_seconds - 1e-9) * live.billing_unit_seconds;
   billed = Math.max(billed, live.billing_minimum_seconds);
   const paid = ((rate + asked.fixed + live.storage_per_hour) * billed) / 3600 + live.egress;
-  return { paid, total: paid + (live.value_per_hour * launched) / 3600 };
+  return { paid, total: paid + ((live.value_per_hour ?? 0) * launched) / 3600 };
 }
 
-// The cheapest, the fastest and the recommended scale, as nodewise.decide has them.
+// The cheapest, the fastest and the recommended scale, as nodewise.decide.objective has them.
 function decide(asked) {
   const tie = 1e-9;
   const bills = live.nodes.map((_, at) => bill(asked, at));
-  const cost = bills.map((one, at) => one.total / live.relative_work[at]);
+  const paid = bills.map((one, at) => one.paid / live.relative_work[at]);
+  const total = bills.map((one, at) => one.total / live.relative_work[at]);
   const late = (at) => asked.deadline > 0 && live.sure_seconds[at] + live.longest_startup_seconds > asked.deadline * (1 + 1e-12);
   const dear = (at) => live.budget !== null && bills[at].paid > live.budget;
   const ladder = live.nodes.map((_, at) => at).filter((at) => !live.refused[at] && !late(at) && !dear(at));
   if (!ladder.length) return { bills, ladder };
-  const least = Math.min(...ladder.map((at) => cost[at])) * (1 + tie);
+  const margin = (from, to) => (live.margins === null ? 0 : live.margins[from][to]);
   const faster = (one, other) => (live.speedup[other] > live.speedup[one] ? other : one);
-  const cheapest = ladder.filter((at) => cost[at] <= least).reduce(faster);
-  const most = Math.max(...ladder.map((at) => live.speedup[at])) * (1 - tie);
-  const fastest = ladder
-    .filter((at) => live.speedup[at] >= most)
-    .reduce((one, other) => (cost[other] < cost[one] ? other : one));
-  const order = [...ladder].sort(
-    (a, b) => Number(cost[a].toPrecision(9)) - Number(cost[b].toPrecision(9)) || live.speedup[b] - live.speedup[a],
-  );
-  let best = 0;
-  const frontier = order.filter((at) => live.speedup[at] > best * (1 + tie) && (best = live.speedup[at]));
-  const efficient = frontier.filter((at) => live.efficiency[at] >= asked.threshold);
-  const priced = asked.fixed > 0 || live.storage_per_hour > 0 || live.value_per_hour > 0;
-  const chosen = !efficient.length || priced ? cheapest : Math.max(...efficient);
+  const cheapestBy = (cost) => {
+    const least = Math.min(...ladder.map((at) => cost[at])) * (1 + tie);
+    return ladder.filter((at) => cost[at] <= least).reduce(faster);
+  };
+  // The fewest nodes that cannot be told from the fastest.
+  const fastestOf = (some) => {
+    const best = some.reduce(faster);
+    if (live.margins === null) {
+      const most = live.speedup[best] * (1 - tie);
+      return some.filter((at) => live.speedup[at] >= most).reduce((one, other) => (paid[other] < paid[one] ? other : one));
+    }
+    return some.find((at) => Math.log(live.speedup[best] / live.speedup[at]) <= margin(at, best));
+  };
+  const cheapest = cheapestBy(paid);
+  const fastest = fastestOf(ladder);
+  // Cost efficiency is taken over a base that fits the curve.
+  const reference = [...paid];
+  if (live.fitted_base_seconds !== null)
+    reference[0] *= (live.fitted_base_seconds + live.startup_seconds) / (live.seconds[0] + live.startup_seconds);
+  const limit = (Math.min(...ladder.map((at) => reference[at])) / Math.min(asked.threshold, 1)) * (1 + tie);
+  const balanced = fastestOf(ladder.filter((at) => reference[at] <= limit));
+  const first = ladder[0];
+  const lower = ladder
+    .slice(1)
+    .some((at) => reference[at] * Math.exp(margin(first, at)) < reference[first] * (1 - tie));
+  let chosen = lower ? cheapest : balanced;
+  if (live.value_per_hour !== null) chosen = cheapestBy(total);
+  else if (asked.deadline > 0) chosen = cheapest;
+  else if (live.budget !== null) chosen = fastest;
   return { bills, ladder, cheapest, fastest, chosen };
 }
 
 function money(amount) {
   const text = amount < 0.0995 ? amount.toPrecision(3) : amount.toFixed(amount < 1000 ? 3 : 2);
-  return live.currency === "$" ? `$${text}` : `${text} ${live.currency}`;
+  return live.currency.length === 1 ? `${live.currency}${text}` : `${text} ${live.currency}`;
 }
 
 function show(asked) {
   const found = decide(asked);
+  // Where inputs are ranges the page has weighed them; the sliders take their centres.
+  if (asked === live.asked && found.ladder.length && live.chosen !== null) found.chosen = live.nodes.indexOf(live.chosen);
   const status = document.getElementById("live-verdict");
   const rows = live.nodes.map((nodes, at) => ({
     K: nodes,

@@ -4,7 +4,8 @@ Each function gives lines and tables; in a line **words** between stars are stro
 is indented belongs to the one above.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from nodewise.base.units import (
     capitalised,
@@ -12,22 +13,20 @@ from nodewise.base.units import (
     format_money,
     format_percent,
     format_quantity,
-    format_seconds,
     format_speedup,
 )
 from nodewise.decide.decide import Decision, Quality
 from nodewise.decide.energy import UNKNOWN
-from nodewise.decide.prices.bill import NODE_HOURS
+from nodewise.decide.unmeasured import Unmeasured
 from nodewise.explain.attribute import Attribution, LedgerRow, Loss, TimeBound
-from nodewise.explain.compare import Comparison, Lineup
 from nodewise.explain.scaling import Scaling
 from nodewise.report.findings import Findings
 from nodewise.report.tables import (
     MOST_ROWS,
     Table,
     causes_table,
-    comparison_table,
-    given,
+    cost_cell,
+    cost_form,
     input_words,
     items_table,
     laws_table,
@@ -35,18 +34,20 @@ from nodewise.report.tables import (
     marginal_table,
     moves_table,
     payment_table,
-    rows_table,
     rows_to_show,
     rubric_table,
     scaling_table,
+    time_cell,
     title_of,
     tornado_table,
 )
-from nodewise.study.check import Check
+from nodewise.study.check import Check, validity_of
+from nodewise.study.scale_unit import plural
 
 Report = list[str | Table]
 
 _MIN_POSSIBLE = 0.05  # of the lost folds: a cause that can take no more is not listed
+_MOST_SURE = 0.99
 _VERDICTS = ("fail", "warn", "pass", "unknown")
 
 # Verdicts that several causes share, as one sentence for all of them.
@@ -71,6 +72,12 @@ def decision_report(result: Findings) -> Report:
     return [*_decision(result.decision, result.attribution), *doubts_report(result.checks)]
 
 
+def invalid_report(result: Mapping[str, Any]) -> Report:
+    """Why a measurement gets no answer."""
+    headline = f"**{result['name']}: {result['validity'].clause}**"
+    return [headline, *doubts_report(result["checks"])]
+
+
 def law_report(result: Decision) -> Report:
     """The recommendation for a law without data."""
     return [*_decision(result, None), *doubts_report(result.checks)]
@@ -79,6 +86,8 @@ def law_report(result: Decision) -> Report:
 def findings_report(result: Findings) -> Report:
     """Everything in the order in which it was found; the verdict is last."""
     decision = result.decision
+    if decision.validity.state == "invalid":
+        return [*_decision(decision, None), *checks_report(result.checks)]
     return [
         *scaling_lines(result.scaling),
         "",
@@ -93,8 +102,10 @@ def findings_report(result: Findings) -> Report:
 
 def scaling_lines(result: Scaling) -> Report:
     """The headline, the table, the landmarks and the laws."""
+    validity = validity_of(result.checks)
+    invalid = validity.clause if validity.state == "invalid" else ""
     return [
-        f"**{result.name}**: {scaling_headline(result)}",
+        f"**{result.name}**: {invalid or scaling_headline(result)}",
         "",
         scaling_table(result),
         f"{_regime_line(result)}; intervals: {result.interval}.",
@@ -112,6 +123,9 @@ def attribution_lines(result: Attribution, recommended: int | None = None) -> Re
     The headline is about the largest scale and the `recommended` one, or else about the bend.
     """
     row = result.row(result.nodes)
+    validity = validity_of(result.checks)
+    if validity.state == "invalid":
+        return [f"**{result.name}**: {validity.clause}"]
     second = recommended or result.bend
     lines: Report = [f"**{result.name}**: {attribution_headline(result, row)}"]
     if second is not None and second != result.nodes and result.row(second).ideal > 1:
@@ -134,9 +148,12 @@ def attribution_lines(result: Attribution, recommended: int | None = None) -> Re
 
 
 def _decision(result: Decision, attribution: Attribution | None) -> Report:
+    if result.validity.state == "invalid":
+        return [f"**{result.name}: {verdict(result)}**"]
     return [
         f"**{result.name}: {verdict(result)}**",
         f"  {result.recommended.because}.",
+        *(f"  {line}" for line in certainty_lines(result)),
         "",
         rubric_table(result),
         rubric_caption(result),
@@ -255,83 +272,6 @@ def _flips(result: Decision) -> list[str]:
     ]
 
 
-def comparison_report(result: Comparison) -> Report:
-    """Two studies side by side; the verdict first."""
-    lines: Report = [
-        f"**{result.second}** against **{result.first}**: {comparison_verdict(result)}.",
-        "",
-        comparison_table(result),
-        f"{result.regime} scaling; intervals: {result.interval}.",
-    ]
-    for name, scales in ((result.first, result.only_first), (result.second, result.only_second)):
-        if scales:
-            lines.append(f"note: Only in {name}: K={listed(scales)}.")
-    return lines
-
-
-def comparison_verdict(result: Comparison) -> str:
-    """At which scales the second study is faster or slower."""
-    parts = []
-    for word in ("faster", "slower", "not told apart"):
-        rows = [row for row in result.rows if row.second_is == word]
-        if rows:
-            ratios = [row.ratio for row in rows]
-            least, most = f"{min(ratios):.2f}", f"{max(ratios):.2f}"
-            times = least if least == most else f"{least} to {most}"
-            by = "" if word == "not told apart" else f" ({times} times the seconds)"
-            parts.append(f"{word} at K={listed([row.nodes for row in rows])}{by}")
-    return "; ".join(parts) or "too few rounds to tell; six at each scale would"
-
-
-def lineup_report(result: Lineup) -> Report:
-    """What each engine's overhead costs; the verdict first."""
-    lines: Report = [
-        f"**{_lineup_verdict(result)}**",
-        "",
-        lineup_table(result),
-        f"{result.regime} scaling; speedups are against {result.base} at K={result.base_nodes}, "
-        f"{format_seconds(result.base_seconds)} s.",
-    ]
-    if result.left_out:
-        scales = ", ".join(map(str, result.left_out))
-        lines.append(f"note: Not in all studies: K={scales}.")
-    return lines
-
-
-def lineup_table(result: Lineup) -> Table:
-    """Every study at every common scale."""
-    rows = []
-    for entry in result.entries:
-        then = ""
-        if entry.next_cause is not None and entry.next_folds and entry.next_folds >= 0.005:
-            then = f"{entry.next_cause} ({format_speedup(entry.next_folds)})"
-        rows.append(
-            {
-                "K": entry.nodes,
-                "study": entry.study,
-                "seconds": format_seconds(entry.seconds),
-                "speedup": format_speedup(entry.speedup),
-                "lost": format_speedup(entry.lost_folds),
-                "overhead s": given(entry.overhead_seconds, format_seconds),
-                "folds": given(entry.overhead_folds, format_speedup),
-                "then": then,
-            }
-        )
-    return rows_table("Several studies on one base", rows, left=("study", "then"))
-
-
-def _lineup_verdict(result: Lineup) -> str:
-    """Whose overhead costs most at the largest scale."""
-    nodes = max(entry.nodes for entry in result.entries)
-    known = [e for e in result.entries if e.nodes == nodes and e.overhead_folds is not None]
-    known.sort(key=lambda entry: -(entry.overhead_folds or 0.0))
-    if not known:
-        return f"at K={nodes} no study has recorded an overhead of its engine."
-    parts = [f"{e.study} {format_speedup(e.overhead_folds or 0.0)}" for e in known]
-    folds = f"{nodes / result.base_nodes:g}"
-    return f"folds of {folds} lost to the engine's own overhead at K={nodes}: {', '.join(parts)}."
-
-
 def checks_report(result: Sequence[Check]) -> Report:
     """The checks in one place; rules that nobody gave evidence for are only named."""
     if not result:
@@ -376,7 +316,12 @@ def scaling_headline(result: Scaling) -> str:
         sure = "" if share >= 0.95 else f" (in {format_percent(share)} of resamples)"
         end = f"efficiency falls below {result.bend.threshold:.2f} at K={result.bend.first_below}"
         end += sure
-    return f"{reach} ({format_duration(fastest.seconds)}); {end}."
+    if result.base_nodes != 1:
+        end += f", relative to K={result.base_nodes}"
+    what = format_duration(fastest.seconds)
+    if result.is_rate:
+        what = f"{format_quantity(result.per_second(fastest))} units of work a second"
+    return f"{reach} ({what}); {end}."
 
 
 def _regime_line(result: Scaling) -> str:
@@ -501,13 +446,63 @@ def _shape(result: Attribution) -> Report:
 def verdict(result: Decision) -> str:
     """The scale to run at, in words."""
     chosen = result.recommended.nodes
+    if result.validity.state == "invalid":
+        return result.validity.clause
+    doubt = f"; {result.validity.clause}" if result.validity.clause else ""
     if chosen is None:
-        return "no scale passes every gate"
-    row = result.row(chosen)
-    cost = format_money(row.cost, result.price.currency)
-    nodes = f"{chosen} node{'s' if chosen > 1 else ''}"
-    wall = format_duration(row.seconds + result.price.startup_seconds)
-    return f"run on {nodes}, {wall} and {cost} a run"
+        return f"no scale passes every gate{doubt}"
+    here = f"{result.unit.named(chosen)}, {result.run_words(chosen)}"
+    among = result.recommended.undecided
+    if among:
+        named = ", ".join(map(str, among[:-1])) + f" and {among[-1]}"
+        return f"undecided between {named} {plural(result.unit.unit)}; so far {here}{doubt}"
+    return f"run on {here}{doubt}"
+
+
+def certainty_lines(result: Decision) -> list[str]:
+    """The objective, how sure the choice is, what would decide it, and what to measure next."""
+    objective, chosen = result.objective, result.recommended
+    lines = [f"Objective: {objective.name}, because {objective.because}."]
+    if chosen.probability is not None:
+        lines.append(f"{how_sure(chosen.probability)}{_how_to_decide(result)}.")
+    if result.better is not None:
+        lines.append(f"Measure next: {better_words(result.better, result.price.currency)}.")
+    return lines
+
+
+def how_sure(probability: float) -> str:
+    """A probability in words; it is never 100 %."""
+    if probability > _MOST_SURE:
+        return f"more than {format_percent(_MOST_SURE)} sure"
+    return f"{format_percent(probability)} sure"
+
+
+def _how_to_decide(result: Decision) -> str:
+    chosen = result.recommended
+    if not chosen.undecided:
+        return ""
+    if chosen.rounds_to_decide is None or chosen.cost_to_decide is None:
+        return "; not even 100 more rounds would decide it"
+    rounds = "round" if chosen.rounds_to_decide == 1 else "rounds"
+    cost = format_money(chosen.cost_to_decide, result.price.currency)
+    return (
+        f"; {chosen.rounds_to_decide} more {rounds} of K={listed(chosen.undecided)} would decide "
+        f"it, for {cost}"
+    )
+
+
+def better_words(better: Unmeasured, currency: str) -> str:
+    """The unmeasured scale that is likely better, and by how much."""
+    saves = ""
+    if better.saving is not None:
+        saves = f", {format_money(better.saving, currency)} less a run"
+    elif better.seconds_saved is not None:
+        saves = f", {format_duration(better.seconds_saved)} less a run"
+    return (
+        f"K={better.nodes}, {format_duration(better.seconds)} and "
+        f"{format_money(better.cost, currency)} predicted{saves}; {better.because} "
+        f"({format_percent(better.probability)} likely)"
+    )
 
 
 def rubric_caption(result: Decision) -> str:
@@ -515,6 +510,8 @@ def rubric_caption(result: Decision) -> str:
     parts = [f"{result.regime} scaling", "measured" if result.measured else "from a model"]
     if result.rows[0].nodes != 1:
         parts.append(f"relative to K={result.rows[0].nodes}")
+    if result.is_rate:
+        parts.append(f"cost of a million {result.work_unit}")
     if len(rows_to_show(result)) < len(result.rows):
         parts.append(f"{len(result.rows)} scales, --json has all")
     parts += _line_items(result)
@@ -527,10 +524,10 @@ def rubric_caption(result: Decision) -> str:
 
 def quality_words(quality: Quality) -> str:
     """Whether the quality is kept, and how far it drifts."""
-    held = "held" if quality.held else "not held"
-    return (
-        f"quality {held} (largest drift {quality.max_drift:.3f}, tolerance {quality.tolerance:g})"
-    )
+    held = "not held" if quality.state == "excluded" else quality.state
+    around = "" if quality.low == quality.high else f", {quality.low:+.3f} to {quality.high:+.3f}"
+    drift = f"largest drift {quality.max_drift:.3f}{around}"
+    return f"quality {held} ({drift}, tolerance {quality.tolerance:g})"
 
 
 def _energy(result: Decision) -> list[str]:
@@ -556,10 +553,11 @@ def _line_items(result: Decision) -> list[str]:
     bill = result.row(result.recommended.nodes).bill
     items = {"start-up": bill.startup, "rounding": bill.rounding, "overhead": bill.fixed}
     items |= {"storage": bill.storage, "egress": bill.egress, "waiting": bill.waiting}
-    named = [f"{name} {format_money(v, result.price.currency)}" for name, v in items.items() if v]
+    money = cost_form(result)
+    named = [f"{name} {money(v)}" for name, v in items.items() if v]
     if not named:
         return []
-    nodes = f"node time {format_money(bill.compute, result.price.currency)}"
+    nodes = f"node time {money(bill.compute)}"
     return [f"cost at K={result.recommended.nodes}: {' + '.join([nodes, *named])}"]
 
 
@@ -596,18 +594,18 @@ def _ledger_row(result: Decision, attribution: Attribution) -> LedgerRow:
 
 def _exchange(result: Decision) -> Report:
     assert result.cheapest and result.fastest and result.price_of_speed
-    currency = result.price.currency
+    money, rows = cost_form(result), {row.nodes: row for row in result.rows}
     lines: Report = []
     for one in result.deployments:
         lines.append(
-            f"  {one.kind}: K={one.nodes}, {format_money(one.cost, currency)}, "
-            f"{format_duration(one.seconds)}; gives up {one.gives_up}."
+            f"  {one.kind}: K={one.nodes}, {cost_cell(rows[one.nodes], result)}, "
+            f"{time_cell(rows[one.nodes], result)}; gives up {one.gives_up}."
         )
     speed = result.price_of_speed
     if result.cheapest.nodes != result.fastest.nodes:
         times = "" if speed.cost_ratio is None else f"{speed.cost_ratio:.2f}x the cost to go "
         lines.append(
-            f"  Price of pure speed: {format_money(speed.extra_cost, currency)} from "
+            f"  Price of pure speed: {money(speed.extra_cost)} from "
             f"K={result.cheapest.nodes} to K={result.fastest.nodes}: {times}"
             f"{speed.speed_ratio:.2f}x faster."
         )
@@ -625,16 +623,16 @@ def _exchange(result: Decision) -> Report:
         regret = result.row(result.least_regret.nodes)
         expected, tail = regret.expected_regret or 0.0, regret.regret_p95 or 0.0
         lines.append(
-            f"  Least regret over the ranges: K={regret.nodes}, {format_money(expected, currency)} "
-            f"expected, {format_money(tail, currency)} in the worst of 20 draws."
+            f"  Least regret over the ranges: K={regret.nodes}, {money(expected)} "
+            f"expected, {money(tail)} in the worst of 20 draws."
         )
     steps = result.marginal if len(result.marginal) < MOST_ROWS else result.doublings
     if steps:
-        lines.append(marginal_table(steps, currency))
+        lines.append(marginal_table(steps, result))
     if result.first_unfavourable_doubling:
         low, high = result.first_unfavourable_doubling
         lines.append(f"  First doubling that raises the cost: {low} -> {high}.")
-    if result.price.currency != NODE_HOURS:
+    if result.price.is_money:
         over = ", ".join(
             f"K={row.nodes} {row.cost_multiplier:.2f}x" for row in rows_to_show(result)
         )

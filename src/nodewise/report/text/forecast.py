@@ -13,18 +13,21 @@ from nodewise.decide.forecast import Advice, Forecast, ForecastRow
 from nodewise.decide.paper.relocate import Relocated
 from nodewise.explain.predict.curve import Landmark
 from nodewise.report.tables import Table, between, given, in_currency, rows_table
-from nodewise.report.text.findings import Report
+from nodewise.report.text.findings import Report, better_words, how_sure
+from nodewise.study.check import Validity
 
 
 def forecast_report(result: Forecast) -> Report:
     """The curve, its landmarks with their bounds, and the laws behind it."""
     lines: Report = [
         f"**{result.name}**: {forecast_headline(result)}",
+        *_doubt(result.validity),
         "",
         forecast_table(result),
-        f"{result.regime} scaling; from {result.evidence}; intervals hold 80 and 95 of 100 curves "
-        f"that were published by others; measured rows carry {_noise(result)}.",
+        f"{result.regime} scaling; from {result.evidence}; intervals are calibrated on published "
+        f"scaling curves; those of measured rows are {_noise(result)}.",
         "",
+        *_recommended(result),
         f"Cheapest: {where(result.cheapest)}.",
         f"Fastest: {where(result.fastest)}.",
         f"Knee: {where(result.knee)}.",
@@ -38,16 +41,30 @@ def forecast_report(result: Forecast) -> Report:
     return [*lines, "", _laws_table(result)]
 
 
+def _recommended(result: Forecast) -> Report:
+    """The scale that decide recommends, and one that is likely better."""
+    if result.recommended is None:
+        return []
+    nodes = result.recommended.nodes
+    lines: Report = [
+        "Recommended: no measured scale passes every gate."
+        if nodes is None
+        else f"Recommended: K={nodes}, {result.recommended.because}."
+    ]
+    return lines + ([f"Measure next: {better_words(result.better, result.currency)}."]
+                    if result.better else [])  # fmt: skip
+
+
 def beyond_lines(result: Forecast, priced: bool) -> Report:
     """What a report of a study says about scales nobody ran; `priced`: nodes have one price."""
     landmarks = [("Cheapest", result.cheapest)] if priced else []
     landmarks += [("Fastest", result.fastest), ("Knee", result.knee)]
     return [
-        f"Nothing below was run, unless it says so. {capitalised(forecast_headline(result))}",
+        f"Predictions, except rows marked measured. {capitalised(forecast_headline(result))}",
         *(f"  **{name}**: {where(landmark)}." for name, landmark in landmarks),
         beyond_table(result),
-        f"From {result.evidence}. Measured rows carry {_noise(result)}, predicted ones how far "
-        "published curves strayed from such predictions.",
+        f"From {result.evidence}. Intervals are calibrated on published scaling curves; those of "
+        f"measured rows are {_noise(result)}.",
     ]
 
 
@@ -65,7 +82,7 @@ def relocated_report(result: Relocated) -> Report:
         f"**{result.name} on {result.cluster}**: {forecast_headline(there)}",
         "",
         relocated_table(result),
-        f"{there.regime} scaling; nothing in this table but the second column was measured.",
+        f"{there.regime} scaling; only the second column was measured.",
         "",
         f"Cheapest there: {where(there.cheapest)}.",
         f"Fastest there: {where(there.fastest)}.",
@@ -93,20 +110,38 @@ def forecast_table(result: Forecast) -> Table:
 
 
 def advice_report(result: Advice) -> Report:
-    """The scale to run next, or that no run is worth its money."""
-    money = format_money(result.expected_cost, result.currency)
-    regret = format_money(result.expected_regret, result.currency)
-    todo = "stop measuring" if result.measure is None else f"measure K={result.measure} next"
-    lines: Report = [
-        f"**{result.name}: {todo}**, because {result.because}.",
-        f"  As things are known, K={result.best} is the best choice: {money} a run, expected to be "
-        f"{regret} above the best there is.",
-    ]
+    """The scale to run next, the rounds to repeat, or that no run is worth its money."""
+    money = "" if result.cost is None else f" for {format_money(result.cost, result.currency)}"
+    if result.measure is not None:
+        todo = f"measure K={result.measure} next{money}"
+    elif result.repeat:
+        scales = ", ".join(map(str, result.repeat))
+        rounds = "round" if result.rounds == 1 else "rounds"
+        todo = f"repeat K={scales} for {result.rounds} more {rounds}{money}"
+    else:
+        todo = "stop measuring"
+    lines: Report = [f"**{result.name}: {todo}**, because {result.because}."]
+    if result.best is None:
+        lines.append(f"  Now: no scale. {capitalised(result.recommended.because)}.")
+    else:
+        sure = ""
+        if result.recommended.probability is not None:
+            sure = f" ({how_sure(result.recommended.probability)})"
+        lines.append(f"  Now: K={result.best}{sure}, {result.recommended.because}.")
+    lines.append(f"  Objective: {result.objective.name}, because {result.objective.because}.")
+    lines += _doubt(result.validity)
+
+    def saves(value: float) -> str:
+        if result.regret_is_of_time:
+            return format_percent(value)
+        return format_money(value, result.currency)
+
+    of = "of the time" if result.regret_is_of_time else "a later run"
     rows = [
         {
             "K": run.nodes,
             "cost of the run": format_money(run.cost, result.currency),
-            "saves a later run": format_money(run.saving, result.currency),
+            f"saves {of}": saves(run.saving),
             "saved per cost": f"{run.saving_per_cost:.3g}",
             "moves the choice": format_percent(run.could_change),
         }
@@ -121,13 +156,17 @@ def forecast_headline(result: Forecast) -> str:
     if not ahead and result.unknown_beyond is None:
         return "every scale asked for was measured."
     if not ahead:
-        return "nothing beyond the measured scales can be told."
+        return "no prediction beyond the measured scales."
     row = ahead[-1]
     assert row.seconds is not None and row.low80 is not None and row.high80 is not None
     return (
         f"at K={row.nodes} a run is predicted to take {format_duration(row.seconds)}, between "
         f"{format_duration(row.low80)} and {format_duration(row.high80)}."
     )
+
+
+def _doubt(validity: Validity) -> list[str]:
+    return [f"  {capitalised(validity.clause)}."] if validity.clause else []
 
 
 def _noise(result: Forecast) -> str:
@@ -149,8 +188,10 @@ def _cells(row: ForecastRow, currency: str, seconds: str = "seconds") -> dict[st
     }
 
 
-def where(landmark: Landmark) -> str:
+def where(landmark: Landmark | None) -> str:
     """A landmark with its bounds, in words."""
+    if landmark is None:
+        return "unknown"
     if landmark.at_least and landmark.low == landmark.nodes == landmark.high:
         return f"K={landmark.nodes} or more; the curve was not followed further"
     more = " or more" if landmark.at_least else ""

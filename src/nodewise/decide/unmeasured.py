@@ -1,0 +1,252 @@
+"""Scales that nobody ran, as the curve through the measured ones predicts them."""
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from nodewise.base.errors import DataError
+from nodewise.base.stats import Floats, normal_share_below
+from nodewise.decide.candidates import Candidates, longest_startup, price_or_hours
+from nodewise.decide.counting import billed_units, scale_unit_of
+from nodewise.decide.inputs import Question
+from nodewise.decide.objective import Judged, Objective, judge, picks
+from nodewise.decide.payment.ways import on_demand
+from nodewise.decide.prices.bill import Bills
+from nodewise.explain.predict.curve import Curve
+from nodewise.study.scale_unit import ScaleUnit
+
+DRAWS = 600
+_MIN_SAVING = 0.02  # of the cost: less is within what a prediction strays
+_MIN_GAIN = 0.05  # of the time
+_LIKELY = 0.6
+
+
+class Unmeasured(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """A scale that nobody ran and that is likely better than the recommended one."""
+
+    nodes: int
+    seconds: float
+    low80: float
+    high80: float
+    cost: float
+    saving: float | None  # of money in each run; null where it buys speed, or nothing else passes
+    seconds_saved: float | None
+    probability: float  # that it is better
+    because: str
+
+
+def grid_of(curve: Curve, least: int | None = None, largest: int | None = None) -> list[int]:
+    """The scales that a choice is made from: measured ones, and steps of a quarter octave."""
+    begin = curve.nodes[0] if least is None else least
+    end = min(curve.horizon, largest or curve.horizon)
+    if end < begin:
+        raise DataError(
+            f"At most {end} are allowed, and the smallest scale is K={begin}.", "Allow more."
+        )
+    steps = round(4 * math.log2(end / begin)) + 1
+    tried = {round(float(k)) for k in np.geomspace(begin, end, max(steps, 1))}
+    return sorted(tried | {k for k in curve.nodes if begin <= k <= end})
+
+
+def plausible_times(curve: Curve, nodes: Sequence[int], count: int = DRAWS) -> Floats:
+    """Draws within their 95 %: one curve in a hundred is so odd that it would rule every mean."""
+    seconds = curve.draws(nodes, count)
+    low, high = np.nanquantile(seconds, [0.025, 0.975], axis=0)
+    return np.clip(seconds, low, high)
+
+
+def candidates_of_curve(
+    curve: Curve, nodes: Sequence[int], question: Question, measured: Candidates | None = None
+) -> Candidates:
+    """Scales as the curve has them; `measured` holds prices by scale, and what is known of runs."""
+    unit = scale_unit_of(ScaleUnit(), question) if measured is None else measured.unit
+    price = price_or_hours(question.price, question.needs, unit) if measured is None else (
+        measured.price
+    )  # fmt: skip
+    points = curve.points(nodes)
+    known = [at for at, point in enumerate(points) if point is not None]
+    nodes = [nodes[at] for at in known]
+    count = np.array(nodes, dtype=np.float64)
+    seconds = np.array([point.seconds for point in points if point is not None])
+    base = curve.at(curve.nodes[0])
+    assert base is not None
+    k = count / curve.nodes[0]
+    grown = k if curve.regime == "weak" else np.ones_like(k)
+    rate = (price.per_node_hour or 1.0) * billed_units(unit, price.per, count)
+    if measured is not None:
+        rate = measured.rates_at(count)
+    whole = unit.nodes(count)
+    energy = question.site.energy(seconds, whole, price.startup_seconds)
+    return Candidates(
+        name="curve",
+        regime=curve.regime,
+        measured=False,
+        price=price,
+        checks=(),
+        nodes=tuple(nodes),
+        seconds=seconds,
+        speedup=grown * base.seconds / seconds,
+        efficiency=base.seconds / seconds * grown / k,
+        rate_per_hour=rate,
+        relative_work=grown,
+        losses=((),) * len(nodes),
+        energy=energy,
+        carbon=question.site.carbon(energy, seconds, whole, price.startup_seconds),
+        unit=unit,
+        in_time=_in_time(curve, nodes, question, measured),
+    )
+
+
+def _in_time(
+    curve: Curve, nodes: Sequence[int], question: Question, measured: Candidates | None
+) -> Floats | None:
+    """How likely a run of each scale meets the deadline; what was measured decides for itself."""
+    deadline = question.needs.deadline_seconds
+    if deadline is None:
+        return None
+    allowed = deadline - longest_startup(question)
+    drawn = plausible_times(curve, nodes)
+    spread = 0.0 if measured is None else measured.run_spread
+    if allowed <= 0:
+        shares = np.zeros(len(nodes))
+    elif spread > 0:
+        off = np.log(allowed / drawn) / spread
+        shares = np.vectorize(normal_share_below)(off).mean(axis=0)
+    else:
+        shares = np.mean(drawn <= allowed, axis=0)
+    if measured is not None:
+        for at, count in enumerate(nodes):
+            if count in measured.nodes:
+                where = measured.nodes.index(count)
+                shares[at] = (
+                    float(measured.seconds[where] <= allowed)
+                    if measured.in_time is None
+                    else measured.in_time[where]
+                )
+    return np.asarray(shares, dtype=np.float64)
+
+
+def better_unmeasured(
+    curve: Curve,
+    judged: Judged,
+    question: Question,
+    chosen: int | None,
+    nodes: Sequence[int] = (),
+) -> Unmeasured | None:
+    """The scale nobody ran that is likely better than the chosen one; None: there is none.
+
+    It is judged by the same objective. A gate on quality, energy or carbon is only known at scales
+    that ran, so nothing is proposed above the first scale that fails one.
+    """
+    measured, needs = judged.scales, question.needs
+    if needs.energy_budget_joules is not None or needs.carbon_budget_grams is not None:
+        return None
+    failed = [
+        measured.nodes[at]
+        for at, refusal in enumerate(judged.refused)
+        if refusal is not None and refusal.gate == "quality"
+    ]
+    tried = nodes or grid_of(curve, needs.least_scale)
+    grid = [k for k in tried if not failed or k < failed[0]]
+    scales = candidates_of_curve(curve, grid, question, measured)
+    where = np.flatnonzero(~np.isnan(scales.rate_per_hour))
+    if not len(where):
+        return None
+    scales = scales.only(where)
+    shares = scales.in_time
+    if shares is not None:
+        # a run that is likely in time is worth a look; it must then show that it is
+        likely = (shares >= _LIKELY) & ~np.isin(scales.nodes, measured.nodes)
+        passing = np.where(likely, np.maximum(shares, needs.deadline_confidence), shares)
+        scales = msgspec.structs.replace(scales, in_time=passing)
+    paid = on_demand(scales, scales.price, needs)
+    found = judge(paid.scales, paid.bills, question, judged.objective)
+    at = found.chosen
+    if at is None or scales.nodes[at] in measured.nodes:
+        return None
+    in_time = 1.0 if shares is None else float(shares[at])
+    return _compared(curve, judged, found, at, chosen, question, in_time)
+
+
+def _compared(
+    curve: Curve,
+    judged: Judged,
+    found: Judged,
+    at: int,
+    chosen: int | None,
+    question: Question,
+    in_time: float,
+) -> Unmeasured | None:
+    """An unmeasured scale beside the chosen one, where it is likely and clearly better."""
+    point = curve.at(found.scales.nodes[at])
+    assert point is not None
+
+    def made(
+        because: str, probability: float, saving: float | None, saved: float | None
+    ) -> Unmeasured:
+        return Unmeasured(
+            nodes=point.nodes,
+            seconds=point.seconds,
+            low80=point.low80,
+            high80=point.high80,
+            cost=float(found.bills.billed[at]),
+            saving=saving,
+            seconds_saved=saved,
+            probability=probability,
+            because=because,
+        )
+
+    if chosen is None:
+        passes = "it is predicted to pass every gate, and no measured scale does"
+        return made(passes, in_time, None, None)
+    saved = float(judged.scales.unit_seconds[chosen] - found.scales.unit_seconds[at])
+    here = judged.scales.nodes[chosen]
+    drawn = plausible_times(curve, [point.nodes, here])
+    ratio = drawn[:, 0] / drawn[:, 1]
+    if judged.objective.name in ("fastest within the budget", "fastest worth its cost"):
+        gain = 1 - float(found.scales.unit_seconds[at] / judged.scales.unit_seconds[chosen])
+        work = float(found.scales.relative_work[at] / judged.scales.relative_work[chosen])
+        better = float(np.mean(ratio / work < 1)) * _share_affordable(curve, found, at, question)
+        if gain < _MIN_GAIN or better < _LIKELY:
+            return None
+        return made("it is predicted to be faster and still worth its cost", better, None, saved)
+    now, then = float(judged.unit_cost[chosen]), float(found.unit_cost[at])
+    off = ratio * judged.scales.seconds[chosen] / point.seconds
+    better = in_time * float(np.mean(then * off < now))
+    if now - then < _MIN_SAVING * now or better < _LIKELY:
+        return None
+    return made("it is predicted to cost less", better, now - then, saved)
+
+
+def _share_affordable(curve: Curve, found: Judged, at: int, question: Question) -> float:
+    """How likely the bill of a predicted scale is within what the objective allows."""
+    drawn = plausible_times(curve, [found.scales.nodes[at]])[:, 0] / found.scales.seconds[at]
+    if found.objective.name == "fastest within the budget":
+        return float(np.mean(found.bills.billed[at] * drawn <= (question.needs.budget or 0.0)))
+    limit = float(found.unit_bill[found.ladder].min()) / question.needs.threshold
+    return float(np.mean(found.unit_bill[at] * drawn <= limit))
+
+
+def drawn_costs(
+    curve: Curve, scales: Candidates, question: Question, objective: Objective
+) -> tuple[Floats, Floats]:
+    """Plausible times of the scales, and how far each is from the right choice in every draw.
+
+    That is money for an objective of cost, and the share of the time for one of speed. A scale that
+    a gate excludes is infinitely far.
+    """
+    seconds = plausible_times(curve, list(scales.nodes))
+    drawn = msgspec.structs.replace(scales, seconds=seconds)
+    paid: Bills = on_demand(drawn, scales.price, question.needs).bills
+    unit_bill, unit_cost = paid.billed / scales.relative_work, paid.total / scales.relative_work
+    speed = scales.relative_work / seconds
+    if objective.name in ("fastest within the budget", "fastest worth its cost"):
+        right = picks(
+            objective, question, unit_bill, unit_cost, speed, scales.nodes, scales.relative_work
+        )
+        best = np.take_along_axis(speed, right[:, None], axis=1)
+        return seconds, np.abs(np.log(speed / best))
+    costs = unit_cost if objective.name == "lowest bill plus waiting" else unit_bill
+    return seconds, np.asarray(costs - costs.min(axis=1, keepdims=True))
