@@ -565,3 +565,9 @@ def test_few_studies_of_totals_accuse_a_wrong_cause():
                     wrong += named not in (None, right)
                     total += 1
     assert wrong < 0.02 * total
+
+
+def test_a_table_may_give_exposed_communication():
+    rows = ["K,time_s,compute_s,comm_exposed_s,comm_hidden_s", "1,800,800,0,0", "16,125,50,75,49"]
+    [loss] = attribute(table_of(rows)).row(16).causes
+    assert (loss.cause, loss.seconds) == ("communication", 75)

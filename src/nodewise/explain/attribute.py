@@ -43,7 +43,8 @@ _MIN_FREEDOM = 4  # of the spread of a rank between rounds, before lateness is p
 _MANY_STEPS = 10  # of a run: a rank that is last in all of them is not last by chance
 _OWN_WAIT = 0.2  # of the mean wait of the others: the last rank of every step hardly waits
 _MAX_IDLE_SPREAD = 0.10  # between rounds, relative: an uneven shard costs the same in each
-_MAX_GROWTH_MISFIT = 0.15  # of a power law, for single runs
+_MAX_GROWTH_MISFIT = 0.15  # of a power law, root mean square of the logarithm
+_MIN_INFLATION = 0.25  # of the compute, in single runs: less may be the noise of two runs
 _CLOSE = 0.05  # without repeats: two causes that differ by less are not separable
 _DIVISION = "the causes are measured"
 _COMPUTE_NOISE = 0.03  # assumed for single runs
@@ -86,7 +87,7 @@ class LedgerRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}
     ideal: float
     speedup: float
     lost_folds: float
-    gained_folds: float  # by parts that shrink faster than ideal; they pay for losses
+    gained_folds: float  # by stages that shrink faster than ideal; they pay for losses
     hidden_seconds: float
     causes: tuple[Loss, ...]
     possible_causes: tuple[CauseName, ...]  # that may be the largest; several: not separable
@@ -105,13 +106,17 @@ class LedgerRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}
         return self.lost_folds > _MIN_LOST_SHARE * self.ideal
 
     @property
+    def waits(self) -> bool:
+        """Whether most is lost by waiting for a rank, whatever makes that one late."""
+        return bool(self.possible_causes) and set(self.possible_causes) <= {*_WAITED_FOR, "idle"}
+
+    @property
     def change(self) -> str | None:
         """The change that acts on the dominant cause; the records to add where it is not known."""
         if not self.loses:
             return None
         if self.dominant_cause is None:
-            waiting = bool(self.time_shares) and set(self.possible_causes) <= {*_WAITED_FOR, "idle"}
-            return CAUSES["late rank" if waiting else "unexplained"].change
+            return CAUSES["late rank" if self.waits else "unexplained"].change
         top = self.causes[0]
         hidden = top.hidden_seconds > _MIN_HIDDEN * (top.hidden_seconds + top.seconds)
         if top.cause == "communication" and hidden:
@@ -399,13 +404,16 @@ def _names_by_growth(
         return np.asarray(loss / ideal)
 
     def exponent(of: Floats | None) -> float | None:
-        return None if of is None else float(growth_exponent(times.k, of)[0])
+        return (
+            None
+            if of is None or not _grows_smoothly(times.k, of[0])
+            else float(growth_exponent(times.k, of)[0])
+        )
 
-    idle = overhead("idle")
-    waiting, inflation = exponent(idle), exponent(overhead("compute inflation"))
+    waiting, inflation = exponent(overhead("idle")), exponent(overhead("compute inflation"))
     names: dict[CauseName, CauseName] = {}
-    if idle is not None and waiting is not None and waiting < EARLY_EXPONENT:
-        if not _is_steady(measured, idle, times.k):
+    if waiting is not None and waiting < EARLY_EXPONENT:
+        if not _waits_are_steady(measured):
             return {}
         # A slow node also adds compute, 1/k of it; an uneven division adds none.
         if inflation is not None and inflation < _SHRINKING_EXPONENT:
@@ -419,18 +427,21 @@ def _names_by_growth(
     return names
 
 
-def _is_steady(measured: Sequence[_Measured], overhead: Floats, k: Floats) -> bool:
-    """Whether ranks wait alike in every round; with one round, whether the wait grows smoothly."""
+def _grows_smoothly(k: Floats, overhead: Floats) -> bool:
+    """Whether an overhead follows a power of k-1; noise and chance do not."""
+    x, y = np.log(k[1:] - 1), np.log(overhead[1:])
+    residuals = y - np.polyval(np.polyfit(x, y, 1), x)
+    return float(np.sqrt(np.mean(residuals**2))) <= _MAX_GROWTH_MISFIT
+
+
+def _waits_are_steady(measured: Sequence[_Measured]) -> bool:
+    """Whether ranks wait alike in every round, as far as there are several."""
     spreads = []
     for one in measured[1:]:
         shares = one.of("idle")[:, 0] / one.seconds
         if len(shares) > 1:
             spreads.append(float(shares.std(ddof=1) / shares.mean()))
-    if spreads:
-        return float(np.sqrt(np.mean(np.square(spreads)))) <= _MAX_IDLE_SPREAD
-    x, y = np.log(k[1:] - 1), np.log(overhead[0, 1:])
-    residuals = y - np.polyval(np.polyfit(x, y, 1), x)
-    return float(np.sqrt(np.mean(residuals**2))) <= _MAX_GROWTH_MISFIT
+    return not spreads or float(np.sqrt(np.mean(np.square(spreads)))) <= _MAX_IDLE_SPREAD
 
 
 class _Lateness(NamedTuple):
@@ -693,9 +704,12 @@ def _rows(
         lost_folds = ideal - float(speedups[at])
         hidden = _hidden(measured[at], late.get(nodes)) if measured else {}
         found = _losses_at(times, ledger, at, hidden)
+        shares = _time_shares(measured[at]) if measured else {}
         possible: tuple[CauseName, ...] = ()
         if lost_folds > _MIN_LOST_SHARE * ideal:
-            possible = _possible_causes(times, ledger, at, found)
+            possible = _possible_causes(
+                times, ledger, at, found, shares.get("compute inflation", 0.0)
+            )
         named = len(possible) == 1 and possible[0] != "unexplained"
         rows.append(
             LedgerRow(
@@ -704,13 +718,13 @@ def _rows(
                 ideal=ideal,
                 speedup=float(speedups[at]),
                 lost_folds=lost_folds,
-                gained_folds=ideal * float(gains[0, at]) / seconds,
+                gained_folds=ideal * float(gains[0, at]) / seconds if measured else 0.0,
                 hidden_seconds=sum(hidden.values()),
                 causes=tuple(found),
                 possible_causes=possible,
                 dominant_cause=possible[0] if named else None,
                 late_rank=late.get(nodes),
-                time_shares=_time_shares(measured[at]) if measured else {},
+                time_shares=shares,
             )
         )
     return tuple(rows)
@@ -790,7 +804,7 @@ def _time_bound(rows: Sequence[LedgerRow]) -> TimeBound | None:
 
 
 def _possible_causes(
-    times: Timings, ledger: _Ledger, at: int, losses: Sequence[Loss]
+    times: Timings, ledger: _Ledger, at: int, losses: Sequence[Loss], compute_share: float
 ) -> tuple[CauseName, ...]:
     """The causes that may be the largest, the likeliest first."""
     top = losses[0]
@@ -803,6 +817,8 @@ def _possible_causes(
     others = [loss for loss in losses[1:] if loss.folds > 0]
     if ledger.drawn_losses is None:
         close = [loss.cause for loss in others if loss.folds > (1 - _CLOSE) * top.folds]
+        if top.cause == "compute inflation" and top.share < _MIN_INFLATION * compute_share:
+            close = [loss.cause for loss in others] or ["unexplained"]
         return (top.cause, *close)
     reach = student_quantile(0.975, max(times.rounds - 1, 1))
     reach *= math.sqrt(times.rounds / max(times.rounds - 1, 1))

@@ -24,7 +24,7 @@ from nodewise.explain.causes import CauseName
 from nodewise.explain.scaling import Timings
 from nodewise.study.spec import Regime
 
-_LEVEL = 0.975  # one-sided; a wrong name is a false accusation, so surer than 95 %
+_LEVEL = 0.95  # one-sided, for one cause against another
 _SINGLE_RUN_NOISE = 0.05  # assumed: three quarters of published repeats spread by less than 4 %
 _SINGLE_RUN_FREEDOM = 10
 _LAW_ERROR = 0.003  # relative; no job follows a law more closely than this

@@ -32,7 +32,7 @@ _NAMES: dict[Column, tuple[str, ...]] = {
     "round": ("rep", "round", "repeat"),
     "rank": ("rank",),
     "compute": ("compute_s",),
-    "communication": ("comm_s", "communication_s", "transfer_s"),
+    "communication": ("comm_s", "communication_s", "transfer_s", "comm_exposed_s"),
     "idle": ("idle_s", "wait_s"),
     "io": ("io_s",),
     "serial": ("serial_s",),

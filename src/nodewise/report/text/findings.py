@@ -386,6 +386,10 @@ def attribution_headline(result: Attribution, row: LedgerRow) -> str:
         lost += f", most to **{row.named(top.cause)}** ({format_speedup(top.folds)}{range_})"
     elif row.possible_causes == ("unexplained",) or result.evidence == "two bare times":
         lost += ", most to a cause that is **not recorded**"
+    elif result.evidence == "fitted law" and row.waits:
+        kinds, range_ = ", ".join(row.possible_causes), _range_words(found["late rank"], ", range ")
+        lost += f", most to **a late rank**{range_}; of what kind ({kinds}) is not identifiable "
+        lost += "from totals"
     elif result.evidence == "fitted law":
         ranges = [
             f"{loss.cause}{_range_words(loss, ' ')}"
