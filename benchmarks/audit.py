@@ -20,25 +20,21 @@ from pathlib import Path
 import numpy as np
 
 from nodewise.audit.detectors import (
-    Detection,
-    Points,
     averaged_ratios,
     bends_back,
-    changed_work,
     column_mismatch,
     dependent_repeats,
     identical_repeats,
     idle_digits,
     missing_scales,
-    points_of,
-    slow_baseline,
     summary_used,
-    superlinear,
     too_straight,
 )
 from nodewise.base.stats import Floats
+from nodewise.explain.baseline import Detection, Points, points_of, slow_baseline, superlinear
 from nodewise.explain.laws import Law
 from nodewise.explain.simulate import PlantedTruth, simulate
+from nodewise.explain.validity import changed_amount
 from nodewise.study.spec import Regime
 
 LIMIT = 0.05
@@ -256,7 +252,7 @@ def digits_of(table: Table) -> Detection:
 
 def repeats_of(table: Table) -> Detection:
     """Repeats at the resolution of the table."""
-    return identical_repeats(table.samples, table.unit)
+    return identical_repeats(table.samples)
 
 
 def summary_of(table: Table) -> Detection:
@@ -284,7 +280,7 @@ DETECTORS: dict[str, Callable[[Table], Detection]] = {
     "too straight": lambda t: too_straight(t.points),
     "super-linear": lambda t: superlinear(t.points),
     "bends back": lambda t: bends_back(t.points),
-    "work column": lambda t: changed_work(t.batch, t.regime),
+    "work column": lambda t: changed_amount(t.batch, t.regime),
     "columns disagree": columns_of,
     "summary of ratios": summary_of,
     "mean of ratios": lambda t: way_of(t, "mean of ratios"),

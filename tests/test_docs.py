@@ -81,13 +81,14 @@ def check_five_minutes(title: str, folder: Path) -> None:
     assert [run.outcome for run in store.load(study).runs] == ["ok"] * 4
     assert "Run on" in (study / "report.html").read_text()
     printed, lines = without_numbers(done.stdout), without_numbers(shown)
-    assert lines[0] in printed, done.stdout
+    words = len(lines[0])  # two rounds, and whatever else runs here, add a doubt
+    assert lines[0] in [line[:words] for line in printed], done.stdout
     assert next(line for line in lines if line[:2] == ["K", "seconds"]) in printed
 
 
 def without_numbers(text: str) -> list[list[str]]:
     """The words of each line, any number as one sign."""
-    plain = re.sub(r"\d[\d.]*", "#", text).replace("nodes", "node")
+    plain = re.sub(r"\d[\d.]*", "#", text).replace("nodes", "node").replace(";", " ;")
     return [line.split() for line in plain.splitlines()]
 
 

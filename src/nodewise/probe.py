@@ -213,6 +213,7 @@ class _Report:
             "seconds": (self.end_ns - self.begin_ns) / 1e9 if self.begin_ns else None,
             "setup_seconds": self.setup_ns / 1e9,
             "steps": max(self.steps - self.warmup, 0),
+            "counts_steps": self.steps_are_told or self.steps > 0,
             "stages": {name: total / 1e9 for name, total in self.totals.items() if total},
             "items": _finite(self.items),
             "quality": _finite(self.quality),

@@ -6,23 +6,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.audit.detectors import (
-    Points,
     averaged_ratios,
     bends_back,
-    changed_work,
     column_mismatch,
     dependent_repeats,
     identical_repeats,
     idle_digits,
     missing_scales,
-    points_of,
-    slow_baseline,
     summary_used,
-    superlinear,
     too_straight,
 )
+from nodewise.explain.baseline import Points, points_of, slow_baseline, superlinear
 from nodewise.explain.laws import Law
 from nodewise.explain.simulate import PlantedTruth, simulate
+from nodewise.explain.validity import changed_amount
 
 LADDER = (1, 2, 4, 8, 16, 32, 64)
 
@@ -153,15 +150,15 @@ def test_digits_end_two_behind_the_spread():
 
 
 def test_equal_repeats_are_chance_only_where_digits_are_coarse():
-    assert identical_repeats([np.array([10.123456, 10.123456, 10.2])], 1e-6).seen
+    assert identical_repeats([np.array([10.123456, 10.123456, 10.2])]).seen
     coarse = [np.array([10.1, 10.1, 10.2]), np.array([5.0, 5.1, 5.1])]
-    assert identical_repeats(coarse, 0.1).seen is False
-    assert identical_repeats([np.array([1.0])], 0.1).seen is None
+    assert identical_repeats(coarse).seen is False
+    assert identical_repeats([np.array([1.0])]).seen is None
 
 
 def test_a_copied_pattern_is_seen():
     first = np.array([10.1, 9.7, 10.4, 9.9, 10.2])
-    assert identical_repeats([first, first * 0.513], 1e-9).seen
+    assert identical_repeats([first, first * 0.513]).seen
 
 
 def test_holes_in_a_ladder():
@@ -181,10 +178,10 @@ def test_repeats_that_follow_each_other_are_worth_less():
 
 
 def test_work_is_fixed_or_grows_with_k():
-    assert changed_work({1: 512, 2: 512}, None).seen is False
-    assert changed_work({1: 512, 2: 1024}, None).seen is False
-    assert changed_work({1: 512, 2: 1024}, "strong").seen
-    switched = changed_work({1: 512, 2: 512, 4: 1024}, None)
+    assert changed_amount({1: 512, 2: 512}, None).seen is False
+    assert changed_amount({1: 512, 2: 1024}, None).seen is False
+    assert changed_amount({1: 512, 2: 1024}, "strong").seen
+    switched = changed_amount({1: 512, 2: 512, 4: 1024}, None)
     assert switched.seen and "from K=4 on" in switched.evidence
 
 

@@ -9,7 +9,7 @@ from nodewise.decide.candidates import Needs
 from nodewise.decide.decide import decide_law
 from nodewise.decide.inputs import Question
 from nodewise.decide.prices.bill import Price
-from nodewise.explain import scaling
+from nodewise.explain import scaling, validity
 from nodewise.explain.laws import Law
 from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.report.charts.draw import figures
@@ -69,7 +69,7 @@ def crowded(delay: float) -> Study:
 
 @pytest.mark.parametrize(
     ("delay", "verdict"),
-    [(scaling.AMBER / 2, "pass"), (2 * scaling.AMBER, "warn"), (2 * scaling.RED, "fail")],
+    [(validity.AMBER / 2, "pass"), (2 * validity.AMBER, "warn"), (2 * validity.RED, "fail")],
 )
 def test_foreign_load_is_told_once_with_and_without_the_rules(delay, verdict):
     findings = find(crowded(delay), Question(), read_rules())

@@ -10,199 +10,21 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
-from nodewise.base.fits import nonnegative_fit
-from nodewise.base.stats import Floats, normal_share_below, student_quantile
+from nodewise.base.stats import Floats, normal_share_below
 from nodewise.base.units import format_percent
-from nodewise.explain.laws import Growth, terms
-from nodewise.explain.scaling import SUPERLINEAR
+from nodewise.explain.baseline import FALSE_ALARMS, LEAST_NOISE, MIN_INFLATION, Detection, Points
 from nodewise.study.spec import Regime
 
-FALSE_ALARMS = 0.05  # of honest studies, for each detector
-SINGLE_RUN_NOISE = 0.03  # relative, of a run whose spread nobody tells
-_LEAST_NOISE = 0.002  # no clock and no machine repeats better
-_MIN_INFLATION = 0.02  # relative; a smaller one is not worth an alarm
-_MAX_MISFIT = 0.06  # a law that misses the points by more says nothing about the base
 _STRAIGHT = 0.01  # efficiency within this of one at every scale
 _STRAIGHT_UP_TO = 8  # a shorter ladder is straight by nature
+_MOST_DECIMALS = 12
 _FALLS_BACK = 1.5  # times that the serial share must shrink before a curve has bent back
-_DRAWS = 400
-_SEED = 7
-_GROWTHS: tuple[Growth, ...] = ("none", "log2", "linear")
 
 Summary = Literal["ratio of means", "mean of ratios", "best of the repeats"]
-
-
-class Points(NamedTuple):
-    """A curve as bare numbers, ascending in K."""
-
-    nodes: Floats
-    seconds: Floats  # of the same job (strong), or of the job that grows with K (weak)
-    noise: Floats  # relative standard error of each, rounding included
-    freedom: int  # degrees of freedom behind the noise; 0: assumed, not measured
-    regime: Regime
-
-    @property
-    def k(self) -> Floats:
-        """Nodes over the smallest scale."""
-        return np.asarray(self.nodes / self.nodes[0])
-
-    @property
-    def cost(self) -> Floats:
-        """Of a unit of work, in that of the smallest scale: 1/E."""
-        grown = self.k if self.regime == "strong" else 1.0
-        return np.asarray(grown * self.seconds / self.seconds[0])
-
-    def reach(self, comparisons: int) -> float:
-        """Standard errors beyond which one of several one-sided comparisons is no chance."""
-        level = 1 - FALSE_ALARMS / max(comparisons, 1)
-        return student_quantile(level, self.freedom if self.freedom else 1000)
-
-
-class Detection(NamedTuple):
-    """What a detector saw: yes, no, or that it cannot tell; and of which size."""
-
-    seen: bool | None
-    evidence: str
-    size: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-
-def points_of(
-    nodes: Sequence[int],
-    samples: Sequence[Floats],
-    regime: Regime,
-    rounding: Floats | None = None,
-    spreads: Floats | None = None,
-) -> Points:
-    """The centres of repeated seconds, with their noise.
-
-    Repeats of all scales share one relative spread: few at each, many together. `spreads` are
-    relative standard errors that somebody states; without either, single runs are assumed to be
-    three percent off. `rounding` is the relative half unit of the last digit.
-    """
-    seconds = np.array([float(np.mean(values)) for values in samples])
-    counts = np.array([len(values) for values in samples])
-    freedom = int((counts - 1).sum())
-    squares = sum(
-        float(np.sum((values / center - 1) ** 2))
-        for values, center in zip(samples, seconds, strict=True)
-    )
-    if freedom >= 2 and squares > 0:  # equal repeats tell of no noise, but of a copy
-        spread = max(math.sqrt(squares / freedom), _LEAST_NOISE)
-        noise = spread / np.sqrt(counts)
-    elif spreads is not None:
-        noise, freedom = np.maximum(spreads, _LEAST_NOISE), 0
-    else:
-        noise, freedom = np.full(len(seconds), SINGLE_RUN_NOISE), 0
-    if rounding is not None:
-        noise = np.sqrt(noise**2 + rounding**2 / 3)
-    return Points(np.array(nodes, dtype=np.float64), seconds, noise, freedom, regime)
-
-
-def slow_baseline(points: Points) -> Detection:
-    """The claimed base against what a law fitted to the other scales implies there.
-
-    Three laws are fitted (what stays; and what grows with log2 K or with K), each with the noise of
-    the points, or with its own misfit where that is larger. The base is called slow when every law
-    that describes the others says so, and by more than the same laws err one scale further up.
-    """
-    if len(points.k) < 4:
-        return _slow_by_bound(points)
-    fits = _implied(points)
-    if not fits:
-        return _slow_by_bound(points)
-    center = fits[0].ratio
-    low, high = min(fit.low for fit in fits), max(fit.high for fit in fits)
-    if len(points.k) >= 5:
-        above = points._replace(
-            nodes=points.nodes[1:], seconds=points.seconds[1:], noise=points.noise[1:]
-        )
-        # A law that also misses the next scale is wrong there, not the base.
-        low /= max([1.0, *(fit.ratio for fit in _implied(above))])
-    base = f"T({int(points.nodes[0])})"
-    sure = f"(between {low:.2f} and {high:.2f})"
-    if low > 1 + _MIN_INFLATION:
-        evidence = f"{base} is {center:.2g} times what the rest of the curve implies {sure}"
-        return Detection(True, evidence, center, low, high)
-    evidence = f"{base} is {center:.2f} of what the rest of the curve implies {sure}"
-    return Detection(False, evidence, center, low, high)
-
-
-class _Implied(NamedTuple):
-    """The claimed base over the one that a law implies, with its bounds."""
-
-    ratio: float
-    low: float
-    high: float
-
-
-def _implied(points: Points) -> list[_Implied]:
-    """What each law that describes the scales beyond the base says of it, the best law first."""
-    seconds = points.seconds
-    fits = []
-    for growth in _GROWTHS:
-        names: tuple[Growth, ...] = () if growth == "none" else (growth,)
-        design = terms(points.k, points.regime, *names)[1:] / seconds[1:, None]
-        solved = nonnegative_fit(design, np.ones(len(design)))
-        missed = 1 - design @ solved
-        free = max(len(missed) - int(np.count_nonzero(solved)), 1)
-        fits.append((math.sqrt(float(missed @ missed) / free), design, solved))
-    fits.sort(key=lambda fit: fit[0])
-    usual = float(np.mean(points.noise))
-    if fits[0][0] > max(2 * usual, _MAX_MISFIT):
-        return []
-    shaken = np.random.default_rng(_SEED).standard_normal((_DRAWS, len(seconds)))
-    found = []
-    for misfit, design, solved in fits:
-        # Where one node would be faster than the next scale, the law knows of no scaling at all.
-        hopeless = points.regime == "strong" and solved[0] < seconds[1]
-        if misfit > 2 * max(fits[0][0], usual) or hopeless:
-            continue
-        draws = 1 + np.maximum(points.noise, misfit) * shaken
-        # Of the terms of a law only the first, what shrinks, is left at k = 1.
-        implied = nonnegative_fit(design, draws[:, 1:])[:, 0]
-        ratios = seconds[0] * (1 + points.noise[0] * shaken[:, 0]) / np.maximum(implied, 1e-12)
-        low, high = np.quantile(ratios, [FALSE_ALARMS / 2, 1 - FALSE_ALARMS / 2])
-        found.append(
-            _Implied(float(seconds[0]) / max(float(solved[0]), 1e-12), float(low), float(high))
-        )
-    return found
-
-
-def _slow_by_bound(points: Points) -> Detection:
-    """With too few scales for a law: the base cannot cost more than any other scale does."""
-    above = superlinear(points)
-    base = f"T({int(points.nodes[0])})"
-    if above.seen:
-        assert above.size is not None
-        evidence = f"{base} is at least {above.size:.2f} times too long: no scale may cost less"
-        return Detection(True, evidence, above.size, above.low, None)
-    if len(points.k) < 3:
-        return Detection(None, "two scales imply nothing about the base")
-    if len(points.k) < 4:
-        return Detection(None, f"three scales beyond {base} are needed to fit a law to")
-    return Detection(None, f"no law describes the scales beyond {base}")
-
-
-def superlinear(points: Points) -> Detection:
-    """Scales that are faster than ideal, beyond their noise."""
-    efficiency = 1 / points.cost
-    error = np.sqrt(points.noise**2 + points.noise[0] ** 2)
-    low = efficiency * (1 - points.reach(len(efficiency) - 1) * error)
-    found = [at for at in range(1, len(efficiency)) if low[at] > 1 and efficiency[at] > SUPERLINEAR]
-    if not found:
-        most = int(np.argmax(efficiency[1:])) + 1
-        evidence = f"the largest efficiency is {efficiency[most]:.3f}, at K={points.nodes[most]:g}"
-        return Detection(False, evidence, float(efficiency[most]))
-    most = max(found, key=lambda at: float(efficiency[at]))
-    where = ", ".join(f"{points.nodes[at]:g}" for at in found)
-    evidence = f"E = {efficiency[most]:.2f} at K={points.nodes[most]:g}; above one at K={where}"
-    return Detection(True, evidence, float(efficiency[most]), float(low[most]))
 
 
 def too_straight(points: Points) -> Detection:
@@ -235,7 +57,7 @@ def bends_back(points: Points) -> Detection:
         before = 1 + int(np.argmax(cost[1:at]))
         fall = float(cost[before] / cost[at] - 1)
         error = math.hypot(noise[before], noise[at])
-        if fall > max(reach * error, _MIN_INFLATION):
+        if fall > max(reach * error, MIN_INFLATION):
             evidence = (
                 f"a unit of work costs {format_percent(fall / (1 + fall))} less at "
                 f"K={nodes[at]:g} than at K={nodes[before]:g}: was it the same job?"
@@ -383,12 +205,13 @@ def idle_digits(figures: Sequence[tuple[float, float]], spreads: Sequence[float]
     return Detection(False, "the digits end where the spread begins", worst)
 
 
-def identical_repeats(samples: Sequence[Floats], unit: float) -> Detection:
+def identical_repeats(samples: Sequence[Floats]) -> Detection:
     """More equal repeats than their spread and their last digit allow, or one pattern copied.
 
     Two repeats are equal by chance with about unit / (2 * sqrt(pi) * spread); the number of such
     pairs is Poisson's.
     """
+    unit = _last_digit(samples)
     expected, pairs = 0.0, 0
     for values in samples:
         count = len(values)
@@ -396,7 +219,7 @@ def identical_repeats(samples: Sequence[Floats], unit: float) -> Detection:
             continue
         steps = np.round(values / unit) if unit > 0 else values
         pairs += sum(times * (times - 1) // 2 for times in Counter(steps.tolist()).values())
-        spread = max(float(np.std(values, ddof=1)), _LEAST_NOISE * float(np.mean(values)))
+        spread = max(float(np.std(values, ddof=1)), LEAST_NOISE * float(np.mean(values)))
         expected += count * (count - 1) / 2 * min(unit / (2 * math.sqrt(math.pi) * spread), 1.0)
     if all(len(values) < 2 for values in samples):
         return Detection(None, "no repeats are given")
@@ -408,6 +231,15 @@ def identical_repeats(samples: Sequence[Floats], unit: float) -> Detection:
         evidence = "two scales repeat the same deviations, round by round, at another size"
         return Detection(True, evidence, copied)
     return Detection(False, "the repeats differ as repeats do", float(pairs))
+
+
+def _last_digit(samples: Sequence[Floats]) -> float:
+    """The unit of the last decimal that the values have, whether they were written or measured."""
+    values = np.concatenate(samples)
+    for decimals in range(_MOST_DECIMALS):
+        if np.all(np.abs(np.round(values, decimals) - values) <= 1e-12 * values):
+            return 10.0**-decimals
+    return 0.0
 
 
 def _copied(samples: Sequence[Floats], unit: float) -> float | None:
@@ -483,22 +315,3 @@ def dependent_repeats(samples: Sequence[Floats]) -> Detection:
         )
         return Detection(True, evidence, correlation)
     return Detection(False, f"lag-1 correlation of the repeats is {correlation:.2f}", correlation)
-
-
-def changed_work(values: dict[int, float], regime: Regime | None) -> Detection:
-    """What must be fixed against K: constant (strong) or growing in proportion (weak)."""
-    nodes = sorted(values)
-    base = values[nodes[0]]
-    grown = {count: values[count] / base for count in nodes}
-    steady = all(abs(value - 1) <= 0.01 for value in grown.values())
-    weak = all(abs(value * nodes[0] / count - 1) <= 0.01 for count, value in grown.items())
-    if regime != "weak" and steady:
-        return Detection(False, f"{base:g} at every K", 1.0)
-    if regime != "strong" and weak:
-        return Detection(
-            False, f"grows with K from {base:g}: weak scaling", float(grown[nodes[-1]])
-        )
-    first = next((n for n in nodes if abs(grown[n] - 1) > 0.01), nodes[-1])
-    last = values[nodes[-1]]
-    evidence = f"from {base:g} at K={nodes[0]} to {last:g} at K={nodes[-1]}, from K={first} on"
-    return Detection(True, evidence, float(grown[nodes[-1]]))

@@ -10,12 +10,19 @@ from nodewise.base.stats import ENOUGH_ROUNDS
 from nodewise.base.units import format_duration, format_percent
 from nodewise.decide.candidates import Needs
 from nodewise.decide.gates import gate_checks
-from nodewise.explain.scaling import AMBER, RED, Scaling
+from nodewise.explain.scaling import Scaling
+from nodewise.explain.validity import (
+    changed_work,
+    distributed_runs,
+    limit_check,
+    load_check,
+    step_check,
+    workload_check,
+)
 from nodewise.study.check import Check, Verdict
 from nodewise.study.spec import Spec
 from nodewise.study.study import PROGRAM, Run, Study
 
-_SAME_WORK = 0.01
 # These follow from K itself.
 _CHANGES_WITH_SCALE = {
     *("command", "oversubscribed", "env_NODEWISE_NODES"),
@@ -24,7 +31,7 @@ _CHANGES_WITH_SCALE = {
 }
 # What an engine measured of each run says nothing of the place that it ran in.
 _OF_ONE_RUN = ("rehearsal_", "slurm_", "sacct_", "ray_", "dask_", "spark_")
-_QUOTA_HELD, _QUOTA_FILLED = 1.05, 0.9
+_QUOTA_FILLED = 0.9
 _LATENCY_BOUND = 2.0  # transfer against what its bytes need on the link
 _LATENCY_MATTERS = 0.05  # of the run
 _WENT_OVER = 0.95
@@ -55,7 +62,7 @@ def answers(study: Study, spec: Spec, scaling: Scaling) -> dict[str, Answer]:
         "averaged-ratios": Answer("pass", "each is a ratio of centres over the rounds"),
         "quality": _quality(study),
         "workers": _workers(spec, study),
-        "contention": _contention(study),
+        "contention": answer_of(load_check(study)),
         "same-place": _same_place(study),
     }
 
@@ -63,19 +70,22 @@ def answers(study: Study, spec: Spec, scaling: Scaling) -> dict[str, Answer]:
 def own_checks(study: Study, needs: Needs, spec: Spec, scaling: Scaling) -> tuple[Check, ...]:
     """What only this study is asked: of its emulated nodes, and by the gates of its spec."""
     rehearsal = _rehearsal(spec, study) if spec.engine.name == "rehearsal" else {}
+    limits = limit_check(study)
     return (
+        *([limits] if limits is not None and limits.verdict == "fail" else []),
         *(_check(rule, answer) for rule, answer in rehearsal.items()),
         *gate_checks(needs, scaling),
     )
 
 
+def answer_of(check: Check) -> Answer:
+    """What a check says, as the answer to a rule."""
+    return Answer(check.verdict, check.evidence, check.remedy)
+
+
 def _check(rule: str, answer: Answer) -> Check:
     verdict, evidence, remedy = answer
     return Check(rule=rule, verdict=verdict, evidence=evidence, remedy=remedy or "")
-
-
-def _distributed_runs(study: Study) -> list[Run]:
-    return [run for run in study.runs if run.outcome == "ok" and not run.baseline]
 
 
 def _baseline(study: Study, scaling: Scaling) -> Answer:
@@ -98,7 +108,7 @@ def _baseline(study: Study, scaling: Scaling) -> Answer:
 
 
 def _fixed_workload(spec: Spec, study: Study) -> Answer:
-    runs = _distributed_runs(study)
+    runs = distributed_runs(study)
     for name in spec.fixed:
         values = {str(run.facts.get(name)) for run in runs}
         if values == {"None"}:
@@ -107,15 +117,9 @@ def _fixed_workload(spec: Spec, study: Study) -> Answer:
                 f"the workload does not report {name}",
                 f"Call probe.fact({name}=...) in it.",
             )
-        if len(values) > 1:
-            return Answer(
-                "fail",
-                f"{name} changes between runs: {', '.join(sorted(values))}",
-                "Hold it fixed, or declare the study weak.",
-            )
-    problem = _work_problem(runs, study)
-    if problem:
-        return Answer("fail", problem, "Hold the work fixed.")
+    changed = workload_check(study) or step_check(study)
+    if changed is not None:
+        return answer_of(changed)
     if not spec.fixed and any(run.work is None for run in runs):
         return Answer(
             "unknown",
@@ -124,19 +128,6 @@ def _fixed_workload(spec: Spec, study: Study) -> Answer:
         )
     held = ", ".join(spec.fixed) or "the work"
     return Answer("pass", f"{held} did not change in {len(runs)} runs")
-
-
-def _work_problem(runs: list[Run], study: Study) -> str:
-    """How the work changes with K against the declared regime, or nothing."""
-    per_unit = [
-        run.work / (run.nodes if study.regime == "weak" else 1)
-        for run in runs
-        if run.work is not None
-    ]
-    if not per_unit or max(per_unit) <= min(per_unit) * (1 + _SAME_WORK):
-        return ""
-    unit = "work per node" if study.regime == "weak" else "total work"
-    return f"the {unit} runs from {min(per_unit):g} to {max(per_unit):g} {study.work_unit}"
 
 
 def _warmup(spec: Spec, study: Study) -> Answer:
@@ -168,19 +159,17 @@ def _repeats(study: Study) -> Answer:
 
 
 def _regime(study: Study) -> Answer:
-    runs = _distributed_runs(study)
+    runs = distributed_runs(study)
     if any(run.work is None for run in runs):
         return Answer(
             "unknown",
             f"declared {study.regime}; the work of the runs is not recorded",
             "Report it with probe.work.",
         )
-    problem = _work_problem(runs, study)
-    return Answer(
-        "fail" if problem else "pass",
-        problem or f"declared {study.regime}, and the work of the runs agrees",
-        "Declare the regime that was run." if problem else "",
-    )
+    changed = changed_work(study)
+    if changed is not None:
+        return answer_of(changed)
+    return Answer("pass", f"declared {study.regime}, and the work of the runs agrees")
 
 
 def _efficiency(scaling: Scaling) -> Answer:
@@ -190,7 +179,7 @@ def _efficiency(scaling: Scaling) -> Answer:
 
 
 def _quality(study: Study) -> Answer:
-    runs = _distributed_runs(study)
+    runs = distributed_runs(study)
     if any(run.quality is None for run in runs):
         return Answer(
             "unknown",
@@ -221,29 +210,9 @@ def _workers(spec: Spec, study: Study) -> Answer:
     return Answer("pass", "every run ended well on all workers")
 
 
-def _contention(study: Study) -> Answer:
-    crowded = sorted({run.nodes for run in study.runs if run.provenance.get("oversubscribed")})
-    if crowded:
-        return Answer(
-            "fail",
-            f"more workers than cores at K={', '.join(map(str, crowded))}",
-            "Use more cores or the rehearsal engine.",
-        )
-    delays = [run.contention.run_delay for run in study.runs if run.contention is not None]
-    worst = max((delay for delay in delays if delay is not None), default=0.0)
-    if not delays or (None in delays and worst <= RED):
-        return Answer("unknown", "not recorded in every run", "Measure it.")
-    colour = "red" if worst > RED else "amber" if worst > AMBER else "green"
-    return Answer(
-        "pass" if worst <= RED else "fail",
-        f"{colour}: a rank waited for its core for up to {format_percent(worst)} of a run",
-        "" if worst <= AMBER else "Repeat on a quieter machine.",
-    )
-
-
 def _same_place(study: Study) -> Answer:
     """Machine, software and settings must not change together with K."""
-    runs = _distributed_runs(study)
+    runs = distributed_runs(study)
     names = {name for run in runs for name in run.provenance} - _CHANGES_WITH_SCALE
     names -= {name for name in names if name.startswith(_OF_ONE_RUN) or name.endswith("_seconds")}
     if not names:
@@ -277,26 +246,21 @@ def _rehearsal(spec: Spec, study: Study) -> dict[str, Answer]:
     """What emulated nodes can answer for: their CPU, their link, and that nothing went round it."""
     runs = [run for run in study.runs if run.outcome == "ok"]
     if any(run.provenance.get("rehearsal_limited_by") != "the gate" for run in runs):
-        evidence = "the limits did not begin with the timed region"
-        return {
-            _CPU_RULE: Answer("fail", evidence, "Use probe.setup and probe.steps in the workload.")
-        }
+        return {}  # `limit_check` says so
     spread = [run for run in runs if run.nodes > 1]
     counted = [run for run in spread if "allreduce_bytes" in run.facts]
+    limits = limit_check(study)
+    assert limits is not None
     return {
-        _CPU_RULE: _rehearsed_cpu(spec, runs),
+        **({} if limits.verdict == "fail" else {_CPU_RULE: _rehearsed_cpu(spec, runs, limits)}),
         _LINK_RULE: _rehearsed_link(spec, spread),
         **({_BYTES_RULE: _rehearsed_bytes(counted)} if counted else {}),
     }
 
 
-def _rehearsed_cpu(spec: Spec, runs: list[Run]) -> Answer:
+def _rehearsed_cpu(spec: Spec, runs: list[Run], limits: Check) -> Answer:
     """Quotas must hold, be filled, and be short against a step."""
     period = spec.engine.rehearsal.period_ms / 1000
-    most = max((_received(run, at, period) for run, at in _nodes(runs)), default=0.0)
-    if most > _QUOTA_HELD:
-        evidence = f"a node received {most:.2f} times the CPU it was promised"
-        return Answer("fail", evidence, "Repeat when it is quiet.")
     least = min((_filled(run, at) for run, at in _nodes(runs)), default=1.0)
     if least < _QUOTA_FILLED:
         evidence = f"a node computed with {least:.2f} of the CPU it was promised"
@@ -310,14 +274,9 @@ def _rehearsed_cpu(spec: Spec, runs: list[Run]) -> Answer:
         )
         remedy = "Make steps longer, give a node more of a core, or shorten period_ms."
         return Answer("fail", evidence, remedy)
-    received = f"emulated nodes; each received at most {most:.2f} of its quota"
-    return Answer("pass", f"{received}; the shortest step is {shortest / period:.0f} periods")
-
-
-def _received(run: Run, at: int, period: float) -> float:
-    """CPU against the quota; at either end of a run part of a period more may be counted."""
-    seconds = float(run.provenance.get("rehearsal_limited_seconds", 0.0))
-    return _of_node(run, at, "cpu_received_of_asked") * seconds / (seconds + 2 * period)
+    return Answer(
+        "pass", f"{limits.evidence}; the shortest step is {shortest / period:.0f} periods"
+    )
 
 
 def _filled(run: Run, at: int) -> float:

@@ -17,13 +17,15 @@ import msgspec
 import numpy as np
 
 from nodewise.audit import detectors
-from nodewise.audit.detectors import Detection, Points, Summary
-from nodewise.audit.own_study import Answer, answers, own_checks
+from nodewise.audit.detectors import Summary
+from nodewise.audit.own_study import Answer, answer_of, answers, own_checks
 from nodewise.base.stats import ENOUGH_ROUNDS, Floats
 from nodewise.base.units import format_duration, format_efficiency, format_percent
-from nodewise.decide.candidates import QUALITY_TOLERANCE
 from nodewise.decide.inputs import Question, ask, read_tables
-from nodewise.explain.scaling import RED, THRESHOLD, Scaling, scale
+from nodewise.explain.baseline import Detection, Points, points_of, slow_baseline, superlinear
+from nodewise.explain.quality import DriftState, quality_drifts
+from nodewise.explain.scaling import THRESHOLD, Scaling, scale
+from nodewise.explain.validity import changed_amount, load_check, rank_check
 from nodewise.study.check import Check, Verdict
 from nodewise.study.claim import Claim, Column, claim_of_study
 from nodewise.study.study import Run, Study
@@ -34,6 +36,10 @@ Need = Literal[
     "quality", "ranks", "pieces", "rank times", "setup", "starts", "contention", "settings",
     "kinds", "price", "energy", "decision", "latency", "cache state", "provenance",
 ]  # fmt: skip
+_OF_QUALITY: tuple[tuple[DriftState, Verdict, str], ...] = (
+    ("excluded", "fail", "not held"),
+    ("undecided", "warn", "undecided"),
+)
 Standing = Literal["fails", "suspect", "open", "holds"]
 
 _MOST_DIGITS = 4  # of a ratio without a stated spread: no machine repeats to a ten-thousandth
@@ -223,7 +229,7 @@ class _Case:
 
     @cached_property
     def points(self) -> Points:
-        return detectors.points_of(
+        return points_of(
             self.study.scales, self.samples, self.study.regime, self._rounding, self._spreads
         )
 
@@ -252,7 +258,7 @@ class _Case:
 
     @cached_property
     def slow(self) -> Detection:
-        return detectors.slow_baseline(self.points)
+        return slow_baseline(self.points)
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
@@ -464,7 +470,7 @@ def _workload(case: _Case) -> Answer:
             continue
         # only the total grows in weak scaling; steps and epochs stay in both regimes
         regime = case.study.regime if column in ("work", "batch") else "strong"
-        found = detectors.changed_work(values, regime)
+        found = changed_amount(values, regime)
         if found.seen:
             return Answer("fail", f"{column} changes, {found.evidence}")
         said.append(f"{column} {found.evidence}")
@@ -576,8 +582,7 @@ def _digits(case: _Case) -> Answer:
 
 
 def _identical(case: _Case) -> Answer:
-    halves = [row["seconds"].half for row in case.claim.rows if "seconds" in row]
-    return _of(detectors.identical_repeats(case.samples, 2 * min(halves, default=0.0)))
+    return _of(detectors.identical_repeats(case.samples))
 
 
 def _seeds(case: _Case) -> Answer:
@@ -628,20 +633,26 @@ def _missing_runs(case: _Case) -> Answer:
 
 
 def _quality(case: _Case) -> Answer:
-    values = case.claim.by_scale("quality")
-    drift = max(values.values()) - min(values.values())
+    needs = case.question.needs
+    drifts = quality_drifts(case.study)
+    if drifts is None:
+        return Answer("unknown", "not every run has its quality")
+    states = [drift.state(needs.quality_tolerance, needs.quality_better) for drift in drifts]
     where = {"split", "seed"} & case.claim.columns
     told = "" if where else "; split and seed are not told"
-    if drift > QUALITY_TOLERANCE:
-        return Answer("fail", f"it drifts by {drift:.3g} over the scales{told}")
-    return Answer("pass", f"at every K, largest drift {drift:.3g}{told}")
+    largest = max(drifts, key=lambda drift: abs(drift.value))
+    found = f"largest drift {abs(largest.value):.3g}, tolerance {needs.quality_tolerance:g}"
+    for state, verdict, words in _OF_QUALITY:
+        scales = [n for n, one in zip(case.study.scales, states, strict=True) if one == state]
+        if scales:
+            return Answer(verdict, f"{words} at K={', '.join(map(str, scales))}: {found}{told}")
+    return Answer("pass", f"held at every K: {found}{told}")
 
 
 def _workers(case: _Case) -> Answer:
-    per_node = {len(run.ranks) / run.nodes for run in case.runs}
-    if len(per_node) > 1:
-        return Answer("fail", "the number of ranks that report is not proportional to K")
-    return Answer("pass", f"ranks that report on each node, in every run: {per_node.pop():g}")
+    ranks = rank_check(case.study)
+    assert ranks is not None
+    return answer_of(ranks)
 
 
 def _divides(case: _Case) -> Answer:
@@ -725,12 +736,7 @@ def _significant(case: _Case) -> Answer:
 
 
 def _contention(case: _Case) -> Answer:
-    delays = [run.contention.run_delay for run in case.runs if run.contention is not None]
-    worst = max(delay for delay in delays if delay is not None)
-    if None in delays and worst <= RED:
-        return Answer("unknown", "waits for a core are not recorded in every run")
-    verdict: Verdict = "pass" if worst <= RED else "fail"
-    return Answer(verdict, f"a rank waited for its core for up to {format_percent(worst)}")
+    return answer_of(load_check(case.study))
 
 
 def _same_place(case: _Case) -> Answer:
@@ -806,7 +812,7 @@ _PREDICATES: dict[str, Callable[[_Case], Answer]] = {
     "slow-baseline": lambda case: _of(case.slow),
     "changed-problem": lambda case: _of(detectors.bends_back(case.points)),
     "straight": _straight,
-    "superlinear": lambda case: _of(detectors.superlinear(case.points)),
+    "superlinear": lambda case: _of(superlinear(case.points)),
     "seconds": _seconds,
     "columns": _columns,
     "averaged-ratios": _averaged,

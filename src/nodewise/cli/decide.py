@@ -84,7 +84,7 @@ def command(table: Path | None, as_json: bool, **options: Any) -> None:
     """Price every scale, apply the gates and recommend one.
 
     TABLE is a CSV file (- reads stdin), a log or a study folder. Without a price, costs are in
-    node-hours. Exits with 1 when no scale passes every gate.
+    node-hours. Exits with 1 when no scale passes every gate, or the measurement is invalid.
 
     \b
     Examples:

@@ -1,12 +1,13 @@
 """The options of a question, made from the table of inputs, and what they ask of a study."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from nodewise.base.errors import SpecError
-from nodewise.cli.options import Decorator, Parsed, question_option, set_option, shared
+from nodewise.base.errors import GATE_NOT_MET, SpecError
+from nodewise.cli.options import Decorator, Parsed, emit, question_option, set_option, shared
 from nodewise.decide.inputs import INPUTS, Input, default_of, default_text, read_value
 
 if TYPE_CHECKING:
@@ -102,6 +103,21 @@ def find_in(table: Path, options: dict[str, Any]) -> "tuple[Study, Findings]":
 
     study, question = read_question(table, options)
     return study, find(study, question, read_rules())
+
+
+def valid_or_exit(study: "Study", question: "Question", as_json: bool) -> None:
+    """End the command with 1 where the measurement is invalid."""
+    from nodewise.explain.scaling import measurement_checks, timings
+    from nodewise.report.text.findings import invalid_report
+    from nodewise.study.check import validity_of
+
+    checks = measurement_checks(study, timings(study, question.center))
+    validity = validity_of(checks)
+    if validity.state == "invalid":
+        recommended = {"K": None, "because": validity.clause}
+        refused = {"name": study.name, "validity": validity, "recommended": recommended}
+        emit({**refused, "checks": checks}, as_json, invalid_report)
+        sys.exit(GATE_NOT_MET)
 
 
 def read_question(

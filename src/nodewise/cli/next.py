@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from nodewise.cli.inputs import analysis_options, question_options, read_question
+from nodewise.cli.inputs import analysis_options, question_options, read_question, valid_or_exit
 from nodewise.cli.options import FRACTION, MONEY, emit, json_option, table_argument
 
 
@@ -36,7 +36,8 @@ def command(
     TABLE is a CSV file (- reads stdin), a study folder or a page that nodewise report made. The
     objective is that of nodewise decide. Proposed are a scale that is likely better than the
     recommended one, repeats that tell the candidates apart, or the run that takes away most of the
-    expected regret for its money. Measure it, add it to the table or the spec, and ask again.
+    expected regret for its money. Measure it, add it to the table or the spec, and ask again. Exits
+    with 1 when the measurement is invalid.
 
     \b
     Examples:
@@ -49,5 +50,6 @@ def command(
     from nodewise.report.text.forecast import advice_report
 
     study, question = read_question(table, options)
+    valid_or_exit(study, question, as_json)
     most = math.inf if spend is None else spend
     emit(advise(study, question, most, max_nodes, share), as_json, advice_report)

@@ -6,7 +6,13 @@ from typing import Any
 import click
 import msgspec
 
-from nodewise.cli.inputs import analysis_options, question_options, read_question, settings_of
+from nodewise.cli.inputs import (
+    analysis_options,
+    question_options,
+    read_question,
+    settings_of,
+    valid_or_exit,
+)
 from nodewise.cli.options import emit, json_option, parse_scales, table_argument
 
 
@@ -29,7 +35,8 @@ def command(
     TABLE is a CSV file (- reads stdin), a study folder or a page that nodewise report made, with
     at least three measured scales. Where stages were recorded each gets a law of its own. Intervals
     are calibrated on published curves. With --cluster the stages of the study are moved to other
-    nodes and another link, and the assumptions are listed.
+    nodes and another link, and the assumptions are listed. Exits with 1 when the measurement is
+    invalid.
 
     \b
     Examples:
@@ -41,6 +48,7 @@ def command(
     from nodewise.report.text.forecast import forecast_report
 
     study, question = read_question(table, options)
+    valid_or_exit(study, question, as_json)
     wanted = parse_scales(scales) if scales else ()
     if cluster is None:
         emit(predict(study, question, wanted), as_json, forecast_report)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nodewise.base.errors import GATE_NOT_MET
 from nodewise.cli.inputs import analysis_options, find_in, question_options
 from nodewise.cli.options import file_option, table_argument, write
 
@@ -25,7 +26,7 @@ def command(table: Path, output: Path | None, **options: Any) -> None:
 
     TABLE is a CSV file (- reads stdin), a study folder, or a page that this command made: its study
     is inside. The page needs no network. A PDF is printed by the Chromium, Chrome or Edge of this
-    machine.
+    machine. Exits with 1 when the measurement is invalid.
 
     \b
     Examples:
@@ -41,8 +42,13 @@ def command(table: Path, output: Path | None, **options: Any) -> None:
         raise click.UsageError(f"{target}: the name must end in .html, .md or .pdf")
     if target.suffix == ".md":
         _write_markdown(study, findings, target)
-        return
-    html = page_of(study, findings, table)
+    else:
+        _write_page(page_of(study, findings, table), target)
+    if findings.decision.validity.state == "invalid":
+        sys.exit(GATE_NOT_MET)
+
+
+def _write_page(html: str, target: Path) -> None:
     if target.suffix == ".html":
         write(html, target)
         return

@@ -3,7 +3,7 @@
 Everything after this point treats both alike; only a measured candidate can support a claim.
 """
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -27,8 +27,9 @@ from nodewise.decide.prices.bill import Price
 from nodewise.explain.attribute import Attribution
 from nodewise.explain.causes import CauseName
 from nodewise.explain.laws import Law, growth_term
+from nodewise.explain.quality import Better, Drift, quality_drifts
 from nodewise.explain.scaling import THRESHOLD, Timings
-from nodewise.study.check import Check, warning
+from nodewise.study.check import Check, Validity, validity_of, warning
 from nodewise.study.scale_unit import ScaleUnit
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
@@ -51,7 +52,7 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     carbon_budget_grams: float | None = None
     value_per_hour: float | None = None  # of an hour of waiting; None: not stated
     quality_tolerance: float = QUALITY_TOLERANCE
-    quality_better: Literal["same", "higher", "lower"] = "same"  # a drift this way is no harm
+    quality_better: Better = "same"  # a drift this way is no harm
     threshold: float = THRESHOLD
     least_speedup: dict[int, float] = {}  # gates at named K
     least_efficiency: dict[int, float] = {}
@@ -90,13 +91,27 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     center: Center = "mean"
     unit: ScaleUnit = ScaleUnit()  # what K counts
     is_rate: bool = False  # a run is one unit of work, of which only the throughput is known
+    drifts: tuple[Drift, ...] | None = None  # of the quality, from the first scale
     broken: tuple[tuple[int, str], ...] = ()  # scales at which every run failed, and how
+    validity: Validity = Validity()
+    fitted_base_seconds: float | None = None  # where the first scale is slower than its curve
     in_time: Floats | None = None  # share of runs that meet the deadline, when noise is known
 
     @property
     def unit_seconds(self) -> Floats:
         """Seconds for the work of the first run, so that growing jobs can be compared."""
         return self.seconds / self.relative_work
+
+    @property
+    def base_share(self) -> float:
+        """The fitted base over the measured one; 1 where the measured one fits its curve."""
+        fitted = self.fitted_base_seconds
+        return 1.0 if fitted is None else fitted / float(self.seconds[0])
+
+    @property
+    def fitted_efficiency(self) -> Floats:
+        """The efficiency over a base that fits the curve."""
+        return np.asarray(self.efficiency * self.base_share)
 
     def sure_seconds(self, confidence: float) -> Floats:
         """The time that a run of each scale keeps with the confidence asked for."""
@@ -149,9 +164,9 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
             parts["margins"] = self.margins[np.ix_(at, at)]
         if self.bounds is not None:
             parts["bounds"] = (self.bounds[0][at], self.bounds[1][at])
-        for name in ("nodes", "losses", "samples", "round_numbers"):
+        for name in ("nodes", "losses", "samples", "round_numbers", "drifts"):
             values = getattr(self, name)
-            parts[name] = tuple(values[one] for one in at) if values else ()
+            parts[name] = tuple(values[one] for one in at) if values else values
         return Candidates(**parts)
 
     @property
@@ -195,12 +210,17 @@ def candidates_of_study(
     energy = site.energy(times.seconds, nodes, price.startup_seconds, energy_of_runs(study))
     work = _mean_of(study, "work")
     grown = times.k if study.regime == "weak" else np.ones_like(times.k)
+    drifts = quality_drifts(study)
     return Candidates(
         name=study.name,
         regime=study.regime,
         measured=True,
         price=price,
-        checks=(*checks, *_deadline_checks(times, needs)),
+        checks=(
+            *checks,
+            *_deadline_checks(times, needs),
+            *_quality_checks(times.nodes, drifts, needs),
+        ),
         nodes=times.nodes,
         seconds=times.seconds,
         speedup=times.speedup(times.seconds),
@@ -224,7 +244,10 @@ def candidates_of_study(
         in_time=_shares_in_time(times, question),
         unit=unit,
         is_rate=study.is_rate,
+        drifts=drifts,
         broken=tuple(study.broken.items()),
+        validity=validity_of(attribution.checks),
+        fitted_base_seconds=times.fitted_base_seconds,
     )
 
 
@@ -314,6 +337,31 @@ def _deadline_checks(times: Timings, needs: Needs) -> list[Check]:
         evidence = f"{rounds} little about meeting a deadline"
         return [warning(_DEADLINE, evidence, "Repeat more.")]
     return []
+
+
+def _quality_checks(
+    nodes: tuple[int, ...], drifts: tuple[Drift, ...] | None, needs: Needs
+) -> list[Check]:
+    """That the noise hides whether the quality is held, and how many rounds would show it."""
+    limits = needs.quality_tolerance, needs.quality_better
+    open_ones = {
+        at: drift for at, drift in zip(nodes, drifts or (), strict=False)
+        if drift.state(*limits) == "undecided"
+    }  # fmt: skip
+    if not open_ones:
+        return []
+    rounds = [drift.rounds_to_decide(*limits) for drift in open_ones.values()]
+    known = [count for count in rounds if count is not None]
+    more = f"Measure {max(known)} rounds" if len(known) == len(rounds) else "Measure more rounds"
+    listed = ", ".join(map(str, open_ones))
+    return [
+        warning(
+            "quality is held at every K",
+            f"the noise hides whether the quality at K={listed} stays within {limits[0]:g}",
+            f"{more}, or allow a larger drift with --quality-tolerance.",
+            key="quality",
+        )
+    ]
 
 
 def _by_folds(serial: float, communication: float) -> tuple[tuple[CauseName, float], ...]:

@@ -24,7 +24,7 @@ from nodewise.base.units import (
 from nodewise.decide.candidates import Candidates, Needs, candidates_of_law, candidates_of_study
 from nodewise.decide.choose import TIE, Choice, choice_at, frontier_of, not_beaten
 from nodewise.decide.energy import Basis, Least, energy_check, least_scales
-from nodewise.decide.gates import Gate, excess_quality_drift
+from nodewise.decide.gates import Gate, quality_states
 from nodewise.decide.inputs import Question
 from nodewise.decide.objective import Judged, Objective, judge
 from nodewise.decide.payment.spot import rate_check
@@ -67,8 +67,9 @@ from nodewise.explain.attribute import attribute_timings
 from nodewise.explain.causes import CauseName
 from nodewise.explain.laws import Law
 from nodewise.explain.predict.curve import FEWEST_SCALES, Curve, fit_curve
+from nodewise.explain.quality import DriftState
 from nodewise.explain.scaling import Timings, scale_timings, timings
-from nodewise.study.check import Check
+from nodewise.study.check import Check, Validity
 from nodewise.study.scale_unit import ScaleUnit
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
@@ -87,6 +88,9 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
     speedup: float
     efficiency: float
     quality: float | None
+    quality_state: DriftState | None  # whether it is that of the first scale
+    quality_drift_low: float | None
+    quality_drift_high: float | None
     cost: float
     cost_low: float | None
     cost_high: float | None
@@ -124,9 +128,19 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
 class Quality(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the answer stayed as good at every scale as at the first."""
 
+    state: DriftState  # the worst of any scale
     held: bool
     max_drift: float
+    low: float  # bounds of the drift that is largest
+    high: float
     tolerance: float
+
+
+class FailedScale(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """A scale at which every run failed, and how the first one did."""
+
+    nodes: int
+    outcome: str
 
 
 class PriceOfSpeed(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,6 +200,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename={"payments": "r
     name: str
     regime: Regime
     measured: bool  # false: every number comes from a model
+    validity: Validity  # of the measurement; an invalid one gets no recommendation
     price: Price
     records: tuple[PriceRecord, ...]  # the prices as they were published
     unpriced: tuple[str, ...]  # what no cost here holds
@@ -195,6 +210,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename={"payments": "r
     unit: ScaleUnit  # what K counts
     is_rate: bool  # a run is one unit of work: speak of work per second
     rows: tuple[DecisionRow, ...]
+    failed: tuple[FailedScale, ...]
+    fitted_base_seconds: float | None  # that efficiency is judged by, where the first is too slow
     quality: Quality | None
     energy: EnergyBasis
     cause: CauseName | None
@@ -330,6 +347,7 @@ def decide_candidates(
         name=scales.name,
         regime=scales.regime,
         measured=scales.measured,
+        validity=scales.validity,
         price=price,
         records=question.records,
         unpriced=price.unpriced if has_money else (),
@@ -339,6 +357,8 @@ def decide_candidates(
         unit=scales.unit,
         is_rate=scales.is_rate,
         rows=_rows(judged, question, regret),
+        failed=tuple(FailedScale(nodes=nodes, outcome=how) for nodes, how in scales.broken),
+        fitted_base_seconds=scales.fitted_base_seconds,
         quality=_quality(scales, needs),
         energy=EnergyBasis(
             basis=scales.energy.basis,
@@ -378,7 +398,7 @@ def decide_candidates(
         if off and chosen is not None
         else (),
         would_change=what_would_change(judged, question, chosen),
-        claim=claim(judged, chosen) if scales.measured and chosen is not None else None,
+        claim=claim(judged, needs, chosen) if scales.measured and chosen is not None else None,
         checks=(*scales.checks, *_checks(question, scales)),
     )
     return Decided(decision, judged)
@@ -436,13 +456,17 @@ def _pareto(
 
 
 def _quality(scales: Candidates, needs: Needs) -> Quality | None:
-    if scales.quality is None:
+    states = quality_states(scales, needs)
+    if states is None or scales.drifts is None:
         return None
+    largest = max(scales.drifts, key=lambda drift: abs(drift.value))
+    worst = min(states, key=("excluded", "undecided", "held").index)
     return Quality(
-        held=all(
-            excess_quality_drift(scales, needs, at) is None for at in range(len(scales.nodes))
-        ),
-        max_drift=float(np.max(np.abs(scales.quality - scales.quality[0]))),
+        state=worst,
+        held=worst == "held",
+        max_drift=abs(largest.value),
+        low=largest.low,
+        high=largest.high,
         tolerance=needs.quality_tolerance,
     )
 
@@ -450,6 +474,7 @@ def _quality(scales: Candidates, needs: Needs) -> Quality | None:
 def _rows(judged: Judged, question: Question, regret: Regret | None) -> tuple[DecisionRow, ...]:
     scales, bills, refused = judged.scales, judged.bills, judged.refused
     bounds = cost_bounds(scales, question)
+    states = quality_states(scales, question.needs)
     energy, carbon = scales.energy, scales.carbon
 
     def at_scale(values: Floats | None, at: int) -> float | None:
@@ -473,6 +498,9 @@ def _rows(judged: Judged, question: Question, regret: Regret | None) -> tuple[De
                 speedup=float(scales.speedup[at]),
                 efficiency=float(scales.efficiency[at]),
                 quality=at_scale(scales.quality, at),
+                quality_state=states[at] if states else None,
+                quality_drift_low=scales.drifts[at].low if scales.drifts else None,
+                quality_drift_high=scales.drifts[at].high if scales.drifts else None,
                 cost=cost,
                 cost_low=at_scale(bounds[0], at) if bounds else None,
                 cost_high=at_scale(bounds[1], at) if bounds else None,

@@ -32,6 +32,7 @@ from nodewise.explain.predict.curve import (
     fit_curve,
 )
 from nodewise.explain.scaling import Timings
+from nodewise.study.check import Validity
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
 
@@ -78,6 +79,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     knee: Landmark
     payments: tuple[PaymentPrice, ...]  # the rows on every way to pay
     laws: tuple[LawRow, ...]
+    validity: Validity = Validity()  # of the measurement behind it
 
     @property
     def doublings(self) -> tuple[ForecastRow, ...]:
@@ -119,6 +121,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     because: str
     runs: tuple[RunWorth, ...]
     payments: tuple[PaymentPrice, ...]
+    validity: Validity = Validity()  # of the measurement behind it
 
 
 def predict(study: Study, question: Question, nodes: Sequence[int] = ()) -> Forecast:
@@ -182,6 +185,7 @@ def forecast_curve(
         knee=curve.knee(),
         payments=payments(hired, spot, scales.price, question.needs, question.payment),
         laws=curve.laws() if curve.unknown_beyond is None else (),
+        validity=found.decision.validity if found else Validity(),
     )
 
 
@@ -246,6 +250,7 @@ def advise(
         because=step.because,
         runs=runs,
         payments=found.decision.payments,
+        validity=found.decision.validity,
     )
 
 

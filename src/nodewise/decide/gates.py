@@ -10,13 +10,14 @@ from nodewise.base.errors import SpecError
 from nodewise.base.stats import Floats
 from nodewise.decide.candidates import Candidates, Needs
 from nodewise.decide.prices.bill import Bills, Price
+from nodewise.explain.quality import DriftState
 from nodewise.explain.scaling import Scaling
 from nodewise.study.check import Check
 
 Mask = NDArray[np.bool_]
-Gate = Literal["least", "quality", "deadline", "budget", "energy", "carbon"]
+Gate = Literal["validity", "least", "quality", "deadline", "budget", "energy", "carbon"]
 
-_ROUNDING = 1e-12  # 0.871 - 0.866 is a hair above 0.005 in binary
+_ROUNDING = 1e-12
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,19 +31,17 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     unit: str = ""  # the currency of a budget; how energy and carbon are known
 
 
-def excess_quality_drift(scales: Candidates, needs: Needs, at: int) -> float | None:
-    """The drift of the quality from the smallest scale, where it is above the tolerance."""
-    assert scales.quality is not None
-    drift = float(scales.quality[at] - scales.quality[0])
-    return drift if _degraded(scales, needs)[at] else None
+def quality_states(scales: Candidates, needs: Needs) -> list[DriftState] | None:
+    """Whether each scale holds the quality of the smallest; None where it is not known."""
+    if scales.drifts is None:
+        return None
+    limits = needs.quality_tolerance, needs.quality_better
+    return [drift.state(*limits) for drift in scales.drifts]
 
 
 def _degraded(scales: Candidates, needs: Needs) -> Mask:
-    if scales.quality is None:
-        return np.zeros(len(scales.nodes), dtype=bool)
-    drift = scales.quality - scales.quality[0]
-    harmful = {"same": np.abs(drift), "higher": -drift, "lower": drift}[needs.quality_better]
-    return np.asarray(harmful > needs.quality_tolerance + _ROUNDING, dtype=bool)
+    states = quality_states(scales, needs) or ["held"] * len(scales.nodes)
+    return np.array([state == "excluded" for state in states])
 
 
 def _late(scales: Candidates, price: Price, needs: Needs) -> Mask:
@@ -72,6 +71,7 @@ def _failed_gates(
     """The scales that do not pass each gate, in the order in which gates are asked."""
     joules, grams = scales.energy.joules, scales.carbon.grams
     return [
+        ("validity", np.full(len(scales.nodes), scales.validity.state == "invalid")),
         ("least", np.array(scales.nodes) < (needs.least_scale or 0)),
         ("quality", _degraded(scales, needs)),
         ("deadline", _late(scales, price, needs)),
@@ -90,7 +90,8 @@ def allowed_scales(scales: Candidates, price: Price, needs: Needs, bills: Bills)
 def refused_at_any_price(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> Mask:
     """Which scales fail a gate that neither a price nor a deadline moves."""
     masks = dict(_failed_gates(scales, price, needs, bills))
-    return masks["least"] | masks["quality"] | masks["energy"] | masks["carbon"]
+    fixed: tuple[Gate, ...] = ("validity", "least", "quality", "energy", "carbon")
+    return np.asarray(np.logical_or.reduce([masks[gate] for gate in fixed]), dtype=bool)
 
 
 def refusals(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> list[Refusal | None]:
@@ -105,11 +106,13 @@ def refusals(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> li
 def _refusal(
     gate: Gate, scales: Candidates, price: Price, needs: Needs, bills: Bills, at: int
 ) -> Refusal:
+    if gate == "validity":
+        return Refusal(gate=gate, value=0.0, limit=0.0)
     if gate == "least":
         return Refusal(gate=gate, value=scales.nodes[at], limit=needs.least_scale or 0)
     if gate == "quality":
-        assert scales.quality is not None
-        drift = float(scales.quality[at] - scales.quality[0])
+        assert scales.drifts is not None
+        drift = scales.drifts[at].value
         return Refusal(gate=gate, value=drift, limit=needs.quality_tolerance)
     if gate == "deadline":
         limit = needs.deadline_seconds or 0.0

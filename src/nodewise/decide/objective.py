@@ -63,6 +63,11 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         return self.bills.billed / self.scales.relative_work
 
     @property
+    def reference_bill(self) -> Floats:
+        """The bills that cost efficiency is taken over: the first is that of the fitted base."""
+        return reference_bill(self.scales, self.unit_bill)
+
+    @property
     def unit_cost(self) -> Floats:
         """The bill and the worth of waiting, for the work of the first run."""
         return self.bills.total / self.scales.relative_work
@@ -82,10 +87,11 @@ def judge(
     allowed = np.array([refusal is None for refusal in refused])
     ladder = [int(at) for at in np.flatnonzero(allowed)]
     unit_bill, unit_cost = bills.billed / scales.relative_work, bills.total / scales.relative_work
-    objective = objective or objective_of(scales, question, unit_bill, ladder)
+    reference = reference_bill(scales, unit_bill)
+    objective = objective or objective_of(scales, question, reference, ladder)
     cheapest = cheapest_of(scales, unit_bill, ladder)
     fastest = fastest_of(scales, unit_bill, ladder)
-    balanced = fastest_of(scales, unit_bill, worth_their_cost(unit_bill, ladder, needs.threshold))
+    balanced = fastest_of(scales, unit_bill, worth_their_cost(reference, ladder, needs.threshold))
     by_name: dict[ObjectiveName, int | None] = {
         "lowest bill plus waiting": cheapest_of(scales, unit_cost, ladder),
         "cheapest within the deadline": cheapest,
@@ -104,6 +110,17 @@ def judge(
         fastest=fastest,
         chosen=by_name[objective.name],
     )
+
+
+def reference_bill(scales: Candidates, unit_bill: Floats) -> Floats:
+    """The bills with that of the first scale as its fitted time would make it, where it is slow."""
+    if scales.fitted_base_seconds is None:
+        return unit_bill
+    launch = scales.price.startup_seconds
+    share = (scales.fitted_base_seconds + launch) / (float(scales.seconds[0]) + launch)
+    factors = np.ones(len(scales.nodes))
+    factors[0] = share
+    return np.asarray(unit_bill * factors)
 
 
 def objective_of(

@@ -17,7 +17,7 @@ from nodewise.base.units import (
     format_unit_cost,
 )
 from nodewise.decide.candidates import Candidates, Needs
-from nodewise.decide.gates import Refusal
+from nodewise.decide.gates import Refusal, quality_states
 from nodewise.decide.inputs import Question
 from nodewise.decide.objective import Judged
 from nodewise.decide.prices.bill import Bills, Price, bill
@@ -31,6 +31,8 @@ Refusals = Sequence[Refusal | None]  # why each scale is excluded, or nothing
 def why_refused(refusal: Refusal) -> str:
     """The gate that a scale does not pass, in words."""
     limit = refusal.limit
+    if refusal.gate == "validity":
+        return "the measurement is invalid"
     if refusal.gate == "least":
         return f"it is below K={limit:g}, the least that can run"
     if refusal.gate == "quality":
@@ -53,17 +55,18 @@ def why_this_scale(judged: Judged, question: Question, chosen: int) -> str:
     rule = _rule(judged, question)
     if judged.fastest == 0 and chosen == 0:
         rule = f"no larger scale is faster than K={scales.nodes[chosen]}"
-    efficiency = float(scales.efficiency[chosen])
+    efficiency = float(scales.fitted_efficiency[chosen])
     why = f"{rule}, at an efficiency of {format_efficiency(efficiency)}{_relative(scales)}"
-    cheapest = judged.unit_bill[judged.ladder].min()
+    cheapest = judged.reference_bill[judged.ladder].min()
     of_cost = float(cheapest / judged.unit_bill[chosen]) if cheapest > 0 else 1.0
     by_threshold = judged.objective.name == "fastest worth its cost"
     if by_threshold and abs(of_cost - efficiency) > _SAME_EFFICIENCY:
         why += f" and a cost efficiency of {format_efficiency(of_cost)}"
     elif efficiency < needs.threshold:
         why += f" although that is below {needs.threshold:.2f}"
-    if scales.quality is not None:
-        why += " and with its quality held"
+    states = quality_states(scales, needs)
+    if states is not None:
+        why += " and with its quality held" if states[chosen] == "held" else " (quality undecided)"
     return f"{why}; {_beyond(scales, judged.refused, chosen)}"
 
 
@@ -102,6 +105,8 @@ def _limit(needs: Needs) -> str:
 
 def why_none(scales: Candidates, refusals: Refusals, bills: Bills) -> str:
     """Which scale comes nearest when no scale passes every gate."""
+    if scales.validity.state == "invalid":
+        return scales.validity.clause
     quickest, cheapest = int(np.argmin(scales.seconds)), int(np.argmin(bills.billed))
     named = [
         f"the {what}, K={scales.nodes[at]}, {_passes_or_not(refusals[at])}"
@@ -110,31 +115,32 @@ def why_none(scales: Candidates, refusals: Refusals, bills: Bills) -> str:
     return "; ".join(dict.fromkeys(named))
 
 
-def claim(judged: Judged, chosen: int) -> str:
-    """One sentence that stands on measured numbers only."""
+def claim(judged: Judged, needs: Needs, chosen: int) -> str:
+    """One sentence on measured numbers; a base that is too slow is replaced by the fitted one."""
     scales, refusals, costs = judged.scales, judged.refused, judged.bills.billed
     price = scales.price
-    base = f"{format_duration(float(scales.seconds[0]))} at K={scales.nodes[0]}"
+    measured = format_duration(float(scales.seconds[0]))
+    base = f"{measured} at K={scales.nodes[0]}"
     if scales.is_rate and scales.work is not None:
         rate = format_quantity(float(scales.work[0] / scales.seconds[0]))
         base = f"{rate} units of work a second at K={scales.nodes[0]}"
+    elif scales.fitted_base_seconds is not None:
+        fitted = format_duration(scales.fitted_base_seconds)
+        base = f"{fitted} fitted at K={scales.nodes[0]}; measured: {measured}"
     if judged.fastest == 0 or scales.speedup.max() <= 1:
         return f"{scales.name} does not scale: no measured scale is clearly faster than {base}."
+    efficiency = format_efficiency(float(scales.fitted_efficiency[chosen]))
     parts = [
         f"{scales.name} ({scales.regime} scaling) scales to {scales.named(chosen)} "
-        f"at efficiency {format_efficiency(float(scales.efficiency[chosen]))}{_relative(scales)} "
-        f"({format_speedup(float(scales.speedup[chosen]))}x over {base})"
+        f"at efficiency {efficiency}{_relative(scales)} "
+        f"({format_speedup(scales.base_share * float(scales.speedup[chosen]))}x over {base})"
     ]
     if chosen == 0:
         parts = [f"{scales.name} ({scales.regime} scaling) is best run at its base, {base}"]
     if scales.quality is None:
         parts.append("with quality not measured")
     else:
-        drift = float(np.max(np.abs(scales.quality[: chosen + 1] - scales.quality[0])))
-        parts.append(
-            f"with quality held at {format_efficiency(float(scales.quality[chosen]))} "
-            f"(drift {drift:.3f} at most)"
-        )
+        parts.append(_claimed_quality(scales, needs, refusals, chosen))
     cost = f"and a cost of {format_money(float(costs[chosen]), price.currency)} a run"
     if scales.is_rate and scales.work is not None:
         each = float(costs[chosen] / scales.work[chosen])
@@ -154,6 +160,19 @@ def _relative(scales: Candidates) -> str:
     return "" if scales.nodes[0] == 1 else f" relative to K={scales.nodes[0]}"
 
 
+def _claimed_quality(scales: Candidates, needs: Needs, refusals: Refusals, chosen: int) -> str:
+    """The quality of the chosen scale, and the largest drift up to it that is not excluded."""
+    assert scales.drifts is not None
+    assert scales.quality is not None
+    quality = format_efficiency(float(scales.quality[chosen]))
+    own = scales.drifts[chosen]
+    if own.state(needs.quality_tolerance, needs.quality_better) == "undecided":
+        return f"with a quality of {quality} (drift between {own.low:+.3f} and {own.high:+.3f})"
+    kept = [at for at in range(chosen + 1) if refusals[at] is None or at == 0]
+    drift = max(abs(scales.drifts[at].value) for at in kept)
+    return f"with quality held at {quality} (drift {drift:.3f} at most)"
+
+
 def _beyond(scales: Candidates, refusals: Refusals, chosen: int) -> str:
     """What becomes of the next larger scale."""
     beyond = scales.after(chosen)
@@ -164,7 +183,7 @@ def _beyond(scales: Candidates, refusals: Refusals, chosen: int) -> str:
         return f"no larger scale was {'measured' if scales.measured else 'asked for'}"
     if refusals[beyond] is not None:
         return f"K={scales.nodes[beyond]} {_passes_or_not(refusals[beyond])}"
-    efficiency = format_efficiency(float(scales.efficiency[beyond]))
+    efficiency = format_efficiency(float(scales.fitted_efficiency[beyond]))
     slower = "" if scales.speedup[beyond] > scales.speedup[chosen] else " and it is no faster"
     return f"at K={scales.nodes[beyond]} efficiency is {efficiency}{_blame(scales, beyond)}{slower}"
 
@@ -217,6 +236,8 @@ def what_would_change(
 ) -> tuple[str, ...]:
     """The nearest facts that would move the recommendation."""
     scales, price, needs = judged.scales, judged.scales.price, question.needs
+    if scales.validity.state == "invalid":
+        return ()
     if recommended is None:
         return _gates_to_move(scales, price, needs, judged.bills)
     changes = _value_of_waiting(judged, question, recommended)

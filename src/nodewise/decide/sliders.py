@@ -42,6 +42,7 @@ class SliderNumbers(msgspec.Struct, frozen=True, kw_only=True):
     currency: str
     # how far ln(T_j / T_i) may exceed what was measured, at row i and column j; null: single runs
     margins: tuple[Column, ...] | None
+    fitted_base_seconds: float | None  # where the first scale is slower than its curve
     chosen: int | None  # the recommended scale at the start, also where inputs are ranges
     asked: SliderStart
 
@@ -71,6 +72,7 @@ def slider_numbers(judged: Judged, question: Question, chosen: int | None) -> Sl
         budget=needs.budget,
         currency=price.currency,
         margins=None if scales.margins is None else tuple(map(tuple, scales.margins.tolist())),
+        fitted_base_seconds=scales.fitted_base_seconds,
         chosen=chosen,
         asked=SliderStart(
             price=price.per_node_hour if price.is_money else 1.0,

@@ -15,7 +15,7 @@ from nodewise.base.stats import DRAWS, SEED, Floats
 from nodewise.decide.candidates import Candidates
 from nodewise.decide.gates import Mask
 from nodewise.decide.inputs import INPUTS, RANGED, Question, value_of, with_value
-from nodewise.decide.objective import Judged, judge, least_costs, picks
+from nodewise.decide.objective import Judged, judge, least_costs, picks, reference_bill
 from nodewise.decide.payment.ways import Paid, on_demand, on_spot
 from nodewise.decide.prices.bill import Bills, bill
 from nodewise.explain.laws import Law
@@ -97,13 +97,21 @@ def regret_of(judged: Judged, question: Question, noise: Floats | None) -> Regre
     }
     if (noise is None and not moved) or not allowed.any():
         return None
-    billed, total = _drawn_bills(scales, question, moved, noise)
+    billed_all, total_all = _drawn_bills(scales, question, moved, noise)
     where = np.flatnonzero(allowed)
-    billed, total = billed[:, where], total[:, where]
+    billed, total = billed_all[:, where], total_all[:, where]
     speed = scales.speedup[where] / (np.ones_like(billed) if noise is None else noise[:, where])
     nodes = [scales.nodes[at] for at in where]
     right = where[
-        picks(judged.objective, question, billed, total, speed, nodes, scales.relative_work[where])
+        picks(
+            judged.objective,
+            question,
+            reference_bill(scales, billed_all)[:, where],
+            total,
+            speed,
+            nodes,
+            scales.relative_work[where],
+        )
     ]
     winners = where[least_costs(billed, speed)]
     # one draw in twenty of few rounds is so far out that it would rule every mean

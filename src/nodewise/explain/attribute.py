@@ -49,6 +49,7 @@ _DIVISION = "the causes are measured"
 _COMPUTE_NOISE = 0.03  # assumed for single runs
 _MIN_LOST_SHARE = 0.02  # of the ideal speedup
 _CLOCK_RESOLUTION = 1e-12  # seconds
+_ROUNDING = 1e-12  # of the wall time
 _STEADY_EXPONENTS = (0.85, 1.15)  # overhead of a stage that never shrinks: (k-1)^1
 _SHRINKING_EXPONENT = -0.5  # compute that one slow node adds is 1/k of the whole: exponent -1
 _MIN_SECOND_CAUSE = 0.25  # of what is lost: a second cause worth a change of its own
@@ -513,7 +514,9 @@ def _rates(one: _Measured) -> Floats:
 def _relative_rates(one: _Measured) -> Floats:
     """Rates over that of the typical rank of the same round."""
     rates = _rates(one)
-    typical = np.array([_lower_median(row[row > 0]) if row.any() else 1.0 for row in rates])
+    # Ranks that hardly compute are not typical ones.
+    busy = [row[row > _MIN_LOST_SHARE * row.max()] for row in rates]
+    typical = np.array([_lower_median(row) if len(row) else 1.0 for row in busy])
     return np.asarray(rates / typical[:, None])
 
 
@@ -587,15 +590,19 @@ def _late_cause(measured: Sequence[_Measured], times: Timings) -> CauseName | No
     base = float(sums[0].mean())
     if base < _CLOCK_RESOLUTION:
         return "load imbalance"
-    uneven = slow = noise = 0.0
+    from_uneven, from_slow, errors = [], [], []
     for one, total, factor in zip(measured[1:], sums[1:], grown[1:], strict=True):
         compute = one.of("compute").mean(axis=0)
         if len(compute) < 2:
             continue
         expected = base * float(factor) / len(compute)
-        uneven += abs(compute.mean() / expected - 1)
-        slow += abs(_lower_median(compute) / expected - 1)
-        noise += float(np.hypot(_relative_error(total), _relative_error(sums[0])))
+        from_uneven.append(float(compute.mean()) / expected - 1)
+        from_slow.append(_lower_median(compute) / expected - 1)
+        errors.append(_relative_error(total))
+    if not errors:
+        return None
+    uneven, slow = math.hypot(*from_uneven), math.hypot(*from_slow)
+    noise = math.hypot(math.sqrt(len(errors)) * _relative_error(sums[0]), max(errors))
     if abs(slow - uneven) <= 2 * noise:
         return None
     return "slow node" if slow < uneven else "load imbalance"
@@ -603,7 +610,7 @@ def _late_cause(measured: Sequence[_Measured], times: Timings) -> CauseName | No
 
 def _relative_error(values: Floats) -> float:
     """The relative error of a mean."""
-    if len(values) < 2:
+    if len(values) < 2 or values.mean() < _CLOCK_RESOLUTION:
         return _COMPUTE_NOISE
     return float(values.std(ddof=1) / values.mean()) / math.sqrt(len(values))
 
@@ -718,9 +725,11 @@ def _losses_at(
     found = []
     for cause, lost in ledger.losses.items():
         loss = float(lost[0, at])
+        if abs(loss) <= _ROUNDING * seconds:
+            loss = 0.0
         low, high = _fold_bounds(times, ledger, cause, at)
         beside = hidden.get(cause, 0.0)
-        if max(abs(loss), beside, (high or 0.0) * seconds / ideal) <= 1e-12 * seconds:
+        if max(abs(loss), beside, (high or 0.0) * seconds / ideal) <= _ROUNDING * seconds:
             continue
         found.append(
             Loss(
@@ -856,7 +865,7 @@ def _other_changes(
     row: LedgerRow, evidence: Evidence, recorded: set[CauseName]
 ) -> tuple[Remedy, ...]:
     """What the fixes for the other causes would return here, so that nobody tries them first."""
-    if row.dominant_cause is None:
+    if not row.loses:
         return ()
     found: dict[CauseName, Loss] = {loss.cause: loss for loss in row.causes}
     folds = {cause: loss.folds for cause, loss in found.items()}
@@ -864,7 +873,7 @@ def _other_changes(
     waited = folds.get("late rank", 0.0)
     if evidence == "stage totals":
         waited += sum(folds.get(cause, 0.0) for cause in ("idle", *_WAITED_FOR))
-    silent: set[str] = {row.dominant_cause, "unexplained", "idle", "late rank"}
+    silent: set[str] = {*row.possible_causes, "unexplained", "idle", "late rank"}
     # Most jobs have no engine that hands out their work, and need not hear of it.
     silent |= {"engine overhead"}.difference(recorded)
     remedies = []

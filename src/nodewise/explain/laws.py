@@ -165,7 +165,7 @@ def fit_laws(
             return law.seconds(k)
 
         fit = fit_of(formula, _growing(growth, k, seconds, regime), fitted)
-        return _with_ceiling(fit, growth, float(seconds[0])) if regime == "strong" else fit
+        return _with_ceiling(fit, growth, seconds) if regime == "strong" else fit
 
     if regime == "weak":
         # Least squares on k - S = s * (k - 1), where S = k * T0 / T(k).
@@ -188,7 +188,7 @@ def fit_laws(
     if relative.rms < _CLEARLY_CLOSER * amdahl.rms:
         amdahl = relative
     return Laws(
-        amdahl=_with_ceiling(amdahl, "none", float(seconds[0])),
+        amdahl=_with_ceiling(amdahl, "none", seconds),
         universal=growing("linear"),
         log2=growing("log2"),
     )
@@ -353,15 +353,19 @@ def _known(value: float) -> float | None:
     return None if np.isnan(value) else value
 
 
-def _with_ceiling(fit: LawFit, growth: Growth, measured_base: float) -> LawFit:
-    """The fit of a strong law, with the largest speedup it allows and the k where that is."""
+def _with_ceiling(fit: LawFit, growth: Growth, seconds: Floats) -> LawFit:
+    """The fit of a strong law, with the largest speedup it allows and the k where that is.
+
+    Speedups are over the measured base, and no ceiling lies below one that was measured.
+    """
     s, c = fit.s or 0.0, fit.c or 0.0
+    base, reached = float(seconds[0]), float(seconds[0] / seconds.min())
     if c <= 0:
-        ceiling = measured_base / (fit.base_seconds * s) if s > 0 else None
+        ceiling = max(base / (fit.base_seconds * s), reached) if s > 0 else None
         return msgspec.structs.replace(fit, ceiling=ceiling)
     # d/dk of (1-s)/k + c*g(k) is zero
     turn = max(1 - s, 0.0) / c
     at = max(turn**0.5 if growth == "linear" else turn * float(np.log(2)), 1.0)
     law = _law_of(fit, growth, "strong")
-    ceiling = measured_base / float(law.seconds(np.array([at]))[0])
+    ceiling = max(base / float(law.seconds(np.array([at]))[0]), reached)
     return msgspec.structs.replace(fit, ceiling=ceiling, ceiling_at=at)

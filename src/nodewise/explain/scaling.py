@@ -1,6 +1,7 @@
 """From a study's seconds to speedup, efficiency, the bend, the knee and the fitted laws."""
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -12,6 +13,7 @@ from nodewise.base.fits import nonnegative_fit
 from nodewise.base.interval import LEVEL, Interval, median_interval
 from nodewise.base.stats import ENOUGH_ROUNDS, Center, Floats, resample, std
 from nodewise.base.units import format_percent
+from nodewise.explain.baseline import Detection, Points, points_of, slow_baseline
 from nodewise.explain.laws import (
     LawFit,
     Laws,
@@ -21,13 +23,12 @@ from nodewise.explain.laws import (
     karp_flatt,
     terms,
 )
-from nodewise.study.check import Check, warning
+from nodewise.explain.validity import ENOUGH_TO_TRUST, validity_checks
+from nodewise.study.check import Check, Effect, warning
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
 
 THRESHOLD = 0.70  # of the efficiency; below it the curve has bent
-SUPERLINEAR = 1.02  # an efficiency above this is not a rounding error
-AMBER, RED = 0.02, 0.10  # share of a run that a rank waits for its core; above RED, no evidence
 _MEAN_OFF = 0.05  # of the median
 _LAW_HOLDS = 0.03  # root mean square miss of a law that may predict
 
@@ -97,7 +98,7 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True, rename={"base_nodes": "
         return next(row for row in self.rows if row.nodes == nodes)
 
 
-class Timings(msgspec.Struct, frozen=True, kw_only=True):
+class Timings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The seconds of a study as arrays: what every later computation starts from."""
 
     nodes: tuple[int, ...]
@@ -151,6 +152,24 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
     def margins(self) -> Floats | None:
         """How far each ratio of two times may be off; see `stats.margins_of`."""
         return None if self.noise is None else stats.margins_of(self.noise)
+
+    @cached_property
+    def points(self) -> Points:
+        """The curve with the noise of each point, as the tests of the base take it."""
+        return points_of(self.nodes, self.samples, self.regime)
+
+    @cached_property
+    def slow_baseline(self) -> Detection:
+        """Whether the base is slower than the rest of the curve implies."""
+        return slow_baseline(self.points)
+
+    @property
+    def fitted_base_seconds(self) -> float | None:
+        """What the law of the other scales implies at the base, where that is clearly slower."""
+        slow = self.slow_baseline
+        if not slow.seen or slow.size is None or slow.high is None:  # a bound is no fit
+            return None
+        return float(self.seconds[0]) / slow.size
 
     def bounds(self) -> tuple[Floats, Floats] | None:
         """Bounds of the centre at each scale: of resamples, or the range of fewer than six runs."""
@@ -235,7 +254,7 @@ def scale_timings(
         ],
         laws=laws,
         cannot_tell=cannot_tell(times.k, laws, times.regime),
-        checks=tuple(_checks(study, times)),
+        checks=measurement_checks(study, times),
         is_rate=study.is_rate,
     )
 
@@ -396,8 +415,12 @@ def _amdahl_holds(times: Timings, fit: LawFit) -> bool:
     return fit.rms <= max(_LAW_HOLDS, spread)
 
 
-def _checks(study: Study, times: Timings) -> Iterator[Check]:
+def measurement_checks(study: Study, times: Timings) -> tuple[Check, ...]:
     """What a reader must know before trusting the table; each with its remedy."""
+    return tuple(_checks(study, times))
+
+
+def _checks(study: Study, times: Timings) -> Iterator[Check]:
     for note in study.notes:
         yield warning("the input as it was read", note.rstrip("."))
     if times.nodes[0] != 1:
@@ -408,18 +431,9 @@ def _checks(study: Study, times: Timings) -> Iterator[Check]:
             "Measure K=1 to see it.",
             key="baseline",
         )
-    yield from _checks_of_rounds(study, times)
     yield from _checks_of_runs(study)
-    efficiencies = zip(times.nodes, times.efficiency(times.seconds), strict=True)
-    above = [nodes for nodes, value in efficiencies if value > SUPERLINEAR]
-    if above:
-        yield warning(
-            "no scale is faster than ideal",
-            f"faster than ideal at K={_listed(above)}: a cache or memory effect, or a baseline "
-            "that is too slow",
-            f"Check that K={times.nodes[0]} is the fastest correct run of that size.",
-            key="superlinear",
-        )
+    yield from validity_checks(study, times)
+    yield from _checks_of_rounds(study, times)
 
 
 def _checks_of_rounds(study: Study, times: Timings) -> Iterator[Check]:
@@ -428,12 +442,14 @@ def _checks_of_rounds(study: Study, times: Timings) -> Iterator[Check]:
     singles = [nodes for nodes in times.nodes if len(study.at(nodes)) == 1]
     if singles:
         where = "" if len(singles) == len(times.nodes) else f" at K={_listed(singles)}"
-        evidence = f"single runs{where}: no spread is known"
-        yield warning(repeats, evidence, "Repeat seven times or more.", key="repeats")
+        evidence = f"single runs{where}, no error bars"
+        remedy = "Run each scale seven times or more."
+        yield warning(repeats, evidence, remedy, key="repeats", makes="doubtful")
     elif study.rounds < ENOUGH_ROUNDS:
         evidence = f"{study.rounds} rounds give a range, not a confidence interval"
         remedy = f"Measure {ENOUGH_ROUNDS} rounds or more."
-        yield warning(repeats, evidence, remedy, key="repeats")
+        makes: Effect | None = "doubtful" if study.rounds < ENOUGH_TO_TRUST else None
+        yield warning(repeats, evidence, remedy, key="repeats", makes=makes)
     if study.rounds >= 2 and not study.paired:
         yield warning(
             "every scale in every round",
@@ -481,37 +497,6 @@ def _checks_of_runs(study: Study) -> Iterator[Check]:
         yield warning(
             "nodes are machines",
             "rehearsal: emulated nodes on one machine; latencies are not those of a network",
-        )
-    failed = sorted({run.nodes for run in study.runs if run.outcome != "ok"})
-    if failed:
-        evidence = f"failed runs at K={_listed(failed)}"
-        yield warning(
-            "K workers really ran", evidence, "See the study's runs.jsonl.", key="workers"
-        )
-    yield from _checks_of_contention(study)
-
-
-def _checks_of_contention(study: Study) -> Iterator[Check]:
-    """Whether the workers had the cores to themselves."""
-    rule = "no foreign load"
-    crowded = sorted({r.nodes for r in study.runs if r.provenance.get("oversubscribed")})
-    delays = [(run.contention and run.contention.run_delay) or 0.0 for run in study.runs]
-    contended = [delay for delay in delays if delay > AMBER]
-    if crowded:
-        evidence = (
-            f"more workers than cores at K={_listed(crowded)}: that is no evidence of scaling"
-        )
-        remedy = "Use more cores, or the rehearsal engine."
-        yield warning(rule, evidence, remedy, key="contention")
-    if contended:
-        worst = max(contended)
-        yield Check(
-            rule=rule,
-            verdict="fail" if worst > RED else "warn",
-            evidence=f"other load kept a rank from its core for up to {format_percent(worst)} of a "
-            f"run ({len(contended)} of {len(study.runs)} runs above {format_percent(AMBER)})",
-            remedy="Repeat on a quieter machine.",
-            key="" if crowded else "contention",
         )
 
 

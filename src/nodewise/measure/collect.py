@@ -31,6 +31,7 @@ class RankReport(msgspec.Struct, frozen=True, kw_only=True):
     step_ends: int
     modules: dict[str, str]
     began: float | None = None  # the timed region, in seconds since 1970
+    counts_steps: bool = False  # 0 steps are then none that ran
     no_number: str = ""  # "quality is nan"
 
 
@@ -104,7 +105,7 @@ def collect(
         quality=next((r.quality for r in reports if r.quality is not None), None),
         work=_sum_of_items(reports),
         setup_seconds=max((r.setup_seconds for r in reports), default=None),
-        steps=max((r.steps for r in reports), default=0) or None,
+        steps=_steps_of(reports),
         facts=_shared_facts(reports),
         provenance={**provenance, **versions},
         started=started,
@@ -173,6 +174,12 @@ def _comm_calls(report: RankReport, folder: Path) -> list[int]:
 def _sum_of_items(reports: list[RankReport]) -> float | None:
     items = [report.items for report in reports if report.items is not None]
     return sum(items) if items and len(items) == len(reports) else None
+
+
+def _steps_of(reports: list[RankReport]) -> int | None:
+    """The steps that were timed; None where the workload does not count them."""
+    most = max((report.steps for report in reports), default=0)
+    return most if most or any(report.counts_steps for report in reports) else None
 
 
 def _shared_facts(reports: list[RankReport]) -> dict[str, Fact]:

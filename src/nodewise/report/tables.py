@@ -225,7 +225,7 @@ def rubric_table(result: Decision) -> Table:
     """Seconds, speedup, efficiency, quality and cost of every scale."""
     shown, price, is_rate = rows_to_show(result), result.price, result.is_rate
     money, startup = cost_form(result), price.startup_seconds
-    rows = [
+    rows: list[dict[str, object]] = [
         {
             "K": row.nodes,
             f"{result.work_unit}/s": format_quantity(row.work_per_second) if is_rate else "",
@@ -255,7 +255,10 @@ def rubric_table(result: Decision) -> Table:
         }
         for row in shown
     ]
-    chosen = [at for at, row in enumerate(shown) if row.nodes == result.recommended.nodes]
+    blank = dict.fromkeys(rows[0])
+    rows += [blank | {"K": one.nodes, "": f"failed: {one.outcome}"} for one in result.failed]
+    rows.sort(key=lambda row: int(str(row["K"])))
+    chosen = [at for at, row in enumerate(rows) if row["K"] == result.recommended.nodes]
     strong = chosen[0] if chosen else None
     return rows_table("The rubric of every scale", rows, left=("",), strong=strong, sparse=True)
 

@@ -1,10 +1,15 @@
 """A check: one rule, its verdict, the evidence, and the fix. The only carrier of doubt."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
 
 Verdict = Literal["pass", "warn", "fail", "unknown"]  # warn: it holds, with this doubt
+Effect = Literal["doubtful", "invalid"]
+State = Literal["valid", "doubtful", "invalid"]
+
+_SHOWN_REASONS = 2
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,6 +21,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str = ""
     is_gate: bool = False  # asked for in the spec; when it fails, so does the command
     key: str = ""  # of the honesty rule that asks for this as well
+    makes: Effect | None = None  # of the measurement; the evidence is then fit for a headline
 
     @property
     def shown_verdict(self) -> Verdict:
@@ -23,6 +29,38 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
         return self.verdict
 
 
-def warning(rule: str, evidence: str, remedy: str = "", key: str = "") -> Check:
+class Validity(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether an answer may be given from a measurement, and what speaks against it."""
+
+    state: State = "valid"
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def clause(self) -> str:
+        """The reasons for a headline; nothing where the measurement is valid."""
+        left = len(self.reasons) - _SHOWN_REASONS
+        shown = [*self.reasons[:_SHOWN_REASONS], *([f"and {left} more"] if left > 0 else [])]
+        name = "no answer" if self.state == "invalid" else self.state
+        return f"{name}: {'; '.join(shown)}" if shown else ""
+
+
+def validity_of(checks: Iterable[Check]) -> Validity:
+    """The state that a set of checks leaves a measurement in: the worst that one of them makes it.
+
+    >>> doubt = Check(rule="repeats", verdict="warn", evidence="single runs", makes="doubtful")
+    >>> validity_of([doubt]).clause
+    'doubtful: single runs'
+    """
+    made = [(check.makes, check.evidence) for check in checks if check.makes is not None]
+    for state in ("invalid", "doubtful"):
+        reasons = tuple(dict.fromkeys(evidence for effect, evidence in made if effect == state))
+        if reasons:
+            return Validity(state=state, reasons=reasons)
+    return Validity()
+
+
+def warning(
+    rule: str, evidence: str, remedy: str = "", key: str = "", makes: Effect | None = None
+) -> Check:
     """A doubt about what was measured or asked."""
-    return Check(rule=rule, verdict="warn", evidence=evidence, remedy=remedy, key=key)
+    return Check(rule=rule, verdict="warn", evidence=evidence, remedy=remedy, key=key, makes=makes)

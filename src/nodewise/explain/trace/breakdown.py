@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodewise.base.time_sets import Cover, transfer_and_wait, union, without
-from nodewise.study.study import Rank, Run, Stage
+from nodewise.study.study import Fact, Rank, Run, Stage
 from nodewise.study.trace import (
     COMMUNICATION,
     COMPUTE,
@@ -630,7 +630,14 @@ def runs_of(job: JobBreakdown, nodes: int) -> tuple[Run, ...]:
             for one in sorted(step.ranks, key=lambda one: one.rank)
         )
         runs.append(
-            Run(nodes=nodes, round=number, seconds=step.window_us / 1e6, ranks=ranks, steps=1)
+            Run(
+                nodes=nodes,
+                round=number,
+                seconds=step.window_us / 1e6,
+                ranks=ranks,
+                steps=1,
+                facts=_unrecorded(job, len(ranks)),
+            )
         )
     return tuple(runs)
 
@@ -669,4 +676,11 @@ def _whole_run(job: JobBreakdown, nodes: int) -> Run:
             Rank(rank=one.rank, stages=_stages(whole, one.on_device), seconds=one.window_us / 1e6)
         )
     seconds = max(rank.seconds or 0.0 for rank in ranks)
-    return Run(nodes=nodes, round=0, seconds=seconds, ranks=tuple(ranks))
+    facts = _unrecorded(job, len(ranks))
+    return Run(nodes=nodes, round=0, seconds=seconds, ranks=tuple(ranks), facts=facts)
+
+
+def _unrecorded(job: JobBreakdown, present: int) -> dict[str, Fact]:
+    """How many ranks of the job took part without a record of it."""
+    missing = sum(rank.used for rank in job.ranks) + len(job.missing_ranks) - present
+    return {"missing_ranks": missing} if missing > 0 else {}

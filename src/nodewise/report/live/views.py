@@ -229,6 +229,8 @@ def _recommended(reading: Reading) -> str:
         return ""
     decision = reading.findings.decision
     nodes = decision.recommended.nodes
+    if decision.validity.state == "invalid":
+        return "no answer"
     return "no scale" if nodes is None else decision.unit.named(nodes)
 
 

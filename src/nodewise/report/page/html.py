@@ -311,7 +311,9 @@ def _cards(findings: Findings) -> list[tuple[str, str, str]]:
          cost_cell(row, decision), decision.price.source),
     ]  # fmt: skip
     if row.quality is not None and decision.quality is not None:
-        held = "held" if decision.quality.held else "not held at every K"
+        held = {"held": "held", "excluded": "not held at every K", "undecided": "undecided"}[
+            decision.quality.state
+        ]
         cards.append(("Quality", format_efficiency(row.quality), held))
     lost = next((r for r in findings.attribution.rows if r.nodes > chosen), None)
     lost = lost or findings.attribution.rows[-1]

@@ -54,10 +54,16 @@ function decide(asked) {
   };
   const cheapest = cheapestBy(paid);
   const fastest = fastestOf(ladder);
-  const limit = (Math.min(...ladder.map((at) => paid[at])) / Math.min(asked.threshold, 1)) * (1 + tie);
-  const balanced = fastestOf(ladder.filter((at) => paid[at] <= limit));
+  // Cost efficiency is taken over a base that fits the curve.
+  const reference = [...paid];
+  if (live.fitted_base_seconds !== null)
+    reference[0] *= (live.fitted_base_seconds + live.startup_seconds) / (live.seconds[0] + live.startup_seconds);
+  const limit = (Math.min(...ladder.map((at) => reference[at])) / Math.min(asked.threshold, 1)) * (1 + tie);
+  const balanced = fastestOf(ladder.filter((at) => reference[at] <= limit));
   const first = ladder[0];
-  const lower = ladder.slice(1).some((at) => paid[at] * Math.exp(margin(first, at)) < paid[first] * (1 - tie));
+  const lower = ladder
+    .slice(1)
+    .some((at) => reference[at] * Math.exp(margin(first, at)) < reference[first] * (1 - tie));
   let chosen = lower ? cheapest : balanced;
   if (live.value_per_hour !== null) chosen = cheapestBy(total);
   else if (asked.deadline > 0) chosen = cheapest;

@@ -4,7 +4,8 @@ Each function gives lines and tables; in a line **words** between stars are stro
 is indented belongs to the one above.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from nodewise.base.units import (
     capitalised,
@@ -17,7 +18,7 @@ from nodewise.base.units import (
 from nodewise.decide.decide import Decision, Quality
 from nodewise.decide.energy import UNKNOWN
 from nodewise.decide.unmeasured import Unmeasured
-from nodewise.explain.attribute import Attribution, LedgerRow, Loss
+from nodewise.explain.attribute import Attribution, LedgerRow, Loss, TimeBound
 from nodewise.explain.scaling import Scaling
 from nodewise.report.findings import Findings
 from nodewise.report.tables import (
@@ -40,7 +41,7 @@ from nodewise.report.tables import (
     title_of,
     tornado_table,
 )
-from nodewise.study.check import Check
+from nodewise.study.check import Check, validity_of
 from nodewise.study.scale_unit import plural
 
 Report = list[str | Table]
@@ -71,6 +72,12 @@ def decision_report(result: Findings) -> Report:
     return [*_decision(result.decision, result.attribution), *doubts_report(result.checks)]
 
 
+def invalid_report(result: Mapping[str, Any]) -> Report:
+    """Why a measurement gets no answer."""
+    headline = f"**{result['name']}: {result['validity'].clause}**"
+    return [headline, *doubts_report(result["checks"])]
+
+
 def law_report(result: Decision) -> Report:
     """The recommendation for a law without data."""
     return [*_decision(result, None), *doubts_report(result.checks)]
@@ -79,6 +86,8 @@ def law_report(result: Decision) -> Report:
 def findings_report(result: Findings) -> Report:
     """Everything in the order in which it was found; the verdict is last."""
     decision = result.decision
+    if decision.validity.state == "invalid":
+        return [*_decision(decision, None), *checks_report(result.checks)]
     return [
         *scaling_lines(result.scaling),
         "",
@@ -93,8 +102,10 @@ def findings_report(result: Findings) -> Report:
 
 def scaling_lines(result: Scaling) -> Report:
     """The headline, the table, the landmarks and the laws."""
+    validity = validity_of(result.checks)
+    invalid = validity.clause if validity.state == "invalid" else ""
     return [
-        f"**{result.name}**: {scaling_headline(result)}",
+        f"**{result.name}**: {invalid or scaling_headline(result)}",
         "",
         scaling_table(result),
         f"{_regime_line(result)}; intervals: {result.interval}.",
@@ -112,10 +123,14 @@ def attribution_lines(result: Attribution, recommended: int | None = None) -> Re
     The headline is about the largest scale and the `recommended` one, or else about the bend.
     """
     row = result.row(result.nodes)
+    validity = validity_of(result.checks)
+    if validity.state == "invalid":
+        return [f"**{result.name}**: {validity.clause}"]
     second = recommended or result.bend
     lines: Report = [f"**{result.name}**: {attribution_headline(result, row)}"]
     if second is not None and second != result.nodes and result.row(second).ideal > 1:
         lines.append(f"  {capitalised(attribution_headline(result, result.row(second)))}")
+    causes = _causes_at(row)
     notes = [f"evidence: {result.evidence}"]
     if result.evidence == "fitted law":
         notes.append("ranges are over all laws that fit about as well as the best")
@@ -126,14 +141,15 @@ def attribution_lines(result: Attribution, recommended: int | None = None) -> Re
         "",
         ledger_table(result),
         f"Folds lost to each cause, ideal minus measured speedup; {'; '.join(notes)}.",
-        "",
-        *_causes_at(row),
+        *(["", *causes] if causes else []),
         *_changes(result),
         *_shape(result),
     ]
 
 
 def _decision(result: Decision, attribution: Attribution | None) -> Report:
+    if result.validity.state == "invalid":
+        return [f"**{result.name}: {verdict(result)}**"]
     return [
         f"**{result.name}: {verdict(result)}**",
         f"  {result.recommended.because}.",
@@ -382,15 +398,20 @@ def _bound(result: Attribution, row: LedgerRow) -> str:
     if result.bound is None or row.nodes != result.nodes:
         return ""
     bound = result.bound
-    what = "in no recorded stage" if bound.cause == "unexplained" else f"**{bound.cause}**"
     return (
-        f"; {format_percent(bound.share)} of the time is {what}, "
+        f"; {format_percent(bound.share)} of the time is **{_stage_words(bound)}**, "
         f"{format_percent(bound.base_share)} at K={result.rows[0].nodes}"
     )
 
 
+def _stage_words(bound: TimeBound) -> str:
+    return "in no recorded stage" if bound.cause == "unexplained" else bound.cause
+
+
 def _causes_at(row: LedgerRow) -> Report:
     """What was lost at one scale, as bars; or that nothing was."""
+    if row.loses and row.dominant_cause is None and not row.time_shares:
+        return []  # the headline has the ranges; no single figure is known
     table = causes_table(row)
     return [table] if table.rows else [f"  K={row.nodes}: nothing to speak of is lost."]
 
@@ -421,14 +442,17 @@ def _shape(result: Attribution) -> Report:
 def verdict(result: Decision) -> str:
     """The scale to run at, in words."""
     chosen = result.recommended.nodes
+    if result.validity.state == "invalid":
+        return result.validity.clause
+    doubt = f"; {result.validity.clause}" if result.validity.clause else ""
     if chosen is None:
-        return "no scale passes every gate"
+        return f"no scale passes every gate{doubt}"
     here = f"{result.unit.named(chosen)}, {result.run_words(chosen)}"
     among = result.recommended.undecided
     if among:
         named = ", ".join(map(str, among[:-1])) + f" and {among[-1]}"
-        return f"undecided between {named} {plural(result.unit.unit)}; so far {here}"
-    return f"run on {here}"
+        return f"undecided between {named} {plural(result.unit.unit)}; so far {here}{doubt}"
+    return f"run on {here}{doubt}"
 
 
 def certainty_lines(result: Decision) -> list[str]:
@@ -496,10 +520,10 @@ def rubric_caption(result: Decision) -> str:
 
 def quality_words(quality: Quality) -> str:
     """Whether the quality is kept, and how far it drifts."""
-    held = "held" if quality.held else "not held"
-    return (
-        f"quality {held} (largest drift {quality.max_drift:.3f}, tolerance {quality.tolerance:g})"
-    )
+    held = "not held" if quality.state == "excluded" else quality.state
+    around = "" if quality.low == quality.high else f", {quality.low:+.3f} to {quality.high:+.3f}"
+    drift = f"largest drift {quality.max_drift:.3f}{around}"
+    return f"quality {held} ({drift}, tolerance {quality.tolerance:g})"
 
 
 def _energy(result: Decision) -> list[str]:
@@ -549,6 +573,12 @@ def _why_not_more(result: Decision, attribution: Attribution) -> Report:
         lines.append(f"  {capitalised(attribution_headline(attribution, row))}")
     if row.change is not None:
         lines.append(f"  To lose less: {row.change}.")
+    bound = attribution.bound
+    if bound is not None:
+        lines.append(
+            f"  At every K {format_percent(min(bound.share, bound.base_share))} of the time or "
+            f"more is {_stage_words(bound)}: {bound.change}."
+        )
     return lines
 
 

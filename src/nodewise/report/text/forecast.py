@@ -14,12 +14,14 @@ from nodewise.decide.paper.relocate import Relocated
 from nodewise.explain.predict.curve import Landmark
 from nodewise.report.tables import Table, between, given, in_currency, rows_table
 from nodewise.report.text.findings import Report, better_words, how_sure
+from nodewise.study.check import Validity
 
 
 def forecast_report(result: Forecast) -> Report:
     """The curve, its landmarks with their bounds, and the laws behind it."""
     lines: Report = [
         f"**{result.name}**: {forecast_headline(result)}",
+        *_doubt(result.validity),
         "",
         forecast_table(result),
         f"{result.regime} scaling; from {result.evidence}; intervals are calibrated on published "
@@ -127,6 +129,7 @@ def advice_report(result: Advice) -> Report:
             sure = f" ({how_sure(result.recommended.probability)})"
         lines.append(f"  Now: K={result.best}{sure}, {result.recommended.because}.")
     lines.append(f"  Objective: {result.objective.name}, because {result.objective.because}.")
+    lines += _doubt(result.validity)
 
     def saves(value: float) -> str:
         if result.regret_is_of_time:
@@ -160,6 +163,10 @@ def forecast_headline(result: Forecast) -> str:
         f"at K={row.nodes} a run is predicted to take {format_duration(row.seconds)}, between "
         f"{format_duration(row.low80)} and {format_duration(row.high80)}."
     )
+
+
+def _doubt(validity: Validity) -> list[str]:
+    return [f"  {capitalised(validity.clause)}."] if validity.clause else []
 
 
 def _noise(result: Forecast) -> str:

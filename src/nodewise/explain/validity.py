@@ -1,0 +1,327 @@
+"""Whether a measurement can be answered from: valid, doubtful or invalid, as checks say it.
+
+Invalid: the ranks that ran are not K, no step ran, an emulated node was not limited, or the
+workload changed between the scales. Doubtful: a scale failed, the base does not fit the curve,
+other processes took the CPU, or workers shared cores. `scaling` checks the number of rounds.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import mean
+from typing import TYPE_CHECKING
+
+from nodewise.base.units import format_duration, format_percent
+from nodewise.explain.baseline import SUPERLINEAR, Detection, superlinear
+from nodewise.study.check import Check, warning
+from nodewise.study.spec import Regime
+from nodewise.study.study import Fact, Run, Study
+
+if TYPE_CHECKING:
+    from nodewise.explain.scaling import Timings
+
+AMBER, RED = 0.02, 0.10  # share of the CPU that other processes took; above RED, no evidence
+ENOUGH_TO_TRUST = 3  # rounds; fewer leave a measurement doubtful
+SAME_WORK = 0.01  # relative
+QUOTA_HELD = 1.05  # CPU of an emulated node against its quota; above it the quota leaks
+_NOT_LIMITED = 1.5
+_LIMITED_SHARE = 0.9  # of a run in which the quota must be in force
+_WORKERS = "K workers really ran"
+_WORKLOAD = "one workload at all K"
+_LIMITS = "the nodes had the CPU they were promised"
+_LOAD = "no foreign load"
+_WORLD = ("world_size", "mpi_size", "comm_size", "num_processes")  # facts that count the ranks
+_ALWAYS_FIXED = ("dtype", "precision", "model")
+_FIXED_IF_STRONG = ("data_hash", "dataset", "global_batch", "global_batch_size")
+_DIFFERS = "differs between ranks"  # where each rank reports its own share
+
+
+def validity_checks(study: Study, times: "Timings") -> Iterator[Check]:
+    """What makes the measurement invalid or doubtful, the gravest first."""
+    found = (rank_check(study), step_check(study), limit_check(study), workload_check(study))
+    yield from (check for check in found if check is not None and check.verdict == "fail")
+    yield from failure_checks(study)
+    curve = (baseline_check(times), superlinear_check(times))
+    yield from (check for check in curve if check is not None)
+    load = load_check(study)
+    if load.verdict in ("warn", "fail"):
+        yield load
+
+
+def distributed_runs(study: Study) -> list[Run]:
+    """The runs that ended well, without those of a single-worker program."""
+    return [run for run in study.runs if run.outcome == "ok" and not run.baseline]
+
+
+def rank_check(study: Study) -> Check | None:
+    """Whether K ranks, or as many for each of K, took part in every run; None: not recorded."""
+    runs = [run for run in distributed_runs(study) if run.ranks]
+    copies = [run for run in runs if len({rank.rank for rank in run.ranks}) < len(run.ranks)]
+    if copies:
+        run = copies[0]
+        evidence = f"at K={run.nodes} {len(run.ranks)} copies of one rank ran"
+        return _invalid(_WORKERS, evidence, "Start one job of K ranks.", "workers")
+    counted = {run.nodes: float(_ranks_of(run)) for run in runs}
+    wrong = next((run for run in runs if _ranks_of(run) != counted[run.nodes]), None)
+    if wrong is not None:
+        evidence = f"at K={wrong.nodes} the number of ranks that ran changes between runs"
+        return _invalid(_WORKERS, evidence, "Repeat the runs with missing ranks.", "workers")
+    remedy = "Start K ranks: see that the launcher gets the number of nodes."
+    for what, counts in [("ranks that ran", counted), *_worlds(study)]:
+        if len({count / nodes for nodes, count in counts.items()}) > 1:
+            listed = ", ".join(f"{count:g} at K={nodes}" for nodes, count in _ends(counts))
+            return _invalid(_WORKERS, f"{what} do not follow K: {listed}", remedy, "workers")
+    if not runs:
+        return None
+    per_node = _ranks_of(runs[0]) / runs[0].nodes
+    evidence = f"ranks that report on each node, in every run: {per_node:g}"
+    return Check(rule=_WORKERS, verdict="pass", evidence=evidence, key="workers")
+
+
+def _ranks_of(run: Run) -> int:
+    """The ranks of a run, with those whose trace was left out knowingly."""
+    return len(run.ranks) + int(run.facts.get("missing_ranks", 0))
+
+
+def _worlds(study: Study) -> list[tuple[str, dict[int, float]]]:
+    """The number of ranks as the workload reports it, by scale."""
+    found = []
+    for name in _WORLD:
+        sizes = _numbers(study, name)
+        if sizes:
+            found.append((f"ranks by the fact {name}", sizes))
+    return found
+
+
+def step_check(study: Study) -> Check | None:
+    """Whether steps ran, and as many as the regime asks for; None: no run counts its steps."""
+    runs = [run for run in distributed_runs(study) if run.steps is not None]
+    empty = sorted({run.nodes for run in runs if run.steps == 0})
+    if empty:
+        evidence = f"no step ran at K={_listed(empty)}"
+        remedy = "Run more steps than warm-up steps."
+        return _invalid("steps were timed", evidence, remedy, "workload")
+    steps = {run.nodes: float(run.steps or 0) for run in runs}
+    if len(steps) < 2 or _amounts(study):
+        return None  # the work itself says more
+    constant = max(steps.values()) <= min(steps.values()) * (1 + SAME_WORK)
+    shared = all(  # a fixed job whose steps are dealt out to the ranks
+        abs(count * nodes / min(steps) - steps[min(steps)]) <= nodes / min(steps)
+        for nodes, count in steps.items()
+    )
+    if constant or (study.regime == "strong" and shared):
+        return None
+    listed = ", ".join(f"{count:g} at K={nodes}" for nodes, count in _ends(steps))
+    remedy = "Run the same steps at every K, or record the work with probe.work."
+    return _invalid(_WORKLOAD, f"the steps of a run change: {listed}", remedy, "workload")
+
+
+def workload_check(study: Study) -> Check | None:
+    """That the work or a fact of the runs contradicts the regime; None: nothing does."""
+    problem = changed_fact(study)
+    if problem:
+        return _invalid(_WORKLOAD, problem, "Hold it fixed at every K.", "workload")
+    return changed_work(study)
+
+
+def changed_work(study: Study) -> Check | None:
+    """That the work of the runs contradicts the regime; None: it does not, or is not recorded."""
+    work = _amounts(study)
+    if not work or not changed_amount(work, study.regime).seen:
+        return None
+    other: Regime = "strong" if study.regime == "weak" else "weak"
+    fits = not changed_amount(work, other).seen
+    what = f"the work contradicts {study.regime} scaling" if fits else "the work changes"
+    listed = ", ".join(f"{done:g} at K={nodes}" for nodes, done in _ends(work))
+    remedy = f"Add --regime {other}." if fits else "Hold the work fixed (strong scaling)."
+    return _invalid(_WORKLOAD, f"{what}: {listed}", remedy, "workload")
+
+
+def changed_fact(study: Study) -> str:
+    """The first recorded fact that the regime holds fixed and that changes; else nothing."""
+    fixed = study.spec.fixed if study.spec is not None else ()
+    known = (*_ALWAYS_FIXED, *(_FIXED_IF_STRONG if study.regime == "strong" else ()))
+    for name in dict.fromkeys((*fixed, *known)):
+        values: dict[Fact, int] = {}
+        for run in distributed_runs(study):
+            value = run.facts.get(name)
+            if value is not None and (name in fixed or value != _DIFFERS):
+                values.setdefault(value, run.nodes)
+        if len(values) > 1:
+            listed = ", ".join(f"{value} at K={nodes}" for value, nodes in list(values.items())[:3])
+            return f"{name} changes between runs: {listed}"
+    return ""
+
+
+def changed_amount(values: Mapping[int, float], regime: Regime | None) -> Detection:
+    """What must be fixed against K: constant (strong) or growing in proportion (weak)."""
+    nodes = sorted(values)
+    base = values[nodes[0]]
+    grown = {count: values[count] / base for count in nodes}
+    steady = all(abs(value - 1) <= SAME_WORK for value in grown.values())
+    weak = all(abs(value * nodes[0] / count - 1) <= SAME_WORK for count, value in grown.items())
+    if regime != "weak" and steady:
+        return Detection(False, f"{base:g} at every K", 1.0)
+    if regime != "strong" and weak:
+        return Detection(
+            False, f"grows with K from {base:g}: weak scaling", float(grown[nodes[-1]])
+        )
+    first = next((n for n in nodes if abs(grown[n] - 1) > SAME_WORK), nodes[-1])
+    last = values[nodes[-1]]
+    evidence = f"from {base:g} at K={nodes[0]} to {last:g} at K={nodes[-1]}, from K={first} on"
+    return Detection(True, evidence, float(grown[nodes[-1]]))
+
+
+def limit_check(study: Study) -> Check | None:
+    """Whether every emulated node had its limits while it was timed; None: nothing is emulated."""
+    engine = study.spec.engine.name if study.spec is not None else ""
+    runs = [
+        run
+        for run in study.runs
+        if run.outcome == "ok"
+        and (engine == "rehearsal" or "rehearsal_limited_by" in run.provenance)
+    ]
+    if not runs:
+        return None
+    late = [run for run in runs if run.provenance.get("rehearsal_limited_by") != "the gate"]
+    remedy = "Use probe.setup and probe.steps in the workload."
+    for run in late:
+        held = float(run.provenance.get("rehearsal_limited_seconds", 0.0))
+        if held < _LIMITED_SHARE * run.seconds:
+            evidence = (
+                f"an emulated node was not limited: at K={run.nodes} for "
+                f"{format_duration(held)} of {format_duration(run.seconds)} only"
+                if held
+                else f"the emulated nodes of K={run.nodes} were not limited"
+            )
+            return _invalid(_LIMITS, evidence, remedy)
+    if late:
+        evidence = "the limits did not begin with the timed region"
+        return Check(
+            rule=_LIMITS, verdict="fail", evidence=evidence, remedy=remedy, makes="doubtful"
+        )
+    period = study.spec.engine.rehearsal.period_ms / 1000 if study.spec is not None else 0.1
+    most = max(_received_cpu(run, at, period) for run in runs for at in range(run.nodes))
+    if most > QUOTA_HELD:
+        return Check(
+            rule=_LIMITS,
+            verdict="fail",
+            evidence=f"a node received {most:.2f} times the CPU it was promised",
+            remedy="Repeat when it is quiet.",
+            makes="invalid" if most > _NOT_LIMITED else "doubtful",
+        )
+    evidence = f"emulated nodes; each received at most {most:.2f} of its quota"
+    return Check(rule=_LIMITS, verdict="pass", evidence=evidence)
+
+
+def _received_cpu(run: Run, at: int, period: float) -> float:
+    """CPU of an emulated node against its quota; at either end a period more may be counted."""
+    seconds = float(run.provenance.get("rehearsal_limited_seconds", 0.0))
+    asked = float(run.provenance.get(f"rehearsal_node{at}.cpu_received_of_asked", 0.0))
+    return asked * seconds / (seconds + 2 * period)
+
+
+def failure_checks(study: Study) -> Iterator[Check]:
+    """Scales at which every run failed, and single runs that did."""
+    remedy = "See the study's runs.jsonl."
+    if study.broken:
+        listed = ", ".join(f"K={nodes} ({how})" for nodes, how in study.broken.items())
+        evidence = f"every run failed at {listed}"
+        yield warning(_WORKERS, evidence, remedy, key="workers", makes="doubtful")
+    failed = {run.nodes for run in study.runs if run.outcome != "ok"} - set(study.broken)
+    if failed:
+        evidence = f"failed runs at K={_listed(sorted(failed))}"
+        yield warning(_WORKERS, evidence, remedy, key="workers")
+
+
+def baseline_check(times: "Timings") -> Check | None:
+    """That the base is slower than the rest of the curve implies; None where it is not."""
+    fitted, base = times.fitted_base_seconds, f"T({times.nodes[0]})"
+    if fitted is None:
+        return None
+    ratio = float(times.seconds[0]) / fitted
+    return warning(
+        f"{base} fits the rest of the curve",
+        f"{base} is {ratio:.2g} times what the curve implies; judged against {fitted:.4g} s",
+        f"Re-measure {base} with the fastest correct program of that size.",
+        key="slow-baseline",
+        makes="doubtful",
+    )
+
+
+def load_check(study: Study) -> Check:
+    """Whether the workers had the cores to themselves."""
+    crowded = sorted({run.nodes for run in study.runs if run.provenance.get("oversubscribed")})
+    if crowded:
+        return Check(
+            rule=_LOAD,
+            verdict="fail",
+            evidence=f"more workers than cores at K={_listed(crowded)}",
+            remedy="Use more cores, or the rehearsal engine.",
+            key="contention",
+            makes="doubtful",
+        )
+    loads = [run.contention for run in study.runs if run.contention is not None]
+    shares = [max(load.run_delay or 0.0, load.foreign_cpu) for load in loads]
+    worst = max(shares, default=0.0)
+    unknown = not loads or any(load.run_delay is None for load in loads)
+    if unknown and worst <= RED:
+        evidence = "waits for a core are not recorded in every run"
+        return Check(rule=_LOAD, verdict="unknown", evidence=evidence, key="contention")
+    return Check(
+        rule=_LOAD,
+        verdict="pass" if worst <= AMBER else "fail" if worst > RED else "warn",
+        evidence=f"other processes took up to {format_percent(worst)} of the CPU",
+        remedy="" if worst <= AMBER else "Repeat on a quieter machine.",
+        key="contention",
+        makes="doubtful" if worst > RED else None,
+    )
+
+
+def superlinear_check(times: "Timings") -> Check | None:
+    """That scales are faster than ideal, against a base that fits; doubtful beyond the noise."""
+    if times.fitted_base_seconds is not None:
+        return None
+    efficiencies = zip(times.nodes, times.efficiency(times.seconds), strict=True)
+    above = [nodes for nodes, value in efficiencies if value > SUPERLINEAR]
+    if not above:
+        return None
+    base = times.nodes[0]
+    return warning(
+        "no scale is faster than ideal",
+        f"faster than ideal at K={_listed(above)}: a cache effect, or a slow T({base})",
+        f"Check that K={base} is the fastest correct run of that size.",
+        key="superlinear",
+        makes="doubtful" if superlinear(times.points).seen else None,
+    )
+
+
+def _invalid(rule: str, evidence: str, remedy: str, key: str = "") -> Check:
+    return Check(
+        rule=rule, verdict="fail", evidence=evidence, remedy=remedy, key=key, makes="invalid"
+    )
+
+
+def _amounts(study: Study) -> dict[int, float]:
+    """The mean work of a run at each scale; nothing unless every run records it."""
+    work: dict[int, list[float]] = {}
+    for run in distributed_runs(study):
+        if run.work is None or run.work <= 0:
+            return {}
+        work.setdefault(run.nodes, []).append(run.work)
+    return {nodes: mean(work[nodes]) for nodes in sorted(work)}
+
+
+def _numbers(study: Study, name: str) -> dict[int, float]:
+    """A fact that is a number, by scale."""
+    found = {run.nodes: run.facts.get(name) for run in distributed_runs(study)}
+    return {nodes: float(value) for nodes, value in found.items() if isinstance(value, int | float)}
+
+
+def _ends(values: Mapping[int, float]) -> list[tuple[int, float]]:
+    """The first amount, and the last that differs most from it."""
+    first, *others = sorted(values)
+    last = max(others, key=lambda nodes: (abs(values[nodes] - values[first]), nodes))
+    return [(first, values[first]), (last, values[last])]
+
+
+def _listed(scales: Sequence[int]) -> str:
+    return ", ".join(map(str, scales))
