@@ -3,6 +3,7 @@
 Everything after this point treats both alike; only a measured candidate can support a claim.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -117,8 +118,8 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
         """The time that a run of each scale keeps with the confidence asked for."""
         if self.noise is None:
             return self.seconds
-        spread = common_log_spread(self.samples)
-        sure = [longest_run(values, confidence, spread) for values in self.samples]
+        spread, freedom = common_log_spread(self.samples), _freedom(self.samples)
+        sure = [longest_run(values, confidence, spread, freedom) for values in self.samples]
         return np.asarray(self.seconds * np.array(sure) / self._centers)
 
     @property
@@ -425,5 +426,10 @@ def _shares_in_time(times: Timings, question: "Question") -> Floats | None:
     if deadline is None or times.draws is None:
         return None
     allowed = deadline - longest_startup(question)
-    spread = common_log_spread(times.samples)
-    return np.array([share_below(samples, allowed, spread) for samples in times.samples])
+    spread, freedom = common_log_spread(times.samples), _freedom(times.samples)
+    return np.array([share_below(one, allowed, spread, freedom) for one in times.samples])
+
+
+def _freedom(samples: Sequence[Floats]) -> int:
+    """Degrees of freedom of the common spread."""
+    return sum(len(values) - 1 for values in samples)
