@@ -8,7 +8,7 @@ from nodewise.decide.decide import decide
 from nodewise.decide.inputs import Question
 from nodewise.decide.prices.bill import Price
 from nodewise.report.text.compare import advice_verdict, priced_comparison_report
-from nodewise.study.study import Run, Study
+from nodewise.study.study import Rank, Run, Study
 from nodewise.study.table import parse_table
 
 
@@ -120,6 +120,23 @@ def test_objectives_that_differ_are_named():
     result = compare_costs(slow, quick, msgspec.structs.replace(PRICED, price=price))
     assert result.first_advice.objective != result.second_advice.objective
     assert "note: The objectives differ" in words(result)
+
+
+def test_an_invalid_measurement_gets_no_answer():
+    """At K=4 only two ranks ran."""
+    runs = [
+        Run(
+            nodes=nodes, round=0, seconds=100.0 / nodes,
+            ranks=tuple(Rank(rank=at, stages={"compute": 100.0 / nodes}) for at in range(ranks)),
+        )
+        for nodes, ranks in ((1, 1), (2, 2), (4, 2))
+    ]  # fmt: skip
+    broken = Study(name="broken", regime="strong", runs=tuple(runs))
+    result = compare_costs(BEFORE, broken, PRICED)
+    assert (result.first_validity.state, result.second_validity.state) == ("doubtful", "invalid")
+    headline, advice, *_ = words(result).splitlines()
+    assert "broken, no answer: ranks that ran do not follow K" in headline
+    assert "An invalid measurement has no recommendation" in advice
 
 
 def test_the_json_keeps_the_keys_of_a_comparison():

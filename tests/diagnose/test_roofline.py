@@ -107,7 +107,7 @@ def test_a_slow_link_moves_the_remedy_to_coordination():
     assert step.communication_bound
     assert step.axis == "coordination"
     assert "gains from no second worker" in step.verdict
-    assert step.reasons[-1] == "axis: coordination; coordinate less"
+    assert step.reasons[-1] == "axis: coordination; reduce messages and waiting"
 
 
 def test_memory_may_hide_the_exchange():

@@ -3,11 +3,12 @@
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
+from nodewise.base.errors import GATE_NOT_MET
 from nodewise.cli.inputs import (
     ANALYSIS,
     analysis_options,
@@ -17,6 +18,9 @@ from nodewise.cli.inputs import (
     value,
 )
 from nodewise.cli.options import emit, file_option, json_option, write
+
+if TYPE_CHECKING:
+    from nodewise.decide.compare import PricedComparison
 
 
 @click.command("compare")
@@ -40,7 +44,8 @@ def command(
     FIRST and SECOND are CSV files, study folders or pages that nodewise report made: before and
     after a fix, two clusters. Both are compared at the K that both have, and the smallest of them
     is the base. Both answer one question: that of FIRST, with the options given here. A difference
-    is called one when chance alone would hardly give it, all scales taken together.
+    is called one when chance alone would hardly give it, all scales taken together. Exits with 1
+    when a measurement is invalid.
 
     With MORE than two, one job on several engines: all on the base of the quickest, with the folds
     that each engine's own overhead costs.
@@ -64,8 +69,13 @@ def command(
         note = f"{second} asks another question; both answer that of {first}."
         comparison = msgspec.structs.replace(comparison, notes=(*comparison.notes, note))
     emit(comparison, as_json, text.priced_comparison_report)
-    if output is None:
-        return
+    if output is not None:
+        _draw(comparison, output)
+    if "invalid" in (comparison.first_validity.state, comparison.second_validity.state):
+        sys.exit(GATE_NOT_MET)
+
+
+def _draw(comparison: "PricedComparison", output: Path) -> None:
     from nodewise.report.charts.draw import compare as compare_chart
     from nodewise.report.charts.draw import sized
     from nodewise.report.images import image

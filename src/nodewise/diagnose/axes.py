@@ -26,7 +26,7 @@ _ACTIONS: dict[AxisName, str] = {
     "training": "split the work",
     "model": "split the model",
     "inference": "add replicas",
-    "coordination": "coordinate less",
+    "coordination": "reduce messages and waiting",
 }
 
 

@@ -19,12 +19,11 @@ from nodewise.study.spec import Regime
 from nodewise.study.study import Run, Stage, Study
 
 # The ceiling that a cause belongs to. A cause that is not here has no axis that lifts it: work that
-# does not split, the load of others, or what nothing explains.
+# does not split, a slow node, the load of others, or what nothing explains.
 _OF_CAUSE: dict[CauseName, CeilingName] = {
     "communication": "communication",
     "input/output": "data I/O",
     "load imbalance": "coordination",
-    "slow node": "coordination",
     "jitter": "coordination",
     "late rank": "coordination",
     "idle": "coordination",
@@ -41,7 +40,7 @@ _OF_STAGE: dict[Stage, CeilingName] = {
 _CONFIDENCE: dict[str, Confidence] = {"stages of each rank": "high", "stage totals": "medium"}
 _OPEN: tuple[BranchAnswer, ...] = ("not recorded", "not identifiable")
 _MIN_SECOND_CAUSE = 0.25  # of what is lost: a second cause worth a change of its own
-_LEAST_SHOWN = 0.005  # of the time: what rounding shows as nothing
+_LEAST_SHOWN = 0.005  # of the time, or of a fold: what rounding shows as nothing
 
 
 class _Question(NamedTuple):
@@ -211,7 +210,11 @@ def _branches(
     """Every question, as the ledger answers it."""
     branches = []
     for question in _QUESTIONS:
-        losses = [loss for loss in row.causes if loss.cause in question.causes and loss.folds > 0]
+        losses = [
+            loss
+            for loss in row.causes
+            if loss.cause in question.causes and loss.folds >= _LEAST_SHOWN
+        ]
         if question.optional and not (row.time_shares and losses):
             continue
         answer = _answer(question, attribution, row, binds)
@@ -222,7 +225,7 @@ def _branches(
         branches.append(
             Branch(
                 question=question.words,
-                ceiling=_OF_CAUSE.get(question.causes[0]),
+                ceiling=_OF_CAUSE.get(binds if answer == "binds" and binds else question.causes[0]),
                 answer=answer,
                 evidence="" if answer in _OPEN else ", ".join(amounts),
                 confidence=_CONFIDENCE.get(attribution.evidence, "low"),

@@ -23,7 +23,9 @@ from nodewise.explain.attribute import (
     attribute_timings,
 )
 from nodewise.explain.causes import CAUSES, CauseName
-from nodewise.explain.scaling import Scaling, scale_timings, timings
+from nodewise.explain.scaling import Scaling, measurement_checks, scale_timings, timings
+from nodewise.explain.validity import SAME_WORK
+from nodewise.study.check import Validity, validity_of
 from nodewise.study.scale_unit import ScaleUnit, plural
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
@@ -32,7 +34,6 @@ from nodewise.study.study import Study
 Difference = Literal["faster", "slower", "not told apart", "unknown"]
 LossDifference = Literal["more", "less", "not told apart", "unknown"]
 _LEAST_FOLDS = 0.005  # what rounding shows as nothing
-_SAME_WORK = 0.01
 
 
 class ComparisonRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
@@ -85,6 +86,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, rename={"base_nodes"
     ledger: tuple[LedgerDifference, ...]
     ledger_at: int | None  # the scale of it to show
     ledger_note: str  # the evidence, or why the ledgers cannot be compared
+    first_validity: Validity
+    second_validity: Validity
     notes: tuple[str, ...] = ()
 
 
@@ -143,6 +146,8 @@ def compare(first: Study, second: Study, threshold: float, center: Center = "mea
         ledger=differences,
         ledger_at=_shown_scale(ledgers[0], differences) if differences else None,
         ledger_note=note,
+        first_validity=_validity(first, center),
+        second_validity=_validity(second, center),
         notes=_notes(studies, shared),
     )
 
@@ -275,6 +280,13 @@ def _bounds(loss: Loss | None) -> Interval | None:
     return Interval(loss.folds_low, loss.folds_high)
 
 
+def _validity(study: Study, center: Center) -> Validity:
+    """Of the whole study; one scale alone says nothing against itself."""
+    if len(study.scales) < 2:
+        return Validity()
+    return validity_of(measurement_checks(study, timings(study, center)))
+
+
 def _unit_words(unit: ScaleUnit) -> str:
     return plural(unit.unit) + (f", {unit.per_node} a node" if unit.per_node else "")
 
@@ -290,7 +302,7 @@ def _notes(studies: tuple[Study, Study], shared: tuple[int, ...]) -> tuple[str, 
     for nodes in shared:
         works = [[run.work for run in study.at(nodes)] for study in studies]
         first, second = ([one for one in found if one is not None] for found in works)
-        if first and second and abs(np.mean(second) / np.mean(first) - 1) > _SAME_WORK:
+        if first and second and abs(np.mean(second) / np.mean(first) - 1) > SAME_WORK:
             return (
                 f"At K={nodes} the studies do different work, {np.mean(first):.6g} and "
                 f"{np.mean(second):.6g}: their seconds are not for one job.",

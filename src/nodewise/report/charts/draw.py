@@ -59,7 +59,9 @@ CHARTS: dict[str, ChartKind] = {
     ),
     "flow": ChartKind(
         "which cause takes the lost speedup at the bend or the largest K, and what is not recorded",
-        lambda study, found: study_flow(found.next_ceiling),
+        lambda study, found: (
+            None if found.decision.validity.state == "invalid" else study_flow(found.next_ceiling)
+        ),
         "two scales",
     ),
     "roofline": ChartKind(

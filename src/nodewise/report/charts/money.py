@@ -136,7 +136,7 @@ def pareto(decision: Decision) -> Figure | None:
     chosen, because = decision.recommended.nodes, decision.recommended.because
     caption = "No scale passes every gate."
     if decision.frontier:
-        caption = f"Not beaten in both speed and cost: K={listed(decision.frontier)}."
+        caption = f"Pareto-optimal in time and cost: K={listed(decision.frontier)}."
     return figure(
         "pareto",
         "Time against cost",

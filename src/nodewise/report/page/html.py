@@ -160,7 +160,8 @@ def _render(
     css, *scripts = (source(pages, name) for name in ("page.css", "draw.js", "page.js"))
     specs = {name: colored(sized(chart, "page", titled=False)) for name, chart in charts.items()}
     optional = (
-        "labels because claim cards checks doubts provenance spec made sliders also live study_json"
+        "labels because certainty claim cards checks doubts provenance spec made sliders also live "
+        "study_json"
     )
     return pages.get_template("page.html.jinja").render(
         {**dict.fromkeys(optional.split(), ""), **content},

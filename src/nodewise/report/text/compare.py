@@ -49,6 +49,12 @@ def times_lines(result: Comparison) -> Report:
     for name, scales in ((result.first, result.only_first), (result.second, result.only_second)):
         if scales:
             lines.append(f"note: Only in {name}, not compared: K={listed(scales)}.")
+    for name, validity in (
+        (result.first, result.first_validity),
+        (result.second, result.second_validity),
+    ):
+        if validity.state == "doubtful":
+            lines.append(f"note: {name} is {validity.clause}.")
     return lines + [f"note: {note}" for note in result.notes]
 
 
@@ -89,6 +95,8 @@ def _advice_words(advice: Advice, result: PricedComparison) -> str:
 def advice_verdict(result: PricedComparison) -> str:
     """How the recommendation moves; scales that the runs cannot tell apart are no move."""
     first, second = result.first_advice, result.second_advice
+    if "invalid" in (result.first_validity.state, result.second_validity.state):
+        return "an invalid measurement has no recommendation"
     if first is None or second is None:
         return f"only K={result.base_nodes} is common: no recommendation to compare"
     if first.nodes is None and second.nodes is None:
@@ -164,7 +172,11 @@ def ledger_difference_table(found: LedgerDifference) -> Table:
 
 
 def comparison_verdict(result: Comparison) -> str:
-    """At which scales the second study is faster or slower."""
+    """At which scales the second study is faster or slower; nothing from an invalid study."""
+    pairs = ((result.first, result.first_validity), (result.second, result.second_validity))
+    invalid = [f"{name}, {one.clause}" for name, one in pairs if one.state == "invalid"]
+    if invalid:
+        return "; ".join(invalid)
     parts = []
     for word in ("faster", "slower", "not told apart"):
         rows = [row for row in result.rows if row.second_is == word]

@@ -655,9 +655,11 @@ def _exchange(result: Decision) -> Report:
             f"K={result.cheapest_high}."
         )
     lines.append(f"  Within 1 % of the least cost: K={listed(result.within_1_percent)}.")
-    lines.append(f"  Not beaten in both speed and cost: K={listed(result.frontier)}.")
+    lines.append(f"  Pareto-optimal in time and cost: K={listed(result.frontier)}.")
     if result.pareto != result.frontier:
-        lines.append(f"  Nor where energy and quality count as well: K={listed(result.pareto)}.")
+        lines.append(
+            f"  Pareto-optimal in time, cost, energy and quality: K={listed(result.pareto)}."
+        )
     if result.least_regret is not None and result.has_ranges:
         regret = result.row(result.least_regret.nodes)
         expected, tail = regret.expected_regret or 0.0, regret.regret_p95 or 0.0
@@ -675,7 +677,7 @@ def _exchange(result: Decision) -> Report:
         over = ", ".join(
             f"K={row.nodes} {row.cost_multiplier:.2f}x" for row in rows_to_show(result)
         )
-        lines.append(f"  Node time over that of ideal scaling, 1/efficiency: {over}.")
+        lines.append(f"  Node-hours relative to ideal scaling (1/efficiency): {over}.")
     return lines
 
 
