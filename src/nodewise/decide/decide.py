@@ -342,6 +342,7 @@ def decide_candidates(
     better = None
     if curve is not None:
         better = better_unmeasured(curve, judged, question, chosen)
+    swings = tornado(scales, question, law, of_law) if has_money else ()
     decision = Decision(
         name=scales.name,
         regime=scales.regime,
@@ -387,7 +388,7 @@ def decide_candidates(
         spot=spot_outlook(scales, spot, price, needs, payment),
         ownership=owned_outlook(scales, price, payment),
         cheaper_nodes=cheaper_nodes(price, needs, paid),
-        tornado=tornado(scales, question, law, of_law) if has_money else (),
+        tornado=swings if question.ranges or any(one.moves for one in swings) else (),
         flips=flips(scales, question) if chosen is not None else (),
         sensitivity=prices_off(scales, bills, judged.allowed, chosen)
         if off and chosen is not None

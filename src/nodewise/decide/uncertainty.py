@@ -71,6 +71,11 @@ class Swing(
     low_cost: float
     high_cost: float
 
+    @property
+    def moves(self) -> bool:
+        """Whether the recommended scale is another one at one of the ends."""
+        return self.low_nodes != self.high_nodes
+
 
 class Flip(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
     """The nearest value of an input beyond which another scale is recommended."""
