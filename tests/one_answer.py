@@ -121,6 +121,7 @@ def questions(draw: st.DrawFn, table: str) -> dict[str, Any]:
         "quality_tolerance": st.sampled_from([0.0, 0.01]),
         "quality_better": st.sampled_from(["higher", "lower"]),
         "watts": st.sampled_from([400, "100..700"]),
+        "mtbf": st.sampled_from([3, 100]).map(lambda folds: folds * base),
         "pue": st.just(1.4),
         "grid": st.just("FRA"),
     }
