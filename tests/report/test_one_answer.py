@@ -120,3 +120,17 @@ def test_a_deadline_that_every_run_must_keep_has_a_page():
     findings = find(study, question)
     assert findings.sliders.chosen is findings.decision.recommended.nodes is None
     assert all(8 < seconds < float("inf") for seconds in findings.sliders.sure_seconds)
+
+
+def test_a_choice_that_is_sure_is_moved_by_no_run():
+    """A saving that needs no run, by taking a scale between the measured ones, is not its worth."""
+    rows = [
+        f"{k},{number},{3600 * (0.03 + 0.97 / k + 0.002 * k) * (1 + (3 * number + k) % 5 / 250)}"
+        for number in range(5)
+        for k in (2, 4, 8, 16, 32)
+    ]
+    study = parse_table("K,rep,time_s\n" + "\n".join(rows) + "\n", "table")
+    advice = advise(study, Job(study, Question()).question(price=2))
+    assert advice.recommended.probability > 0.99
+    assert advice.runs
+    assert all(run.could_change < 0.5 for run in advice.runs)

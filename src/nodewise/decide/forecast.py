@@ -319,6 +319,9 @@ def _worth(
     now, expected = float(regret[:, best].mean()), float(grid.bills.billed[best])
     if not math.isfinite(now):
         return (), None, expected
+    # a run is worth what it adds to the best choice without it
+    prior = int(np.argmin(regret.mean(axis=0)))
+    before = float(regret[:, prior].mean())
     runs = []
     repeated = all(len(samples) > 1 for samples in judged.scales.samples)
     # Of single runs that are close to each other, the luckiest would be chosen.
@@ -330,9 +333,9 @@ def _worth(
         billed = on_demand(timing, one.price, question.needs, question.payment).bills.billed[:, 0]
         if not billed[1] <= spend:  # a run that may take longer than the money lasts is not begun
             continue
-        left, moved = _regret_after(regret, seconds[:, where], best)
+        left, moved = _regret_after(regret, seconds[:, where], prior)
         # A repeat halves the variance of what is known there; a first run tells nearly all.
-        saved = now - left if now - left > 1e-9 * now else 0.0  # less is rounding
+        saved = before - left if before - left > 1e-9 * now else 0.0  # less is rounding
         saving = saved * (0.5 if at in curve.nodes else 1.0)
         runs.append(
             RunWorth(
