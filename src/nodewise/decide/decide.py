@@ -61,7 +61,7 @@ from nodewise.decide.uncertainty import (
     rounds_to_decide,
     tornado,
 )
-from nodewise.decide.unmeasured import Unmeasured, better_unmeasured
+from nodewise.decide.unmeasured import Unmeasured, better_unmeasured, grid_of
 from nodewise.explain.attribute import attribute_timings
 from nodewise.explain.causes import CauseName
 from nodewise.explain.laws import Law
@@ -341,7 +341,8 @@ def decide_candidates(
     off = has_money and chosen is not None and not question.ranges
     better = None
     if curve is not None:
-        better = better_unmeasured(curve, judged, question, chosen)
+        grid = grid_of(curve, question, scales)
+        better = better_unmeasured(curve, judged, question, chosen, grid)
     swings = tornado(scales, question, law, of_law) if has_money else ()
     decision = Decision(
         name=scales.name,

@@ -208,6 +208,7 @@ SECONDS = Kind("time", parse_seconds, lambda value, _: format_duration(value), l
 DEADLINE = Kind("time", parse_seconds, lambda value, _: format_duration(value), above=0,
                 most=_LARGEST)  # fmt: skip
 SHARE = Kind("share", parse_fraction, lambda value, _: format_percent(value), least=0, most=1)
+CONFIDENCE = Kind("share", parse_fraction, lambda value, _: format_percent(value), above=0, most=1)
 EFFICIENCY = Kind("share", parse_fraction, lambda value, _: f"{value:.3g}", least=0, most=1)
 TEXT = Kind("text", str, numeric=False)
 FILE = Kind("file", str, numeric=False)
@@ -375,7 +376,7 @@ _ROWS = (
           "Carbon to make a node, in kg, over 4 years.", put=_put_embodied),
     Input("deadline", "gates.deadline_seconds", DEADLINE,
           "Longest time of a run, start-up included.", (_NEEDS, "deadline_seconds"), common=True),
-    Input("confidence", "gates.deadline_confidence", SHARE,
+    Input("confidence", "gates.deadline_confidence", CONFIDENCE,
           "Share of runs that must keep the deadline.", (_NEEDS, "deadline_confidence")),
     Input("budget", "gates.budget", BUDGET, "Most that a run may take: 5, 2kWh or 300g.",
           common=True, put=_put_budget),
