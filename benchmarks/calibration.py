@@ -302,13 +302,14 @@ def true_scales(scales: Candidates, trial: Trial, question: Question) -> Candida
 def answer_to(scales: Candidates, trial: Trial, question: Question) -> Answer:
     """The recommendation as `decide` makes it, and what the truth says of it."""
     question = msgspec.structs.replace(question, price=scales.price)
-    hired = on_demand(scales, scales.price, question.needs)
+    hired = on_demand(scales, scales.price, question.needs, question.payment)
     judged = judge(hired.scales, hired.bills, question)
     regret = regret_of(judged, question, scales.noise)
     among = []
     if regret is not None and judged.chosen is not None:
         among = likely(regret.share_right, judged.chosen)
-    exact = on_demand(true_scales(scales, trial, question), scales.price, question.needs)
+    known = true_scales(scales, trial, question)
+    exact = on_demand(known, scales.price, question.needs, question.payment)
     truth = judge(exact.scales, exact.bills, question, judged.objective)
     same = judge(exact.scales, exact.bills, question).objective.name == judged.objective.name
     right = right_scale(truth, question)
@@ -618,7 +619,7 @@ def equal_costs(studies: int, generator: np.random.Generator, tally: Tally) -> N
         scaling = scale_timings(study, times)
         attribution = attribute_timings(study, times, scaling)
         candidates = candidates_of_study(study, times, attribution, question)
-        hired = on_demand(candidates, candidates.price, question.needs)
+        hired = on_demand(candidates, candidates.price, question.needs, question.payment)
         judged = judge(hired.scales, hired.bills, question)
         regret = regret_of(judged, question, times.noise)
         assert regret is not None

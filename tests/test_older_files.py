@@ -17,9 +17,10 @@ from tests.conftest import DATA
 
 OLD = DATA / "version1"
 STUDY = OLD / "tiny.study"
-# Sentences may be rewritten; these figures may not change.
+# Sentences may be rewritten; these figures may not change. Modelled energy is shown at the centre
+# of its range since version 0.3; its top is what version 0.1 showed.
 FIGURES = ("K", "seconds", "speedup", "efficiency", "quality", "cost", "bill", "cost_per_work",
-           "energy_joules", "grams", "excluded")  # fmt: skip
+           "energy_high", "grams_high", "excluded")  # fmt: skip
 
 
 def stored(name: str) -> Any:

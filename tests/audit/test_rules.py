@@ -3,6 +3,7 @@
 from importlib.resources import files
 
 import msgspec
+import numpy as np
 import pytest
 
 from nodewise.audit.rules import audit, parse_rules
@@ -14,6 +15,7 @@ from nodewise.importers.tables.claims_tables import claims_of_text
 from nodewise.report.findings import find
 from nodewise.study.claim import claim_of_study
 from nodewise.study.study import Contention, Rank
+from nodewise.study.table import parse_table
 
 RULES = parse_rules(files("nodewise.audit").joinpath("rules.toml").read_text())
 STRONG = "# strong scaling\n"
@@ -228,3 +230,28 @@ def test_caches_and_factors_come_from_the_runs():
     mixed = msgspec.structs.replace(study, runs=tuple(runs))
     checks = audit(claim_of_study(mixed), RULES).checks
     assert next(c for c in checks if c.key == "caches").evidence == "runs differ: cold, warm"
+
+
+WHOLE_SECONDS = "K,rep,time_s\n" + "".join(
+    f"{k},{at},{second}\n"
+    for k, seconds in ((1, (101, 99, 100, 101, 100, 98)), (2, (52, 51, 52, 50, 53, 52)))
+    for at, second in enumerate(seconds)
+)
+COPIED = WHOLE_SECONDS.replace(",101\n", ",100.117\n").replace(",99\n", ",100.117\n")
+
+
+@pytest.mark.parametrize(("text", "verdict"), [(WHOLE_SECONDS, "pass"), (COPIED, "fail")])
+def test_repeats_are_judged_alike_in_a_table_and_in_runs(text, verdict):
+    (written,) = claims_of_text(text, "table", None)
+    measured = claim_of_study(parse_table(text, "table"))
+    for claim in (written, measured):
+        found = [check for check in audit(claim, RULES).checks if check.key == "identical"]
+        assert [check.verdict for check in found] == [verdict]
+
+
+def test_noisy_quality_is_undecided_not_broken():
+    draw = np.random.default_rng(2).normal
+    text = "K,rep,time_s,accuracy\n" + "".join(
+        f"{k},{at},{10 / k:.2f},{draw(0.87, 0.01):.4f}\n" for at in range(7) for k in (1, 2, 4)
+    )
+    assert answers(text)["quality"].verdict == "warn"

@@ -165,6 +165,9 @@ def test_predict_bills_whole_nodes_and_starts_at_the_smallest_measured_scale():
     assert min(run.nodes for run in advice.runs) >= 8
     lower = predict(study, asked(price="2/gpu", least=1))
     assert lower.cheapest.nodes < 8
+    inputs = {"price": "2/gpu", "per_node": 8, "value_per_hour": 0}
+    on_two_nodes = advise(study, asked(**inputs), largest=2)
+    assert max(run.nodes for run in on_two_nodes.runs) == 16
     higher = predict(study, asked(price="2/gpu", least=16))
     assert higher.cheapest.nodes >= 16
 

@@ -397,7 +397,7 @@ def test_a_model_that_fits_nowhere_is_told_so(tmp_path):
     outcome = run(str(model), str(EXAMPLES / "a100-cluster.toml"), "--scales", "1")
     assert outcome.exit_code == 1
     assert "nothing fits" in outcome.stdout
-    assert "does not fit: K=1: the smallest of" in outcome.stdout
+    assert "K=1 does not fit: the smallest of" in outcome.stdout
 
 
 @pytest.mark.parametrize(

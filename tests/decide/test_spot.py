@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from nodewise.base.errors import DataError, SpecError
+from nodewise.decide.payment.in_time import share_in_time
 from nodewise.decide.payment.spot import (
     SPOT_ITEMS,
     Checkpointing,
@@ -299,10 +300,10 @@ def test_hopeless_runs_stay_numbers():
 
 def test_share_in_time_needs_no_chance_where_nothing_is_random():
     calm = expected([100.0], [0.0], TIMES)
-    assert calm.share_in_time(99.0)[0] == 0
-    assert calm.share_in_time(101.0)[0] == 1
-    risky = expected([36000.0], [0.5 / HOUR], TIMES)
-    assert 0.4 < risky.share_in_time(float(risky.seconds[0]))[0] < 0.6
+    assert share_in_time(calm, np.zeros(1), TIMES, 99.0)[0] == 0
+    assert share_in_time(calm, np.zeros(1), TIMES, 101.0)[0] == 1
+    risky, rate = expected([36000.0], [0.5 / HOUR], TIMES), np.array([0.5 / HOUR])
+    assert 0.4 < share_in_time(risky, rate, TIMES, float(risky.seconds[0]))[0] < 0.6
 
 
 def test_correlation():

@@ -38,6 +38,31 @@ def test_the_exercise_of_the_book():
     assert step.communication_bound is False
     # Shared by two workers, the exchange already takes longer than each half of the work.
     assert (step.binds_at_strong, step.binds_at_weak) == (2, 16)
+    assert step.verdict == (
+        "a step of fixed size gains from no second worker: 2 workers take 0.310 s, one takes "
+        "0.300 s"
+    )
+    assert step.reasons[0] == (
+        "only a whole step for each worker (weak scaling) pays: efficiency 0.65 on 2 workers to "
+        "0.49 on 64"
+    )
+    assert step.reasons[-1] == "axis: training, with a whole step for each worker"
+
+
+@given(POSITIVE, st.floats(1e-3, 1e3), st.floats(0, 0.1))
+def test_the_verdict_agrees_with_the_table(step_s, exchanged, latency):
+    step = roofline(
+        peak_flops=1.0, memory_bandwidth=1e9, flops=step_s, memory_bytes=step_s,
+        link=link(1.0, latency), net_bytes=exchanged,
+    )  # fmt: skip
+    gains = any(row.strong_step_s < step.step_s for row in step.workers)
+    assert ("gains from no second worker" in step.verdict) == (not gains)
+    split = "split the work among up to" in step.reasons[-1]
+    assert split == (gains and step.axis == "training")
+    if step.axis == "coordination":
+        assert all(row.weak_efficiency < 0.5 for row in step.workers[1:])
+    else:
+        assert step.workers[1].weak_efficiency >= 0.5
 
 
 def test_golden_figures(shared):
@@ -81,7 +106,8 @@ def test_a_slow_link_moves_the_remedy_to_coordination():
     step = roofline(**EXERCISE, link=link(1e9), net_bytes=4e9)
     assert step.communication_bound
     assert step.axis == "coordination"
-    assert "more workers make it worse" in step.verdict
+    assert "gains from no second worker" in step.verdict
+    assert step.reasons[-1] == "axis: coordination; reduce messages and waiting"
 
 
 def test_memory_may_hide_the_exchange():
@@ -188,7 +214,8 @@ def test_a_yes_says_where_it_ends():
     facts = Facts(step=roofline(**EXERCISE, **LINK))
     answer = diagnose(facts, "data-parallel").answer
     assert answer.answer == "yes"
-    assert "from 2 workers on that share one step" in answer.reason
+    assert "gains from no second worker: 2 workers take 0.310 s" in answer.reason
+    assert "pays: efficiency 0.65 on 2 workers to 0.49 on 64" in answer.reason
     assert diagnose(facts, "model-parallel").answer.answer == "no"
 
 

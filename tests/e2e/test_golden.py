@@ -144,7 +144,7 @@ def test_a_degraded_row_is_shown_flagged_and_never_recommended(nodewise):
     assert decision["fastest"]["K"] == 16
     assert decision["quality"]["held"] is False
     text = nodewise("decide", "-", stdin=degraded).out
-    assert "excluded: K=32: its quality drifts by -0.011, tolerance 0.005." in text
+    assert "excluded: K=32: quality drifts by -0.011, tolerance 0.005." in text
 
 
 def test_textbook_curve(nodewise):

@@ -237,7 +237,7 @@ def test_a_commitment_pays_above_what_it_leaves(nodewise):
 
 @pytest.mark.parametrize(("shared_watts", "greenest"), [("0", 1), ("500", 5)])
 def test_golden_greenest_scale(nodewise, shared_watts, greenest):
-    options = ["--fixed", "9", "--watts", "100..350", "--shared-watts", shared_watts]
+    options = ["--fixed", "9", "--watts", "350", "--shared-watts", shared_watts]
     decision = nodewise(*LAW, *options, "--grid", "FRA").json
     chosen = [decision[name]["K"] for name in ("cheapest", "fastest", "greenest")]
     assert chosen == [8, 25, greenest]
@@ -245,7 +245,9 @@ def test_golden_greenest_scale(nodewise, shared_watts, greenest):
     assert "France, 2023" in decision["energy"]["grid"]
     row = decision["rows"][7]
     assert row["grams"] == pytest.approx(row["energy_joules"] / 3.6e6 * 56.0)
-    assert row["energy_low"] < row["energy_joules"]
+    ranged = nodewise(*LAW, "--watts", "100..350").json["rows"][7]
+    assert ranged["energy_low"] < ranged["energy_joules"] < ranged["energy_high"]
+    assert "J between" in nodewise(*[one for one in LAW if one != "--json"], "--watts", "9..35").out
 
 
 def test_energy_and_carbon_are_gates(nodewise):

@@ -192,6 +192,12 @@ def test_k_workers_must_have_taken_part(tmp_path):
     assert (run.outcome, run.detail) == ("wrong workers", "1 of 2 workers reported")
 
 
+@pytest.mark.parametrize(("counted", "steps"), [({}, None), ({"counts_steps": True}, 0)])
+def test_steps_that_never_ran_are_told_from_steps_that_nobody_counts(tmp_path, counted, steps):
+    report(tmp_path, 0, steps=0, **counted)
+    assert a_run(tmp_path, nodes=1).steps == steps
+
+
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_the_report_of_a_driver_tells_of_the_run_and_not_of_a_worker(tmp_path, nodes):
     report(tmp_path, 0, items=10, quality=0.5, facts={"dtype": "f4"}, stages={"compute": 9.0})

@@ -8,6 +8,7 @@ from nodewise.base.errors import DataError
 from nodewise.explain.compare import compare
 from nodewise.explain.laws import Law
 from nodewise.explain.simulate import PlantedTruth, simulate
+from nodewise.study.scale_unit import ScaleUnit
 from nodewise.study.study import Run, Study
 
 
@@ -87,3 +88,97 @@ def test_what_cannot_be_compared_is_refused():
         compare(strong, study({1: [1.0], 2: [1.0]}, regime="weak"), 0.7)
     with pytest.raises(DataError, match="no scale in common"):
         compare(strong, study({4: [1.0], 8: [1.0]}), 0.7)
+
+
+def staged(rows: dict[int, dict[str, float]], name="x", rounds=1, noise=0.0) -> Study:
+    generator = np.random.default_rng(len(name))
+    runs = []
+    for nodes, stages in rows.items():
+        for number in range(rounds):
+            drawn = {stage: s * (1 + noise * generator.normal()) for stage, s in stages.items()}
+            wall = sum(drawn.values())
+            runs.append(Run(nodes=nodes, round=number, seconds=wall, stages=drawn))
+    return Study(name=name, regime="strong", runs=tuple(runs))
+
+
+def exchanging(seconds: float, **more) -> dict[int, dict[str, float]]:
+    return {
+        nodes: {"compute": 800 / nodes, "communication": seconds * (nodes - 1), **more}
+        for nodes in (1, 2, 4, 8)
+    }
+
+
+def test_speedups_are_against_the_smallest_common_scale():
+    """One law, and the second study without K=1."""
+    first = study({1: [100.0], 2: [60.0], 4: [40.0]})
+    second = study({2: [30.0], 4: [20.0], 8: [15.0]})
+    result = compare(first, second, 0.7)
+    assert result.base_nodes == 2
+    assert [(row.nodes, row.first_speedup, row.second_speedup) for row in result.rows] == [
+        (2, 1.0, 1.0), (4, 1.5, 1.5),
+    ]  # fmt: skip
+    assert result.first_scaling.base_nodes == result.second_scaling.base_nodes == 2
+    assert (result.only_first, result.only_second) == ((1,), (8,))
+
+
+def test_weak_speedups_grow_with_the_common_scale():
+    first = study({1: [10.0], 2: [11.0], 8: [16.0]}, regime="weak")
+    second = study({2: [22.0], 8: [32.0]}, regime="weak")
+    row = compare(first, second, 0.7).rows[-1]
+    assert row.first_speedup == row.second_speedup == pytest.approx(4 * 11 / 16)
+
+
+def test_the_ledgers_differ_by_what_the_fix_removed():
+    result = compare(staged(exchanging(20.0)), staged(exchanging(8.0)), 0.7)
+    at = next(one for one in result.ledger if one.nodes == 8)
+    (cause,) = at.causes
+    assert cause.cause == "communication"
+    assert cause.first_folds == pytest.approx(8 * 140 / 240)
+    assert cause.second_folds == pytest.approx(8 * 56 / 156)
+    assert cause.second_loses == "unknown"  # single runs
+    assert at.first_lost - at.second_lost == pytest.approx(cause.first_folds - cause.second_folds)
+
+
+def test_a_difference_of_causes_needs_intervals_that_do_not_meet():
+    fixed = compare(
+        staged(exchanging(20.0), "a", 7, 0.01), staged(exchanging(8.0), "bb", 7, 0.01), 0.7
+    )
+    same = compare(
+        staged(exchanging(20.0), "a", 7, 0.05), staged(exchanging(20.0), "bb", 7, 0.05), 0.7
+    )
+
+    def loses(result):
+        found = next(one for one in result.ledger if one.nodes == 8)
+        return next(one.second_loses for one in found.causes if one.cause == "communication")
+
+    assert (loses(fixed), loses(same)) == ("less", "not told apart")
+
+
+def test_a_stage_that_one_study_lacks_is_not_recorded():
+    result = compare(staged(exchanging(20.0)), staged(exchanging(8.0, io=30.0)), 0.7)
+    reading = next(one for one in result.ledger[-1].causes if one.cause == "input/output")
+    assert reading.first_folds is None
+    assert reading.second_folds > 0
+
+
+def test_ledgers_of_different_evidence_are_not_compared():
+    result = compare(staged(exchanging(20.0)), study({1: [800.0], 2: [450.0], 4: [280.0]}), 0.7)
+    assert result.ledger == ()
+    assert "different evidence: stage totals in x, fitted law in x" in result.ledger_note
+
+
+def test_different_work_is_noted():
+    def working(work: float) -> Study:
+        runs = [Run(nodes=k, round=0, seconds=10.0 / k, work=work) for k in (1, 2)]
+        return Study(name="x", regime="strong", runs=tuple(runs))
+
+    assert compare(working(100), working(100), 0.7).notes == ()
+    assert "do different work" in compare(working(100), working(200), 0.7).notes[0]
+
+
+def test_different_units_of_k_are_noted():
+    nodes = study({1: [10.0], 2: [6.0]}, "nodes")
+    gpus = msgspec.structs.replace(nodes, name="gpus", scale_unit=ScaleUnit(unit="GPU", per_node=8))
+    assert compare(nodes, nodes, 0.7).notes == ()
+    (note,) = compare(nodes, gpus, 0.7).notes
+    assert note.startswith("K counts nodes in nodes and GPUs, 8 a node in gpus")

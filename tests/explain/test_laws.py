@@ -111,3 +111,18 @@ def test_what_the_data_cannot_tell():
 def test_bad_laws_are_refused(text):
     with pytest.raises(SpecError):
         parse_law(text)
+
+
+def test_the_ceiling_is_over_the_measured_base():
+    """A baseline 1.6 times too slow: the law's own base is another one."""
+    k = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
+    times = np.array([1600, 515, 272.5, 151.25, 90.6, 60.3])
+    fit = fit_laws(k, times, None, "strong").universal
+    assert fit.ceiling >= max(times[0] / times.min(), *fit.speedup)
+
+
+def test_a_small_serial_share_is_not_lost_in_the_noise_of_small_scales():
+    k = np.array([1.0, 10.0, 100.0, 1000.0, 10000.0])
+    times = Law(s=5e-5, growth="none", base_seconds=1e5).seconds(k)
+    times[1] *= 0.99
+    assert fit_laws(k, times, None, "strong").amdahl.s == pytest.approx(5e-5, rel=0.05)

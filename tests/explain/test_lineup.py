@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from nodewise.base.errors import DataError
 from nodewise.cli.compare import command
 from nodewise.explain.compare import line_up
-from nodewise.report.text.findings import lineup_report, lineup_table
+from nodewise.report.text.compare import lineup_report, lineup_table
 from nodewise.study.study import Rank, Run, Study
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -52,7 +52,7 @@ def test_the_verdict_orders_engines_by_what_they_cost():
     ]
     result = line_up(studies, 0.7)
     assert lineup_report(result)[0] == (
-        "**folds of 2 lost to the engine's own overhead at K=2: heavy 0.57, light 0.08.**"
+        "**Of 2x, lost to the engine's own overhead at K=2: heavy 0.57x, light 0.08x.**"
     )
     assert lineup_table(result).rows[-1][1:7] == ("heavy", "70.0", "1.43", "0.57", "20.0", "0.57")
 
@@ -64,7 +64,7 @@ def test_folds_count_from_the_smallest_common_scale():
         study("plain", {2: 100.0, 8: 25.0}),
     ]
     assert lineup_report(line_up(studies, 0.7))[0] == (
-        "**folds of 4 lost to the engine's own overhead at K=8: heavy 2.00, light 0.40.**"
+        "**Of 4x, lost to the engine's own overhead at K=8: heavy 2.00x, light 0.40x.**"
     )
 
 

@@ -143,3 +143,11 @@ def test_scales_of_different_rounds_are_not_paired_and_said():
 def test_one_scale_is_not_a_study():
     with pytest.raises(DataError, match="only one scale"):
         scale(parse_table("K,time_s\n4,3\n"))
+
+
+def test_amdahl_predicts_only_where_it_holds():
+    def falls(law: Law) -> object:
+        return scale(simulate(PlantedTruth(law=law, noise=0.001))).efficiency_falls
+
+    assert falls(Law(s=0.03)).nodes == pytest.approx(1 / 0.03 + 1, rel=0.05)
+    assert falls(Law(s=0.02, c=0.002)) is None

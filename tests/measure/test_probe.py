@@ -90,7 +90,7 @@ def test_what_follows_the_last_step_is_not_timed(tmp_path):
 
 def test_warm_up_steps_are_not_counted(tmp_path):
     told = run(WORKLOAD, tmp_path, NODEWISE_WARMUP_STEPS="4")
-    assert told["steps"] == 2
+    assert (told["steps"], told["counts_steps"]) == (2, True)
     assert told["comm_calls"] == 2
     assert sum(told["stages"].values()) <= told["seconds"]
 

@@ -261,7 +261,7 @@ def test_given_ranges_are_drawn_instead_of_a_guess():
         assert (again.nodes, again.cost) == (
             given[f"cheapest K {end}"], pytest.approx(given[f"least cost {end}"]),
         )  # fmt: skip
-    assert by_name["node price"]["given"] == "20 % off"
+    assert by_name["node price"]["given"] == "+-20 %"
     assert "K=5 to K=11" in chart.caption
 
 

@@ -92,7 +92,7 @@ def test_a_refusal_names_its_gate():
     asked = Question(price=Price(per_node_hour=3.2), needs=Needs(budget=1.0))
     rows = find(study, asked).decision.rows
     assert [row.refused_by for row in rows] == [None] * 3 + ["budget"] * 2
-    assert rows[-1].excluded_because == "it costs more than the budget of $1.000"
+    assert rows[-1].excluded_because == "the cost exceeds the budget of $1.000"
 
 
 def test_the_room_answers_to_its_name_of_version_0_1_with_a_warning():

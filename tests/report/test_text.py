@@ -93,6 +93,21 @@ def test_a_word_in_a_column_of_its_own_keeps_the_column_free():
 
 def test_the_longest_bar_belongs_to_the_largest_loss():
     report = attribution_report(attribute(golden_study("breakdown")))
-    table = next(p for p in report if isinstance(p, Table) and p.titles[0] == "lost at K=8")
-    assert [row[:2] for row in table.rows] == [("communication", "2.25"), ("idle", "1.86")]
-    assert [len(row[-1]) for row in table.rows] == [24, 20]
+    table = next(p for p in report if isinstance(p, Table) and p.titles[0] == "lost at K=16")
+    assert [row[:2] for row in table.rows] == [("communication", "6.47"), ("idle", "6.13")]
+    assert [len(row[-1]) for row in table.rows] == [24, 23]
+
+
+def test_a_cause_that_totals_cannot_identify_is_not_named():
+    study = parse_table("K,time_s\n1,100\n2,56\n4,33\n8,24\n")
+    text = render(attribution_report(attribute(study)), 100, colour=False)
+    assert "not identifiable from totals" in text
+    assert "most to" not in text
+    assert "resamples agree" not in text
+
+
+def test_a_job_that_reads_most_of_the_time_says_so():
+    rows = ["K,compute_s,io_s", *(f"{k},{400 / k},{600 / k}" for k in (1, 2, 4, 8))]
+    study = parse_table("\n".join(rows))
+    text = render(attribution_report(attribute(study)), 100, colour=False)
+    assert "60 % of the time is input/output" in text

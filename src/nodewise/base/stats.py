@@ -160,33 +160,52 @@ def _log_spread(values: Floats, center: Center) -> Floats:
     return np.asarray(off)
 
 
-def share_below(values: Floats, limit: float, spread: float = 0.0) -> float:
+def share_below(
+    values: Floats, limit: float, spread: float = 0.0, spread_freedom: int = 1
+) -> float:
     """How likely a further run is at most `limit`, by Student's t on the logarithms of the runs.
 
-    Of a single run the `spread` of a run must be given.
+    Of a single run the `spread` of a run and its degrees of freedom must be given.
 
     >>> round(share_below(np.array([10.0, 10.5, 9.5]), 10.0), 1)
     0.5
     """
     if limit <= 0:
         return 0.0
-    center, reach, freedom = _next_run(values, spread)
+    center, reach, freedom = _next_run(values, spread, spread_freedom)
     off = math.log(limit) - center
     # rounding must not decide against a limit that is the time itself
     return student_share_below(off / reach, freedom) if reach > 0 else float(off >= -1e-12)
 
 
-def longest_run(values: Floats, share: float, spread: float = 0.0) -> float:
+def longest_run(
+    values: Floats, share: float, spread: float = 0.0, spread_freedom: int = 1
+) -> float:
     """The time that a further run stays below with this share; the inverse of `share_below`."""
-    center, reach, freedom = _next_run(values, spread)
+    center, reach, freedom = _next_run(values, spread, spread_freedom)
     return math.exp(center + reach * student_quantile(share, freedom))
 
 
-def _next_run(values: Floats, spread: float) -> tuple[float, float, int]:
+def quantiles_of_run(
+    values: Floats, shares: tuple[float, ...], spread: float = 0.0, spread_freedom: int = 1
+) -> Floats:
+    """The times that a further run stays below with each share."""
+    center, reach, freedom = _next_run(values, spread, spread_freedom)
+    return np.exp(center + reach * np.array(_student_quantiles(shares, freedom)))
+
+
+@functools.lru_cache(maxsize=32)
+def _student_quantiles(shares: tuple[float, ...], freedom: int) -> tuple[float, ...]:
+    return tuple(student_quantile(share, freedom) for share in shares)
+
+
+def _next_run(values: Floats, spread: float, spread_freedom: int) -> tuple[float, float, int]:
     """Of the logarithm of a further run: its centre, its spread, and their degrees of freedom."""
     logs = np.log(values)
-    own = float(np.std(logs, ddof=1)) if len(logs) > 1 else spread
-    return float(logs.mean()), own * math.sqrt(1 + 1 / len(logs)), max(len(logs) - 1, 1)
+    if len(logs) == 1:
+        return float(logs[0]), spread * math.sqrt(2), max(spread_freedom, 1)
+    own = float(np.std(logs, ddof=1))
+    return float(logs.mean()), own * math.sqrt(1 + 1 / len(logs)), len(logs) - 1
 
 
 def draws_for(rounds: int) -> int:

@@ -19,7 +19,8 @@ def command(table: Path, as_json: bool, **options: Any) -> None:
 
     TABLE is a CSV file (- reads stdin) or a study folder. The better its records, the more the
     ledger can name: a row for each rank (columns rank, compute_s, comm_s, idle_s, io_s, serial_s,
-    overhead_s, and work for its items), stage totals, or bare times, to which a law is fitted.
+    overhead_s, and work for its items), stage totals, or bare times, to which laws are fitted.
+    Where stages exceed time_s, communication beside compute is hidden and costs nothing.
 
     \b
     Examples:

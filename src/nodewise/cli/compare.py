@@ -3,12 +3,24 @@
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
-from nodewise.cli.inputs import analysis_options, value
+from nodewise.base.errors import GATE_NOT_MET
+from nodewise.cli.inputs import (
+    ANALYSIS,
+    analysis_options,
+    question_options,
+    read_question,
+    settings_of,
+    value,
+)
 from nodewise.cli.options import emit, file_option, json_option, write
+
+if TYPE_CHECKING:
+    from nodewise.decide.compare import PricedComparison
 
 
 @click.command("compare")
@@ -16,6 +28,7 @@ from nodewise.cli.options import emit, file_option, json_option, write
 @click.argument("second", type=click.Path(path_type=Path))
 @click.argument("more", type=click.Path(path_type=Path), nargs=-1)
 @file_option("Also a page .html or a chart .svg, .png or .pdf.")
+@question_options
 @analysis_options
 @json_option
 def command(
@@ -26,36 +39,43 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Two studies side by side: which is faster at each K, and by how much.
+    """Two studies side by side: which is faster at each K, what each costs, what to run.
 
     FIRST and SECOND are CSV files, study folders or pages that nodewise report made: before and
-    after a fix, two clusters. A difference is called one when chance alone would hardly give it,
-    all scales taken together.
+    after a fix, two clusters. Both are compared at the K that both have, and the smallest of them
+    is the base. Both answer one question: that of FIRST, with the options given here. A difference
+    is called one when chance alone would hardly give it, all scales taken together. Exits with 1
+    when a measurement is invalid.
 
     With MORE than two, one job on several engines: all on the base of the quickest, with the folds
     that each engine's own overhead costs.
 
     \b
     Examples:
-      nodewise compare before.study after.study
+      nodewise compare before.study after.study --price 3.20
       nodewise compare ours.csv theirs.csv -o compare.html
       nodewise compare local.study ray.study dask.study spark.study
     """
-    from nodewise.explain.compare import compare, line_up
-    from nodewise.report.open import open_study
-    from nodewise.report.text import findings as text
+    from nodewise.decide.compare import compare_costs
+    from nodewise.report.text import compare as text
 
-    shown = value(options, "threshold"), value(options, "center")
-    studies = [open_study(path, options["regime"])[0] for path in (first, second, *more)]
     if more:
-        if output is not None:
-            raise click.UsageError("-o takes two studies; more of them are a table only")
-        emit(line_up(studies, *shown), as_json, text.lineup_report)
+        _line_up([first, second, *more], output, options, as_json)
         return
-    comparison = compare(studies[0], studies[1], *shown)
-    emit(comparison, as_json, text.comparison_report)
-    if output is None:
-        return
+    one, question = read_question(first, options)
+    other, others_question = read_question(second, options)
+    comparison = compare_costs(one, other, question)
+    if question != others_question:
+        note = f"{second} asks another question; both answer that of {first}."
+        comparison = msgspec.structs.replace(comparison, notes=(*comparison.notes, note))
+    emit(comparison, as_json, text.priced_comparison_report)
+    if output is not None:
+        _draw(comparison, output)
+    if "invalid" in (comparison.first_validity.state, comparison.second_validity.state):
+        sys.exit(GATE_NOT_MET)
+
+
+def _draw(comparison: "PricedComparison", output: Path) -> None:
     from nodewise.report.charts.draw import compare as compare_chart
     from nodewise.report.charts.draw import sized
     from nodewise.report.images import image
@@ -71,3 +91,20 @@ def command(
         write(image(sized(compare_chart(comparison).chart), form), output)
     else:
         raise click.UsageError(f"{output}: the name must end in .html, .svg, .png or .pdf")
+
+
+def _line_up(
+    paths: list[Path], output: Path | None, options: dict[str, Any], as_json: bool
+) -> None:
+    from nodewise.explain.compare import line_up
+    from nodewise.report.open import open_study
+    from nodewise.report.text.compare import lineup_report
+
+    if output is not None:
+        raise click.UsageError("-o takes two studies; more of them are a table only")
+    ignored = [key for key in settings_of(options) if key not in ANALYSIS]
+    if ignored:
+        raise click.UsageError(f"--{ignored[0]} takes two studies; more of them have no costs")
+    studies = [open_study(path, options["regime"])[0] for path in paths]
+    shown = value(options, "threshold"), value(options, "center")
+    emit(line_up(studies, *shown), as_json, lineup_report)

@@ -263,12 +263,14 @@ def _is_study(program: tuple[str, ...]) -> bool:
 
 
 def _after_distribution(place: Path, propose: str | None, as_json: bool) -> "Answer | None":
+    from nodewise.cli.inputs import valid_or_exit
     from nodewise.diagnose.next_ceiling import next_ceiling
     from nodewise.explain.attribute import attribute
     from nodewise.report.open import open_study
     from nodewise.report.text import diagnose as text_diagnose
 
     study, question = open_study(place)
+    valid_or_exit(study, question, as_json)
     found = attribute(study, question.needs.threshold, question.center)
     result = next_ceiling(study, found, propose)
     emit(result, as_json, text_diagnose.next_ceiling_report)

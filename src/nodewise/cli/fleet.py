@@ -269,7 +269,7 @@ def _study_text(fleet: "FleetSpec") -> str:
         "fixed_per_hour": fleet.price.fixed_per_hour, "source": fleet.price.source,
     }  # fmt: skip
     if fleet.price.per_replica_hour is not None:
-        price["per_node_hour"] = f"{fleet.price.per_replica_hour!r}/replica"
+        price["per_node_hour"] = fleet.price.per_replica_hour
     return spec_text(spec, {"work_unit": "requests", "unit": "replicas", "price": price})
 
 

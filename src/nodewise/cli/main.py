@@ -32,7 +32,7 @@ SECTIONS = {
     },
     "Decide": {
         "decide": "The price of every scale and the one to run at, with reasons.",
-        "predict": "T(K) at scales nobody ran, and where the cheapest K lies.",
+        "predict": "T(K) at scales that were not run, and the cheapest K.",
         "next": "The one further run that is worth its money, or that none is.",
         "plan": "The knee on paper: a transformer before any run.",
         "fleet": "How many replicas of a server make a token cheapest.",

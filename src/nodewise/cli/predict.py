@@ -30,7 +30,7 @@ from nodewise.cli.options import emit, json_option, parse_scales, table_argument
 def command(
     table: Path, scales: str | None, cluster: Path | None, as_json: bool, **options: Any
 ) -> None:
-    """T(K) at scales nobody ran, how sure that is, and where the cheapest K then lies.
+    """T(K) at scales that were not run, how sure that is, and where the cheapest K then lies.
 
     TABLE is a CSV file (- reads stdin), a study folder or a page that nodewise report made, with
     at least three measured scales. Where stages were recorded each gets a law of its own. Intervals

@@ -73,7 +73,7 @@ def command(bundle: Path, directory: Path | None, output: Path | None, as_json: 
         write_files(files, folder)
         first = read_folder(folder)
         home = directory or (folder / "workload" if (folder / "workload").is_dir() else Path())
-        # A spec finds its job from the folder it stands in.
+        # A spec finds its job from the folder that it is in.
         spec = home / f".{first.name}.rerun.toml"
         spec.write_bytes(files["study.toml"])
         try:
@@ -104,11 +104,15 @@ def _compare(first: "Study", second: "Study") -> _Rerun:
 
 def _repeated(row: "ComparisonRow", comparison: "Comparison") -> _Repeated:
     """Two intervals of the speedup that do not meet differ; without intervals nothing is known."""
-    ours, theirs = (one.row(row.nodes) for one in (comparison.first_scaling,
-                                                   comparison.second_scaling))  # fmt: skip
+    ours, theirs = (
+        None if one is None else one.row(row.nodes)
+        for one in (comparison.first_scaling, comparison.second_scaling)
+    )
     speedup: Agreement = "unknown"
     if (
-        ours.speedup_low is not None
+        ours is not None
+        and theirs is not None
+        and ours.speedup_low is not None
         and ours.speedup_high is not None
         and theirs.speedup_low is not None
         and theirs.speedup_high is not None
@@ -118,8 +122,8 @@ def _repeated(row: "ComparisonRow", comparison: "Comparison") -> _Repeated:
     seconds: Agreement = "differs" if row.second_is in ("faster", "slower") else "agrees"
     return _Repeated(
         nodes=row.nodes,
-        first_speedup=ours.speedup,
-        second_speedup=theirs.speedup,
+        first_speedup=row.first_speedup,
+        second_speedup=row.second_speedup,
         speedup=speedup,
         seconds="unknown" if row.second_is == "unknown" else seconds,
     )
@@ -128,22 +132,22 @@ def _repeated(row: "ComparisonRow", comparison: "Comparison") -> _Repeated:
 def _report(result: _Rerun) -> "Report":
     from nodewise.base.units import format_speedup
     from nodewise.report.tables import Table
-    from nodewise.report.text.findings import comparison_report
+    from nodewise.report.text.compare import comparison_report
 
     table = Table(
         name="Whether the new intervals agree",
-        titles=("K", "speedup", "again", "speedup is", "seconds are"),
+        titles=("K", "speedup", "again", "speedups", "seconds"),
         rows=tuple(
             (
                 str(row.nodes),
                 format_speedup(row.first_speedup),
                 format_speedup(row.second_speedup),
-                {"agrees": "the same", "differs": "another"}.get(row.speedup, "unknown"),
-                {"agrees": "the same", "differs": "others"}.get(row.seconds, "unknown"),
+                row.speedup,
+                row.seconds,
             )
             for row in result.rows
         ),
-        left=frozenset({"speedup is", "seconds are"}),
+        left=frozenset({"speedups", "seconds"}),
     )
     differ = [str(row.nodes) for row in result.rows if row.speedup == "differs"]
     missing = result.comparison.only_first

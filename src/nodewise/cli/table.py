@@ -57,7 +57,7 @@ def _table(name: str, findings: "Findings") -> "Table | None":
         "scaling": lambda: tables.scaling_table(findings.scaling),
         "laws": lambda: tables.laws_table(findings.scaling),
         "ledger": lambda: tables.ledger_table(attribution),
-        "causes": lambda: tables.causes_table(attribution.row(attribution.nodes)),
+        "causes": lambda: tables.causes_table(attribution.bend_row),
         "marginal": lambda: tables.marginal_table(decision.marginal, decision),
         "payment": lambda: tables.payment_table(decision),
         "checks": lambda: tables.checks_table(findings.checks),

@@ -3,6 +3,8 @@
 Everything after this point treats both alike; only a measured candidate can support a claim.
 """
 
+from collections.abc import Sequence
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,6 +21,7 @@ from nodewise.base.stats import (
     longest_run,
     normal_share_below,
     plausible_centers,
+    quantiles_of_run,
     share_below,
 )
 from nodewise.decide.counting import billed_units, scale_unit_of, unit_checks
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from nodewise.decide.inputs import Question
 
 _DEADLINE = "the deadline is met with the confidence asked"
+_QUANTILES = tuple(((np.arange(400) + 0.5) / 400).tolist())
 QUALITY_TOLERANCE = 0.005  # of a figure of merit, from the smallest scale
 
 
@@ -90,12 +94,16 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     round_numbers: tuple[NDArray[np.int64], ...] = ()
     center: Center = "mean"
     unit: ScaleUnit = ScaleUnit()  # what K counts
-    is_rate: bool = False  # a run is one unit of work, of which only the throughput is known
+    is_rate: bool = False  # only the throughput is known, and the work of a run is chosen
     drifts: tuple[Drift, ...] | None = None  # of the quality, from the first scale
     broken: tuple[tuple[int, str], ...] = ()  # scales at which every run failed, and how
     validity: Validity = Validity()
     fitted_base_seconds: float | None = None  # where the first scale is slower than its curve
     in_time: Floats | None = None  # share of runs that meet the deadline, when noise is known
+    spread: Floats | None = None  # single runs over their centre, where `samples` do not tell
+    left_seconds: float | None = None  # of the deadline, after the longest start-up
+    undisturbed: Floats | None = None  # seconds without a failure; None: as `seconds` has them
+    never_ends: tuple[str, ...] = ()  # why runs at each scale never end; empty: they do
 
     @property
     def unit_seconds(self) -> Floats:
@@ -117,8 +125,8 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
         """The time that a run of each scale keeps with the confidence asked for."""
         if self.noise is None:
             return self.seconds
-        spread = common_log_spread(self.samples)
-        sure = [longest_run(values, confidence, spread) for values in self.samples]
+        spread, freedom = common_log_spread(self.samples), _freedom(self.samples)
+        sure = [longest_run(values, confidence, spread, freedom) for values in self.samples]
         return np.asarray(self.seconds * np.array(sure) / self._centers)
 
     @property
@@ -129,6 +137,16 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
         """The noise that would be left after so many further rounds."""
         drawn = plausible_centers(self.samples, self.round_numbers, self.center, more_rounds)
         return None if drawn is None else drawn / self._centers
+
+    @property
+    def run_quantiles(self) -> Floats | None:
+        """Single runs over their centre, a row a quantile; nothing where no noise is known."""
+        if self.spread is not None or self.noise is None:
+            return self.spread
+        common = common_log_spread(self.samples)
+        freedom = _freedom(self.samples)
+        runs = [quantiles_of_run(one, _QUANTILES, common, freedom) for one in self.samples]
+        return np.stack(runs, axis=1) / self._centers
 
     @property
     def run_spread(self) -> float:
@@ -164,7 +182,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
             parts["margins"] = self.margins[np.ix_(at, at)]
         if self.bounds is not None:
             parts["bounds"] = (self.bounds[0][at], self.bounds[1][at])
-        for name in ("nodes", "losses", "samples", "round_numbers", "drifts"):
+        for name in ("nodes", "losses", "samples", "round_numbers", "drifts", "never_ends"):
             values = getattr(self, name)
             parts[name] = tuple(values[one] for one in at) if values else values
         return Candidates(**parts)
@@ -242,6 +260,7 @@ def candidates_of_study(
         round_numbers=times.round_numbers,
         center=times.center,
         in_time=_shares_in_time(times, question),
+        left_seconds=left_seconds(question),
         unit=unit,
         is_rate=study.is_rate,
         drifts=drifts,
@@ -263,10 +282,10 @@ def candidates_of_law(
     seconds = law.seconds(nodes)
     grown = nodes if law.regime == "weak" else np.ones_like(nodes)
     speedup = grown * seconds[0] / seconds
-    in_time = None
-    if needs.deadline_seconds is not None and noise > 0:
-        left = (needs.deadline_seconds - longest_startup(question)) / seconds - 1
-        in_time = np.array([normal_share_below(float(value) / noise) for value in left])
+    in_time, left = None, left_seconds(question)
+    if left is not None and noise > 0:
+        slack = left / seconds - 1
+        in_time = np.array([normal_share_below(float(value) / noise) for value in slack])
     serial = law.s * (1 - 1 / nodes) if law.regime == "strong" else np.zeros_like(nodes)
     communication = law.c * growth_term(law.growth, nodes)
     whole_nodes = unit.nodes(nodes)
@@ -289,8 +308,16 @@ def candidates_of_law(
         energy=energy,
         carbon=site.carbon(energy, seconds, whole_nodes, price.startup_seconds),
         in_time=in_time,
+        spread=_normal_spread(noise, len(nodes)) if in_time is not None else None,
+        left_seconds=left,
         unit=unit,
     )
+
+
+def left_seconds(question: "Question") -> float | None:
+    """What a run may take of the deadline, after the longest start-up."""
+    deadline = question.needs.deadline_seconds
+    return None if deadline is None else deadline - longest_startup(question)
 
 
 def longest_startup(question: "Question") -> float:
@@ -421,9 +448,19 @@ def _mean_of(study: Study, field: str) -> Floats | None:
 
 def _shares_in_time(times: Timings, question: "Question") -> Floats | None:
     """How often a run of each scale meets the deadline; nothing where no noise is known."""
-    deadline = question.needs.deadline_seconds
-    if deadline is None or times.draws is None:
+    allowed = left_seconds(question)
+    if allowed is None or times.draws is None:
         return None
-    allowed = deadline - longest_startup(question)
-    spread = common_log_spread(times.samples)
-    return np.array([share_below(samples, allowed, spread) for samples in times.samples])
+    spread, freedom = common_log_spread(times.samples), _freedom(times.samples)
+    return np.array([share_below(one, allowed, spread, freedom) for one in times.samples])
+
+
+def _freedom(samples: Sequence[Floats]) -> int:
+    """Degrees of freedom of the common spread."""
+    return sum(len(values) - 1 for values in samples)
+
+
+def _normal_spread(noise: float, count: int) -> Floats:
+    """Single runs over the centre of their scale, as a relative spread has them."""
+    runs = [1 + noise * NormalDist().inv_cdf(share) for share in _QUANTILES]
+    return np.broadcast_to(np.maximum(runs, 0.0)[:, None], (len(runs), count))

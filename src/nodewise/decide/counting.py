@@ -5,6 +5,7 @@ Bills are for whole nodes: 12 GPUs at 8 a node are 2 nodes. Nothing prices 8 GPU
 
 from typing import TYPE_CHECKING
 
+import msgspec
 from numpy.typing import ArrayLike
 
 from nodewise.base.errors import SpecError
@@ -38,6 +39,14 @@ def scale_unit_of(study_unit: ScaleUnit, question: "Question") -> ScaleUnit:
     if question.records:
         stated = _on_instance(question.records[0], unit, stated)
     return ScaleUnit(unit=unit, per_node=stated)
+
+
+def with_scale_unit(study_unit: ScaleUnit, question: "Question") -> "Question":
+    """The question with what K counts in a study."""
+    unit = scale_unit_of(study_unit, question)
+    by_device = question.price.per not in ("", NODE)  # of which a node has so many
+    per_node = unit.per_node if by_device or not unit.counts_nodes else None
+    return msgspec.structs.replace(question, unit=unit.unit, per_node=per_node)
 
 
 def _on_instance(record: PriceRecord, unit: str, stated: int | None) -> int:

@@ -24,7 +24,7 @@ from nodewise.base.units import (
 from nodewise.decide.candidates import Candidates, Needs, candidates_of_law, candidates_of_study
 from nodewise.decide.choose import TIE, Choice, choice_at, frontier_of, not_beaten
 from nodewise.decide.energy import Basis, Least, energy_check, least_scales
-from nodewise.decide.gates import Gate, quality_states
+from nodewise.decide.gates import Gate, quality_states, why_refused
 from nodewise.decide.inputs import Question
 from nodewise.decide.objective import Judged, Objective, judge
 from nodewise.decide.payment.spot import rate_check
@@ -32,6 +32,7 @@ from nodewise.decide.payment.ways import (
     OwnedOutlook,
     PaymentPrice,
     SpotOutlook,
+    cheaper_nodes,
     on_demand,
     on_spot,
     owned_outlook,
@@ -42,11 +43,9 @@ from nodewise.decide.prices.bill import Bill, Bills, Price
 from nodewise.decide.prices.records import PriceRecord, stated_check
 from nodewise.decide.prices.records import checks as record_checks
 from nodewise.decide.sentences import (
-    cheaper_nodes,
     claim,
     what_would_change,
     why_none,
-    why_refused,
     why_this_scale,
 )
 from nodewise.decide.uncertainty import (
@@ -208,7 +207,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename={"payments": "r
     work_unit: str
     objective: Objective
     unit: ScaleUnit  # what K counts
-    is_rate: bool  # a run is one unit of work: speak of work per second
+    is_rate: bool  # only the throughput is known: speak of work per second
     rows: tuple[DecisionRow, ...]
     failed: tuple[FailedScale, ...]
     fitted_base_seconds: float | None  # that efficiency is judged by, where the first is too slow
@@ -321,7 +320,7 @@ def decide_candidates(
     """
     question = msgspec.structs.replace(question, price=scales.price)
     price, needs, payment = question.price, question.needs, question.payment
-    hired = on_demand(scales, price, needs)
+    measured, hired = scales, on_demand(scales, price, needs, payment)
     judged = judge(hired.scales, hired.bills, question)
     scales, bills = judged.scales, judged.bills
     unit_bill, ladder = judged.unit_bill, judged.ladder
@@ -387,18 +386,16 @@ def decide_candidates(
         payments=paid,
         spot=spot_outlook(scales, spot, price, needs, payment),
         ownership=owned_outlook(scales, price, payment),
-        cheaper_nodes=cheaper_nodes(
-            price,
-            needs,
-            [(one.label, one.cheapest.nodes if one.cheapest else None) for one in paid],
-        ),
+        cheaper_nodes=cheaper_nodes(price, needs, paid),
         tornado=tornado(scales, question, law, of_law) if has_money else (),
         flips=flips(scales, question) if chosen is not None else (),
         sensitivity=prices_off(scales, bills, judged.allowed, chosen)
         if off and chosen is not None
         else (),
         would_change=what_would_change(judged, question, chosen),
-        claim=claim(judged, needs, chosen) if scales.measured and chosen is not None else None,
+        claim=claim(msgspec.structs.replace(judged, scales=measured), needs, chosen)
+        if scales.measured and chosen is not None
+        else None,
         checks=(*scales.checks, *_checks(question, scales)),
     )
     return Decided(decision, judged)
@@ -490,6 +487,8 @@ def _rows(judged: Judged, question: Question, regret: Regret | None) -> tuple[De
         per_work = cost / work if work else None
         tokens = question.work_unit.startswith("token")
         refusal = refused[at]
+        if refusal is not None and refusal.gate == "failures":
+            continue  # a run that never ends has neither a time nor a bill
         ranked = regret if refusal is None else None
         rows.append(
             DecisionRow(
@@ -644,7 +643,8 @@ def _deployments(judged: Judged) -> tuple[Deployment, ...]:
 def _work_words(scales: Candidates) -> tuple[str, float]:
     """What times and costs are for, and how many times a run that is."""
     if scales.is_rate:
-        return "for a million units of work", 1e6
+        done = 1.0 if scales.work is None else float(scales.work[0])
+        return "for a million units of work", 1e6 / done
     return ("a run" if scales.regime == "strong" else "for the work of the first run"), 1.0
 
 

@@ -35,11 +35,10 @@ _ACCELERATOR_WATTS = {"T4": (8.0, 71.0), "V100": (35.0, 306.0), "A100": (46.0, 4
 
 
 class NodePower(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node draws. The truth lies between idle and busy; `load` says where we put it."""
+    """What a node draws: somewhere between idle and busy; both are one where one is stated."""
 
     idle_watts: float
     busy_watts: float
-    load: float = 1.0
     source: str = "stated"
 
     def __post_init__(self) -> None:
@@ -49,13 +48,11 @@ class NodePower(msgspec.Struct, frozen=True, kw_only=True):
                 f"A node draws {self.idle_watts:g} W idle and {self.busy_watts:g} W busy.",
                 "Write watts, idle not above busy.",
             )
-        if not 0 <= self.load <= 1:
-            raise SpecError(f"A load of {self.load:g} is none.", "Write a share from 0 to 1.")
 
     @property
     def watts(self) -> float:
-        """The power at the load."""
-        return self.idle_watts + self.load * (self.busy_watts - self.idle_watts)
+        """The centre of the range."""
+        return (self.idle_watts + self.busy_watts) / 2
 
 
 def power_of_parts(
@@ -63,7 +60,6 @@ def power_of_parts(
     memory_gb: float,
     accelerator: str = "",
     accelerator_count: float = 0,
-    load: float = 1.0,
 ) -> NodePower | None:
     """A node's power from its parts, by public averages; nothing for an accelerator not listed.
 
@@ -78,9 +74,8 @@ def power_of_parts(
         vcpus * _VCPU_WATTS[end] + memory_gb * _WATTS_PER_GB + accelerator_count * each[end]
         for end in (0, 1)
     )
-    return NodePower(
-        idle_watts=idle, busy_watts=busy, load=load, source="Cloud Carbon Footprint, 2024-03"
-    )
+    source = "Cloud Carbon Footprint, 2024-03"
+    return NodePower(idle_watts=idle, busy_watts=busy, source=source)
 
 
 class Energy(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,10 +127,12 @@ def modelled(
 ) -> Energy:
     """Energy from node watts: PUE * (T + L) * (K * watts + shared), from all idle to all busy.
 
+    One power that was stated has no range.
+
     >>> hour = modelled(np.array([3600.0]), np.array([2.0]), NodePower(idle_watts=100,
     ...     busy_watts=500), pue=1.2)
     >>> hour.label(0)
-    '4,320,000 J, modelled (864,000 to 4,320,000)'
+    '2,592,000 J, modelled (864,000 to 4,320,000)'
     """
     for name, value in (("shared power", shared_watts), ("start-up", startup_seconds)):
         if not (math.isfinite(value) and value >= 0):
@@ -145,11 +142,12 @@ def modelled(
     def joules(watts: float) -> Floats:
         return pue * metered(seconds + startup_seconds, nodes, watts, shared_watts)
 
+    is_range = power.idle_watts < power.busy_watts
     return Energy(
         basis="modelled",
         joules=joules(power.watts),
-        low=joules(power.idle_watts),
-        high=joules(power.busy_watts),
+        low=joules(power.idle_watts) if is_range else None,
+        high=joules(power.busy_watts) if is_range else None,
         note=f"node watts: {power.source}; PUE {pue:g}",
     )
 
@@ -310,12 +308,18 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Energy:
         """Joules of runs: as they are known, else modelled from the node watts, else unknown.
 
-        Counters see nodes, so what a site draws on top of them is added here: by its PUE.
+        Counters see nodes, so what a site draws on top of them is added here: what runs beside
+        them, and its PUE.
         """
         if known.joules is not None:
             _refuse_pue(self.pue)
-            note = known.note + (f"; times a PUE of {self.pue:g}" if self.pue != 1 else "")
-            return msgspec.structs.replace(known, joules=self.pue * known.joules, note=note)
+            note = known.note
+            if self.shared_watts:
+                note += f"; plus {self.shared_watts:g} W beside the nodes"
+            if self.pue != 1:
+                note += f"; times a PUE of {self.pue:g}"
+            joules = known.joules + self.shared_watts * (seconds + startup_seconds)
+            return msgspec.structs.replace(known, joules=self.pue * joules, note=note)
         if self.power is None:
             return known
         model = modelled(seconds, nodes, self.power, self.shared_watts, self.pue, startup_seconds)

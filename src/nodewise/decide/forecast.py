@@ -162,7 +162,7 @@ def forecast_curve(
     shown = sorted({*curve.nodes, *(nodes or _doublings(curve))})
     scales = candidates_of_curve(curve, shown, question, measured)
     known = scales.only(np.flatnonzero(~np.isnan(scales.rate_per_hour)))  # that have a price
-    hired = on_demand(known, known.price, question.needs)
+    hired = on_demand(known, known.price, question.needs, question.payment)
     judged = judge(hired.scales, hired.bills, question, found.judged.objective if found else None)
     spot = None
     if known.price.is_money:
@@ -199,10 +199,16 @@ def _cheapest(
     if not len(known):
         return None, {}
     scales = scales.only(known)
-    billed = on_demand(scales, scales.price, question.needs).bills.billed / scales.relative_work
+    billed = (
+        on_demand(scales, scales.price, question.needs, question.payment).bills.billed
+        / scales.relative_work
+    )
     seconds = plausible_times(curve, scales.nodes)
     drawn = msgspec.structs.replace(scales, seconds=seconds)
-    costs = on_demand(drawn, scales.price, question.needs).bills.billed / scales.relative_work
+    costs = (
+        on_demand(drawn, scales.price, question.needs, question.payment).bills.billed
+        / scales.relative_work
+    )
     nodes = np.array(scales.nodes)
     winners = nodes[np.argmin(costs, axis=1)]
     low, high = (float(end) for end in np.quantile(winners, [0.1, 0.9]))
@@ -227,6 +233,8 @@ def advise(
     curve = fit_curve(study, question.center)
     found = decided(study, question)
     judged, recommended = found.judged, found.decision.recommended
+    if largest is not None:  # nodes, each of which holds several of K
+        largest *= judged.scales.unit.per_scale
     grid = grid_of(curve, question.needs.least_scale, largest)
     chosen = None if recommended.nodes is None else judged.scales.nodes.index(recommended.nodes)
     better = better_unmeasured(curve, judged, question, chosen, grid)
@@ -270,17 +278,14 @@ def _worth(
     if not len(known):
         return (), None, None
     scales = scales.only(known)
-    bills = on_demand(scales, scales.price, question.needs).bills
-    grid = judge(scales, bills, question, judged.objective)
+    paid = on_demand(scales, scales.price, question.needs, question.payment)
+    grid = judge(paid.scales, paid.bills, question, judged.objective)
     unit_bill = grid.unit_bill
     inside = np.array(scales.nodes) <= curve.nodes[-1]
     if unit_bill[inside][-1] > _MAX_COST_RATIO * unit_bill[inside].min():
-        grid = judge(
-            scales.only(np.flatnonzero(inside)),
-            on_demand(scales.only(np.flatnonzero(inside)), scales.price, question.needs).bills,
-            question,
-            judged.objective,
-        )
+        within = scales.only(np.flatnonzero(inside))
+        paid = on_demand(within, scales.price, question.needs, question.payment)
+        grid = judge(paid.scales, paid.bills, question, judged.objective)
     taken = better.nodes if better else found.decision.recommended.nodes
     if taken not in grid.scales.nodes or not grid.allowed.any():
         return (), None, None
@@ -298,8 +303,8 @@ def _worth(
         spent = np.array([np.mean(seconds[:, where]), np.quantile(seconds[:, where], 0.9)])
         one = grid.scales.only(np.array([where]))
         timing = msgspec.structs.replace(one, seconds=share * spent[:, None])
-        paid = on_demand(timing, one.price, question.needs).bills.billed[:, 0]
-        if not paid[1] <= spend:  # a run that may take longer than the money lasts is not begun
+        billed = on_demand(timing, one.price, question.needs, question.payment).bills.billed[:, 0]
+        if not billed[1] <= spend:  # a run that may take longer than the money lasts is not begun
             continue
         left, moved = _regret_after(regret, seconds[:, where], best)
         # A repeat halves the variance of what is known there; a first run tells nearly all.
@@ -308,9 +313,9 @@ def _worth(
         runs.append(
             RunWorth(
                 nodes=at,
-                cost=float(paid[0]),
+                cost=float(billed[0]),
                 saving=saving,
-                saving_per_cost=saving / float(paid[0]) if paid[0] > 0 else 0.0,
+                saving_per_cost=saving / float(billed[0]) if billed[0] > 0 else 0.0,
                 could_change=moved,
             )
         )

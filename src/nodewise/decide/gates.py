@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from nodewise.base.errors import SpecError
 from nodewise.base.stats import Floats
+from nodewise.base.units import format_duration, format_money, format_percent, format_quantity
 from nodewise.decide.candidates import Candidates, Needs
 from nodewise.decide.prices.bill import Bills, Price
 from nodewise.explain.quality import DriftState
@@ -15,7 +16,7 @@ from nodewise.explain.scaling import Scaling
 from nodewise.study.check import Check
 
 Mask = NDArray[np.bool_]
-Gate = Literal["validity", "least", "quality", "deadline", "budget", "energy", "carbon"]
+Gate = Literal["validity", "failures", "least", "quality", "deadline", "budget", "energy", "carbon"]
 
 _ROUNDING = 1e-12
 
@@ -29,6 +30,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     limit: float
     confidence: float | None = None  # of a deadline: the share of runs that must be in time
     unit: str = ""  # the currency of a budget; how energy and carbon are known
+    because: str = ""  # of failures: why a run never ends
 
 
 def quality_states(scales: Candidates, needs: Needs) -> list[DriftState] | None:
@@ -42,6 +44,11 @@ def quality_states(scales: Candidates, needs: Needs) -> list[DriftState] | None:
 def _degraded(scales: Candidates, needs: Needs) -> Mask:
     states = quality_states(scales, needs) or ["held"] * len(scales.nodes)
     return np.array([state == "excluded" for state in states])
+
+
+def _endless(scales: Candidates) -> Mask:
+    why = scales.never_ends or ("",) * len(scales.nodes)
+    return np.array([bool(one) for one in why], dtype=bool)
 
 
 def _late(scales: Candidates, price: Price, needs: Needs) -> Mask:
@@ -65,13 +72,23 @@ def _above(values: Floats | None, budget: float | None, what: str, scales: Candi
     return np.asarray(values > budget, dtype=bool)
 
 
+def _most(scales: Candidates) -> tuple[Floats | None, Floats | None]:
+    """Joules and grams of each scale; of a model, the most that they may be."""
+    energy, carbon = scales.energy, scales.carbon
+    return (
+        energy.joules if energy.high is None else energy.high,
+        carbon.grams if carbon.high is None else carbon.high,
+    )
+
+
 def _failed_gates(
     scales: Candidates, price: Price, needs: Needs, bills: Bills
 ) -> list[tuple[Gate, Mask]]:
     """The scales that do not pass each gate, in the order in which gates are asked."""
-    joules, grams = scales.energy.joules, scales.carbon.grams
+    joules, grams = _most(scales)
     return [
         ("validity", np.full(len(scales.nodes), scales.validity.state == "invalid")),
+        ("failures", _endless(scales)),
         ("least", np.array(scales.nodes) < (needs.least_scale or 0)),
         ("quality", _degraded(scales, needs)),
         ("deadline", _late(scales, price, needs)),
@@ -90,7 +107,7 @@ def allowed_scales(scales: Candidates, price: Price, needs: Needs, bills: Bills)
 def refused_at_any_price(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> Mask:
     """Which scales fail a gate that neither a price nor a deadline moves."""
     masks = dict(_failed_gates(scales, price, needs, bills))
-    fixed: tuple[Gate, ...] = ("validity", "least", "quality", "energy", "carbon")
+    fixed: tuple[Gate, ...] = ("validity", "failures", "least", "quality", "energy", "carbon")
     return np.asarray(np.logical_or.reduce([masks[gate] for gate in fixed]), dtype=bool)
 
 
@@ -106,6 +123,10 @@ def refusals(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> li
 def _refusal(
     gate: Gate, scales: Candidates, price: Price, needs: Needs, bills: Bills, at: int
 ) -> Refusal:
+    if gate == "failures":
+        limit = float(scales.undisturbed[at]) if scales.undisturbed is not None else 0.0
+        why = scales.never_ends[at]
+        return Refusal(gate=gate, value=float(scales.seconds[at]), limit=limit, because=why)
     if gate == "validity":
         return Refusal(gate=gate, value=0.0, limit=0.0)
     if gate == "least":
@@ -124,13 +145,37 @@ def _refusal(
     if gate == "budget":
         spent, limit = float(bills.billed[at]), needs.budget or 0.0
         return Refusal(gate=gate, value=spent, limit=limit, unit=price.currency)
+    joules, grams = _most(scales)
     if gate == "energy":
-        assert scales.energy.joules is not None
-        spent, limit = float(scales.energy.joules[at]), needs.energy_budget_joules or 0.0
+        assert joules is not None
+        spent, limit = float(joules[at]), needs.energy_budget_joules or 0.0
         return Refusal(gate=gate, value=spent, limit=limit, unit=scales.energy.basis)
-    assert scales.carbon.grams is not None
-    spent, limit = float(scales.carbon.grams[at]), needs.carbon_budget_grams or 0.0
+    assert grams is not None
+    spent, limit = float(grams[at]), needs.carbon_budget_grams or 0.0
     return Refusal(gate=gate, value=spent, limit=limit, unit=scales.carbon.basis)
+
+
+def why_refused(refusal: Refusal) -> str:
+    """The gate that a scale does not pass, in words."""
+    limit = refusal.limit
+    if refusal.gate == "failures":
+        return f"a run never ends: {refusal.because}"
+    if refusal.gate == "validity":
+        return "the measurement is invalid"
+    if refusal.gate == "least":
+        return f"it is below K={limit:g}, the least that can run"
+    if refusal.gate == "quality":
+        return f"quality drifts by {refusal.value:+.3g}, tolerance {limit:g}"
+    if refusal.gate == "deadline":
+        deadline = f"the deadline of {format_duration(limit)}"
+        if refusal.confidence is None:
+            return f"{deadline} is missed"
+        return f"{deadline} is kept in fewer than {format_percent(refusal.confidence)} of runs"
+    if refusal.gate == "budget":
+        return f"the cost exceeds the budget of {format_money(limit, refusal.unit)}"
+    if refusal.gate == "energy":
+        return f"the energy exceeds {format_quantity(limit)} J ({refusal.unit})"
+    return f"emissions exceed {format_quantity(limit)} g CO2e ({refusal.unit})"
 
 
 def gate_checks(needs: Needs, scaling: Scaling) -> list[Check]:

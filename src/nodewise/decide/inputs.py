@@ -87,7 +87,7 @@ class Input(NamedTuple):
     title: str = ""  # in a sentence about what changes the answer
     common: bool = False  # whether --help shows its option
     ranged: bool = False  # whether two ends may be given
-    on_spot: bool = False  # whether it matters on spot only
+    on_spot: bool = False  # whether it matters on spot only, unless nodes fail
     put: "Callable[[Question, Any, Settings], Question] | None" = None  # where a path is not enough
 
     @property
@@ -152,9 +152,8 @@ def _saving(text: str) -> Interval | str:
 
 
 def _watts(text: str) -> Interval:
-    """A power, or the idle and the busy one; one alone is the busy one, and idle is unknown."""
-    given = parse_range(text, lambda one: parse_amount(one.strip().rstrip("wW")))
-    return Interval(0.0, given.high) if given.is_known else given
+    """A power, or the idle and the busy one; one alone is what a node draws."""
+    return parse_range(text, lambda one: parse_amount(one.strip().rstrip("wW")))
 
 
 _BUDGETS = {
@@ -258,6 +257,12 @@ def _put_checkpoint(question: Question, value: Interval | str, _: Settings) -> Q
     return question if isinstance(value, str) else with_range(question, "checkpoint", value)
 
 
+def _put_runs(question: Question, value: float, settings: Settings) -> Question:
+    if "utilisation" in settings:
+        raise SpecError("Runs a month say how much nodes work.", "Drop --utilisation or the runs.")
+    return replaced(question, ("payment", "runs_per_month"), value)
+
+
 def _put_commit(question: Question, value: float, _: Settings) -> Question:
     return replaced(question, ("payment", "commitment"), Commitment(discount=value))
 
@@ -278,7 +283,9 @@ def _put_idle(question: Question, value: float, settings: Settings) -> Question:
 
 def _put_busy(question: Question, value: float, settings: Settings) -> Question:
     power = question.site.power
-    idle = settings.get("idle-watts", power.idle_watts if power else 0.0)
+    is_range = power is not None and power.idle_watts < power.busy_watts
+    before = power.idle_watts if power is not None and is_range else value
+    idle = settings.get("idle-watts", min(before, value))
     return _put_watts(question, Interval(idle, value), settings)
 
 
@@ -327,8 +334,11 @@ _ROWS = (
           "Spot preemptions: 0.05/h, 0.4/gang-h, 5%/month.",
           (_PAY, "preemptions", "per_second"), "preemptions", common=True, ranged=True,
           on_spot=True, put=_put_preempt),
+    Input("mtbf", "price.mtbf_seconds", DEADLINE,
+          "Mean time between failures of one node, however it is paid for: 30d, 5000h.",
+          (_PAY, "mtbf_seconds"), "time between failures of a node", common=True, ranged=True),
     Input("checkpoint", "price.checkpoint_seconds", SAVING,
-          "Time to save a checkpoint on spot; none: a stopped run starts again.",
+          "Time to save a checkpoint; none: a stopped run starts again.",
           (*_SAVES, "save_seconds"), "time to save", ranged=True, on_spot=True,
           put=_put_checkpoint),
     Input("downtime", "price.downtime_seconds", SECONDS, "Time until lost nodes are back.",
@@ -339,7 +349,7 @@ _ROWS = (
           "K nodes are stopped K^this times as often as one; 0: all are lost at once.",
           put=_put_correlation),
     Input("while-down", "price.while_down", _choice("all", "survivors", "none"),
-          "Nodes billed while replacements start.", (_PAY, "while_down")),
+          "Spot nodes billed while replacements start.", (_PAY, "while_down")),
     Input("trace", "price.trace", FILE, "Replay when spot nodes were available: CSV or JSON."),
     Input("own", "price.own", TEXT,
           "Owned nodes: a fraction of the price, or a TOML file of what one costs."),
@@ -347,6 +357,9 @@ _ROWS = (
           "Utilisation above which the owned fraction holds.", (_PAY, "owned_above")),
     Input("utilisation", "price.utilisation", SHARE, "Share of hours that owned nodes work.",
           (_PAY, "utilisation")),
+    Input("runs-per-month", "price.runs_per_month", POSITIVE,
+          "Runs in a month: the use of owned or committed nodes, instead of --utilisation.",
+          (_PAY, "runs_per_month"), put=_put_runs),
     Input("commit", "price.commit", SHARE, "Discount on hours that are paid whether used or not.",
           put=_put_commit),
     Input("watts", "energy.watts", WATTS, "Power of a node, idle..busy, to model joules.",
@@ -398,6 +411,7 @@ _ROWS = (
     Input("per-node", "per_node", COUNT, "How many of K share a node.",
           ("per_node",), common=True),
 )  # fmt: skip
+_ASSUMABLE = ("spot", "own", "checkpoint", "downtime", "restart")  # shown as assumed if not set
 _MEASURED = frozenset(Spec.__struct_fields__)
 INPUTS: dict[str, Input] = {row.key: row for row in _ROWS}
 RANGED: dict[str, Input] = {row.key: row for row in _ROWS if row.ranged}
@@ -535,7 +549,14 @@ def ask(question: Question, settings: Settings) -> Question:
             question = with_range(question, key, value)
         elif row.path:
             question = replaced(question, row.path, value)
-    return question
+    stated = {*question.payment.stated, *(key for key in settings if key in _ASSUMABLE)}
+    return replaced(question, ("payment", "stated"), tuple(sorted(stated)))
+
+
+def is_spot_only(question: Question, name: str) -> bool:
+    """Whether an input matters on spot only: where nodes fail, saving matters everywhere."""
+    row = INPUTS[name]
+    return row.on_spot and not (question.payment.mtbf_seconds and row.path[:2] == _SAVES)
 
 
 def default_of(row: Input) -> Any:

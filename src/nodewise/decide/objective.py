@@ -149,6 +149,8 @@ def objective_of(
             because=f"K={scales.nodes[lower]} costs less than K={scales.nodes[ladder[0]]}",
         )
     smallest = f"K={scales.nodes[ladder[0]]}" if ladder else "the smallest scale"
+    if scales.fitted_base_seconds is not None:
+        smallest += " at its fitted time"
     return Objective(
         name="fastest worth its cost",
         because=f"{smallest} is the cheapest, and up to 1/{needs.threshold:.2f} of its bill buys "

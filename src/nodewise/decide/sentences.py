@@ -17,7 +17,7 @@ from nodewise.base.units import (
     format_unit_cost,
 )
 from nodewise.decide.candidates import Candidates, Needs
-from nodewise.decide.gates import Refusal, quality_states
+from nodewise.decide.gates import Refusal, quality_states, why_refused
 from nodewise.decide.inputs import Question
 from nodewise.decide.objective import Judged
 from nodewise.decide.prices.bill import Bills, Price, bill
@@ -26,27 +26,6 @@ from nodewise.explain.causes import CauseName
 _SAME_EFFICIENCY = 0.005
 
 Refusals = Sequence[Refusal | None]  # why each scale is excluded, or nothing
-
-
-def why_refused(refusal: Refusal) -> str:
-    """The gate that a scale does not pass, in words."""
-    limit = refusal.limit
-    if refusal.gate == "validity":
-        return "the measurement is invalid"
-    if refusal.gate == "least":
-        return f"it is below K={limit:g}, the least that can run"
-    if refusal.gate == "quality":
-        return f"its quality drifts by {refusal.value:+.3g}, tolerance {limit:g}"
-    if refusal.gate == "deadline":
-        deadline = f"the deadline of {format_duration(limit)}"
-        if refusal.confidence is None:
-            return f"it misses {deadline}"
-        return f"it meets {deadline} in fewer than {format_percent(refusal.confidence)} of runs"
-    if refusal.gate == "budget":
-        return f"it costs more than the budget of {format_money(limit, refusal.unit)}"
-    if refusal.gate == "energy":
-        return f"it takes more than {format_quantity(limit)} J ({refusal.unit})"
-    return f"it emits more than {format_quantity(limit)} g CO2e ({refusal.unit})"
 
 
 def why_this_scale(judged: Judged, question: Question, chosen: int) -> str:
@@ -135,6 +114,8 @@ def claim(judged: Judged, needs: Needs, chosen: int) -> str:
         f"at efficiency {efficiency}{_relative(scales)} "
         f"({format_speedup(scales.base_share * float(scales.speedup[chosen]))}x over {base})"
     ]
+    if chosen == 0:
+        parts = [f"{scales.name} ({scales.regime} scaling) is best run at its base, {base}"]
     if scales.quality is None:
         parts.append("with quality not measured")
     else:
@@ -192,13 +173,17 @@ def _passes_or_not(refusal: Refusal | None) -> str:
 
 def _blame(scales: Candidates, at: int) -> str:
     """The cause of most of what is lost, or the two that share it."""
-    lost = [(cause, folds) for cause, folds in scales.losses[at] if folds > 0]
+    lost = [(in_prose(cause), folds) for cause, folds in scales.losses[at] if folds > 0]
+    if scales.undisturbed is not None:
+        useful = scales.undisturbed / scales.seconds
+        failed = float(scales.speedup[at] * (useful.max() / useful[at] - 1))
+        lost = sorted([*lost, ("failures of nodes", failed)], key=lambda loss: -loss[1])
     if not lost:
         return ""
     total = sum(folds for _, folds in lost)
     if lost[0][1] >= 0.6 * total or len(lost) == 1:
-        return f", lost mostly to {in_prose(lost[0][0])}"
-    return f", lost to {in_prose(lost[0][0])} and {in_prose(lost[1][0])}"
+        return f", lost mostly to {lost[0][0]}"
+    return f", lost to {lost[0][0]} and {lost[1][0]}"
 
 
 def in_prose(cause: CauseName) -> str:
@@ -208,25 +193,6 @@ def in_prose(cause: CauseName) -> str:
     if cause == "idle":
         return "waiting"
     return {"serial fraction": "the serial fraction", "slow node": "a slow node"}.get(cause, cause)
-
-
-def cheaper_nodes(price: Price, needs: Needs, chosen: Sequence[tuple[str, int | None]]) -> str:
-    """Whether a lower price of nodes moves the cheapest scale; `chosen` names it by payment."""
-    if not (price.prices_the_hour or needs.hour_value or needs.budget is not None):
-        return (
-            "Cheaper nodes do not move the cheapest K here: without an overhead by the hour, a "
-            "value of time or a budget, every cost is proportional to the price, so its minimum "
-            "is at the same K for every price."
-        )
-    named = ", ".join(
-        f"K={nodes} {payment}" if nodes else f"none {payment}" for payment, nodes in chosen
-    )
-    if len({nodes for _, nodes in chosen}) == 1:
-        return f"Cheaper nodes could move the cheapest K here, but not by this much: {named}."
-    return (
-        f"Cheaper nodes move the cheapest K here ({named}): the price of the nodes falls, and what "
-        "an hour costs whatever K is does not."
-    )
 
 
 def what_would_change(

@@ -15,14 +15,23 @@ from nodewise.base.stats import DRAWS, SEED, Floats, plausible_reach
 from nodewise.decide.candidates import Candidates, longest_startup
 from nodewise.decide.choose import TIE
 from nodewise.decide.gates import Mask, refused_at_any_price
-from nodewise.decide.inputs import INPUTS, RANGED, Question, value_of, with_value
+from nodewise.decide.inputs import (
+    INPUTS,
+    RANGED,
+    Question,
+    is_spot_only,
+    replaced,
+    value_of,
+    with_value,
+)
 from nodewise.decide.objective import Judged, judge, least_costs, picks, reference_bill
-from nodewise.decide.payment.ways import Paid, on_demand, on_spot
+from nodewise.decide.payment.ways import Paid, on_demand, on_spot, with_failures
 from nodewise.decide.prices.bill import Bills, bill
 from nodewise.explain.laws import Law
 
 _SWING = 0.2  # how far an input is moved that has no range of its own
 _REACH, _STEPS = 16.0, 48  # how far a flip is looked for: a sixteenth to sixteen times
+_FAILING = {"mtbf", "checkpoint", "downtime", "restart"}  # what makes a run longer than its work
 _MOST_ROUNDS = 100  # that anybody would add
 _PRICES_OFF = (0.5, 0.8, 1.2, 1.5)
 # The line items that one price stands behind.
@@ -97,7 +106,7 @@ def regret_of(
     moved = {
         name: given
         for name, given in question.ranges.items()
-        if not RANGED[name].on_spot and value_of(question, name) is not None
+        if not is_spot_only(question, name) and value_of(question, name) is not None
     }
     if (noise is None and not moved) or not allowed.any():
         return None
@@ -136,9 +145,12 @@ def _keeps_limits(
     kept = np.broadcast_to(open_ones, billed.shape).copy()
     if needs.budget is not None:
         kept &= billed * scales.relative_work <= needs.budget * (1 + TIE)
-    if needs.deadline_seconds is not None and noise is None:
+    if needs.deadline_seconds is None:
+        return kept
+    if noise is None or question.payment.mtbf_seconds is not None:
+        # a run that fails is late by more than its noise
         kept &= np.array([one is None or one.gate != "deadline" for one in judged.refused])
-    elif needs.deadline_seconds is not None and noise is not None:
+    else:
         share = needs.deadline_confidence
         reach = plausible_reach(scales.samples, share, len(noise), more_rounds)
         latest = needs.deadline_seconds - longest_startup(question)
@@ -193,6 +205,8 @@ def _drawn_bills(
             changed = with_value(changed, name, given.low + float(share) * (given.high - given.low))
         seconds = scales.seconds if noise is None else scales.seconds * noise[at]
         priced = scales.priced(changed.price.per_node_hour) if "price" in moved else scales
+        if _FAILING & moved.keys():
+            seconds = seconds * with_failures(scales, changed.payment)[0].seconds / scales.seconds
         value = changed.needs.hour_value
         drawn = bill(changed.price, priced.rate_per_hour, seconds, value)
         billed.append(drawn.billed / scales.relative_work)
@@ -243,10 +257,13 @@ def cost_bounds(scales: Candidates, question: Question) -> tuple[Floats, Floats]
             spent = np.where(np.isnan(spent), scales.seconds, spent)
         moved = question
         for name, given in question.ranges.items():
-            if not RANGED[name].on_spot:
-                moved = with_value(moved, name, getattr(given, end))
+            if not is_spot_only(question, name):
+                # nodes that fail less often cost less
+                other = {"low": "high", "high": "low"}[end] if name == "mtbf" else end
+                moved = with_value(moved, name, getattr(given, other))
         priced = scales.priced(moved.price.per_node_hour) if "price" in question.ranges else scales
-        ends.append(bill(moved.price, priced.rate_per_hour, spent).billed)
+        longer = with_failures(scales, moved.payment)[0].seconds / scales.seconds
+        ends.append(bill(moved.price, priced.rate_per_hour, longer * spent).billed)
     return ends[0], ends[1]
 
 
@@ -254,7 +271,7 @@ def _paid(scales: Candidates, question: Question, spot: bool) -> Paid:
     priced = scales.priced(question.price.per_node_hour)
     if spot:
         return on_spot(priced, question.price, question.needs, question.payment)
-    return on_demand(priced, question.price, question.needs)
+    return on_demand(priced, question.price, question.needs, question.payment)
 
 
 def _chosen(scales: Candidates, question: Question, spot: bool = False) -> tuple[int, float]:
@@ -280,16 +297,18 @@ def tornado(
     payment = question.payment
     risky = payment.preemptions is not None and payment.trace is None
     rows = []
-    for name, one in RANGED.items():
+    for name in RANGED:
         value = value_of(question, name)
-        if not value or (one.on_spot and not risky):
+        spot = is_spot_only(question, name)
+        if not value or (spot and not risky):
             continue
         given = question.ranges.get(name) or Interval(value * (1 - _SWING), value * (1 + _SWING))
         ends = [
-            _chosen(scales, with_value(question, name, end), one.on_spot)
+            _chosen(scales, with_value(question, name, end), spot)
             for end in (given.low, given.high)
         ]
-        rows.append(_swing(name, one.on_spot, given, name in question.ranges, ends))
+        if any(nodes for nodes, _ in ends):
+            rows.append(_swing(name, spot, given, name in question.ranges, ends))
     if law is not None and of_law is not None:
         for name in ("s", "c"):
             value = getattr(law, name)
@@ -335,9 +354,13 @@ def flips(scales: Candidates, question: Question) -> tuple[Flip, ...]:
         free = not scales.price.is_money and name != "threshold"
         if not value or row.on_spot or not now or free:
             continue
+        # the scales have their failures already: a price does not change them
+        asked = (
+            question if name in _FAILING else replaced(question, ("payment", "mtbf_seconds"), None)
+        )
 
-        def at(changed: float, name: str = name) -> int:
-            return _chosen(scales, with_value(question, name, changed))[0]
+        def at(changed: float, name: str = name, asked: Question = asked) -> int:
+            return _chosen(scales, with_value(asked, name, changed))[0]
 
         for side, factor in (("below", 1 / _REACH), ("above", _REACH)):
             edge = _edge(at, value, factor, now)

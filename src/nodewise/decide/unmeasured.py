@@ -8,7 +8,7 @@ import numpy as np
 
 from nodewise.base.errors import DataError
 from nodewise.base.stats import Floats, normal_share_below
-from nodewise.decide.candidates import Candidates, longest_startup, price_or_hours
+from nodewise.decide.candidates import Candidates, left_seconds, price_or_hours
 from nodewise.decide.counting import billed_units, scale_unit_of
 from nodewise.decide.inputs import Question
 from nodewise.decide.objective import Judged, Objective, judge, picks
@@ -79,6 +79,7 @@ def candidates_of_curve(
         rate = measured.rates_at(count)
     whole = unit.nodes(count)
     energy = question.site.energy(seconds, whole, price.startup_seconds)
+    left = left_seconds(question)
     return Candidates(
         name="curve",
         regime=curve.regime,
@@ -96,6 +97,8 @@ def candidates_of_curve(
         carbon=question.site.carbon(energy, seconds, whole, price.startup_seconds),
         unit=unit,
         in_time=_in_time(curve, nodes, question, measured),
+        spread=None if left is None else plausible_times(curve, nodes) / seconds,
+        left_seconds=left,
     )
 
 
@@ -103,10 +106,9 @@ def _in_time(
     curve: Curve, nodes: Sequence[int], question: Question, measured: Candidates | None
 ) -> Floats | None:
     """How likely a run of each scale meets the deadline; what was measured decides for itself."""
-    deadline = question.needs.deadline_seconds
-    if deadline is None:
+    allowed = left_seconds(question)
+    if allowed is None:
         return None
-    allowed = deadline - longest_startup(question)
     drawn = plausible_times(curve, nodes)
     spread = 0.0 if measured is None else measured.run_spread
     if allowed <= 0:
@@ -161,7 +163,7 @@ def better_unmeasured(
         likely = (shares >= _LIKELY) & ~np.isin(scales.nodes, measured.nodes)
         passing = np.where(likely, np.maximum(shares, needs.deadline_confidence), shares)
         scales = msgspec.structs.replace(scales, in_time=passing)
-    paid = on_demand(scales, scales.price, needs)
+    paid = on_demand(scales, scales.price, needs, question.payment)
     found = judge(paid.scales, paid.bills, question, judged.objective)
     at = found.chosen
     if at is None or scales.nodes[at] in measured.nodes:
@@ -239,7 +241,7 @@ def drawn_costs(
     """
     seconds = plausible_times(curve, list(scales.nodes))
     drawn = msgspec.structs.replace(scales, seconds=seconds)
-    paid: Bills = on_demand(drawn, scales.price, question.needs).bills
+    paid: Bills = on_demand(drawn, scales.price, question.needs, question.payment).bills
     unit_bill, unit_cost = paid.billed / scales.relative_work, paid.total / scales.relative_work
     speed = scales.relative_work / seconds
     if objective.name in ("fastest within the budget", "fastest worth its cost"):

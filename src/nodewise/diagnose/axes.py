@@ -21,6 +21,13 @@ CeilingName = Literal[
 AxisName = Literal["data", "training", "model", "inference", "coordination"]
 AnswerWord = Literal["yes", "no", "undecided"]
 CEILINGS: tuple[CeilingName, ...] = get_args(CeilingName)
+_ACTIONS: dict[AxisName, str] = {
+    "data": "split the data",
+    "training": "split the work",
+    "model": "split the model",
+    "inference": "add replicas",
+    "coordination": "reduce messages and waiting",
+}
 
 
 class Remedy(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +78,7 @@ MENU: dict[CeilingName, Remedy] = {
         symptom="the kernel hands out fresh memory page by page while the program waits",
         axis=None,
         tools=("a pool allocator", "jemalloc", "huge pages"),
-        cures="memory is kept and used again instead of being given back and asked for anew",
+        cures="memory is kept and reused instead of being returned and requested again",
         leaves="every other ceiling; more nodes would each pay the same faults",
         first="reuse buffers (out=), raise malloc's mmap and trim thresholds, huge pages",
     ),
@@ -198,7 +205,7 @@ def judge(proposal: str, ceiling: CeilingName | None) -> Answer:
             proposal,
             proposed.axis,
             "undecided",
-            f"{what}; which ceiling binds is not known, so nobody can say that this lifts it",
+            f"{what}; which ceiling binds is not known, so it may lift nothing",
             "measure first: nodewise diagnose -- COMMAND",
         )
     remedy = MENU[ceiling]
@@ -209,17 +216,15 @@ def judge(proposal: str, ceiling: CeilingName | None) -> Answer:
     if remedy.axis is None:
         instead = f"stay on one machine: {remedy.first}"
     else:
-        instead = f"distribute {axis_words(remedy.axis)}: {', '.join(remedy.tools)}"
+        instead = f"{axis_words(remedy.axis)}: {', '.join(remedy.tools)}"
     reason = f"{ceiling} binds, and {what}; {failure}"
     return Answer(proposal, proposed.axis, "no", reason, instead)
 
 
 def axis_words(axis: AxisName | None) -> str:
-    """The axis in a sentence.
+    """What to do along an axis.
 
-    >>> axis_words("model"), axis_words("data")
-    ('the model', 'data')
+    >>> axis_words("model"), axis_words(None)
+    ('split the model', 'fix it on one machine')
     """
-    if axis is None:
-        return "nothing"
-    return "the model" if axis == "model" else axis
+    return "fix it on one machine" if axis is None else _ACTIONS[axis]

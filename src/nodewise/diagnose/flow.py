@@ -2,7 +2,7 @@
 
 Does it fit in memory? Are the data read and stored? Are requests answered in time? Does the
 exchange take longer than the work? Are there enough operations for each byte? The first ceiling
-that is reached names the axis. What was not told stays open, and an open answer is said.
+that is reached names the axis. What is not given stays open, and the answer says so.
 """
 
 import functools
@@ -20,7 +20,7 @@ from nodewise.base.units import (
 )
 from nodewise.diagnose.axes import MENU, PROPOSALS, Answer, AxisName, CeilingName, axis_words, judge
 from nodewise.diagnose.memory import Fit
-from nodewise.diagnose.roofline import Roofline
+from nodewise.diagnose.roofline import Roofline, shared_step_words, whole_step_words
 
 Confidence = Literal["high", "medium", "low"]
 Outcome = Literal["ceiling", "enough", "undecided"]
@@ -52,21 +52,24 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     measured: CeilingName | None = None  # by watching a run, or as the user says
 
 
-BranchAnswer = Literal["fine", "binds", "not known", "not asked"]
+# Of a job on paper, facts may be not known. Of a study, stages may be not recorded.
+BranchAnswer = Literal[
+    "fine", "second", "binds", "not known", "not recorded", "not identifiable", "not asked"
+]
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """One question of the flow: passed, the ceiling that binds, or not known."""
+    """One question of the flow: passed, the ceiling that binds, or open."""
 
     question: str
-    ceiling: CeilingName
+    ceiling: CeilingName | None  # None: no axis lifts it
     answer: BranchAnswer = "not known"
     evidence: str = ""
     confidence: Confidence = "high"
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """The ceiling that binds, the axis that lifts it, and the way through the flow."""
+    """The ceiling that binds, the axis that lifts it, and the answer to each question."""
 
     outcome: Outcome
     ceiling: CeilingName | None
@@ -100,7 +103,7 @@ def diagnose(facts: Facts, proposal: str | None = None) -> Diagnosis:
         outcome = "enough" if _is_enough(facts, fine) else "undecided"
     diagnosis = Diagnosis(
         outcome=outcome,
-        **under(found.ceiling if found else None),
+        **_remedy_fields(found.ceiling if found else None),
         confidence=found.confidence if found else "high" if outcome == "enough" else "low",
         evidence=tuple(one.evidence for one in ([found] if found else fine)),
         branches=tuple(branches),
@@ -113,7 +116,7 @@ def diagnose(facts: Facts, proposal: str | None = None) -> Diagnosis:
     return msgspec.structs.replace(diagnosis, answer=_answer(proposal, diagnosis, facts))
 
 
-def under(ceiling: CeilingName | None) -> dict[str, Any]:
+def _remedy_fields(ceiling: CeilingName | None) -> dict[str, Any]:
     """The fields of a diagnosis that follow from its ceiling."""
     if ceiling is None:
         return {"ceiling": None, "axis": None}
@@ -330,11 +333,7 @@ def _limited(answer: Answer, facts: Facts) -> Answer:
         words = f"on {workers} devices: {', '.join(fitting)}"
         return msgspec.structs.replace(answer, reason=f"{answer.reason}; {words}")
     if facts.step is not None and facts.step.comm_s is not None:
-        strong, weak = facts.step.binds_at_strong, facts.step.binds_at_weak
-        words = (
-            f"the exchange takes longer than the work {from_workers(strong)} that share one step, "
-            f"and {from_workers(weak)} with a whole step each"
-        )
+        words = f"{shared_step_words(facts.step)}; {whole_step_words(facts.step)}"
         return msgspec.structs.replace(answer, reason=f"{answer.reason}; {words}")
     return answer
 
@@ -347,9 +346,8 @@ def from_workers(workers: int | None) -> str:
 def headline(diagnosis: Diagnosis) -> str:
     """The answer in one line."""
     if diagnosis.outcome == "enough":
-        return "one machine is enough; distribute nothing"
+        return "one machine is enough"
     if diagnosis.ceiling is None:
         return "undecided: what is known names no ceiling"
-    if diagnosis.axis is None:
-        return f"{diagnosis.ceiling} bind; distribute nothing, mend it on one machine"
-    return f"{diagnosis.ceiling} binds; distribute {axis_words(diagnosis.axis)}"
+    binds = "bind" if diagnosis.ceiling == "page faults" else "binds"
+    return f"{diagnosis.ceiling} {binds}; {axis_words(diagnosis.axis)}"

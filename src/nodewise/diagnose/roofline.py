@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from nodewise.diagnose.axes import AxisName
+from nodewise.diagnose.axes import AxisName, axis_words
 from nodewise.diagnose.links import Link
 
 Bound = Literal["compute", "memory bandwidth"]
@@ -43,7 +43,13 @@ class Roofline(msgspec.Struct, frozen=True, kw_only=True):
     binds_at_weak: int | None = None
     workers: tuple[WorkerRow, ...] = ()
     verdict: str = ""
+    reasons: tuple[str, ...] = ()  # for the verdict
     notes: tuple[str, ...] = ()
+
+    @property
+    def fastest(self) -> WorkerRow:
+        """The row of the table whose workers finish one shared step first; of equals the fewest."""
+        return min(self.workers, key=lambda row: row.strong_step_s)
 
 
 def roofline(
@@ -71,7 +77,7 @@ def roofline(
     axis: AxisName = "model" if bound == "memory bandwidth" else "training"
     notes = []
     if abs(intensity / ridge - 1) < 0.1:
-        notes.append("The step stands near the ridge: compute and memory bandwidth both bind.")
+        notes.append("The step is near the ridge: compute and memory bandwidth both bind.")
     exchange: dict[str, Any] = {}
     if link is not None:
         comm_s = link.message(net_bytes)
@@ -80,7 +86,7 @@ def roofline(
                 "The exchange takes longer than the arithmetic, but not longer than memory does: "
                 "memory bandwidth still binds."
             )
-        if comm_s > step_s:
+        if link.ring(net_bytes, 2) > step_s:  # two workers do less than one, even a step each
             axis = "coordination"
         exchange = {
             "comm_s": comm_s,
@@ -104,7 +110,8 @@ def roofline(
         notes=tuple(notes),
         **exchange,
     )
-    return msgspec.structs.replace(step, verdict=_verdict(step))
+    verdict, *reasons = [*_on_workers(step), _on_one_machine(step), _axis(step)]
+    return msgspec.structs.replace(step, verdict=verdict, reasons=tuple(reasons))
 
 
 def binds_at(link: Link, net_bytes: float, step_s: float, shared: bool) -> int | None:
@@ -140,7 +147,42 @@ def _at(workers: int, exchange_s: float, step_s: float) -> WorkerRow:
     )
 
 
-def _verdict(step: Roofline) -> str:
+def _on_workers(step: Roofline) -> list[str]:
+    """What more workers gain: on one shared step, and with a whole step each."""
+    if not step.workers:
+        return []
+    return [shared_step_words(step), whole_step_words(step)]
+
+
+def shared_step_words(step: Roofline) -> str:
+    """What a step of fixed size gains from more workers (strong scaling)."""
+    alone, two, best = step.workers[0], step.workers[1], step.fastest
+    if best.workers == 1:
+        return (
+            "a step of fixed size gains from no second worker: 2 workers take "
+            f"{_seconds(two.strong_step_s)}, one takes {_seconds(alone.strong_step_s)}"
+        )
+    return (
+        f"a step of fixed size is fastest on {best.workers} workers: "
+        f"{_seconds(best.strong_step_s)} against {_seconds(alone.strong_step_s)} for one, "
+        f"efficiency {best.strong_efficiency:.2f}"
+    )
+
+
+def whole_step_words(step: Roofline) -> str:
+    """What workers with a whole step each are worth (weak scaling)."""
+    two, most = step.workers[1], step.workers[-1]
+    shares = (
+        f"efficiency {two.weak_efficiency:.2f} on {two.workers} workers to "
+        f"{most.weak_efficiency:.2f} on {most.workers}"
+    )
+    if step.axis == "coordination":
+        return f"with a whole step each (weak scaling) the workers mostly exchange: {shares}"
+    only = "only " if step.fastest.workers == 1 else ""
+    return f"{only}a whole step for each worker (weak scaling) pays: {shares}"
+
+
+def _on_one_machine(step: Roofline) -> str:
     side = "above" if step.intensity >= step.ridge else "below"
     words = (
         f"{step.bound} bound: {step.intensity:.4g} FLOP per byte is {side} the ridge of "
@@ -148,7 +190,26 @@ def _verdict(step: Roofline) -> str:
     )
     if step.comm_s is None:
         return words
-    exchange, work = f"the exchange ({step.comm_s:.5g} s)", f"the work ({step.step_s:.5g} s)"
-    if step.axis == "coordination":
-        return f"{words}; but {exchange} takes longer than {work}: more workers make it worse"
-    return f"{words}; {exchange} takes less than {work}"
+    longer = "longer" if step.comm_s > step.step_s else "less"
+    return (
+        f"{words}; the exchange ({step.comm_s:.5g} s) takes {longer} than the work "
+        f"({step.step_s:.5g} s)"
+    )
+
+
+def _axis(step: Roofline) -> str:
+    """The axis, and the form of it that the table of workers supports."""
+    words = f"axis: {step.axis}; {axis_words(step.axis)}"
+    if not step.workers or step.axis == "coordination":
+        return words
+    if step.fastest.workers == 1:
+        return f"axis: {step.axis}, with a whole step for each worker"
+    if step.binds_at_strong is None:
+        return words
+    most = step.binds_at_strong - 1  # two at least: the second worker gains
+    return f"{words} among up to {most} workers, or give each a whole step"
+
+
+def _seconds(seconds: float) -> str:
+    """Three digits after the point, or three significant ones where that says nothing."""
+    return f"{seconds:.3f} s" if seconds >= 0.1 else f"{seconds:.3g} s"

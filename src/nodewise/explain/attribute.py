@@ -6,9 +6,15 @@ The wall time is first cut into parts that add up to it; the loss of a part is w
 its ideal share of the same part at the base. So the folds add up by construction, and what no
 record explains stays under `unexplained`.
 
-Evidence, best first: stages of each rank, stages of the whole run, a law fitted to bare timings.
+Communication (then input and output) that runs beside compute is hidden: it takes none of the wall
+time and costs nothing. What some parts gain, as a cache does, pays for a share of every loss, so
+that no cause returns more than is lost.
+
+Evidence, best first: stages of each rank, stages of the whole run, laws fitted to bare timings.
+From bare timings a cause is named only where every law that fits about as well agrees on it.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
@@ -17,13 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodewise.base import stats
-from nodewise.base.fits import nonnegative_fit
-from nodewise.base.stats import Center, Floats
+from nodewise.base.stats import Center, Floats, student_quantile
 from nodewise.base.units import format_speedup
-from nodewise.explain.causes import CAUSE_OF_STAGE, CAUSES, CauseName
-from nodewise.explain.laws import growth_term
+from nodewise.explain.causes import CAUSE_OF_STAGE, CAUSES, SEND_LESS, CauseName
+from nodewise.explain.identify import LawRanges, law_ranges
 from nodewise.explain.scaling import THRESHOLD, Scaling, Timings, scale_timings, timings
-from nodewise.explain.shapes import EARLY_EXPONENT, Shape, ShapeName, growth_exponent, shape_of
+from nodewise.explain.shapes import EARLY_EXPONENT, Shape, growth_exponent, shape_of
 from nodewise.study.check import Check, warning
 from nodewise.study.spec import Regime
 from nodewise.study.study import STAGES, Run, Stage, Study
@@ -32,32 +37,46 @@ Evidence = Literal["stages of each rank", "stage totals", "fitted law", "two bar
 Losses = dict[CauseName, Floats]  # seconds lost to each cause: a row a draw, a column a scale
 
 _DRAWS = 300  # each averages the stages of every rank anew
-_LATE = 0.10  # a rank this much slower than the typical one is late for a reason, not by chance
-_OUTLYING = 5  # spreads of the other ranks; the largest of 64 by chance lies below 4
-_PERSISTENT = 2 / 3  # share of rounds in which the same rank must be the late one
-_MIN_SHAPE_AGREEMENT = 0.6  # share of resamples that must agree before a shape renames a cause
+_LATE = 0.05  # a rank this much slower than the typical one may be late for a reason
+_MAX_CHANCE = 0.01  # of calling a rank slow that was late by chance
+_MIN_FREEDOM = 4  # of the spread of a rank between rounds, before lateness is put down to chance
+_MANY_STEPS = 10  # of a run: a rank that is last in all of them is not last by chance
+_OWN_WAIT = 0.2  # of the mean wait of the others: the last rank of every step hardly waits
+_MAX_IDLE_SPREAD = 0.10  # between rounds, relative: an uneven shard costs the same in each
+_MAX_GROWTH_MISFIT = 0.15  # of a power law, root mean square of the logarithm
+_MIN_INFLATION = 0.25  # of the compute, in single runs: less may be the noise of two runs
+_CLOSE = 0.05  # without repeats: two causes that differ by less are not separable
 _DIVISION = "the causes are measured"
-_TELLING_ROUNDS = 3
+_COMPUTE_NOISE = 0.03  # assumed for single runs
 _MIN_LOST_SHARE = 0.02  # of the ideal speedup
 _CLOCK_RESOLUTION = 1e-12  # seconds
+_ROUNDING = 1e-12  # of the wall time
 _STEADY_EXPONENTS = (0.85, 1.15)  # overhead of a stage that never shrinks: (k-1)^1
 _SHRINKING_EXPONENT = -0.5  # compute that one slow node adds is 1/k of the whole: exponent -1
 _MIN_SECOND_CAUSE = 0.25  # of what is lost: a second cause worth a change of its own
+_MIN_BOUND = 0.25  # of the time, at the base and here: a stage that binds the job at every scale
+_MIN_HIDDEN = 0.10  # of the communication: it runs beside compute already
+
+# What is taken to be hidden first, where the stages of a run exceed its wall time.
+_HIDDEN_FIRST: tuple[Stage, ...] = (
+    "communication", "io", "overhead", "idle", "serial", "compute",
+)  # fmt: skip
 
 # What a rank that waits may be waiting for.
-_WAITED_FOR: frozenset[CauseName] = frozenset({"load imbalance", "slow node", "jitter"})
+_WAITED_FOR: tuple[CauseName, ...] = ("load imbalance", "slow node", "jitter")
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
     """Folds of speedup lost to one cause at one scale, and the speedup if it vanished."""
 
     cause: CauseName
-    seconds: float
+    seconds: float  # exposed: hidden seconds are not lost
     share: float  # of the wall time
     folds: float
-    folds_low: float | None
+    folds_low: float | None  # of the rounds; from bare timings, of every law that fits
     folds_high: float | None
-    speedup_without: float | None  # null where the loss is as long as the run: stages overlap
+    speedup_without: float
+    hidden_seconds: float = 0.0  # beside compute
 
 
 class LedgerRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
@@ -68,14 +87,50 @@ class LedgerRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}
     ideal: float
     speedup: float
     lost_folds: float
+    gained_folds: float  # by stages that shrink faster than ideal; they pay for losses
+    hidden_seconds: float
     causes: tuple[Loss, ...]
-    dominant_cause: CauseName | None
+    possible_causes: tuple[CauseName, ...]  # that may be the largest; several: not separable
+    dominant_cause: CauseName | None  # the only possible one; null: nothing lost, or not known
     late_rank: int | None  # the rank that the others wait for, where ranks are recorded
+    time_shares: dict[CauseName, float]  # of the wall time, lost or not; empty without stages
 
     def named(self, cause: CauseName) -> str:
         """A cause, with the rank it lies with."""
-        late = self.late_rank is not None and cause in ("slow node", "load imbalance")
+        late = self.late_rank is not None and cause in ("slow node", "load imbalance", "late rank")
         return f"{cause}, rank {self.late_rank}" if late else cause
+
+    @property
+    def loses(self) -> bool:
+        """Whether enough is lost to look for a cause."""
+        return self.lost_folds > _MIN_LOST_SHARE * self.ideal
+
+    @property
+    def waits(self) -> bool:
+        """Whether most is lost by waiting for a rank, whatever makes that one late."""
+        return bool(self.possible_causes) and set(self.possible_causes) <= {*_WAITED_FOR, "idle"}
+
+    @property
+    def change(self) -> str | None:
+        """The change that acts on the dominant cause; the records to add where it is not known."""
+        if not self.loses:
+            return None
+        if self.dominant_cause is None:
+            return CAUSES["late rank" if self.waits else "unexplained"].change
+        top = self.causes[0]
+        hidden = top.hidden_seconds > _MIN_HIDDEN * (top.hidden_seconds + top.seconds)
+        if top.cause == "communication" and hidden:
+            return SEND_LESS
+        return CAUSES[top.cause].change
+
+
+class TimeBound(msgspec.Struct, frozen=True, kw_only=True):
+    """A stage that takes much of the time at every scale, so that scaling does not show it."""
+
+    cause: CauseName
+    share: float  # of the time at the largest scale
+    base_share: float
+    change: str
 
 
 class Remedy(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,18 +149,24 @@ class Attribution(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
     regime: Regime
     evidence: Evidence
     rows: tuple[LedgerRow, ...]
-    nodes: int  # where the curve bends, or the largest scale
-    bends: bool
-    dominant_cause: CauseName | None
-    confidence: float | None
+    nodes: int  # the largest scale
+    bend: int | None  # the first scale below the threshold
+    dominant_cause: CauseName | None  # at the largest scale
+    possible_causes: tuple[CauseName, ...]
     change: str | None
     other_changes: tuple[Remedy, ...]
+    bound: TimeBound | None
     shape: Shape | None
-    checks: tuple[Check, ...]  # of the scaling, and of what the ledger stands on
+    checks: tuple[Check, ...]  # of the scaling, and of the evidence of the ledger
 
     def row(self, nodes: int) -> LedgerRow:
         """The row of one scale."""
         return next(row for row in self.rows if row.nodes == nodes)
+
+    @property
+    def bend_row(self) -> LedgerRow:
+        """Where the curve bends; the largest scale where it does not."""
+        return self.row(self.bend or self.nodes)
 
 
 def attribute(study: Study, threshold: float = THRESHOLD, center: Center = "mean") -> Attribution:
@@ -116,83 +177,93 @@ def attribute(study: Study, threshold: float = THRESHOLD, center: Center = "mean
 
 def attribute_timings(study: Study, times: Timings, scaling: Scaling) -> Attribution:
     """The ledger of a study whose scaling is already known."""
-    shape = shape_of(times, study.paired)
     checks: list[Check] = []
     late: dict[int, int] = {}
+    measured: list[_Measured] = []
     ranked = all(any(rank.stages for rank in run.ranks) for run in study.good_runs)
     if ranked and all(len({len(run.ranks) for run in study.at(k)}) == 1 for k in study.scales):
         evidence: Evidence = "stages of each rank"
-        ledger = _ledger_of_stages(study, times, _rank_losses)
-        late = _late_ranks(study)
-        checks += _rank_checks(study)
+        measured = [_measured(study, nodes) for nodes in times.nodes]
+        ledger = _rank_ledger(study, times, measured)
+        late = _late_ranks(study, measured)
+        checks += _rank_checks(study, ledger)
     elif all(run.stages for run in study.good_runs):
         evidence = "stage totals"
-        ledger = _ledger_of_stages(study, times, _total_losses)
+        measured = [_measured(study, nodes) for nodes in times.nodes]
+        ledger = _total_ledger(study, times, measured)
     elif len(times.nodes) == 2:
         evidence = "two bare times"
-        ledger = _ledger_of_law(times, scaling, None)
+        ledger = _ledger_of_two(times)
         bare = "two bare times cannot divide what is lost"
         checks.append(warning(_DIVISION, bare, "Add scales or record stages."))
     else:
         evidence = "fitted law"
-        sure_shape = shape.shape if shape and shape.confidence >= _MIN_SHAPE_AGREEMENT else None
-        ledger = _ledger_of_law(times, scaling, sure_shape)
-        told = scaling.cannot_tell
-        if sure_shape in ("early", "noisy"):
-            told = "Their names follow the shape of the bend."
-        fitted = f"the causes come from a law fitted to totals. {told.rstrip('.')}"
+        ledger = _ledger_of_laws(times)
+        fitted = f"the causes come from laws fitted to totals. {scaling.cannot_tell.rstrip('.')}"
         checks.append(warning(_DIVISION, fitted, "Record stages."))
-    rows = _rows(times, ledger, late)
-    nodes = scaling.bend.first_below or times.nodes[-1]
-    row = next(row for row in rows if row.nodes == nodes)
-    if evidence in ("stages of each rank", "stage totals"):
-        checks += _overlap_checks(row)
+    rows = _rows(times, ledger, measured, late)
+    row = rows[-1]
+    checks += _overlap_checks(times, measured)
     return Attribution(
         name=study.name,
         regime=study.regime,
         evidence=evidence,
         rows=rows,
-        nodes=nodes,
-        bends=scaling.bend.first_below is not None,
+        nodes=row.nodes,
+        bend=scaling.bend.first_below,
         dominant_cause=row.dominant_cause,
-        confidence=_agreement(ledger, times.nodes.index(nodes), row.dominant_cause),
-        change=CAUSES[row.dominant_cause].change if row.dominant_cause else None,
-        other_changes=_other_changes(row, evidence, _recorded(study, nodes, evidence)),
-        shape=shape,
+        possible_causes=row.possible_causes,
+        change=row.change,
+        other_changes=_other_changes(row, evidence, _recorded(measured, evidence)),
+        bound=_time_bound(rows),
+        shape=shape_of(times),
         checks=(*scaling.checks, *checks),
     )
 
 
 class _Ledger(NamedTuple):
-    """Seconds lost by cause, for the centres and for resamples of the rounds."""
+    """Seconds lost by cause, and how far they are known."""
 
     losses: Losses  # one row
-    drawn_seconds: Floats | None
-    drawn_losses: Losses
+    drawn_seconds: Floats | None = None  # of resamples of the rounds
+    drawn_losses: Losses | None = None
+    ranges: LawRanges | None = None  # over the laws that fit bare timings
+
+    def renamed(self, names: dict[CauseName, CauseName]) -> "_Ledger":
+        """With some causes under another name."""
+
+        def under_new_names(losses: Losses) -> Losses:
+            new: Losses = {}
+            for cause, lost in losses.items():
+                name = names.get(cause, cause)
+                new[name] = new[name] + lost if name in new else lost
+            return new
+
+        drawn = None if self.drawn_losses is None else under_new_names(self.drawn_losses)
+        return self._replace(losses=under_new_names(self.losses), drawn_losses=drawn)
 
 
 class _Measured(NamedTuple):
     """What was recorded at one scale: a row a round, a column a rank."""
 
     seconds: Floats
-    stages: dict[Stage, Floats]
+    stages: dict[Stage, Floats]  # exposed: those of a rank never exceed the wall time
+    hidden: dict[Stage, Floats]
     items: Floats | None
     delays: Floats | None = None  # seconds that other processes had the rank's core
+    steps: int | None = None  # of the shortest run
 
     def of(self, stage: Stage) -> Floats:
         return self.stages.get(stage, np.zeros_like(next(iter(self.stages.values()))))
 
     def pick(self, rounds: NDArray[np.int64]) -> "_Measured":
-        return _Measured(
-            self.seconds[rounds],
-            {stage: values[rounds] for stage, values in self.stages.items()},
-            None if self.items is None else self.items[rounds],
-            None if self.delays is None else self.delays[rounds],
+        return self._replace(
+            seconds=self.seconds[rounds],
+            stages={stage: values[rounds] for stage, values in self.stages.items()},
+            hidden={stage: values[rounds] for stage, values in self.hidden.items()},
+            items=None if self.items is None else self.items[rounds],
+            delays=None if self.delays is None else self.delays[rounds],
         )
-
-
-# Seconds lost by cause at every scale, from what was recorded there.
-_LossesOf = Callable[[Sequence[_Measured], Timings], Losses]
 
 
 def _measured(study: Study, nodes: int) -> _Measured:
@@ -202,16 +273,44 @@ def _measured(study: Study, nodes: int) -> _Measured:
     if not ranked[0]:
         recorded = [stage for stage in STAGES if all(stage in run.stages for run in runs)]
         totals = {stage: np.array([[run.stages[stage]] for run in runs]) for stage in recorded}
-        return _Measured(seconds, totals, None)
+        return _Measured(seconds, *_exposed(totals, seconds), None)
     recorded = [s for s in STAGES if all(s in rank.stages for ranks in ranked for rank in ranks)]
     stages = {
         stage: np.array([[rank.stages[stage] for rank in ranks] for ranks in ranked])
         for stage in recorded
     }
+    stages, hidden = _exposed(stages, seconds)
     items = None
     if all(rank.items is not None for ranks in ranked for rank in ranks):
         items = np.array([[rank.items for rank in ranks] for ranks in ranked], dtype=np.float64)
-    return _Measured(seconds, stages, items, _foreign_delays(runs, stages))
+    steps = [run.steps for run in runs]
+    return _Measured(
+        seconds,
+        stages,
+        hidden,
+        items,
+        _foreign_delays(runs, stages),
+        None if None in steps else min(step for step in steps if step is not None),
+    )
+
+
+def _exposed(
+    stages: dict[Stage, Floats], seconds: Floats
+) -> tuple[dict[Stage, Floats], dict[Stage, Floats]]:
+    """The stages that fill the wall time, and what of them runs beside the others."""
+    named = sum(stages.values(), np.zeros(()))
+    excess = np.maximum(named - seconds[:, None], 0.0)
+    exposed, hidden = dict(stages), {}
+    for stage in _HIDDEN_FIRST:
+        if stage in stages:
+            hidden[stage] = np.minimum(np.maximum(stages[stage], 0.0), excess)
+            exposed[stage] = stages[stage] - hidden[stage]
+            excess = excess - hidden[stage]
+    return exposed, hidden
+
+
+# Seconds lost by cause at every scale, from what was recorded there.
+_LossesOf = Callable[[Sequence[_Measured], Timings], Losses]
 
 
 def _foreign_delays(runs: Sequence[Run], stages: dict[Stage, Floats]) -> Floats | None:
@@ -232,11 +331,12 @@ def _foreign_delays(runs: Sequence[Run], stages: dict[Stage, Floats]) -> Floats 
     return np.asarray(delays)
 
 
-def _ledger_of_stages(study: Study, times: Timings, losses_of: _LossesOf) -> _Ledger:
-    measured = [_measured(study, nodes) for nodes in times.nodes]
+def _ledger_of_stages(
+    study: Study, times: Timings, measured: Sequence[_Measured], losses_of: _LossesOf
+) -> _Ledger:
     losses = losses_of(measured, times)
     if times.draws is None:
-        return _Ledger(losses, None, {})
+        return _Ledger(losses)
     picks = [
         stats.resample_rounds(len(one.seconds), _DRAWS, study.paired, at)
         for at, one in enumerate(measured)
@@ -265,61 +365,105 @@ def _beyond_ideal(parts: Sequence[dict[CauseName, float]], times: Timings) -> Lo
     return losses
 
 
-def _total_losses(measured: Sequence[_Measured], times: Timings) -> Losses:
-    parts = []
-    for one in measured:
-        seconds = float(stats.center_of(one.seconds, times.center))
-        fit = seconds / float(one.seconds.mean())  # stages are means; a median wall needs scaling
-        part = {CAUSE_OF_STAGE[s]: fit * float(v.mean()) for s, v in one.stages.items()}
-        part["unexplained"] = seconds - sum(part.values())
-        parts.append(part)
-    losses = _beyond_ideal(parts, times)
-    if times.regime == "strong" and len(times.nodes) >= 4:
-        compute = np.array([part.get("compute inflation", 0.0) for part in parts])
-        _name_by_growth(losses, compute, times)
-    return losses
+def _total_parts(one: _Measured, center: Center) -> dict[CauseName, float]:
+    seconds = float(stats.center_of(one.seconds, center))
+    fit = seconds / float(one.seconds.mean())  # stages are means; a median wall needs scaling
+    part = {CAUSE_OF_STAGE[stage]: fit * float(v.mean()) for stage, v in one.stages.items()}
+    part["unexplained"] = seconds - sum(part.values())
+    return part
 
 
-def _name_by_growth(losses: Losses, compute: Floats, times: Timings) -> None:
-    """Give waiting and inflation the name that their growth with K betrays.
+def _total_ledger(study: Study, times: Timings, measured: Sequence[_Measured]) -> _Ledger:
+    def losses_of(some: Sequence[_Measured], times: Timings) -> Losses:
+        return _beyond_ideal([_total_parts(one, times.center) for one in some], times)
+
+    ledger = _ledger_of_stages(study, times, measured, losses_of)
+    if times.regime == "weak" or len(times.nodes) < 4:
+        return ledger
+    return ledger.renamed(_names_by_growth(ledger.losses, measured, times))
+
+
+def _names_by_growth(
+    losses: Losses, measured: Sequence[_Measured], times: Timings
+) -> dict[CauseName, CauseName]:
+    """The name that the growth of waiting and inflation with K gives them.
 
     Beside the compute of a rank, an uneven shard costs a fixed share, (k-1)^0 to (k-1)^0.4; a stage
     that never shrinks costs (k-1)^1, because the compute does shrink. Jitter grows like an uneven
-    shard: totals cannot tell the two, and `_other_changes` says so.
+    shard, but differs between rounds.
     """
-    if compute[0] <= _MIN_LOST_SHARE * times.seconds[0]:
-        return
-    ideal = compute[0] / times.k
+    compute = float(measured[0].of("compute").mean())
+    if compute <= _MIN_LOST_SHARE * times.seconds[0]:
+        return {}
+    ideal = compute / times.k
 
-    def exponent(loss: Floats) -> float | None:
-        small = np.any(loss[0, 1:] < _MIN_LOST_SHARE * ideal[1:] / times.k[1:])
-        return None if small else float(growth_exponent(times.k, loss / ideal)[0])
+    def overhead(cause: CauseName) -> Floats | None:
+        loss = losses.get(cause)
+        if loss is None or np.any(loss[0, 1:] < _MIN_LOST_SHARE * ideal[1:] / times.k[1:]):
+            return None
+        return np.asarray(loss / ideal)
 
-    def rename(old: CauseName, new: CauseName) -> None:
-        losses[new] = losses.get(new, np.zeros_like(losses[old])) + losses.pop(old)
+    def exponent(of: Floats | None) -> float | None:
+        return (
+            None
+            if of is None or not _grows_smoothly(times.k, of[0])
+            else float(growth_exponent(times.k, of)[0])
+        )
 
-    waiting = exponent(losses["idle"]) if "idle" in losses else None
-    inflation = exponent(losses["compute inflation"])
+    waiting, inflation = exponent(overhead("idle")), exponent(overhead("compute inflation"))
+    names: dict[CauseName, CauseName] = {}
     if waiting is not None and waiting < EARLY_EXPONENT:
+        if not _waits_are_steady(measured):
+            return {}
         # A slow node also adds compute, 1/k of it; an uneven division adds none.
         if inflation is not None and inflation < _SHRINKING_EXPONENT:
-            rename("idle", "slow node")
-            rename("compute inflation", "slow node")
-            return
-        rename("idle", "load imbalance")
+            return {"idle": "slow node", "compute inflation": "slow node"}
+        names["idle"] = "load imbalance"
     steady_low, steady_high = _STEADY_EXPONENTS
     if waiting is not None and steady_low < waiting < steady_high:
-        rename("idle", "serial fraction")
+        names["idle"] = "serial fraction"
     if inflation is not None and steady_low < inflation < steady_high:
-        rename("compute inflation", "serial fraction")
+        names["compute inflation"] = "serial fraction"
+    return names
 
 
-def _rank_losses(measured: Sequence[_Measured], times: Timings) -> Losses:
-    late_cause = _late_cause(measured, times)
-    return _beyond_ideal([_rank_parts(one, times.center, late_cause) for one in measured], times)
+def _grows_smoothly(k: Floats, overhead: Floats) -> bool:
+    """Whether an overhead follows a power of k-1; noise and chance do not."""
+    x, y = np.log(k[1:] - 1), np.log(overhead[1:])
+    residuals = y - np.polyval(np.polyfit(x, y, 1), x)
+    return float(np.sqrt(np.mean(residuals**2))) <= _MAX_GROWTH_MISFIT
 
 
-def _rank_parts(one: _Measured, center: Center, late_cause: CauseName) -> dict[CauseName, float]:
+def _waits_are_steady(measured: Sequence[_Measured]) -> bool:
+    """Whether ranks wait alike in every round, as far as there are several."""
+    spreads = []
+    for one in measured[1:]:
+        shares = one.of("idle")[:, 0] / one.seconds
+        if len(shares) > 1:
+            spreads.append(float(shares.std(ddof=1) / shares.mean()))
+    return not spreads or float(np.sqrt(np.mean(np.square(spreads)))) <= _MAX_IDLE_SPREAD
+
+
+class _Lateness(NamedTuple):
+    """What decides why a rank is late: over all scales, in all rounds."""
+
+    spread: float  # of the seconds (per item) of a rank, relative, between rounds or between ranks
+    freedom: int  # of that spread
+    cause: CauseName | None  # of a rank that is always late, where items are not recorded
+
+
+def _rank_ledger(study: Study, times: Timings, measured: Sequence[_Measured]) -> _Ledger:
+    lateness = _Lateness(*_rank_spread(measured), _late_cause(measured, times))
+    kinds = [_late_kind(one, lateness) for one in measured]
+
+    def losses_of(some: Sequence[_Measured], times: Timings) -> Losses:
+        parts = [_rank_parts(*one, times.center) for one in zip(some, kinds, strict=True)]
+        return _beyond_ideal(parts, times)
+
+    return _ledger_of_stages(study, times, measured, losses_of)
+
+
+def _rank_parts(one: _Measured, kind: CauseName, center: Center) -> dict[CauseName, float]:
     """The wall time along the rank that is last: its stages, and why it is last."""
     seconds = float(stats.center_of(one.seconds, center))
     fit = seconds / float(one.seconds.mean())
@@ -333,60 +477,112 @@ def _rank_parts(one: _Measured, center: Center, late_cause: CauseName) -> dict[C
     # Some of that is waiting for the rank that does the serial part.
     alone = float(mean["serial"][late])
     for_serial = min(max(waiting, 0.0), float(mean["serial"].max()) - alone)
-    even, imbalance, slow, chance = _late_compute(one, late, late_cause)
+    even, imbalance, rest = _late_compute(one, late, kind)
     parts: dict[CauseName, float] = {
         "foreign load": 0.0 if one.delays is None else fit * float(one.delays[:, late].mean()),
         "compute inflation": fit * even,
         "load imbalance": fit * imbalance,
-        "slow node": fit * slow,
-        "jitter": waiting - for_serial + fit * chance,
+        "slow node": 0.0,
+        "jitter": waiting - for_serial,
+        "late rank": 0.0,
         "communication": transfer,
         "input/output": float(mean["io"][late]),
         "serial fraction": alone + for_serial,
         "engine overhead": float(mean["overhead"][late]),
     }
+    parts[kind] += fit * rest
     parts["unexplained"] = seconds - sum(parts.values())
     return parts
 
 
-def _late_compute(
-    one: _Measured, late: int, late_cause: CauseName
-) -> tuple[float, float, float, float]:
-    """Compute seconds of the late rank: an even share, more items, a slower node, chance."""
+def _late_compute(one: _Measured, late: int, kind: CauseName) -> tuple[float, float, float]:
+    """Compute seconds of the late rank: an even share, those of more items, and the rest."""
     compute = one.of("compute")
     own = float(compute[:, late].mean())
     if compute.shape[1] == 1:
-        return own, 0.0, 0.0, 0.0
+        return own, 0.0, 0.0
     if one.items is not None:
         items = one.items.mean(axis=0)
-        # A rank without items has no rate; taking zero keeps it from being the slow one.
-        rates = np.divide(compute, one.items, out=np.zeros_like(compute), where=one.items > 0)
-        typical = _lower_median(rates.mean(axis=0)[items > 0])
+        typical = _lower_median(_rates(one).mean(axis=0)[items > 0])
         even = typical * float(items.mean())
         imbalance = typical * float(items[late] - items.mean())
-        rest = own - even - imbalance
-        slow = rest if _stands_out(rates, late, typical) else 0.0
-        return even, imbalance, slow, rest - slow
+        return even, imbalance, own - even - imbalance
     means = compute.mean(axis=0)
-    even = _lower_median(means) if late_cause == "slow node" else float(means.mean())
-    rest = own - even
-    if not _stands_out(compute, late, even):
-        return even, 0.0, 0.0, rest
-    return (even, 0.0, rest, 0.0) if late_cause == "slow node" else (even, rest, 0.0, 0.0)
+    even = _lower_median(means) if kind in ("slow node", "late rank") else float(means.mean())
+    return even, 0.0, own - even
 
 
-def _stands_out(values: Floats, late: int, typical: float) -> bool:
-    """Whether one rank is clearly the slowest, and not by chance.
+def _rates(one: _Measured) -> Floats:
+    """Compute seconds of each rank, per item where items are recorded."""
+    compute = one.of("compute")
+    if one.items is None:
+        return compute
+    # A rank without items has no rate; taking zero keeps it from being the slow one.
+    rates = np.divide(compute, one.items, out=np.zeros_like(compute), where=one.items > 0)
+    return np.asarray(rates)
 
-    In three rounds or more: in most of them. In fewer: by more than the others differ.
+
+def _relative_rates(one: _Measured) -> Floats:
+    """Rates over that of the typical rank of the same round."""
+    rates = _rates(one)
+    # Ranks that hardly compute are not typical ones.
+    busy = [row[row > _MIN_LOST_SHARE * row.max()] for row in rates]
+    typical = np.array([_lower_median(row) if len(row) else 1.0 for row in busy])
+    return np.asarray(rates / typical[:, None])
+
+
+def _rank_spread(measured: Sequence[_Measured]) -> tuple[float, int]:
+    """How much the rate of one rank varies between rounds, and the degrees of freedom.
+
+    In single rounds the ranks that are not last stand in: how much do they differ?
     """
-    excess = float(values[:, late].mean()) - typical
-    if excess <= _LATE * typical:
+    squares, freedom = 0.0, 0
+    for one in measured:
+        rates = _relative_rates(one)
+        rounds, ranks = rates.shape
+        if ranks < 2:
+            continue
+        if rounds > 1:
+            squares += float(((rates - rates.mean(axis=0)) ** 2).sum())
+            freedom += (rounds - 1) * (ranks - 1)
+        else:
+            others = np.delete(rates[0], int(rates[0].argmax()))
+            squares += float(((others - others.mean()) ** 2).sum())
+            freedom += ranks - 2
+    return math.sqrt(squares / freedom) if freedom else 0.0, freedom
+
+
+def _late_kind(one: _Measured, lateness: _Lateness) -> CauseName:
+    """Why the last rank of a scale is last: always this one, by chance, or not known."""
+    rates = _relative_rates(one)
+    rounds, ranks = rates.shape
+    if ranks < 2:
+        return "jitter"
+    late = int(np.argmax(_busy(one)))
+    excess = float(rates[:, late].mean()) - 1
+    always: CauseName = "slow node" if one.items is not None else lateness.cause or "late rank"
+    if excess > _LATE and (
+        _was_last_in_every_step(one, late) or _exceeds_chance(excess, rounds, ranks, lateness)
+    ):
+        return always
+    return "jitter" if rounds > 1 and lateness.freedom >= _MIN_FREEDOM else "late rank"
+
+
+def _exceeds_chance(excess: float, rounds: int, ranks: int, lateness: _Lateness) -> bool:
+    """Whether the slowest of so many ranks would hardly be as slow by chance."""
+    if lateness.freedom == 0:
         return False
-    if len(values) >= 3:
-        return float(np.mean(values.argmax(axis=1) == late)) >= _PERSISTENT
-    others = np.delete(values.mean(axis=0), late)
-    return len(others) >= 3 and excess > _OUTLYING * float(others.std(ddof=1))
+    error = lateness.spread * math.sqrt(1 / rounds + 1 / (rounds * (ranks - 1)))
+    return excess > error * student_quantile(1 - _MAX_CHANCE / (2 * ranks), lateness.freedom)
+
+
+def _was_last_in_every_step(one: _Measured, late: int) -> bool:
+    """Whether the others wait for this rank all the time, and it never for them."""
+    if one.steps is None or one.steps < _MANY_STEPS or "idle" not in one.stages:
+        return False
+    waits = one.of("idle").mean(axis=0)
+    others = float(np.delete(waits, late).mean())
+    return others > 0 and float(waits[late]) < _OWN_WAIT * others
 
 
 def _lower_median(values: Floats) -> float:
@@ -394,32 +590,49 @@ def _lower_median(values: Floats) -> float:
     return float(np.sort(values)[(len(values) - 1) // 2])
 
 
-def _late_cause(measured: Sequence[_Measured], times: Timings) -> CauseName:
+def _late_cause(measured: Sequence[_Measured], times: Timings) -> CauseName | None:
     """Imbalance or a slow node, when items are not recorded: by the compute seconds of all ranks.
 
-    An uneven division leaves their sum as it was at the base; a slow node adds to it.
+    An uneven division leaves their sum as it was at the base; a slow node adds to it. Nothing where
+    the noise of the sum is larger than the difference.
     """
     grown = times.k if times.regime == "weak" else np.ones_like(times.k)
-    base = float(measured[0].of("compute").sum(axis=1).mean())
+    sums = [one.of("compute").sum(axis=1) for one in measured]
+    base = float(sums[0].mean())
     if base < _CLOCK_RESOLUTION:
         return "load imbalance"
-    uneven = slow = 0.0
-    for one, factor in zip(measured[1:], grown[1:], strict=True):
+    from_uneven, from_slow, errors = [], [], []
+    for one, total, factor in zip(measured[1:], sums[1:], grown[1:], strict=True):
         compute = one.of("compute").mean(axis=0)
+        if len(compute) < 2:
+            continue
         expected = base * float(factor) / len(compute)
-        uneven += abs(compute.mean() / expected - 1)
-        slow += abs(_lower_median(compute) / expected - 1)
+        from_uneven.append(float(compute.mean()) / expected - 1)
+        from_slow.append(_lower_median(compute) / expected - 1)
+        errors.append(_relative_error(total))
+    if not errors:
+        return None
+    uneven, slow = math.hypot(*from_uneven), math.hypot(*from_slow)
+    noise = math.hypot(math.sqrt(len(errors)) * _relative_error(sums[0]), max(errors))
+    if abs(slow - uneven) <= 2 * noise:
+        return None
     return "slow node" if slow < uneven else "load imbalance"
 
 
-def _late_ranks(study: Study) -> dict[int, int]:
+def _relative_error(values: Floats) -> float:
+    """The relative error of a mean."""
+    if len(values) < 2 or values.mean() < _CLOCK_RESOLUTION:
+        return _COMPUTE_NOISE
+    return float(values.std(ddof=1) / values.mean()) / math.sqrt(len(values))
+
+
+def _late_ranks(study: Study, measured: Sequence[_Measured]) -> dict[int, int]:
     """The rank that is busy longest at each scale of several ranks."""
     late = {}
-    for nodes in study.scales:
-        measured = _measured(study, nodes)
+    for nodes, one in zip(study.scales, measured, strict=True):
         ranks = study.at(nodes)[0].ranks
         if len(ranks) > 1:
-            late[nodes] = ranks[int(np.argmax(_busy(measured)))].rank
+            late[nodes] = ranks[int(np.argmax(_busy(one)))].rank
     return late
 
 
@@ -431,150 +644,252 @@ def _busy(one: _Measured) -> Floats:
     return np.asarray(busy.mean(axis=0))
 
 
-def _rank_checks(study: Study) -> Iterator[Check]:
-    if study.rounds < _TELLING_ROUNDS:
+def _rank_checks(study: Study, ledger: _Ledger) -> Iterator[Check]:
+    if "late rank" in ledger.losses and np.any(ledger.losses["late rank"] > _CLOCK_RESOLUTION):
         yield warning(
-            "a slow node is told from a bad moment",
-            f"fewer than {_TELLING_ROUNDS} rounds: the two look much alike",
+            "a slow node differs from a bad moment",
+            "these rounds cannot tell whether a rank is late every time or was once, by chance",
             "Measure more rounds.",
         )
     if any(rank.items is None for run in study.good_runs for rank in run.ranks):
         yield warning(
-            "an uneven shard is told from a slow node",
-            "no items per rank (column work): they are told apart by the sum of compute "
-            "seconds over ranks only",
+            "an uneven shard differs from a slow node",
+            "no items per rank (column work): only the sum of compute seconds over ranks tells "
+            "them apart",
             "Record items to be sure.",
         )
 
 
-def _ledger_of_law(times: Timings, scaling: Scaling, shape: ShapeName | None) -> _Ledger:
-    """Seconds by cause from a law; bare totals name a shape, so the names are what fits best."""
-    nearest = scaling.laws.nearest()
+def _ledger_of_two(times: Timings) -> _Ledger:
+    """Two totals: what is lost, and no cause."""
     ideal = np.ones_like(times.k) if times.regime == "weak" else 1 / times.k
-    terms: dict[CauseName, Floats] = {}
-    if nearest is not None:
-        if shape == "early":
-            terms["load imbalance"] = (1 - 1 / times.k) / times.k
-        elif times.regime == "strong":
-            terms["serial fraction"] = 1 - 1 / times.k
-        terms["communication"] = growth_term(nearest[0], times.k)
-    columns = np.stack([ideal, *terms.values()], axis=1)
-    undisturbed = np.array([samples.min() for samples in times.samples])
 
-    def losses_of(seconds: Floats) -> Losses:
-        # Where runs are held up, the law is that of the quickest runs and the rest is jitter.
-        lawful = np.broadcast_to(undisturbed, seconds.shape) if shape == "noisy" else seconds
-        solved = nonnegative_fit(columns, lawful, 1 / times.seconds)
-        losses: Losses = {
-            cause: solved[:, at, None] * term[None, :]
-            for at, (cause, term) in enumerate(terms.items(), start=1)
-        }
-        if shape == "noisy":
-            held_up = seconds - lawful
-            losses["jitter"] = held_up - ideal * held_up[:, :1]
-        losses["unexplained"] = seconds - ideal * seconds[:, :1] - sum(losses.values())
-        return losses
+    def lost(seconds: Floats) -> Losses:
+        return {"unexplained": seconds - ideal * seconds[:, :1]}
 
-    drawn = losses_of(times.draws) if times.draws is not None else {}
-    return _Ledger(losses_of(times.seconds[None, :]), times.draws, drawn)
+    drawn = None if times.draws is None else lost(times.draws)
+    return _Ledger(lost(times.seconds[None, :]), times.draws, drawn)
 
 
-def _rows(times: Timings, ledger: _Ledger, late: dict[int, int]) -> tuple[LedgerRow, ...]:
-    ideals = times.k
+def _ledger_of_laws(times: Timings) -> _Ledger:
+    """Seconds by cause from the laws that fit; what the best of them leaves is unexplained."""
+    ideal = np.ones_like(times.k) if times.regime == "weak" else 1 / times.k
+    ranges = law_ranges(times)
+    losses: Losses = {cause: lost[None, :] for cause, lost in ranges.best.items()}
+    lost = times.seconds - ideal * times.seconds[0]
+    losses["unexplained"] = lost[None, :] - sum(losses.values())
+    return _Ledger(losses, ranges=ranges)
+
+
+def _net(losses: Losses) -> tuple[Losses, Floats]:
+    """Losses of which gains have paid a share, so that none exceeds what is lost; and the gains."""
+    above = sum((np.maximum(one, 0.0) for one in losses.values()), np.zeros(()))
+    below = sum((np.minimum(one, 0.0) for one in losses.values()), np.zeros(()))
+    total = above + below
+    paid = np.divide(np.maximum(total, 0.0), above, out=np.zeros_like(total), where=above > 0)
+    kept = np.divide(np.minimum(total, 0.0), below, out=np.zeros_like(total), where=below < 0)
+    return {cause: one * np.where(one > 0, paid, kept) for cause, one in losses.items()}, -below
+
+
+def _rows(
+    times: Timings, ledger: _Ledger, measured: Sequence[_Measured], late: dict[int, int]
+) -> tuple[LedgerRow, ...]:
     speedups = times.speedup(times.seconds)
+    losses, gains = _net(ledger.losses)
+    drawn = None if ledger.drawn_losses is None else _net(ledger.drawn_losses)[0]
+    ledger = ledger._replace(losses=losses, drawn_losses=drawn)
     rows = []
     for at, nodes in enumerate(times.nodes):
-        seconds = float(times.seconds[at])
-        ideal, speedup = float(ideals[at]), float(speedups[at])
-        losses = []
-        for cause, lost in ledger.losses.items():
-            loss = float(lost[0, at])
-            if abs(loss) <= 1e-12 * seconds:
-                continue
-            low, high = _fold_bounds(times, ledger, cause, at)
-            losses.append(
-                Loss(
-                    cause=cause,
-                    seconds=loss,
-                    share=loss / seconds,
-                    folds=ideal * loss / seconds,
-                    folds_low=low,
-                    folds_high=high,
-                    speedup_without=speedup * seconds / (seconds - loss)
-                    if loss < seconds
-                    else None,
-                )
+        seconds, ideal = float(times.seconds[at]), float(times.k[at])
+        lost_folds = ideal - float(speedups[at])
+        hidden = _hidden(measured[at], late.get(nodes)) if measured else {}
+        found = _losses_at(times, ledger, at, hidden)
+        shares = _time_shares(measured[at]) if measured else {}
+        possible: tuple[CauseName, ...] = ()
+        if lost_folds > _MIN_LOST_SHARE * ideal:
+            possible = _possible_causes(
+                times, ledger, at, found, shares.get("compute inflation", 0.0)
             )
-        losses.sort(key=lambda loss: -loss.folds)
-        lost_folds = ideal - speedup
+        named = len(possible) == 1 and possible[0] != "unexplained"
         rows.append(
             LedgerRow(
                 nodes=nodes,
                 seconds=seconds,
                 ideal=ideal,
-                speedup=speedup,
+                speedup=float(speedups[at]),
                 lost_folds=lost_folds,
-                causes=tuple(losses),
-                dominant_cause=losses[0].cause if lost_folds > _MIN_LOST_SHARE * ideal else None,
+                gained_folds=ideal * float(gains[0, at]) / seconds if measured else 0.0,
+                hidden_seconds=sum(hidden.values()),
+                causes=tuple(found),
+                possible_causes=possible,
+                dominant_cause=possible[0] if named else None,
                 late_rank=late.get(nodes),
+                time_shares=shares,
             )
         )
     return tuple(rows)
 
 
+def _losses_at(
+    times: Timings, ledger: _Ledger, at: int, hidden: dict[CauseName, float]
+) -> list[Loss]:
+    """The losses of one scale, the largest first."""
+    seconds, ideal = float(times.seconds[at]), float(times.k[at])
+    speedup = float(times.speedup(times.seconds)[at])
+    found = []
+    for cause, lost in ledger.losses.items():
+        loss = float(lost[0, at])
+        if abs(loss) <= _ROUNDING * seconds:
+            loss = 0.0
+        low, high = _fold_bounds(times, ledger, cause, at)
+        beside = hidden.get(cause, 0.0)
+        if max(abs(loss), beside, (high or 0.0) * seconds / ideal) <= _ROUNDING * seconds:
+            continue
+        found.append(
+            Loss(
+                cause=cause,
+                seconds=loss,
+                share=loss / seconds,
+                folds=ideal * loss / seconds,
+                folds_low=low,
+                folds_high=high,
+                speedup_without=speedup * seconds / (seconds - loss),
+                hidden_seconds=beside,
+            )
+        )
+    return sorted(found, key=lambda loss: -loss.folds)
+
+
+def _hidden(one: _Measured, late: int | None) -> dict[CauseName, float]:
+    """Seconds of communication and input that ran beside the rest; of the last rank of several."""
+    hidden: dict[CauseName, float] = {}
+    column = 0 if late is None else int(np.argmax(_busy(one)))
+    for stage in ("communication", "io"):
+        if stage in one.hidden:
+            seconds = float(one.hidden[stage][:, column].mean())
+            if seconds > _CLOCK_RESOLUTION:
+                hidden[CAUSE_OF_STAGE[stage]] = seconds
+    return hidden
+
+
+def _time_shares(one: _Measured) -> dict[CauseName, float]:
+    """The share of the wall time of each recorded stage, and of what was not recorded."""
+    wall = float(one.seconds.mean())
+    shares = {
+        CAUSE_OF_STAGE[stage]: float(values.mean()) / wall for stage, values in one.stages.items()
+    }
+    delays = 0.0 if one.delays is None else float(one.delays.mean()) / wall
+    return {**shares, "unexplained": max(1 - sum(shares.values()) - delays, 0.0)}
+
+
+def _time_bound(rows: Sequence[LedgerRow]) -> TimeBound | None:
+    """The stage other than compute that takes much of the time at every scale."""
+    base, row = rows[0], rows[-1]
+    shares: dict[CauseName, float] = {
+        cause: min(one.time_shares.get(cause, 0.0) for one in rows)
+        for cause in row.time_shares
+        if cause != "compute inflation"
+    }
+    if not shares:
+        return None
+    cause = max(shares, key=lambda name: shares[name])
+    if shares[cause] < _MIN_BOUND:
+        return None
+    return TimeBound(
+        cause=cause,
+        share=row.time_shares[cause],
+        base_share=base.time_shares[cause],
+        change=CAUSES[cause].change,
+    )
+
+
+def _possible_causes(
+    times: Timings, ledger: _Ledger, at: int, losses: Sequence[Loss], compute_share: float
+) -> tuple[CauseName, ...]:
+    """The causes that may be the largest, the likeliest first."""
+    top = losses[0]
+    if ledger.ranges is not None:
+        possible: list[CauseName] = []
+        leaders = ledger.ranges.may_lead[at]
+        for cause in sorted(leaders, key=lambda cause: -ledger.losses[cause][0, at]):
+            possible += _WAITED_FOR if cause == "late rank" else (cause,)
+        return ("unexplained",) if top.cause == "unexplained" else tuple(possible)
+    others = [loss for loss in losses[1:] if loss.folds > 0]
+    if ledger.drawn_losses is None:
+        close = [loss.cause for loss in others if loss.folds > (1 - _CLOSE) * top.folds]
+        if top.cause == "compute inflation" and top.share < _MIN_INFLATION * compute_share:
+            close = [loss.cause for loss in others] or ["unexplained"]
+        return (top.cause, *close)
+    reach = student_quantile(0.975, max(times.rounds - 1, 1))
+    reach *= math.sqrt(times.rounds / max(times.rounds - 1, 1))
+    near = []
+    for loss in others:
+        ahead = ledger.drawn_losses[top.cause][:, at] - ledger.drawn_losses[loss.cause][:, at]
+        if top.seconds - loss.seconds <= reach * float(ahead.std()):
+            near.append(loss.cause)
+    return (top.cause, *near)
+
+
 def _fold_bounds(
     times: Timings, ledger: _Ledger, cause: CauseName, at: int
 ) -> tuple[float | None, float | None]:
-    if ledger.drawn_seconds is None or cause not in ledger.drawn_losses:
+    if ledger.ranges is not None and cause in ledger.ranges.high:
+        lost = float(times.seconds[at] - times.seconds[0] / times.k[at])
+        if times.regime == "weak":
+            lost = float(times.seconds[at] - times.seconds[0])
+        ends = [float(end[cause][at]) for end in (ledger.ranges.low, ledger.ranges.high)]
+        folds = float(times.k[at] / times.seconds[at])
+        least, most = (folds * min(max(end, 0.0), max(lost, 0.0)) for end in ends)
+        middle = folds * float(ledger.losses[cause][0, at])
+        return min(least, middle), max(most, middle)
+    if ledger.drawn_seconds is None or ledger.drawn_losses is None:
         return None, None
     folds = times.k[at] * ledger.drawn_losses[cause][:, at] / ledger.drawn_seconds[:, at]
     low, high = stats.percentile_interval(folds, times.rounds)
     return low, high
 
 
-def _agreement(ledger: _Ledger, at: int, dominant: CauseName | None) -> float | None:
-    """The share of resamples in which the same cause takes most."""
-    if ledger.drawn_seconds is None or dominant not in ledger.drawn_losses:
-        return None
-    causes = list(ledger.drawn_losses)
-    lost = np.stack([ledger.drawn_losses[cause][:, at] for cause in causes], axis=1)
-    return float(np.mean(lost.argmax(axis=1) == causes.index(dominant)))
-
-
-def _overlap_checks(row: LedgerRow) -> Iterator[Check]:
-    overlap = next((loss for loss in row.causes if loss.cause == "unexplained"), None)
-    if overlap is not None and overlap.folds <= -_MIN_LOST_SHARE * row.ideal:
-        yield warning(
-            "the stages add up to the wall time",
-            f"at K={row.nodes} the named seconds exceed the wall time by {-overlap.seconds:.3g} s",
-            "Look for stages that overlap, or for one that was measured wrongly.",
+def _overlap_checks(times: Timings, measured: Sequence[_Measured]) -> Iterator[Check]:
+    for nodes, one in zip(times.nodes, measured, strict=False):
+        beside = sum(
+            float(seconds.mean())
+            for stage, seconds in one.hidden.items()
+            if stage not in ("communication", "io")
         )
+        if beside > _MIN_LOST_SHARE * float(one.seconds.mean()):
+            yield warning(
+                "the stages add up to the wall time",
+                f"at K={nodes} compute and waiting exceed the wall time by {beside:.3g} s",
+                "Look for stages that overlap, or for one that was measured wrongly.",
+            )
+            return
 
 
-def _recorded(study: Study, nodes: int, evidence: Evidence) -> set[CauseName]:
-    """The causes that the ledger of one scale would show; waiting has several: idle or ranks."""
-    if evidence not in ("stages of each rank", "stage totals"):
+def _recorded(measured: Sequence[_Measured], evidence: Evidence) -> set[CauseName]:
+    """The causes that the ledger of the largest scale would show."""
+    if not measured:
         return set()
-    measured = _measured(study, nodes)
-    recorded: set[CauseName] = {CAUSE_OF_STAGE[stage] for stage in measured.stages}
-    if measured.delays is not None:
+    one = measured[-1]
+    recorded: set[CauseName] = {CAUSE_OF_STAGE[stage] for stage in one.stages}
+    if one.delays is not None:
         recorded.add("foreign load")
-    waits = evidence == "stages of each rank" or "idle" in measured.stages
-    return recorded | _WAITED_FOR if waits else recorded
+    waits = evidence == "stages of each rank" or "idle" in one.stages
+    return recorded.union(_WAITED_FOR) if waits else recorded
 
 
 def _other_changes(
     row: LedgerRow, evidence: Evidence, recorded: set[CauseName]
 ) -> tuple[Remedy, ...]:
     """What the fixes for the other causes would return here, so that nobody tries them first."""
-    if row.dominant_cause is None:
+    if not row.loses:
         return ()
-    folds: dict[CauseName, float] = {loss.cause: loss.folds for loss in row.causes}
-    # Totals give waiting one name; which of its causes it was, only ranks can say.
-    waited = 0.0
+    found: dict[CauseName, Loss] = {loss.cause: loss for loss in row.causes}
+    folds = {cause: loss.folds for cause, loss in found.items()}
+    # Waiting has one name where the records do not divide it among its causes.
+    waited = folds.get("late rank", 0.0)
     if evidence == "stage totals":
-        waited = sum(folds.get(cause, 0.0) for cause in ("idle", *_WAITED_FOR))
-    silent: set[str] = {row.dominant_cause, "unexplained", "idle"}
+        waited += sum(folds.get(cause, 0.0) for cause in ("idle", *_WAITED_FOR))
+    silent: set[str] = {*row.possible_causes, "unexplained", "idle", "late rank"}
     # Most jobs have no engine that hands out their work, and need not hear of it.
     silent |= {"engine overhead"}.difference(recorded)
     remedies = []
@@ -583,20 +898,26 @@ def _other_changes(
             continue
         returned = max(folds.get(cause, 0.0), 0.0)
         lost = f"{format_speedup(returned)} of the lost folds"
-        if returned > _MIN_SECOND_CAUSE * row.lost_folds:
+        if evidence == "fitted law":
+            verdict = _verdict_of_laws(found.get(cause))
+        elif returned > _MIN_SECOND_CAUSE * row.lost_folds:
             verdict = f"worth it second: {lost} are here"
-        elif returned > _MIN_LOST_SHARE * row.lost_folds:
-            verdict = f"would return little: {lost} are here"
-        elif evidence == "fitted law" and cause in ("serial fraction", "communication"):
-            verdict = "would do nothing: the fitted law has none of it"
-        elif cause not in recorded:
-            verdict = "unknown: not recorded"
         elif cause in _WAITED_FOR and waited > _MIN_LOST_SHARE * row.lost_folds:
             verdict = (
                 f"unknown: part of the {format_speedup(waited)} folds of waiting may be here; "
-                "record the stages of each rank"
+                f"{CAUSES['late rank'].change}"
             )
+        elif returned > _MIN_LOST_SHARE * row.lost_folds:
+            verdict = f"would return little: {lost} are here"
+        elif cause not in recorded:
+            verdict = "unknown: not recorded"
         else:
             verdict = f"would do nothing: it acts on {facts.acts_on}, and {lost} are there"
         remedies.append(Remedy(cause=cause, change=facts.change, folds=returned, verdict=verdict))
     return tuple(sorted(remedies, key=lambda remedy: -remedy.folds))
+
+
+def _verdict_of_laws(loss: Loss | None) -> str:
+    if loss is None or loss.folds_high is None:
+        return "unknown: not recorded"
+    return f"would return at most {format_speedup(loss.folds_high)} of the lost folds"

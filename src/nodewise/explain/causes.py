@@ -12,6 +12,7 @@ CauseName = Literal[
     "load imbalance",
     "slow node",
     "jitter",
+    "late rank",
     "input/output",
     "compute inflation",
     "foreign load",
@@ -19,6 +20,13 @@ CauseName = Literal[
     "idle",
     "unexplained",
 ]
+
+
+# For communication that runs beside compute already.
+SEND_LESS = (
+    "send less or faster: fewer and larger messages, compression, a better collective, a faster "
+    "link; part of it already runs beside compute"
+)
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -49,6 +57,10 @@ CAUSES: dict[CauseName, Cause] = {
     "jitter": Cause(
         "synchronise less often, make steps longer, and keep other load off the nodes",
         "a different rank being last each time",
+    ),
+    "late rank": Cause(
+        "record the stages of each rank in three rounds or more",
+        "one rank being last: an uneven shard, a slow node or chance",
     ),
     "input/output": Cause(
         "read ahead, cache, shard or move the data nearer to the nodes",

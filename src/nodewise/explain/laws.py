@@ -32,6 +32,7 @@ _GROWTH: dict[Growth, Callable[[Floats], Floats]] = {
 }
 
 _LEAST_BASE = 1e-3  # of the measured base
+_CLEARLY_CLOSER = 0.5  # a fit with at most this share of the error of another is the better one
 _MISFIT = 0.25  # a law that misses the points by more, root mean square, does not describe them
 
 
@@ -66,7 +67,7 @@ class LawFit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     c_low: float | None = None
     c_high: float | None = None
     base_seconds: float
-    ceiling: float | None = None  # the largest speedup that the law allows
+    ceiling: float | None = None  # the largest speedup over the measured base that the law allows
     ceiling_at: float | None = None  # and the k where it is reached, when that is finite
     interval: str
     speedup: tuple[float, ...]  # of the law over the measured base, at each scale
@@ -164,7 +165,7 @@ def fit_laws(
             return law.seconds(k)
 
         fit = fit_of(formula, _growing(growth, k, seconds, regime), fitted)
-        return _with_ceiling(fit, growth) if regime == "strong" else fit
+        return _with_ceiling(fit, growth, seconds) if regime == "strong" else fit
 
     if regime == "weak":
         # Least squares on k - S = s * (k - 1), where S = k * T0 / T(k).
@@ -174,14 +175,22 @@ def fit_laws(
             lambda base, s, c: base * k / (k - s * (k - 1)),
         )
         return Laws(gustafson=gustafson, universal=growing("linear"), log2=growing("log2"))
-    # Least squares on (1/S - 1/k) = s * (1 - 1/k), with the measured T0 as the base.
-    amdahl = fit_of(
-        "T0*(s + (1-s)/k)",
-        _one_parameter(1 - 1 / k, lambda times: times / times[:, :1] - 1 / k),
-        lambda base, s, c: base * (s + (1 - s) / k),
+    # Least squares on (1/S - 1/k) = s * (1 - 1/k), with the measured T0 as the base. Where that
+    # misses the large scales, whose 1/S is small, least squares of relative errors.
+    amdahl, relative = (
+        fit_of(
+            "T0*(s + (1-s)/k)",
+            _one_parameter(weight * (1 - 1 / k), _lost_share(k, weight)),
+            lambda base, s, c: base * (s + (1 - s) / k),
+        )
+        for weight in (np.ones_like(k), seconds[0] / seconds)
     )
+    if relative.rms < _CLEARLY_CLOSER * amdahl.rms:
+        amdahl = relative
     return Laws(
-        amdahl=_with_ceiling(amdahl, "none"), universal=growing("linear"), log2=growing("log2")
+        amdahl=_with_ceiling(amdahl, "none", seconds),
+        universal=growing("linear"),
+        log2=growing("log2"),
     )
 
 
@@ -246,6 +255,11 @@ def _one_parameter(x: Floats, y_of: Callable[[Floats], Floats]) -> _Solver:
         return np.stack([times[:, 0], s, np.full_like(s, np.nan)], axis=1)
 
     return solve
+
+
+def _lost_share(k: Floats, weight: Floats) -> Callable[[Floats], Floats]:
+    """1/S - 1/k of times, weighted: what a serial share is the slope of."""
+    return lambda times: np.asarray(weight * (times / times[:, :1] - 1 / k))
 
 
 def terms(k: Floats, regime: Regime, *growths: Growth) -> Floats:
@@ -339,14 +353,19 @@ def _known(value: float) -> float | None:
     return None if np.isnan(value) else value
 
 
-def _with_ceiling(fit: LawFit, growth: Growth) -> LawFit:
-    """The fit of a strong law, with the largest speedup it allows and the k where that is."""
+def _with_ceiling(fit: LawFit, growth: Growth, seconds: Floats) -> LawFit:
+    """The fit of a strong law, with the largest speedup it allows and the k where that is.
+
+    Speedups are over the measured base, and no ceiling lies below one that was measured.
+    """
     s, c = fit.s or 0.0, fit.c or 0.0
+    base, reached = float(seconds[0]), float(seconds[0] / seconds.min())
     if c <= 0:
-        return msgspec.structs.replace(fit, ceiling=1 / s if s > 0 else None)
+        ceiling = max(base / (fit.base_seconds * s), reached) if s > 0 else None
+        return msgspec.structs.replace(fit, ceiling=ceiling)
     # d/dk of (1-s)/k + c*g(k) is zero
     turn = max(1 - s, 0.0) / c
     at = max(turn**0.5 if growth == "linear" else turn * float(np.log(2)), 1.0)
     law = _law_of(fit, growth, "strong")
-    ceiling = law.base_seconds / float(law.seconds(np.array([at]))[0])
+    ceiling = max(base / float(law.seconds(np.array([at]))[0]), reached)
     return msgspec.structs.replace(fit, ceiling=ceiling, ceiling_at=at)

@@ -15,6 +15,7 @@ from nodewise.base.stats import ENOUGH_ROUNDS, Center, Floats, resample, std
 from nodewise.base.units import format_percent
 from nodewise.explain.baseline import Detection, Points, points_of, slow_baseline
 from nodewise.explain.laws import (
+    LawFit,
     Laws,
     amdahl_scale_at_efficiency,
     cannot_tell,
@@ -29,6 +30,7 @@ from nodewise.study.study import Study
 
 THRESHOLD = 0.70  # of the efficiency; below it the curve has bent
 _MEAN_OFF = 0.05  # of the median
+_LAW_HOLDS = 0.03  # root mean square miss of a law that may predict
 
 
 class ScalingRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
@@ -84,12 +86,12 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True, rename={"base_nodes": "
     laws: Laws
     cannot_tell: str
     checks: tuple[Check, ...]
-    is_rate: bool = False  # a run is one unit of work, of which only the throughput is known
+    base_work: float | None = None  # of a run at the base, where only the throughput is known
 
     def per_second(self, row: ScalingRow) -> float:
-        """Units of work a second at a scale, where a run at the base is one unit."""
+        """Units of work a second at a scale."""
         grown = row.nodes / self.base_nodes if self.regime == "weak" else 1.0
-        return grown / row.seconds
+        return (self.base_work or 1.0) * grown / row.seconds
 
     def row(self, nodes: int) -> ScalingRow:
         """The row of one scale."""
@@ -253,7 +255,7 @@ def scale_timings(
         laws=laws,
         cannot_tell=cannot_tell(times.k, laws, times.regime),
         checks=measurement_checks(study, times),
-        is_rate=study.is_rate,
+        base_work=study.at(times.nodes[0])[0].work if study.is_rate else None,
     )
 
 
@@ -401,9 +403,16 @@ def _efficiency_falls(times: Timings, laws: Laws, efficiency: float) -> Efficien
     if laws.amdahl is None or not laws.amdahl.s or laws.amdahl.s >= 1 or efficiency <= 0:
         return None
     k = amdahl_scale_at_efficiency(laws.amdahl.s, efficiency)
-    if k is None:
+    if k is None or not _amdahl_holds(times, laws.amdahl):
         return None
     return EfficiencyFalls(efficiency=efficiency, nodes=k * times.nodes[0])
+
+
+def _amdahl_holds(times: Timings, fit: LawFit) -> bool:
+    """Whether the law misses the points by a few per cent at most, or by no more than the noise."""
+    noise = [float(np.std(one, ddof=1) / np.mean(one)) for one in times.samples if len(one) > 1]
+    spread = float(np.sqrt(np.mean(np.square(noise)) / times.rounds)) if noise else 0.0
+    return fit.rms <= max(_LAW_HOLDS, spread)
 
 
 def measurement_checks(study: Study, times: Timings) -> tuple[Check, ...]:
@@ -434,7 +443,7 @@ def _checks_of_rounds(study: Study, times: Timings) -> Iterator[Check]:
     if singles:
         where = "" if len(singles) == len(times.nodes) else f" at K={_listed(singles)}"
         evidence = f"single runs{where}, no error bars"
-        remedy = "Run each scale seven times."
+        remedy = "Run each scale seven times or more."
         yield warning(repeats, evidence, remedy, key="repeats", makes="doubtful")
     elif study.rounds < ENOUGH_ROUNDS:
         evidence = f"{study.rounds} rounds give a range, not a confidence interval"

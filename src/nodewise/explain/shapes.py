@@ -1,4 +1,4 @@
-"""Three shapes of a bend, told apart by repeated timings alone.
+"""Three shapes of a bend, by repeated timings alone. A shape describes; it names no cause.
 
     smooth   the loss grows steadily with K and repeats agree: communication or a serial part
     noisy    repeats disagree, with a fat band that leans upward: stragglers
@@ -14,9 +14,8 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from nodewise.base.stats import Floats, resample_rounds
+from nodewise.base.stats import Floats
 from nodewise.base.units import format_percent
-from nodewise.explain.causes import CauseName
 from nodewise.explain.scaling import Timings
 
 FAT_BAND = 0.05  # three quarters of published repeats spread by less than 4 %
@@ -29,11 +28,9 @@ ShapeName = Literal["smooth", "noisy", "early", "unclear"]
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """The shape of the bend, what it points at, and the share of resamples that agree."""
+    """The shape of the bend, and the numbers that give it."""
 
     shape: ShapeName
-    points_at: CauseName | None
-    confidence: float
     band: float
     lean: float
     exponent: float
@@ -53,55 +50,45 @@ def growth_exponent(k: Floats, overhead: Floats) -> Floats:
     return np.asarray((y * x).sum(axis=1) / (x * x).sum())
 
 
-def shape_of(times: Timings, paired: bool) -> Shape | None:
+def shape_of(times: Timings) -> Shape | None:
     """The shape of the bend; nothing without repeats, three scales, or a loss to speak of."""
     fewest = min(len(samples) for samples in times.samples)
     if times.regime == "weak" or fewest < _FEWEST_ROUNDS or len(times.nodes) < 3:
         return None
-    assert times.draws is not None
     overhead = _overhead(times, times.seconds[None, :])
     if overhead[0, -1] < _LEAST_OVERHEAD:
         return None
     exponent = float(growth_exponent(times.k, overhead)[0])
-    early = float(np.mean(growth_exponent(times.k, _overhead(times, times.draws)) < EARLY_EXPONENT))
-    band, lean = (float(value[0]) for value in _band_and_lean(times, None, paired))
-    bands, leans = _band_and_lean(times, len(times.draws), paired)
-    fat = float(np.mean(bands > FAT_BAND))
+    band, lean = _band_and_lean(times)
     spread = f"repeats spread by {format_percent(band)}"
     growth = f"the overhead grows as (k-1)^{exponent:.2f}"
 
-    def shape(name: ShapeName, points_at: CauseName | None, sure: float, why: str) -> Shape:
-        figures = {"band": band, "lean": lean, "exponent": exponent}
-        return Shape(shape=name, points_at=points_at, confidence=sure, evidence=why, **figures)
+    def shape(name: ShapeName, why: str) -> Shape:
+        return Shape(shape=name, evidence=why, band=band, lean=lean, exponent=exponent)
 
     if band > FAT_BAND and lean > HELD_UP_LEAN:
-        sure = float(np.mean((bands > FAT_BAND) & (leans > HELD_UP_LEAN)))
-        return shape("noisy", "jitter", sure, f"{spread}, most of it upward: some runs are held up")
+        return shape("noisy", f"{spread}, most of it upward: some runs are held up")
     if band > FAT_BAND:
         hidden = f"{spread}, up and down alike: noise hides the shape; repeat on a quieter machine"
-        return shape("unclear", None, fat, hidden)
+        return shape("unclear", hidden)
     if exponent < EARLY_EXPONENT:
         present = (
             f"{growth}: present at K={times.nodes[1]} already; {spread}, so more repeats would not "
             "remove it"
         )
-        return shape("early", "load imbalance", early * (1 - fat), present)
-    return shape("smooth", None, (1 - early) * (1 - fat), f"{growth}; {spread}")
+        return shape("early", present)
+    return shape("smooth", f"{growth}; {spread}")
 
 
-def _band_and_lean(times: Timings, draws: int | None, paired: bool) -> tuple[Floats, Floats]:
-    """Relative spread, and how far the mean lies above the median in spreads, for each draw."""
+def _band_and_lean(times: Timings) -> tuple[float, float]:
+    """Relative spread, and how far the mean lies above the median in spreads, over the scales."""
     spreads, leans = [], []
-    for at, samples in enumerate(times.samples[1:], start=1):
-        picked = samples[None, :]
-        if draws is not None:
-            picked = samples[resample_rounds(len(samples), draws, paired, at)]
-        mean = picked.mean(axis=1)
-        # The spread of all rounds, not of the draw: a draw may repeat one round n times over.
-        spread = max(float(samples.std(ddof=1)), 1e-12 * float(samples.mean()))
-        spreads.append(picked.std(axis=1, ddof=1) / mean)
-        leans.append((mean - np.median(picked, axis=1)) / spread)
-    return np.sqrt(np.mean(np.square(spreads), axis=0)), np.mean(leans, axis=0)
+    for samples in times.samples[1:]:
+        mean = float(samples.mean())
+        spread = max(float(samples.std(ddof=1)), 1e-12 * mean)
+        spreads.append(spread / mean)
+        leans.append((mean - float(np.median(samples))) / spread)
+    return float(np.sqrt(np.mean(np.square(spreads)))), float(np.mean(leans))
 
 
 def _overhead(times: Timings, seconds: Floats) -> Floats:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     _Digests = list[Digest | Unreadable]
 
 _LARGEST_BYTES = 256 * 2**20
+MILLION = 1e6  # units of work in a run, where only a throughput is known
 
 
 def open_study(
@@ -61,7 +62,7 @@ def read_study(table: Path, regime: "Regime | None", work: float | None = None) 
         raise DataError(
             f"{name} is not text in UTF-8 (byte {error.start}).", "Save the table as CSV in UTF-8."
         ) from None
-    return parse_table(text, name, regime, work)
+    return parse_table(text, name, regime, work, units_of_a_rate=MILLION)
 
 
 def read_bytes(path: Path) -> bytes:

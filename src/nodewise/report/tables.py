@@ -23,7 +23,7 @@ from nodewise.decide.choose import Choice
 from nodewise.decide.decide import Decision, DecisionRow, Marginal
 from nodewise.decide.inputs import INPUTS
 from nodewise.decide.payment.ways import SpotOutlook
-from nodewise.explain.attribute import Attribution, LedgerRow
+from nodewise.explain.attribute import Attribution, LedgerRow, Loss
 from nodewise.explain.compare import Comparison
 from nodewise.explain.laws import LawFit
 from nodewise.explain.scaling import Scaling
@@ -35,6 +35,8 @@ Item = TypeVar("Item")
 
 MOST_ROWS = 12
 _MIN_LOSS_SHARE = 0.05  # of the lost folds: not worth a line
+_MIN_HIDDEN = 0.01  # of the wall time
+_MIN_GAIN = 0.02  # of the ideal speedup
 BAR, _BAR_LENGTH = "\N{FULL BLOCK}", 24
 
 
@@ -86,7 +88,7 @@ def scaling_table(result: Scaling) -> Table:
         {
             "K": row.nodes,
             "rounds": row.rounds,
-            "work/s": format_quantity(result.per_second(row)) if result.is_rate else "",
+            "work/s": format_quantity(result.per_second(row)) if result.base_work else "",
             "seconds": format_seconds(row.seconds),
             "std": given(row.std, format_seconds),
             "median between": between(row.seconds_low, row.seconds_high, format_seconds),
@@ -135,8 +137,8 @@ def _law_cells(fit: LawFit, result: Scaling) -> list[str]:
     ceiling += place_of_ceiling(fit, result)
     off = format_percent(fit.rms) if fit.holds else "does not hold"
     return [
-        given(fit.s, "{:.4f}".format),
-        between(fit.s_low, fit.s_high, "{:.4f}".format),
+        given(fit.s, _serial_share),
+        between(fit.s_low, fit.s_high, _serial_share),
         given(fit.c, "{:.3g}".format),
         between(fit.c_low, fit.c_high, "{:.3g}".format),
         ceiling,
@@ -144,17 +146,24 @@ def _law_cells(fit: LawFit, result: Scaling) -> list[str]:
     ]
 
 
+def _serial_share(s: float) -> str:
+    """Four decimals, or two digits where those would hide it."""
+    return f"{s:.4f}" if s == 0 or s >= 0.001 else f"{s:.2g}"
+
+
 def ledger_table(result: Attribution) -> Table:
     """Folds lost to each cause at every scale, the largest cause first."""
     totals: dict[str, float] = {}
+    is_law = result.evidence == "fitted law"
     for row in result.rows:
         for loss in row.causes:
-            totals[loss.cause] = max(totals.get(loss.cause, 0.0), abs(loss.folds))
+            most = loss.folds_high if is_law and loss.folds_high is not None else loss.folds
+            totals[loss.cause] = max(totals.get(loss.cause, 0.0), abs(most))
     causes = [cause for cause in sorted(totals, key=lambda cause: -totals[cause])]
     shown = [cause for cause in causes if totals[cause] >= 0.005]
     rows = []
     for row in result.rows:
-        folds: dict[str, float] = {loss.cause: loss.folds for loss in row.causes}
+        found: dict[str, Loss] = {loss.cause: loss for loss in row.causes}
         rows.append(
             {
                 "K": row.nodes,
@@ -162,17 +171,39 @@ def ledger_table(result: Attribution) -> Table:
                 "ideal": f"{row.ideal:g}",
                 "speedup": format_speedup(row.speedup),
                 "lost": format_speedup(row.lost_folds),
-                **{cause: format_speedup(folds.get(cause, 0.0)) for cause in shown},
+                "gained": format_speedup(row.gained_folds)
+                if row.gained_folds > _MIN_GAIN * row.ideal
+                else "",
+                "hidden s": _hidden_seconds(row.hidden_seconds, row.seconds),
+                **{cause: _folds_lost(found.get(cause), is_law) for cause in shown},
             }
         )
-    return rows_table("Folds lost to each cause", rows)
+    return rows_table("Folds lost to each cause", rows, sparse=True)
+
+
+def _folds_lost(loss: Loss | None, is_law: bool) -> str:
+    """What one cause takes; from bare totals, its range over all laws that fit."""
+    if loss is None:
+        return format_speedup(0.0)
+    if is_law and loss.folds_low is not None:
+        return between(loss.folds_low, loss.folds_high, format_speedup)
+    return format_speedup(loss.folds)
+
+
+def _hidden_seconds(hidden: float, seconds: float) -> str:
+    return format_seconds(hidden) if hidden > _MIN_HIDDEN * seconds else ""
 
 
 def causes_table(row: LedgerRow) -> Table:
     """The losses of one scale: folds, seconds, what removing each would give, and a bar."""
     least = _MIN_LOSS_SHARE * row.lost_folds
-    losses = [loss for loss in row.causes if loss.folds > 0 and loss.folds >= least]
-    most = max((loss.folds for loss in losses), default=1.0)
+    losses = [
+        loss
+        for loss in row.causes
+        if max(loss.folds, loss.folds_high or 0.0) >= max(least, 0.005)
+        or loss.hidden_seconds > _MIN_HIDDEN * row.seconds
+    ]
+    most = max([loss.folds for loss in losses if loss.folds > 0], default=1.0)
     first = f"lost at K={row.nodes}"
     rows = [
         {
@@ -181,7 +212,8 @@ def causes_table(row: LedgerRow) -> Table:
             "between": between(loss.folds_low, loss.folds_high, format_speedup),
             "seconds": format_duration(loss.seconds),
             "of the time": format_percent(loss.share),
-            "speedup without it": given(loss.speedup_without, "{:.2f}x".format),
+            "hidden s": _hidden_seconds(loss.hidden_seconds, row.seconds),
+            "speedup without it": f"{loss.speedup_without:.2f}x",
             "": BAR * max(1, round(_BAR_LENGTH * loss.folds / most)),
         }
         for loss in losses
@@ -213,6 +245,7 @@ def rubric_table(result: Decision) -> Table:
             _per_money("work", price.currency): given(row.work_per_dollar, format_quantity),
             "cost/Mtoken": given(row.cost_per_million_tokens, in_currency(price.currency)),
             f"J {result.energy.basis}": given(row.energy_joules, format_quantity),
+            "J between": between(row.energy_low, row.energy_high, format_quantity),
             "J/work": given(row.energy_per_work, "{:.4g}".format),
             "g CO2e": given(row.grams, format_quantity),
             "g/work": given(row.grams_per_work, "{:.4g}".format),
@@ -231,13 +264,18 @@ def rubric_table(result: Decision) -> Table:
     return rows_table("The rubric of every scale", rows, left=("",), strong=strong, sparse=True)
 
 
+def _millions(result: Decision, row: DecisionRow | None = None) -> float:
+    """How many times a run makes a million units of work, where only a rate is known; else 1."""
+    done = (row or result.rows[0]).work
+    return 1e6 / done if result.is_rate and done else 1.0
+
+
 def cost_form(result: Decision, row: DecisionRow | None = None) -> Formatter:
     """How costs are written: those of a run, or of a million units where only a rate is known.
 
     `row` is the run; without it, costs are for the work of the first run.
     """
-    done = row.work if row and row.work else 1.0
-    factor = 1e6 / done if result.is_rate else 1.0
+    factor = _millions(result, row)
     return lambda amount: format_money(factor * amount, result.price.currency)
 
 
@@ -289,7 +327,7 @@ def _remark(row: DecisionRow, result: Decision) -> str:
 
 def marginal_table(steps: Sequence[Marginal], result: Decision) -> Table:
     """What each step up gains and costs, of a run or of a million units of work."""
-    currency, factor = result.price.currency, 1e6 if result.is_rate else 1.0
+    currency, factor = result.price.currency, _millions(result)
     rows = [
         {
             "step": f"{step.from_nodes} -> {step.to_nodes}",
@@ -313,7 +351,7 @@ def payment_table(result: Decision) -> Table:
     rows = [
         {
             "payment": one.label,
-            "of the price": format_percent(one.fraction),
+            "of the price": one.share,
             **_choice_cells(one.cheapest, result, "cheapest K", "cost", "time"),
             **_choice_cells(one.fastest, result, "fastest K", "its cost", "time "),
             "": f"{'' if one.applies else 'does not apply: '}{one.condition}",
@@ -330,7 +368,8 @@ def _choice_cells(choice: Choice | None, result: Decision, *titles: str) -> dict
     if choice is not None:
         cost = cost_form(result, result.row(choice.nodes))(choice.cost)
         # only where nodes are lost do the times differ
-        cells = [str(choice.nodes), cost, format_duration(choice.seconds) if result.spot else ""]
+        stops = result.spot or result.payments[0].is_stopped
+        cells = [str(choice.nodes), cost, format_duration(choice.seconds) if stops else ""]
     return dict(zip(titles, cells, strict=True))
 
 
@@ -355,15 +394,19 @@ def items_table(result: Decision) -> Table:
 
 def moves_table(result: SpotOutlook, currency: str) -> Table:
     """How the cheapest spot scale moves with the discount and the rate of preemptions."""
+    unit = "h" if result.scope == "node" else "gang-h"
     rates: dict[float, dict[str, str]] = {}
+    fastest: dict[float, str] = {}
     for one in result.moves:
         cells = rates.setdefault(
-            one.per_second, {"preempted": f"{one.per_second * SECONDS_PER_HOUR:.3g}/h"}
+            one.per_second, {"preempted": f"{one.per_second * SECONDS_PER_HOUR:.3g}/{unit}"}
         )
         off = f"{format_percent(one.discount)} off"
-        cells[off] = f"K={one.nodes} {format_money(one.cost, currency)}"
-    fastest = {one.per_second: one.fastest_nodes for one in reversed(result.moves)}
-    rows = [{**cells, "fastest": f"K={fastest[rate]}"} for rate, cells in rates.items()]
+        cells[off] = "never ends"
+        if one.cost is not None:
+            cells[off] = f"K={one.nodes} {format_money(one.cost, currency)}"
+        fastest[one.per_second] = "" if one.fastest_nodes is None else f"K={one.fastest_nodes}"
+    rows = [cells | {"fastest": fastest[rate]} for rate, cells in rates.items()]
     return rows_table("How the cheapest spot scale moves", rows, indent=2)
 
 
@@ -372,7 +415,7 @@ def tornado_table(result: Decision) -> Table:
     rows = [
         {
             "input": title_of(one.input),
-            "moved": "range" if one.is_range else "20 % off",
+            "moved": "range" if one.is_range else "+-20 %",
             "between": "..".join(
                 input_words(one.input, end, result) for end in (one.low, one.high)
             ),

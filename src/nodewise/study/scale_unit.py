@@ -39,9 +39,19 @@ class ScaleUnit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.counts_nodes or self.per_node is not None
 
     @property
+    def per_scale(self) -> int:
+        """How many of K fill a node; 1 where that is unknown."""
+        return 1 if self.counts_nodes else self.per_node or 1
+
+    @property
+    def metered(self) -> str:
+        """What a price without a unit is for: a node where K tells the nodes, else one of K."""
+        return NODE if self.knows_nodes else self.unit
+
+    @property
     def hours(self) -> str:
         """The currency of a bill without a price: hours of whole nodes where these are known."""
-        return f"{NODE if self.knows_nodes else self.unit}-h"
+        return f"{self.metered}-h"
 
     def nodes(self, scales: ArrayLike) -> Floats:
         """The nodes that hold each K; K itself where nobody says how many share a node.
@@ -50,9 +60,7 @@ class ScaleUnit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         array([1., 1., 2.])
         """
         count = np.asarray(scales, dtype=np.float64)
-        if self.counts_nodes or self.per_node is None:
-            return count
-        return np.ceil(count / self.per_node)
+        return np.ceil(count / self.per_scale)
 
     def named(self, scale: float) -> str:
         """A scale in words.

@@ -107,7 +107,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
     spec: Spec | None = None  # what was measured, where that was done here
     asked: Tables = {}  # the question of its spec file; see nodewise.decide.inputs
     scale_unit: ScaleUnit = ScaleUnit()  # what K counts
-    is_rate: bool = False  # only the throughput is known, and a run is one unit of work
+    is_rate: bool = False  # only the throughput is known, and the work of a run is chosen
 
     def in_regime(self, regime: Regime | None) -> "Study":
         """The study read as strong or weak scaling; as it is without a word on that."""

@@ -32,7 +32,7 @@ _NAMES: dict[Column, tuple[str, ...]] = {
     "round": ("rep", "round", "repeat"),
     "rank": ("rank",),
     "compute": ("compute_s",),
-    "communication": ("comm_s", "communication_s", "transfer_s"),
+    "communication": ("comm_s", "communication_s", "transfer_s", "comm_exposed_s"),
     "idle": ("idle_s", "wait_s"),
     "io": ("io_s",),
     "serial": ("serial_s",),
@@ -61,12 +61,16 @@ Row = dict[Column, float]
 
 
 def parse_table(
-    text: str, name: str = "table", regime: Regime | None = None, work: float | None = None
+    text: str,
+    name: str = "table",
+    regime: Regime | None = None,
+    work: float | None = None,
+    units_of_a_rate: float = 1.0,
 ) -> Study:
     """The study in a CSV text.
 
     `regime` and `work` (of one run at the smallest K) say what the table leaves out; what it does
-    say they must not contradict.
+    say they must not contradict. Of a throughput alone, a run is `units_of_a_rate`.
     """
     lines = _lines(text)
     _, header = next(lines, (1, []))
@@ -96,8 +100,9 @@ def parse_table(
     study_regime: Regime = declared or found or "strong"
     is_rate = not (work or columns.keys() & {"seconds", "work"}) and "throughput" in columns
     if is_rate:
-        work = 1.0
-        unit = "one unit of work" if study_regime == "strong" else "a unit of work for each node"
+        work = units_of_a_rate
+        many = "one unit" if work == 1 else f"{work:,.0f} units"
+        unit = f"{many} of work" + ("" if study_regime == "strong" else " for each node")
         notes.append(f"No work column: a run is taken as {unit}, and its seconds are for that.")
     if declared is None and found == "weak":
         notes.append("The work grows with K: read as weak scaling.")

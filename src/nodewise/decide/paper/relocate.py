@@ -25,6 +25,7 @@ import numpy as np
 from nodewise.base.errors import DataError, SpecError
 from nodewise.base.fits import nonnegative_fit
 from nodewise.base.stats import Floats
+from nodewise.decide.counting import with_scale_unit
 from nodewise.decide.forecast import Forecast, forecast_curve
 from nodewise.decide.inputs import Question
 from nodewise.decide.paper.plan import Accelerator, Efficiency, Precision
@@ -131,6 +132,7 @@ def relocate(study: Study, move: Move, question: Question, nodes: Sequence[int] 
         question = msgspec.structs.replace(question, price=_price_there(move.price, question.price))
     elif question.price.per_node_hour is not None:
         assumed.append("A node costs there what it costs here: the file names no price.")
+    question = with_scale_unit(study.scale_unit, question)
     found = forecast_curve(curve, study.name, question, nodes)
     rows = tuple(msgspec.structs.replace(row, measured=False) for row in found.rows)
     times = np.exp(ladder.y) * (ladder.nodes if study.regime == "weak" else 1.0)

@@ -213,21 +213,24 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     """One way to charge an owned node to a run, and the question that makes it the right one."""
 
     accounting: Accounting
-    per_node_hour: float
+    per_node_hour: Floats  # one, or one for each utilisation
     question: str
 
 
-def accounts(owned: Owned, utilisation: float, idle_stays_on: bool = True) -> tuple[Account, ...]:
+def accounts(
+    owned: Owned, utilisation: ArrayLike, idle_stays_on: bool = True
+) -> tuple[Account, ...]:
     """Both ways to charge owned nodes; they favour different scales, so both are shown."""
+    full = owned.per_useful_hour(utilisation)
     return (
         Account(
             accounting="marginal",
-            per_node_hour=owned.marginal_per_hour(idle_stays_on),
+            per_node_hour=np.full_like(full, owned.marginal_per_hour(idle_stays_on)),
             question="Would the nodes stand idle otherwise? Then a run costs its energy.",
         ),
         Account(
             accounting="full",
-            per_node_hour=float(owned.per_useful_hour(utilisation)),
+            per_node_hour=full,
             question="Does a queue wait behind you? Then a run costs what an hour of use costs.",
         ),
     )

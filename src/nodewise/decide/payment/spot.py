@@ -13,6 +13,7 @@ A job of W seconds in N segments saves after each but the last:
 
 Real up-times are not exponential. The mean holds when L is the rate of the whole gang and D the
 measured mean downtime (within -15..+7 % on 13 public traces); for p95 and deadlines replay a trace.
+Failures of nodes that are not preempted follow the same law; both rates add up.
 """
 
 import csv
@@ -26,8 +27,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nodewise.base.errors import DataError, SpecError
-from nodewise.base.stats import Floats, normal_share_below
-from nodewise.base.units import SECONDS_PER_HOUR, format_duration, format_percent
+from nodewise.base.stats import Floats
+from nodewise.base.units import (
+    HOURS_PER_YEAR,
+    SECONDS_PER_HOUR,
+    format_duration,
+    format_percent,
+)
 from nodewise.decide.prices.bill import Bill, Bills, Price
 from nodewise.decide.prices.bill import bill as plain_bill
 from nodewise.study.check import Check
@@ -40,6 +46,9 @@ WhileDown = Literal["all", "survivors", "none"]
 MONTH_HOURS = 730.0
 # e^150 seconds never end, and the square of this still is a number
 _MAX_EXPONENT = 150.0
+# a run that is expected to take longer than this, and this many times its own work, never ends
+_ENDLESS_SECONDS = HOURS_PER_YEAR * SECONDS_PER_HOUR
+_ENDLESS_FACTOR = 100.0
 # saving for nothing has no best interval; a millionth of the work lost is nothing
 _MOST_SEGMENTS = 1_000_000
 # public traces: 0.017 to 0.60 a node-hour; a mean up-time below six minutes is a typing error
@@ -190,15 +199,37 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
         """Seconds with nodes."""
         return self.seconds - self.down
 
-    def share_in_time(self, deadline_seconds: float) -> Floats:
-        """How many runs meet a deadline, as if times were normal: only where up-times are random.
+    @property
+    def never_ends(self) -> NDArray[np.bool_]:
+        """Which runs are expected to take over a year and over 100 times their own work."""
+        limit = np.maximum(_ENDLESS_SECONDS, _ENDLESS_FACTOR * self.work)
+        return np.asarray(self.seconds > limit, dtype=bool)
 
-        Public traces have a p95 of 1.1 to 14 times the median, so a replay is worth more.
-        """
-        spread = np.maximum(np.sqrt(self.variance), 1e-12 * self.seconds)
-        above = np.clip((deadline_seconds - self.seconds) / spread, -40, 40)
-        shares = [normal_share_below(float(one)) for one in above.flat]
-        return np.array(shares).reshape(above.shape)
+
+def why_endless(
+    run: Expected, nodes: Floats, rate: Floats, times: Checkpointing, saves: bool
+) -> tuple[str, ...]:
+    """Why runs never end; empty for those that do."""
+    found = []
+    for at, endless in enumerate(run.never_ends):
+        if not endless:
+            found.append("")
+            continue
+        life, work = 1 / float(rate[at]), float(run.work[at])
+        # what must go through without a stop
+        attempts = [
+            (times.save_seconds, "a save takes {}")
+            if saves
+            else (work, "{} of work are not saved"),
+            (times.restart_seconds, "a restart takes {}"),
+        ]
+        seconds, words = max(attempts)
+        if seconds < life and times.downtime_seconds > seconds:
+            seconds, words = times.downtime_seconds, "lost nodes take {} to come back"
+        longest = words.format(format_duration(seconds))
+        who = "the gang" if nodes[at] > 1 else "the node"
+        found.append(f"{longest}, {who} lives {format_duration(float(f'{life:.2g}'))}")
+    return tuple(found)
 
 
 def expected(
@@ -254,6 +285,19 @@ def _in_segments(work: Floats, rate: Floats, times: Checkpointing, segments: Flo
         reloading=reloading,
         down=seconds - up,
     )
+
+
+def _mean_seconds(work: Floats, rate: Floats, times: Checkpointing, segments: Floats) -> Floats:
+    """The expected seconds of `_in_segments` alone."""
+    reload = times.restart_seconds
+    recovery = times.downtime_seconds + (reload * _grown(rate * reload)
+        + times.downtime_seconds * _expm1(rate * reload))  # fmt: skip
+
+    def attempt(length: Floats) -> Floats:
+        return length * _grown(rate * length) + recovery * _expm1(rate * length)
+
+    piece = work / segments
+    return np.asarray((segments - 1) * attempt(piece + times.save_seconds) + attempt(piece))
 
 
 def _attempt(
@@ -317,7 +361,7 @@ def _segments(work: Floats, rate: Floats, times: Checkpointing, interval: Rule |
     count = np.divide(work, best, out=np.full_like(work, np.inf), where=best > 0)
     # the best interval is that of an endless job; the unsaved last segment moves N by less than 1
     around = [np.ones_like(work), *(_whole(np.floor(count) + shift) for shift in (-1, 0, 1))]
-    seconds = [_in_segments(work, rate, times, segments).seconds for segments in around]
+    seconds = [_mean_seconds(work, rate, times, segments) for segments in around]
     chosen = np.argmin(np.stack(seconds), axis=0)
     return np.asarray(np.choose(chosen, around), dtype=np.float64)
 
@@ -413,18 +457,19 @@ def bill(
 
 
 class SpotChoice(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
-    """The cheapest scale at one discount and one rate."""
+    """The cheapest scale at one discount and one rate; null where no run ends."""
 
     discount: float
     per_second: float
-    nodes: int
-    cost: float
-    seconds: float
-    interval_seconds: float
-    goodput: float
-    fastest_nodes: int
+    nodes: int | None
+    cost: float | None
+    seconds: float | None
+    interval_seconds: float | None
+    goodput: float | None
+    fastest_nodes: int | None
     ignoring_nodes: int  # the cheapest scale if nobody were preempted
-    ignoring_extra: float  # what running there costs on top, as a share
+    # what running there costs on top, as a share; null where it never ends
+    ignoring_extra: float | None
 
 
 def choices(
@@ -435,6 +480,8 @@ def choices(
     discounts: Sequence[float],
     rates: Sequence[Preemptions],
     *,
+    rate_per_hour: Floats | None = None,
+    failures: Floats | float = 0.0,
     value_per_hour: float = 0.0,
     interval: Rule | float = "exact",
     while_down: WhileDown = "all",
@@ -442,47 +489,60 @@ def choices(
 ) -> tuple[SpotChoice, ...]:
     """How the cheapest scale moves: a discount drives it outward, preemptions inward.
 
-    `price` is the on-demand one; a discount leaves what is paid by the hour whatever K is. `scales`
-    is the K of each, where several of K share a node.
+    `price` is the on-demand one; a discount leaves what is paid by the hour whatever K is.
+    `rate_per_hour` is what all nodes of a scale cost on demand, where it is not K times one.
+    `failures` are stops a second that come on demand too.
+    `scales` is the K of each, where several of K share a node.
     """
+    full = _hourly(price, nodes, rate_per_hour)
+    calm = expected(work_seconds, failures, checkpointing, interval).seconds
     found = []
     named = scales or [int(count) for count in nodes]
     for one in rates:
-        run = expected(work_seconds, one.of_gang(nodes), checkpointing, interval)
-        fastest = int(np.argmin(run.seconds))
+        run = expected(work_seconds, one.of_gang(nodes) + failures, checkpointing, interval)
+        ends = ~run.never_ends
         for discount in discounts:
-            hourly = _hourly(price, nodes, discount)
+            hourly = _discounted(full, discount)
             costs = bill(
                 price, nodes, hourly, run, value_per_hour=value_per_hour, while_down=while_down
             ).total
-            calm = plain_bill(price, hourly, work_seconds, value_per_hour).total
-            best, ignoring = int(np.argmin(costs)), int(np.argmin(calm))
+            ignoring = int(np.argmin(plain_bill(price, hourly, calm, value_per_hour).total))
+            best = int(np.argmin(np.where(ends, costs, np.inf)))
+            fastest = int(np.argmin(run.seconds))
+            here = bool(ends[best])
+            extra = float(costs[ignoring] / costs[best] - 1) if ends[ignoring] else None
             found.append(
                 SpotChoice(
                     discount=discount,
                     per_second=one.per_second,
-                    nodes=named[best],
-                    cost=float(costs[best]),
-                    seconds=float(run.seconds[best]),
-                    interval_seconds=float(run.interval_seconds[best]),
-                    goodput=float(run.goodput[best]),
-                    fastest_nodes=named[fastest],
+                    nodes=named[best] if here else None,
+                    cost=float(costs[best]) if here else None,
+                    seconds=float(run.seconds[best]) if here else None,
+                    interval_seconds=float(run.interval_seconds[best]) if here else None,
+                    goodput=float(run.goodput[best]) if here else None,
+                    fastest_nodes=named[fastest] if here else None,
                     ignoring_nodes=named[ignoring],
-                    ignoring_extra=float(costs[ignoring] / costs[best] - 1),
+                    ignoring_extra=extra,
                 )
             )
     return tuple(found)
 
 
-def _hourly(price: Price, nodes: Floats, discount: float) -> Floats:
+def _hourly(price: Price, nodes: Floats, rate_per_hour: Floats | None) -> Floats:
+    if rate_per_hour is not None:
+        return rate_per_hour
     if price.per_node_hour is None:
         raise SpecError("Spot needs the price of a node.", "Add --price or --instance.")
+    return price.per_node_hour * nodes
+
+
+def _discounted(hourly: Floats, discount: float) -> Floats:
     if not 0 <= discount <= 1:
         raise SpecError(
             f"A discount of {discount:g} is none: spot would cost more than on-demand.",
             "Write a discount from 0 to 1, for example 0.7 or 70%.",
         )
-    return price.per_node_hour * (1 - discount) * nodes
+    return (1 - discount) * hourly
 
 
 def break_even_rate(
@@ -492,27 +552,36 @@ def break_even_rate(
     checkpointing: Checkpointing,
     discount: float,
     *,
+    scope: Scope = "node",
     correlation_exponent: float = 1.0,
+    rate_per_hour: Floats | None = None,
+    failures: Floats | float = 0.0,
     value_per_hour: float = 0.0,
     interval: Rule | float = "exact",
     while_down: WhileDown = "all",
 ) -> float | None:
-    """Preemptions a node-second up to which the best spot run costs less than the best on-demand.
+    """Preemptions a second, of a node or of a gang, up to which spot costs less than on-demand.
 
     Both may use any of the scales given. Nothing when spot is no cheaper even if undisturbed.
     """
-    hourly = _hourly(price, nodes, discount)
-    full = plain_bill(price, _hourly(price, nodes, 0.0), work_seconds, value_per_hour)
+    full = _hourly(price, nodes, rate_per_hour)
+    hourly = _discounted(full, discount)
+    calm = expected(work_seconds, failures, checkpointing, interval)
+    on_demand = plain_bill(price, full, calm.seconds, value_per_hour).total
 
     def spot_cost(rate: float) -> float:
-        per_node = Preemptions(per_second=rate, correlation_exponent=correlation_exponent)
-        run = expected(work_seconds, per_node.of_gang(nodes), checkpointing, interval)
+        preemptions = Preemptions(
+            per_second=rate, scope=scope, correlation_exponent=correlation_exponent
+        )
+        stops = preemptions.of_gang(nodes) + failures
+        run = expected(work_seconds, stops, checkpointing, interval)
         bills = bill(
             price, nodes, hourly, run, value_per_hour=value_per_hour, while_down=while_down
         )
-        return float(bills.total.min())
+        return float(np.where(run.never_ends, np.inf, bills.total).min())
 
-    return rate_where(spot_cost, float(full.total.min()), 1 / float(work_seconds.max()))
+    least = float(np.where(calm.never_ends, np.inf, on_demand).min())
+    return rate_where(spot_cost, least, 1 / float(work_seconds.max()))
 
 
 def rate_where(cost: Callable[[float], float], limit: float, guess: float) -> float | None:

@@ -149,7 +149,8 @@ def with_instance(question: Question, name: str, prices: str | None = None) -> Q
     used = [record, *(spot for spot in records if _is_spot_of(spot, record))][:2]
     if len(used) > 1:
         fraction = used[1].per_node_hour / record.per_node_hour
-        question = _with(question, "payment", spot_fraction=fraction)
+        stated = tuple(sorted({*question.payment.stated, "spot"}))
+        question = _with(question, "payment", spot_fraction=fraction, stated=stated)
     if record.vcpus is not None and record.memory_gib is not None:
         power = power_of_parts(
             record.vcpus, record.memory_gib, record.accelerator, record.accelerator_count

@@ -46,6 +46,7 @@ _CAUSE_COLORS: dict[str, str] = {
     "load imbalance": "imbalance",
     "slow node": "slow node",
     "jitter": "jitter",
+    "late rank": "imbalance",
     "input/output": "io",
     "compute inflation": "compute",
     "foreign load": "foreign",
@@ -165,7 +166,7 @@ def ledger(attribution: Attribution) -> Figure | None:
 
     Nothing at the smallest scale, where nothing can be lost.
     """
-    row = attribution.row(attribution.nodes)
+    row = attribution.bend_row
     if row.ideal <= 1:
         return None
     bars = _waterfall(row)
@@ -202,12 +203,11 @@ def ledger(attribution: Attribution) -> Figure | None:
     if row.dominant_cause is not None:
         lost = format_speedup(row.lost_folds)
         title = f"What {lost} of {row.ideal:g} folds are lost to at K={row.nodes}"
-        if row.causes[0].speedup_without is not None:
-            without = format_speedup(row.causes[0].speedup_without)
-            caption += f" Without it the speedup would be {without}."
+        without = format_speedup(row.causes[0].speedup_without)
+        caption += f" Without it the speedup would be {without}."
     read = f"evidence: {attribution.evidence}{', so the causes are pale' if is_law else ''}"
     if any(bar["low"] is not None for bar in losses):
-        read += "; whiskers: from resampled rounds"
+        read += f"; whiskers: {'all laws that fit' if is_law else 'from resampled rounds'}"
     return figure(
         "ledger",
         title,
@@ -223,6 +223,7 @@ def ledger(attribution: Attribution) -> Figure | None:
                 "seconds": loss.seconds,
                 "share of the time": loss.share,
                 "speedup without it": loss.speedup_without,
+                "hidden seconds": loss.hidden_seconds,
             }
             for loss in row.causes
         ],

@@ -1,18 +1,21 @@
-"""What binds a measured study: the way through the flow, and its runs under the roofline."""
+"""What binds a measured study: the bottleneck check, and its runs under the roofline."""
 
-from nodewise.diagnose.next_ceiling import NextCeiling, flow_of
+from nodewise.base.units import format_speedup
+from nodewise.diagnose.next_ceiling import NextCeiling
 from nodewise.report.charts.look import Figure
-from nodewise.report.charts.roofline import Point, flow_chart, roofline_chart
+from nodewise.report.charts.roofline import Point, questions_chart, roofline_chart
 from nodewise.study.study import Run, Study
 
 _ROOFS = ("peak_flops", "memory_bandwidth")  # of a node
 _WORK = ("flops", "memory_bytes")  # of a run, all nodes together
 
 
-def study_flow(result: NextCeiling) -> Figure | None:
-    """The ceiling at the bend or the largest scale, and the axis that lifts it."""
-    diagnosis = flow_of(result)
-    return None if diagnosis is None else flow_chart(diagnosis, f"{result.regime} scaling")
+def study_flow(result: NextCeiling) -> Figure:
+    """Each question about the lost speedup, as the ledger answers it."""
+    at = f"{result.regime} scaling, K={result.nodes}"
+    lost = f"{format_speedup(result.lost_folds)}x of {result.ideal:g}x is lost"
+    words = f"{at}; {lost}; evidence: {result.evidence}; confidence: {result.confidence}"
+    return questions_chart(result.branches, words, result.verdict)
 
 
 def study_roofline(study: Study) -> Figure | None:

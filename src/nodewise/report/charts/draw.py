@@ -58,9 +58,11 @@ CHARTS: dict[str, ChartKind] = {
         "stages of ranks",
     ),
     "flow": ChartKind(
-        "the ceiling that binds at the bend or the largest K, and the axis that lifts it",
-        lambda study, found: study_flow(found.next_ceiling),
-        "two scales, and a ceiling that an axis lifts",
+        "which cause takes the lost speedup at the bend or the largest K, and what is not recorded",
+        lambda study, found: (
+            None if found.decision.validity.state == "invalid" else study_flow(found.next_ceiling)
+        ),
+        "two scales",
     ),
     "roofline": ChartKind(
         "operations per byte against operations per second of a node, at each K",

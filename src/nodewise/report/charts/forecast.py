@@ -61,7 +61,7 @@ def beyond(forecast: Forecast | None) -> Figure | None:
     read = "filled: measured; hollow and dashed: predicted, with the interval that holds 80 of 100"
     return figure(
         "forecast",
-        "Measured times, and times nobody has measured",
+        "Measured and predicted run time",
         about(forecast.name, forecast.regime, read),
         caption,
         [_numbers(row) for row in forecast.doublings],

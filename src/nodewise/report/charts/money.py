@@ -136,7 +136,7 @@ def pareto(decision: Decision) -> Figure | None:
     chosen, because = decision.recommended.nodes, decision.recommended.because
     caption = "No scale passes every gate."
     if decision.frontier:
-        caption = f"Not beaten in both speed and cost: K={listed(decision.frontier)}."
+        caption = f"Pareto-optimal in time and cost: K={listed(decision.frontier)}."
     return figure(
         "pareto",
         "Time against cost",
@@ -204,7 +204,7 @@ def payment(decision: Decision) -> Figure | None:
         best = "no scale passes"
         if one.cheapest is not None:
             best = f"cheapest K={one.cheapest.nodes}, {money.form(one.cheapest.cost)}"
-        share = f"{format_percent(one.fraction)} of the price"
+        share = f"{one.share} of the price"
         applies = "" if one.applies else ", does not apply"
         words[one.label] = f"{one.label} ({share}{applies}): {best}"
     rows: list[Row] = [
@@ -216,6 +216,7 @@ def payment(decision: Decision) -> Figure | None:
         }
         for one in decision.payments
         for at in one.rows
+        if at.cost is not None
     ]
     points = [
         {
@@ -361,14 +362,14 @@ def _given_ranges(decision: Decision) -> Figure | None:
                 "what": what,
                 "from": low,
                 "to": high,
-                "given": "a range" if one.is_range else "20 % off",
+                "given": "a range" if one.is_range else "+-20 %",
                 "least cost from": one.low_cost,
                 "least cost to": one.high_cost,
                 "cheapest K from": one.low_nodes,
                 "cheapest K to": one.high_nodes,
             }
         )
-        off = f"{low} to {high}" + ("" if one.is_range else ", 20 % off because no range was given")
+        off = f"{low} to {high}" + ("" if one.is_range else ", +-20 % because no range was given")
         kind, costs = "thick" if one.is_range else "thin", (one.low_cost, one.high_cost)
         bars.append(_Bar(what, kind, off, costs, (one.low_nodes, one.high_nodes)))
     caption = (
@@ -383,7 +384,7 @@ def _given_ranges(decision: Decision) -> Figure | None:
     ]
     stays = ", and stays the cheapest within every range."
     read = (
-        "thick: a range that was given; thin: 20 % off; at the ends the K that is then the cheapest"
+        "thick: a range that was given; thin: +-20 %; at the ends the K that is then the cheapest"
     )
     return figure(
         "sensitivity",
@@ -556,9 +557,8 @@ def _price_line(decision: Decision) -> str:
     price, currency = decision.price, decision.price.currency
     parts = []
     if price.per_node_hour is not None:
-        parts.append(
-            f"{format_money(price.per_node_hour, currency)} per {price.per or 'node'}-hour"
-        )
+        unit = price.per or decision.unit.metered
+        parts.append(f"{format_money(price.per_node_hour, currency)} per {unit}-hour")
     if price.fixed_per_hour:
         parts.append(f"{format_money(price.fixed_per_hour, currency)} per hour besides")
     if price.source:

@@ -4,7 +4,7 @@ from typing import Any
 
 from nodewise.base.units import format_duration, format_money, format_quantity
 from nodewise.decide.decide import Decision
-from nodewise.decide.inputs import INPUTS
+from nodewise.decide.inputs import INPUTS, is_spot_only
 from nodewise.decide.sliders import SliderNumbers
 from nodewise.report.charts.look import Definition, definition, layered, mark, nodes_axis
 from nodewise.report.findings import Findings
@@ -74,7 +74,7 @@ def unmoved_inputs(findings: Findings) -> str:
         f"{INPUTS[name].title} {INPUTS[name].form(given.low, currency)} to "
         f"{INPUTS[name].form(given.high, currency)}"
         for name, given in question.ranges.items()
-        if not INPUTS[name].on_spot
+        if not is_spot_only(question, name)
     ]
     lines = [f"Also counted: {', '.join(counted)}."] if counted else []
     lines += [f"Known as ranges, taken at their centres: {', '.join(ranges)}."] if ranges else []
@@ -88,7 +88,7 @@ def sliders(numbers: SliderNumbers) -> list[tuple[str, str, str, float, float]]:
     fixed = max(asked.fixed, 10 * price)
     longest = 2 * max(*numbers.sure_seconds, asked.deadline)
     return [
-        ("price", "Price of a node", f"{money}/h", 4 * price, 4 * price / 400),
+        ("price", f"Price of a {numbers.billed_unit}", f"{money}/h", 4 * price, 4 * price / 400),
         ("fixed", "Overhead beside the nodes", f"{money}/h", 2 * fixed, 2 * fixed / 400),
         ("deadline", "Deadline (0: none)", "s", longest, longest / 400),
         ("threshold", "Least efficiency", "", 1.0, 0.01),

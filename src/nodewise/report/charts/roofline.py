@@ -1,4 +1,4 @@
-"""The roofline with its steps, and the decision flow with the branch that was taken."""
+"""The roofline with its steps, and the questions of the decision flow with their answers."""
 
 import textwrap
 from collections.abc import Sequence
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import msgspec
 
 from nodewise.base.units import capitalised, format_bandwidth, format_flops
-from nodewise.diagnose.flow import Branch, Diagnosis, headline
+from nodewise.diagnose.axes import MENU, axis_words
+from nodewise.diagnose.flow import Branch, BranchAnswer, Diagnosis, headline
 from nodewise.diagnose.training_step import TrainingStep
 from nodewise.report.charts.look import (
     PALETTE,
@@ -25,7 +26,15 @@ _DECADES = 2  # beside the ridge, at least
 _INSIDE = 30  # characters of a question that fit on one line
 _BESIDE = 30  # and of an answer, beside it
 _LINE = 0.3  # of the distance between two questions
-_ANSWERS = {"fine": "chosen", "binds": "refused", "not known": "muted", "not asked": "muted"}
+_ANSWERS: dict[BranchAnswer, str] = {
+    "fine": "chosen",
+    "second": "second",
+    "binds": "refused",
+    "not known": "muted",
+    "not recorded": "muted",
+    "not identifiable": "muted",
+    "not asked": "muted",
+}
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,9 +121,15 @@ def _decades(field: str, title: str, low: float, high: float, form: str) -> Axis
     return logarithmic(field, title, low, high, 10, {"format": form, "tickCount": 7})
 
 
-def flow_chart(diagnosis: Diagnosis, measured: str = "") -> Figure:
-    """The questions from top to bottom; where one binds, the way turns off to the axis."""
-    branches = diagnosis.branches
+def flow_chart(diagnosis: Diagnosis) -> Figure:
+    """The way of a job on paper through the questions."""
+    evidence = "; ".join(diagnosis.evidence) or "no known fact names a ceiling"
+    words = f"{headline(diagnosis)}; confidence: {diagnosis.confidence}"
+    return questions_chart(diagnosis.branches, words, evidence)
+
+
+def questions_chart(branches: Sequence[Branch], words: str, caption: str) -> Figure:
+    """The questions from top to bottom with their answers; what binds has its remedy beside it."""
     x = Axis("left", "", {"domain": [0, 2], "nice": False}, None)
     y = Axis("at", "", {"domain": [-len(branches) + 0.4, 0.6], "nice": False}, None)
     boxes: list[Row] = []
@@ -123,9 +138,9 @@ def flow_chart(diagnosis: Diagnosis, measured: str = "") -> Figure:
         box = {"left": 0.0, "right": 1.0, "bottom": -at - 0.4, "top": -at + 0.4}
         boxes.append({"at": float(-at), "answer": branch.answer, **box})
         lines += _lines(at, "center", textwrap.wrap(branch.question, _width(branch.question)))
-        lines += _lines(at, "left", _answer(branch, diagnosis))
+        lines += _lines(at, "left", _answer(branch))
     way = [{"left": 0.5, "at": box["at"]} for box in boxes if box["answer"] != "not asked"]
-    answers = {answer: PALETTE[color] for answer, color in _ANSWERS.items()}
+    answers: dict[str, str] = {answer: PALETTE[color] for answer, color in _ANSWERS.items()}
     stroke = choice("answer", answers, legend=None)
     frame = {"cornerRadius": 6, "fill": PALETTE["paper"], "strokeWidth": 2}
     layers = [
@@ -142,12 +157,11 @@ def flow_chart(diagnosis: Diagnosis, measured: str = "") -> Figure:
         {"question": one.question, "answer": one.answer, "evidence": one.evidence}
         for one in branches
     ]
-    evidence = "; ".join(diagnosis.evidence) or "nothing that was told names a ceiling"
     return figure(
         "flow",
-        "The way through the decision flow",
-        _subtitle(measured, f"{headline(diagnosis)}; confidence: {diagnosis.confidence}"),
-        f"{capitalised(evidence)}.",
+        "Bottleneck check",
+        [words],
+        f"{capitalised(caption)}.",
         table,
         layered(layers, height=52 * len(branches)),
     )
@@ -168,11 +182,11 @@ def _lines(at: int, align: str, texts: Sequence[str]) -> list[Row]:
     ]
 
 
-def _answer(branch: Branch, diagnosis: Diagnosis) -> list[str]:
+def _answer(branch: Branch) -> list[str]:
     if branch.answer == "not asked":
         return []
+    short = [branch.evidence] if 0 < len(branch.evidence) <= _BESIDE else []
     if branch.answer != "binds":
-        short = branch.evidence and len(branch.evidence) <= _BESIDE
-        return [f"{branch.answer}:", branch.evidence] if short else [branch.answer]
-    axis = f"distribute {diagnosis.axis}" if diagnosis.axis else "on one machine"
-    return [f"{branch.ceiling} binds:", axis]
+        return [f"{branch.answer}:" if short else branch.answer, *short]
+    lifts = axis_words(MENU[branch.ceiling].axis) if branch.ceiling else "no axis lifts it"
+    return [f"binds: {short[0]}" if short else f"{branch.ceiling} binds:", lifts]

@@ -40,7 +40,8 @@ from nodewise.report.charts.look import (
     values_of,
 )
 from nodewise.report.tables import Formatter, place_of_ceiling
-from nodewise.report.text.findings import bend_line, comparison_verdict, scaling_headline
+from nodewise.report.text.compare import comparison_verdict
+from nodewise.report.text.findings import bend_line, scaling_headline
 from nodewise.study.study import Study
 
 _LAW_NAMES: dict[Growth, str] = {
@@ -454,7 +455,7 @@ def compare(comparison: Comparison) -> Figure:
     """The speedups (weak: efficiencies) of two studies, and the ratio of their seconds."""
     names = _two_names(comparison.first, comparison.second)
     results = comparison.first_scaling, comparison.second_scaling
-    scales = sorted({row.nodes for result in results for row in result.rows})
+    scales = [row.nodes for row in comparison.rows]
     rows = [
         {
             "K": row.nodes,
@@ -467,7 +468,7 @@ def compare(comparison: Comparison) -> Figure:
         }
         for row in comparison.rows
     ]
-    read = "below 1 the second is faster"
+    read = f"speedups against K={comparison.base_nodes}; below 1 the second is faster"
     if any(row.ratio_low is not None for row in comparison.rows):
         read += f"; bars: {comparison.interval}"
     return figure(
@@ -476,7 +477,7 @@ def compare(comparison: Comparison) -> Figure:
         about(f"{names[0]} and {names[1]}", comparison.regime, read),
         f"{names[1]} against {names[0]}: {comparison_verdict(comparison)}.",
         rows,
-        {"vconcat": [_both_curves(results, names, scales), _ratios(rows, scales)]},
+        {"vconcat": [*_both_curves(results, names, scales), _ratios(rows, scales)]},
     )
 
 
@@ -486,9 +487,13 @@ def _two_names(first: str, second: str) -> tuple[str, str]:
 
 
 def _both_curves(
-    results: tuple[Scaling, Scaling], names: tuple[str, str], scales: Sequence[int]
-) -> Definition:
-    weak = results[0].regime == "weak"
+    results: tuple[Scaling | None, Scaling | None], names: tuple[str, str], scales: Sequence[int]
+) -> list[Definition]:
+    """The curves of both; none where there is one scale only."""
+    first, second = results
+    if first is None or second is None:
+        return []
+    weak = first.regime == "weak"
     points: list[Row] = [
         {
             "study": name,
@@ -500,12 +505,12 @@ def _both_curves(
             "S": format_speedup(row.speedup),
             "E": format_efficiency(row.efficiency),
         }
-        for name, result in zip(names, results, strict=True)
+        for name, result in zip(names, (first, second), strict=True)
         for row in result.rows
     ]
     values = values_of(points, "value", "low", "high")
     x = nodes_axis(scales)
-    base = min(result.base_nodes for result in results)
+    base = first.base_nodes
     top = max(*values, 1.0 if weak else max(scales) / base)
     low, high = min(values) / 1.3, top * 1.3
     y = folds("value", "speedup S", low, high)
@@ -513,13 +518,13 @@ def _both_curves(
         y = linear("value", "efficiency E", 0, max(1.15, high))
     ideal = [{"K": n, "value": 1.0 if weak else n / base} for n in (min(scales), max(scales))]
     end = (max(scales), ideal[-1]["value"])
-    return layered(
-        [
-            mark("line", ideal, "ideal", x=x, y=y),
-            label("ideal E = 1" if weak else "ideal S = K", x, y, end, align="right"),
-            *series(names, "study", points, x, y, ("study", "K", "time", "S", "E")),
-        ]
-    )
+    name = "S = K" if base == 1 else f"S = K/{base}"
+    layers = [
+        mark("line", ideal, "ideal", x=x, y=y),
+        label("ideal E = 1" if weak else f"ideal {name}", x, y, end, align="right"),
+        *series(names, "study", points, x, y, ("study", "K", "time", "S", "E")),
+    ]
+    return [layered(layers)]
 
 
 def _ratios(rows: Sequence[Mapping[str, Any]], scales: Sequence[int]) -> Definition:

@@ -15,8 +15,8 @@ import jinja2
 from nodewise import __version__
 from nodewise.base.errors import NodewiseError
 from nodewise.base.units import format_duration, format_seconds, format_speedup
-from nodewise.explain.compare import compare
-from nodewise.explain.scaling import THRESHOLD
+from nodewise.decide.compare import compare_costs
+from nodewise.decide.prices.lookup import question_of
 from nodewise.report.charts.draw import draw, sized
 from nodewise.report.live.studies import Reading, Snapshot, State, damage_as_error, seconds_left
 from nodewise.report.page import html
@@ -86,7 +86,7 @@ def comparison(first: Reading, second: Reading) -> str:
     """The page that `nodewise compare` makes, with a way back."""
     studies = [_comparable(one) for one in (first, second)]
     with damage_as_error():
-        result = compare(studies[0], studies[1], THRESHOLD)
+        result = compare_costs(studies[0], studies[1], question_of(studies[0].asked))
         again = shlex.join(["nodewise", "compare", str(first.folder), str(second.folder)])
         made = html.comparison_page(result, again, vega_bundle())
     swapped = f"compare?study={second.key}&amp;study={first.key}"

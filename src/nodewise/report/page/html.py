@@ -17,10 +17,11 @@ from nodewise.base.errors import DataError
 from nodewise.base.units import (
     capitalised,
     format_efficiency,
+    format_percent,
     format_speedup,
 )
+from nodewise.decide.compare import PricedComparison
 from nodewise.decide.inputs import Question, ask, read_tables
-from nodewise.explain.compare import Comparison
 from nodewise.report.charts.draw import compare, figures, sized
 from nodewise.report.charts.look import PALETTE, Definition, Figure
 from nodewise.report.charts.panel import sliders, unmoved_inputs, what_if
@@ -35,6 +36,7 @@ from nodewise.report.tables import (
     rubric_table,
     time_cell,
 )
+from nodewise.report.text import compare as compare_text
 from nodewise.report.text import findings as text
 from nodewise.report.text.forecast import beyond_lines
 from nodewise.study.question import split
@@ -122,15 +124,18 @@ def page(study: Study, findings: Findings, reproduce: str, vega: str, spec_text:
     )
 
 
-def comparison_page(result: Comparison, reproduce: str, vega: str) -> str:
+def comparison_page(result: PricedComparison, reproduce: str, vega: str) -> str:
     """The page of two studies side by side."""
-    lines = text.comparison_report(result)[2:]
+    times, money = compare_text.times_lines(result), compare_text.money_lines(result)[1:]
     scalings = (("first", result.first_scaling), ("second", result.second_scaling))
     sections = [
-        Section(name="difference", title="The difference", figures=[compare(result)], rest=lines),
+        Section(name="times", title="Times", figures=[compare(result)], rest=times),
+        Section(name="cost", title="Cost and recommendation", rest=money),
+        Section(name="ledger", title="Lost speedup", rest=compare_text.ledger_lines(result)),
         *(
             Section(name=name, title=scaling.name, rest=text.scaling_lines(scaling))
             for name, scaling in scalings
+            if scaling is not None
         ),
     ]
     return _render(
@@ -139,7 +144,8 @@ def comparison_page(result: Comparison, reproduce: str, vega: str) -> str:
         vega,
         name=f"{result.second} against {result.first}",
         kicker=f"{result.regime} scaling, two studies",
-        verdict=text.comparison_verdict(result),
+        verdict=compare_text.comparison_verdict(result),
+        because=capitalised(compare_text.advice_verdict(result)),
         reproduce_lead="To make this page again:",
         reproduce=reproduce,
     )
@@ -154,7 +160,8 @@ def _render(
     css, *scripts = (source(pages, name) for name in ("page.css", "draw.js", "page.js"))
     specs = {name: colored(sized(chart, "page", titled=False)) for name, chart in charts.items()}
     optional = (
-        "labels because claim cards checks doubts provenance spec made sliders also live study_json"
+        "labels because certainty claim cards checks doubts provenance spec made sliders also live "
+        "study_json"
     )
     return pages.get_template("page.html.jinja").render(
         {**dict.fromkeys(optional.split(), ""), **content},
@@ -309,9 +316,14 @@ def _cards(findings: Findings) -> list[tuple[str, str, str]]:
             decision.quality.state
         ]
         cards.append(("Quality", format_efficiency(row.quality), held))
-    if decision.cause is not None:
+    lost = next((r for r in findings.attribution.rows if r.nodes > chosen), None)
+    lost = lost or findings.attribution.rows[-1]
+    if lost.loses:
         where = "Most is lost to" if chosen == scaling.rows[-1].nodes else "Lost beyond it to"
-        cards.append((where, decision.cause, ""))
+        cards.append((where, decision.cause or "not identifiable", ""))
+    bound = findings.attribution.bound
+    if bound is not None:
+        cards.append(("Of the time", f"{format_percent(bound.share)} {bound.cause}", "at every K"))
     return cards
 
 
@@ -321,7 +333,7 @@ def _sections(study: Study, findings: Findings) -> list[Section]:
     drawn = {figure.name: figure for figure in figures(study, findings)}
     others = [name for name in drawn if name not in (*_MEASURE, *_ATTRIBUTE, _BEYOND)]
     measured = text.scaling_lines(findings.scaling)
-    attributed = text.attribution_lines(attribution)
+    attributed = text.attribution_lines(attribution, decision.recommended.nodes)
     failures = failures_table(study)
     broke: text.Report = ["**Where scaling broke**", failures] if failures else []
 

@@ -1,6 +1,7 @@
 """Ceilings, rooflines and diagnoses as text: the answer first, then the evidence."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 from nodewise.base.units import (
     capitalised,
@@ -13,7 +14,7 @@ from nodewise.base.units import (
     format_seconds,
 )
 from nodewise.diagnose.axes import MENU, Answer, Remedy, axis_words
-from nodewise.diagnose.flow import Diagnosis, from_workers, headline
+from nodewise.diagnose.flow import Branch, Diagnosis, from_workers, headline
 from nodewise.diagnose.memory import Fit
 from nodewise.diagnose.next_ceiling import NextCeiling
 from nodewise.diagnose.roofline import Roofline
@@ -23,8 +24,6 @@ from nodewise.diagnose.training_step import TrainingStep, table_of
 from nodewise.report.tables import Table, between, given, rows_table
 from nodewise.report.text.findings import Report
 from nodewise.study.machine import Ceiling, Machine
-
-_MARKS = {"fine": "fine", "binds": "BINDS", "not known": "not known"}
 
 
 def roofline_report(step: Roofline) -> Report:
@@ -39,8 +38,8 @@ def roofline_report(step: Roofline) -> Report:
     if step.comm_s is not None:
         figures["exchange"] = f"{step.comm_s:.5g} s"
     lines: Report = [
-        f"**{step.verdict}.**",
-        f"  Axis: distribute {axis_words(step.axis)}.",
+        f"**{capitalised(step.verdict)}.**",
+        *(f"  {capitalised(reason)}." for reason in step.reasons),
         "",
         _figures_table(figures, left=("",)),
     ]
@@ -78,28 +77,31 @@ def _binding_lines(step: Roofline) -> Report:
 
 
 def diagnosis_report(result: Diagnosis) -> Report:
-    """Yes or no to a proposal, the ceiling, the way through the flow, the menu's row."""
+    """Yes or no to a proposal, the ceiling, the answer to each question, the menu's row."""
     lines = _answer_lines(result.answer)
     lines += [f"**{capitalised(headline(result))}.** Confidence: {result.confidence}."]
     lines += [f"  {capitalised(words)}." for words in result.evidence]
     if result.training is not None:
         lines += ["", *memory_lines(result.training)]
-    lines += ["", flow_table(result)]
+    lines += ["", flow_table(result.branches, "ceiling")]
     if result.ceiling is not None:
         lines += ["", *_remedy_lines(MENU[result.ceiling])]
     return lines
 
 
-def flow_table(result: Diagnosis) -> Table:
-    """The questions in order, with the branch that was taken."""
-    asked = [one for one in result.branches if one.answer != "not asked"]
+def flow_table(branches: Sequence[Branch], beside: Literal["ceiling", "lost"]) -> Table:
+    """The questions in order with their answers, and the ceiling of each or what is lost to it."""
+    asked = [one for one in branches if one.answer != "not asked"]
     rows = [
-        {"question": one.question, "answer": _MARKS[one.answer], "ceiling": one.ceiling}
+        {
+            "question": one.question,
+            "answer": "BINDS" if one.answer == "binds" else one.answer,
+            beside: (one.ceiling or "") if beside == "ceiling" else one.evidence,
+        }
         for one in asked
     ]
-    strong = next((at for at, one in enumerate(result.branches) if one.answer == "binds"), None)
-    left = ("question", "answer", "ceiling")
-    return rows_table("The way through the flow", rows, left=left, strong=strong)
+    strong = next((at for at, one in enumerate(asked) if one.answer == "binds"), None)
+    return rows_table("Bottleneck check", rows, left=("question", "answer", beside), strong=strong)
 
 
 def memory_lines(fit: Fit) -> Report:
@@ -129,9 +131,8 @@ def memory_lines(fit: Fit) -> Report:
 
 
 def _remedy_lines(remedy: Remedy) -> Report:
-    axis = f"Distribute {axis_words(remedy.axis)}" if remedy.axis else "On one machine"
     return [
-        f"{axis}: {', '.join(remedy.tools)}.",
+        f"{capitalised(axis_words(remedy.axis))}: {', '.join(remedy.tools)}.",
         f"  Cures: {remedy.cures}.",
         f"  Leaves: {remedy.leaves}.",
         f"  First, for less: {remedy.first}.",
@@ -141,7 +142,7 @@ def _remedy_lines(remedy: Remedy) -> Report:
 def menu_report(_: object) -> Report:
     """The whole menu: ceiling, axis, tools."""
     rows = [
-        {"ceiling": name, "axis": axis_words(remedy.axis), "tools": ", ".join(remedy.tools)}
+        {"ceiling": name, "axis": remedy.axis or "none", "tools": ", ".join(remedy.tools)}
         for name, remedy in MENU.items()
     ]
     return [
@@ -253,11 +254,11 @@ def _steps_table(table: StepTable, what: str) -> Table:
             "cores": f"{row.cores:.1f}",
             "ceiling": row.ceiling,
             "reached": format_percent(row.share),
-            "distribute": axis_words(row.axis) if row.axis else "",
+            "remedy": axis_words(row.axis) if row.axis else "",
         }
         for row in table.rows
     ]
-    return rows_table(f"{what.capitalize()}s", rows, left=(what, "ceiling", "distribute"))
+    return rows_table(f"{what.capitalize()}s", rows, left=(what, "ceiling", "remedy"))
 
 
 def symptoms_report(result: Symptoms) -> Report:
@@ -318,28 +319,16 @@ def _point_table(result: TrainingStep) -> Table:
 
 
 def next_ceiling_report(result: NextCeiling) -> Report:
-    """A distributed job: what binds it now, the parts of its time, and whether to go on."""
-    rows = [
-        {
-            "ceiling": part.name,
-            "seconds": format_seconds(part.seconds),
-            "share": format_percent(part.share),
-            "distribute": axis_words(part.axis),
-            "S without": f"{part.speedup_without:.2f}",
-            "lost to": ", ".join(part.causes),
-        }
-        for part in result.parts
-    ]
-    left = ("ceiling", "distribute", "lost to")
+    """A distributed job: what binds it now, and how the ledger answers each question."""
+    first = f"largest stage on the smallest scale: {result.first or 'not recorded'}"
     return [
         *_answer_lines(result.answer),
         f"**{capitalised(result.verdict)}.** Confidence: {result.confidence} ({result.evidence}).",
         f"  {capitalised(result.change)}.",
         "",
-        rows_table("The time at this scale", rows, left=left, strong=0),
-        f"K = {result.nodes}: {format_seconds(result.seconds)} s, speedup {result.speedup:.2f}. "
-        f"On the smallest scale {result.first} bound. S without: speedup if this part vanished, at "
-        "most.",
+        flow_table(result.branches, "lost"),
+        f"K={result.nodes}: {format_seconds(result.seconds)} s, speedup {result.speedup:.2f} of "
+        f"{result.ideal:g}; {first}.",
     ]
 
 

@@ -8,29 +8,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nodewise.base.units import (
+    capitalised,
     format_duration,
     format_money,
     format_percent,
     format_quantity,
-    format_seconds,
     format_speedup,
 )
 from nodewise.decide.decide import Decision, Quality
 from nodewise.decide.energy import UNKNOWN
+from nodewise.decide.payment.ways import PaymentPrice
 from nodewise.decide.unmeasured import Unmeasured
-from nodewise.explain.attribute import Attribution, LedgerRow
-from nodewise.explain.causes import CAUSES
-from nodewise.explain.compare import Comparison, Lineup
+from nodewise.explain.attribute import Attribution, LedgerRow, Loss, TimeBound
 from nodewise.explain.scaling import Scaling
 from nodewise.report.findings import Findings
 from nodewise.report.tables import (
     MOST_ROWS,
     Table,
     causes_table,
-    comparison_table,
     cost_cell,
     cost_form,
-    given,
     input_words,
     items_table,
     laws_table,
@@ -38,7 +35,6 @@ from nodewise.report.tables import (
     marginal_table,
     moves_table,
     payment_table,
-    rows_table,
     rows_to_show,
     rubric_table,
     scaling_table,
@@ -51,6 +47,7 @@ from nodewise.study.scale_unit import plural
 
 Report = list[str | Table]
 
+_MIN_POSSIBLE = 0.05  # of the lost folds: a cause that can take no more is not listed
 _MOST_SURE = 0.99
 _VERDICTS = ("fail", "warn", "pass", "unknown")
 
@@ -95,7 +92,7 @@ def findings_report(result: Findings) -> Report:
     return [
         *scaling_lines(result.scaling),
         "",
-        *attribution_lines(result.attribution),
+        *attribution_lines(result.attribution, decision.recommended.nodes),
         "",
         *_decision(decision, result.attribution),
         *checks_report(result.checks),
@@ -121,19 +118,31 @@ def scaling_lines(result: Scaling) -> Report:
     ]
 
 
-def attribution_lines(result: Attribution) -> Report:
-    """The headline, the ledger, the largest losses and what would change them."""
+def attribution_lines(result: Attribution, recommended: int | None = None) -> Report:
+    """The headline, the ledger, the largest losses and what would change them.
+
+    The headline is about the largest scale and the `recommended` one, or else about the bend.
+    """
     row = result.row(result.nodes)
     validity = validity_of(result.checks)
     if validity.state == "invalid":
         return [f"**{result.name}**: {validity.clause}"]
+    second = recommended or result.bend
+    lines: Report = [f"**{result.name}**: {attribution_headline(result, row)}"]
+    if second is not None and second != result.nodes and result.row(second).ideal > 1:
+        lines.append(f"  {capitalised(attribution_headline(result, result.row(second)))}")
+    causes = _causes_at(row)
+    notes = [f"evidence: {result.evidence}"]
+    if result.evidence == "fitted law":
+        notes.append("ranges are over all laws that fit about as well as the best")
+    if any(one.hidden_seconds > 0.01 * one.seconds for one in result.rows):
+        notes.append("hidden s: communication and input beside compute, which cost nothing")
     return [
-        f"**{result.name}**: {attribution_headline(result, row)}",
+        *lines,
         "",
         ledger_table(result),
-        f"Folds lost to each cause, ideal minus measured speedup; evidence: {result.evidence}.",
-        "",
-        *_causes_at(row),
+        f"Folds lost to each cause, ideal minus measured speedup; {'; '.join(notes)}.",
+        *(["", *causes] if causes else []),
         *_changes(result),
         *_shape(result),
     ]
@@ -150,6 +159,7 @@ def _decision(result: Decision, attribution: Attribution | None) -> Report:
         rubric_table(result),
         rubric_caption(result),
         *excluded(result),
+        *_failures(result),
         "",
         *decision_lines(result, attribution),
     ]
@@ -197,14 +207,22 @@ def _spot(result: Decision) -> Report:
     lines: Report = [
         "",
         *([items] if items.rows else []),
-        f"  Spot at K={outlook.nodes}: {saving}; {outlook.preemptions:.2g} preemptions a run are "
-        f"expected, {format_percent(outlook.goodput)} of the time is the job's own work.",
     ]
+    stops = "preemptions" + (" and failures" if result.payments[0].is_stopped else "")
+    if outlook.preemptions is not None and outlook.goodput is not None:
+        lines.append(
+            f"  Spot at K={outlook.nodes}: {saving}; {outlook.preemptions:.2g} {stops} a run are "
+            f"expected, {format_percent(outlook.goodput)} of the time is the job's own work."
+        )
+    if spot.endless:
+        lines.append(f"  Spot never ends {_endless(spot)}.")
     rates = [
         (outlook.break_even_per_node_hour, "saving as stated"),
+        (outlook.break_even_per_gang_hour, "saving as stated"),
         (outlook.break_even_without_saving, "without saving"),
     ]
-    limits = [f"{rate:.3g} a node-hour {how}" for rate, how in rates if rate is not None]
+    by = "gang" if outlook.scope == "gang" else result.unit.metered
+    limits = [f"{rate:.3g} a {by}-hour {how}" for rate, how in rates if rate is not None]
     if limits:
         lines.append(f"  Spot beats on-demand up to these preemptions: {'; '.join(limits)}.")
     else:
@@ -236,7 +254,9 @@ def _ownership(result: Decision) -> Report:
         "a rented hour": outlook.rent_per_hour,
     }
     prices = ", ".join(f"{what} {format_money(value, currency)}" for what, value in money.items())
-    lines: Report = [f"  Owned at {format_percent(outlook.utilisation)} use: {prices}."]
+    assumed = " (assumed, the best case: state --utilisation)" if outlook.assumed else ""
+    used = f"{format_percent(outlook.utilisation)} use{assumed}"
+    lines: Report = [f"  Owned at {used}: {prices}."]
     found = outlook.break_even_utilisation
     if found is None or found > 1:
         lines.append("  Owning never beats this rent, however much the nodes are used.")
@@ -256,89 +276,13 @@ def _flips(result: Decision) -> list[str]:
     moves: dict[str, list[str]] = {}
     for one in result.flips:
         value = input_words(one.input, one.value, result)
-        moves.setdefault(one.input, []).append(f"{one.side} {value} moves it to K={one.nodes}")
+        found = f"moves it to K={one.nodes}" if one.nodes else "leaves no scale that passes"
+        moves.setdefault(one.input, []).append(f"{one.side} {value} {found}")
     return [
         f"{title_of(name)}, now {input_words(name, result.flip(name).now, result)}: "
         f"{', '.join(ways)}"
         for name, ways in moves.items()
     ]
-
-
-def comparison_report(result: Comparison) -> Report:
-    """Two studies side by side; the verdict first."""
-    lines: Report = [
-        f"**{result.second}** against **{result.first}**: {comparison_verdict(result)}.",
-        "",
-        comparison_table(result),
-        f"{result.regime} scaling; intervals: {result.interval}.",
-    ]
-    for name, scales in ((result.first, result.only_first), (result.second, result.only_second)):
-        if scales:
-            lines.append(f"note: Only in {name}: K={listed(scales)}.")
-    return lines
-
-
-def comparison_verdict(result: Comparison) -> str:
-    """At which scales the second study is faster or slower."""
-    parts = []
-    for word in ("faster", "slower", "not told apart"):
-        rows = [row for row in result.rows if row.second_is == word]
-        if rows:
-            ratios = [row.ratio for row in rows]
-            least, most = f"{min(ratios):.2f}", f"{max(ratios):.2f}"
-            times = least if least == most else f"{least} to {most}"
-            by = "" if word == "not told apart" else f" ({times} times the seconds)"
-            parts.append(f"{word} at K={listed([row.nodes for row in rows])}{by}")
-    return "; ".join(parts) or "too few rounds to tell; six at each scale would"
-
-
-def lineup_report(result: Lineup) -> Report:
-    """What each engine's overhead costs; the verdict first."""
-    lines: Report = [
-        f"**{_lineup_verdict(result)}**",
-        "",
-        lineup_table(result),
-        f"{result.regime} scaling; speedups are against {result.base} at K={result.base_nodes}, "
-        f"{format_seconds(result.base_seconds)} s.",
-    ]
-    if result.left_out:
-        scales = ", ".join(map(str, result.left_out))
-        lines.append(f"note: Not in all studies: K={scales}.")
-    return lines
-
-
-def lineup_table(result: Lineup) -> Table:
-    """Every study at every common scale."""
-    rows = []
-    for entry in result.entries:
-        then = ""
-        if entry.next_cause is not None and entry.next_folds and entry.next_folds >= 0.005:
-            then = f"{entry.next_cause} ({format_speedup(entry.next_folds)})"
-        rows.append(
-            {
-                "K": entry.nodes,
-                "study": entry.study,
-                "seconds": format_seconds(entry.seconds),
-                "speedup": format_speedup(entry.speedup),
-                "lost": format_speedup(entry.lost_folds),
-                "overhead s": given(entry.overhead_seconds, format_seconds),
-                "folds": given(entry.overhead_folds, format_speedup),
-                "then": then,
-            }
-        )
-    return rows_table("Several studies on one base", rows, left=("study", "then"))
-
-
-def _lineup_verdict(result: Lineup) -> str:
-    """Whose overhead costs most at the largest scale."""
-    nodes = max(entry.nodes for entry in result.entries)
-    known = [e for e in result.entries if e.nodes == nodes and e.overhead_folds is not None]
-    known.sort(key=lambda entry: -(entry.overhead_folds or 0.0))
-    if not known:
-        return f"at K={nodes} no study has recorded an overhead of its engine."
-    parts = [f"{e.study} {format_speedup(e.overhead_folds or 0.0)}" for e in known]
-    folds = f"{nodes / result.base_nodes:g}"
-    return f"folds of {folds} lost to the engine's own overhead at K={nodes}: {', '.join(parts)}."
 
 
 def checks_report(result: Sequence[Check]) -> Report:
@@ -388,7 +332,7 @@ def scaling_headline(result: Scaling) -> str:
     if result.base_nodes != 1:
         end += f", relative to K={result.base_nodes}"
     what = format_duration(fastest.seconds)
-    if result.is_rate:
+    if result.base_work is not None:
         what = f"{format_quantity(result.per_second(fastest))} units of work a second"
     return f"{reach} ({what}); {end}."
 
@@ -431,30 +375,68 @@ def _laws(result: Scaling) -> Report:
 
 
 def attribution_headline(result: Attribution, row: LedgerRow) -> str:
-    """The largest loss at one scale."""
-    if result.dominant_cause is None:
-        return f"nothing to speak of is lost up to K={result.nodes}."
-    sure = ""
-    if result.confidence is not None:
-        sure = f", {format_percent(result.confidence)} of resamples agree"
-    top = row.causes[0]
+    """What is lost at one scale, and to which cause as far as the records tell."""
+    if not row.loses:
+        return f"at K={row.nodes} hardly any speedup is lost{_bound(result, row)}."
+    lost = f"at K={row.nodes} {format_speedup(row.lost_folds)} of {row.ideal:g} folds are lost"
+    found = {loss.cause: loss for loss in row.causes}
+    if row.dominant_cause is not None:
+        top = found[row.dominant_cause]
+        range_ = _range_words(top, ", range ")
+        lost += f", most to **{row.named(top.cause)}** ({format_speedup(top.folds)}{range_})"
+    elif row.possible_causes == ("unexplained",) or result.evidence == "two bare times":
+        lost += ", most to a cause that is **not recorded**"
+    elif result.evidence == "fitted law" and row.waits:
+        kinds, range_ = ", ".join(row.possible_causes), _range_words(found["late rank"], ", range ")
+        lost += f", most to **a late rank**{range_}; of what kind ({kinds}) is not identifiable "
+        lost += "from totals"
+    elif result.evidence == "fitted law":
+        ranges = [
+            f"{loss.cause}{_range_words(loss, ' ')}"
+            for loss in row.causes
+            if loss.folds_high is not None and loss.folds_high >= _MIN_POSSIBLE * row.lost_folds
+        ]
+        lost += f"; the cause is **not identifiable from totals**: {', '.join(ranges)}"
+    else:
+        names = [cause for cause in row.possible_causes if cause in found]
+        parts = [f"{cause} {format_speedup(found[cause].folds)}" for cause in names]
+        lost += f", most to **{' or '.join(names)}**, not separable here ({', '.join(parts)})"
+    return f"{lost}{_bound(result, row)}."
+
+
+def _range_words(loss: Loss, lead: str) -> str:
+    if loss.folds_low is None or loss.folds_high is None:
+        return ""
+    return f"{lead}{format_speedup(loss.folds_low)} to {format_speedup(loss.folds_high)}"
+
+
+def _bound(result: Attribution, row: LedgerRow) -> str:
+    """The stage that takes much of the time whatever K is."""
+    if result.bound is None or row.nodes != result.nodes:
+        return ""
+    bound = result.bound
     return (
-        f"at K={row.nodes} {format_speedup(row.lost_folds)} of {row.ideal:g} folds are lost, most "
-        f"to **{row.named(top.cause)}** ({format_speedup(top.folds)}{sure})."
+        f"; {format_percent(bound.share)} of the time is **{_stage_words(bound)}**, "
+        f"{format_percent(bound.base_share)} at K={result.rows[0].nodes}"
     )
+
+
+def _stage_words(bound: TimeBound) -> str:
+    return "in no recorded stage" if bound.cause == "unexplained" else bound.cause
 
 
 def _causes_at(row: LedgerRow) -> Report:
     """What was lost at one scale, as bars; or that nothing was."""
+    if row.loses and row.dominant_cause is None and not row.time_shares:
+        return []  # the headline has the ranges; no single figure is known
     table = causes_table(row)
     return [table] if table.rows else [f"  K={row.nodes}: nothing to speak of is lost."]
 
 
 def _changes(result: Attribution) -> Report:
-    if result.change is None:
-        return []
-    aim = "To move the bend" if result.bends else "To lose less"
-    lines: Report = ["", f"{aim}: **{result.change}**."]
+    lines: Report = []
+    if result.change is not None:
+        lines += ["", f"To lose less: **{result.change}**."]
     grouped: dict[str, list[str]] = {}
     for other in result.other_changes:
         short = other.verdict.split(":")[0]
@@ -462,16 +444,16 @@ def _changes(result: Attribution) -> Report:
         grouped.setdefault(verdict, []).append(other.cause)
     for verdict, causes in grouped.items():
         lines.append(f"  - against {', '.join(causes)}: {_GROUPED.get(verdict, verdict)}.")
+    if result.bound is not None and result.bound.cause != result.dominant_cause:
+        lines += ["", f"To run faster at every K: **{result.bound.change}**."]
     return lines
 
 
 def _shape(result: Attribution) -> Report:
-    """What repeated timings alone point at; stages say more, so only where there are none."""
+    """What repeated timings alone look like; stages say more, so only where there are none."""
     if result.shape is None or result.evidence != "fitted law":
         return []
-    shape = result.shape
-    agreed = f"agreed by {format_percent(shape.confidence)} of resamples"
-    return ["", f"Shape of the bend: {shape.shape}; {shape.evidence} ({agreed})."]
+    return ["", f"Shape of the bend: {result.shape.shape}; {result.shape.evidence}."]
 
 
 def verdict(result: Decision) -> str:
@@ -581,10 +563,11 @@ def _line_items(result: Decision) -> list[str]:
     """What the cost of the recommended scale is made of, where it is more than node time."""
     if result.recommended.nodes is None:
         return []
-    bill = result.row(result.recommended.nodes).bill
+    row = result.row(result.recommended.nodes)
+    bill = row.bill
     items = {"start-up": bill.startup, "rounding": bill.rounding, "overhead": bill.fixed}
     items |= {"storage": bill.storage, "egress": bill.egress, "waiting": bill.waiting}
-    money = cost_form(result)
+    money = cost_form(result, row)
     named = [f"{name} {money(v)}" for name, v in items.items() if v]
     if not named:
         return []
@@ -598,14 +581,47 @@ def excluded(result: Decision) -> Report:
     for row in result.rows:
         if row.excluded_because:
             grouped.setdefault(row.excluded_because, []).append(row.nodes)
-    return [f"  excluded: K={listed(nodes)}: {reason}." for reason, nodes in grouped.items()]
+    lines = [f"  excluded: K={listed(nodes)}: {reason}." for reason, nodes in grouped.items()]
+    if result.payments[0].endless:
+        lines.append(f"  excluded: a run never ends {_endless(result.payments[0])}.")
+    return list(lines)
+
+
+def _endless(payment: PaymentPrice) -> str:
+    """At which scales a run never ends, and why at the first of them."""
+    first, *others = payment.endless
+    named = f"at K={listed([row.nodes for row in payment.endless])}: "
+    return named + (f"at K={first.nodes} " if others else "") + str(first.never_ends)
+
+
+def _failures(result: Decision) -> Report:
+    """How much of the time is useful where nodes fail."""
+    chosen = result.recommended.nodes
+    row = next((one for one in result.payments[0].rows if one.nodes == chosen), None)
+    if row is None or row.goodput is None or row.stops is None:
+        return []
+    saving = "nothing is saved"
+    if row.interval_seconds is not None:
+        saving = f"save every {format_duration(row.interval_seconds)} of work"
+    return [
+        f"  Failures at K={chosen}: {row.stops:.2g} a run are expected, "
+        f"{format_percent(row.goodput)} of the time is useful; {saving}."
+    ]
 
 
 def _why_not_more(result: Decision, attribution: Attribution) -> Report:
     row = _ledger_row(result, attribution)
     lines = _causes_at(row)
-    if row.dominant_cause is not None:
-        lines.append(f"  To lose less: {CAUSES[row.dominant_cause].change}.")
+    if row.change is not None and row.dominant_cause is None:
+        lines.append(f"  {capitalised(attribution_headline(attribution, row))}")
+    if row.change is not None:
+        lines.append(f"  To lose less: {row.change}.")
+    bound = attribution.bound
+    if bound is not None:
+        lines.append(
+            f"  At every K {format_percent(min(bound.share, bound.base_share))} of the time or "
+            f"more is {_stage_words(bound)}: {bound.change}."
+        )
     return lines
 
 
@@ -639,9 +655,11 @@ def _exchange(result: Decision) -> Report:
             f"K={result.cheapest_high}."
         )
     lines.append(f"  Within 1 % of the least cost: K={listed(result.within_1_percent)}.")
-    lines.append(f"  Not beaten in both speed and cost: K={listed(result.frontier)}.")
+    lines.append(f"  Pareto-optimal in time and cost: K={listed(result.frontier)}.")
     if result.pareto != result.frontier:
-        lines.append(f"  Nor where energy and quality count as well: K={listed(result.pareto)}.")
+        lines.append(
+            f"  Pareto-optimal in time, cost, energy and quality: K={listed(result.pareto)}."
+        )
     if result.least_regret is not None and result.has_ranges:
         regret = result.row(result.least_regret.nodes)
         expected, tail = regret.expected_regret or 0.0, regret.regret_p95 or 0.0
@@ -659,7 +677,7 @@ def _exchange(result: Decision) -> Report:
         over = ", ".join(
             f"K={row.nodes} {row.cost_multiplier:.2f}x" for row in rows_to_show(result)
         )
-        lines.append(f"  Node time over that of ideal scaling, 1/efficiency: {over}.")
+        lines.append(f"  Node-hours relative to ideal scaling (1/efficiency): {over}.")
     return lines
 
 

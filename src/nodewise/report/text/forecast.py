@@ -24,8 +24,8 @@ def forecast_report(result: Forecast) -> Report:
         *_doubt(result.validity),
         "",
         forecast_table(result),
-        f"{result.regime} scaling; from {result.evidence}; intervals hold 80 and 95 of 100 curves "
-        f"that were published by others; measured rows carry {_noise(result)}.",
+        f"{result.regime} scaling; from {result.evidence}; intervals are calibrated on published "
+        f"scaling curves; those of measured rows are {_noise(result)}.",
         "",
         *_recommended(result),
         f"Cheapest: {where(result.cheapest)}.",
@@ -60,11 +60,11 @@ def beyond_lines(result: Forecast, priced: bool) -> Report:
     landmarks = [("Cheapest", result.cheapest)] if priced else []
     landmarks += [("Fastest", result.fastest), ("Knee", result.knee)]
     return [
-        f"Nothing below was run, unless it says so. {capitalised(forecast_headline(result))}",
+        f"Predictions, except rows marked measured. {capitalised(forecast_headline(result))}",
         *(f"  **{name}**: {where(landmark)}." for name, landmark in landmarks),
         beyond_table(result),
-        f"From {result.evidence}. Measured rows carry {_noise(result)}, predicted ones how far "
-        "published curves strayed from such predictions.",
+        f"From {result.evidence}. Intervals are calibrated on published scaling curves; those of "
+        f"measured rows are {_noise(result)}.",
     ]
 
 
@@ -82,7 +82,7 @@ def relocated_report(result: Relocated) -> Report:
         f"**{result.name} on {result.cluster}**: {forecast_headline(there)}",
         "",
         relocated_table(result),
-        f"{there.regime} scaling; nothing in this table but the second column was measured.",
+        f"{there.regime} scaling; only the second column was measured.",
         "",
         f"Cheapest there: {where(there.cheapest)}.",
         f"Fastest there: {where(there.fastest)}.",
@@ -156,7 +156,7 @@ def forecast_headline(result: Forecast) -> str:
     if not ahead and result.unknown_beyond is None:
         return "every scale asked for was measured."
     if not ahead:
-        return "nothing beyond the measured scales can be told."
+        return "no prediction beyond the measured scales."
     row = ahead[-1]
     assert row.seconds is not None and row.low80 is not None and row.high80 is not None
     return (

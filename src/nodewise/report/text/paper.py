@@ -115,7 +115,7 @@ def _unfit(result: Planned) -> Report:
             why = "no plan divides the batch, the layers and the heads"
             if row.least_bytes is not None:
                 why = f"the smallest of {row.plans} plans needs {_gigabytes(row.least_bytes)} GB"
-            lines.append(f"  does not fit: K={row.nodes}: {why}.")
+            lines.append(f"  K={row.nodes} does not fit: {why}.")
     return lines
 
 
