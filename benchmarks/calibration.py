@@ -41,7 +41,7 @@ from nodewise.decide.objective import Judged, ObjectiveName, judge, least_costs,
 from nodewise.decide.payment.ways import on_demand
 from nodewise.decide.prices.bill import Price, bill
 from nodewise.decide.uncertainty import Regret, cost_bounds, likely, regret_of
-from nodewise.explain.attribute import Loss, attribute_timings
+from nodewise.explain.attribute import Attribution, Loss, attribute_timings
 from nodewise.explain.laws import Growth, Law, growth_term
 from nodewise.explain.predict.curve import fit_curve
 from nodewise.explain.quality import quality_drifts
@@ -58,6 +58,7 @@ TROUBLES: tuple[Trouble, ...] = ("plain", "outliers", "drift", "unequal")
 NOISES = (0.01, 0.03, 0.05, 0.10, 0.20)
 SCALES = (1, 2, 4, 8, 16, 32)
 MOST_ROUNDS = 10
+STUDIES = 1000
 BASE_SECONDS = 1000.0
 NODE_PRICE = 2.0
 OUTLIERS = 0.05  # of the runs
@@ -599,6 +600,7 @@ def count_bend(trial: Trial, tally: Tally) -> None:
 def equal_costs(studies: int, generator: np.random.Generator, tally: Tally) -> None:
     """Two scales of equal true cost, alone or among dearer ones; is one called the cheapest?"""
     question = Question(price=Price(per_node_hour=NODE_PRICE), needs=Needs(value_per_hour=0.0))
+    attributions: dict[tuple[int, ...], Attribution] = {}
     for at in range(studies):
         rounds = 2 + at % 6
         alone = generator.random() < 0.5
@@ -616,9 +618,9 @@ def equal_costs(studies: int, generator: np.random.Generator, tally: Tally) -> N
         times = timings(study)
         if times.noise is None:
             continue
-        scaling = scale_timings(study, times)
-        attribution = attribute_timings(study, times, scaling)
-        candidates = candidates_of_study(study, times, attribution, question)
+        if scales not in attributions:  # the causes take no part in this
+            attributions[scales] = attribute_timings(study, times, scale_timings(study, times))
+        candidates = candidates_of_study(study, times, attributions[scales], question)
         hired = on_demand(candidates, candidates.price, question.needs, question.payment)
         judged = judge(hired.scales, hired.bills, question)
         regret = regret_of(judged, question, times.noise)
@@ -859,13 +861,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=7)
     given = parser.parse_args()
     begin = time.monotonic()
-    size = 0.1 if given.quick else 1.0
+    size = 0.06 if given.quick else 1.0
     generator = np.random.default_rng(given.seed)
     intervals, chances, equal, causes = Intervals(Tally(), Tally()), Tally(), Tally(), Tally()
-    answers = list(recommendations(round(1500 * size), generator, intervals, chances))
-    count_quality(round(3000 * size), generator, intervals.by_rounds)
-    equal_costs(round(2400 * size), generator, equal)
-    accusations(round(600 * size), generator, causes, intervals.by_rounds)
+    answers = list(recommendations(round(STUDIES * size), generator, intervals, chances))
+    count_quality(round(4 * STUDIES * size), generator, intervals.by_rounds)
+    equal_costs(round(3 * STUDIES * size), generator, equal)
+    accusations(round(STUDIES / 3 * size), generator, causes, intervals.by_rounds)
     title = "Intervals by rounds: share that should hold the truth, share found (cases)"
     lines = intervals.by_rounds.table(title, list(GROUPS))
     title = "Intervals of six rounds or more, by what disturbs the runs"
