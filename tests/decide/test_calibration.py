@@ -109,7 +109,7 @@ def test_confident_recommendations_are_rarely_wrong():
 @pytest.mark.slow
 def test_no_cause_is_named_where_another_takes_more():
     causes = Tally()
-    accusations(50, np.random.default_rng(13), causes, Tally())
+    accusations(24, np.random.default_rng(13), causes, Tally())
     assert causes.share(column="headline: false").value <= 2 * GOALS["false accusations"]
     assert causes.share("stage totals", "headline: named").value > 0.5
     assert causes.share("stages of each rank", "headline: named").value > 0.5
