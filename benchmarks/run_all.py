@@ -39,6 +39,7 @@ BENCHMARKS: tuple[tuple[str, ...], ...] = (
     ("page",),
     ("probe_overhead",),
     ("aa_study", "30"),
+    ("calibration",),
     ("planted_causes", "3"),
     ("predict",),
     ("stage_times",),

@@ -9,6 +9,7 @@ from nodewise.base.stats import (
     center_of,
     normal_share_below,
     percentile_interval,
+    plausible_reach,
     ratio_interval,
     resample,
     resample_rounds,
@@ -98,3 +99,18 @@ def test_equal_jobs_are_called_different_no_more_often_than_promised(paired):
     seconds = noise + spikes * generator.exponential(1.0, (studies, 2, 7))
     intervals = [ratio_interval(above, below, paired) for above, below in seconds]
     assert sum(not low <= 1 <= high for low, high in intervals) < 0.055 * studies
+
+
+def test_the_reach_of_a_run_is_as_uncertain_as_its_rounds():
+    generator = np.random.default_rng(5)
+    few, many = (np.exp(0.1 * generator.standard_normal(count)) for count in (3, 300))
+    once = np.array([1.0])
+    reach = np.log(plausible_reach([few, many, once], 0.95, 4000))
+    assert reach.shape == (4000, 3)
+    spread = float(np.std(np.log(many), ddof=1))
+    assert np.median(reach[:, 1]) == pytest.approx(reference.norm.ppf(0.95) * spread, rel=0.02)
+    assert np.median(reach[:, 2]) == pytest.approx(np.median(reach[:, 1]), rel=0.05)
+    wide, narrow = (np.ptp(np.quantile(column, [0.1, 0.9])) for column in reach.T[:2])
+    assert wide > 5 * narrow
+    more = np.log(plausible_reach([few, many, once], 0.95, 4000, more_rounds=50))
+    assert np.ptp(np.quantile(more[:, 0], [0.1, 0.9])) < wide / 3

@@ -571,3 +571,17 @@ def test_a_table_may_give_exposed_communication():
     rows = ["K,time_s,compute_s,comm_exposed_s,comm_hidden_s", "1,800,800,0,0", "16,125,50,75,49"]
     [loss] = attribute(table_of(rows)).row(16).causes
     assert (loss.cause, loss.seconds) == ("communication", 75)
+
+
+def test_totals_name_a_slow_node_only_where_its_extra_compute_shows():
+    """At many nodes its compute hides in the noise; at two it is half of the delay."""
+    law, scales = Law(c=0.0002), (1, 2, 4, 8, 16)
+    for seed in range(5):
+        planted = {"law": law, "scales": scales, "detail": "stages", "noise": 0.02, "seed": seed}
+        slow = attribute(simulate(PlantedTruth(slow_node_factor=1.3, **planted)))
+        assert slow.dominant_cause == "slow node"
+        even = attribute(simulate(PlantedTruth(shard_factor=1.5, **planted)))
+        assert even.dominant_cause == "load imbalance"
+        # 5 % more compute at two nodes, with errors as large: either may be
+        little = PlantedTruth(slow_node_factor=1.1, **{**planted, "noise": 0.1})
+        assert attribute(simulate(little)).dominant_cause not in ("load imbalance", "jitter")

@@ -112,6 +112,27 @@ def plausible_centers(
     return np.stack(drawn, axis=1)
 
 
+def plausible_reach(
+    samples: Sequence[Floats], share: float, draws: int, more_rounds: int = 0, seed: int = SEED
+) -> Floats:
+    """What a run takes over its centre with this share, as the runs allow: a row a draw.
+
+    The spread of a scale is uncertain as its few runs make it (chi-squared). A scale that ran once
+    has the common spread of the others.
+    """
+    generator = np.random.default_rng([seed, 1])
+    freedom = sum(len(values) - 1 for values in samples)
+    common = common_log_spread(samples)
+    columns = []
+    for values in samples:
+        own = len(values) > 1
+        spread = float(np.std(np.log(values), ddof=1)) if own else common
+        degrees = len(values) - 1 + more_rounds if own else freedom
+        columns.append(spread * np.sqrt(degrees / generator.chisquare(degrees, draws)))
+    off = NormalDist().inv_cdf(share) * np.stack(columns, axis=1)
+    return np.asarray(np.exp(np.clip(off, -_FAR, _FAR)))
+
+
 def margins_of(noise: Floats) -> Floats:
     """How far ln(T_j / T_i) may exceed what was measured, at row i and column j.
 

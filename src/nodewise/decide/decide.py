@@ -549,7 +549,7 @@ def _recommend(
         return Recommendation(nodes=scales.nodes[chosen], because=because), chosen
     probability = float(regret.share_right[chosen])
     among = likely(regret.share_right, chosen)
-    rounds = rounds_to_decide(judged, question, chosen) if len(among) > 1 else None
+    rounds = rounds_to_decide(judged, question) if len(among) > 1 else None
     cost = None
     if rounds is not None:
         cost = rounds * float(sum(judged.bills.billed[at] for at in among))

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodewise.base.interval import LEVEL, Interval
-from nodewise.base.stats import DRAWS, SEED, Floats
-from nodewise.decide.candidates import Candidates
-from nodewise.decide.gates import Mask
+from nodewise.base.stats import DRAWS, SEED, Floats, plausible_reach
+from nodewise.decide.candidates import Candidates, longest_startup
+from nodewise.decide.choose import TIE
+from nodewise.decide.gates import Mask, refused_at_any_price
 from nodewise.decide.inputs import (
     INPUTS,
     RANGED,
@@ -97,11 +98,14 @@ class PriceOff(msgspec.Struct, frozen=True, kw_only=True, rename={"cheapest": "c
     least_cost: float
 
 
-def regret_of(judged: Judged, question: Question, noise: Floats | None) -> Regret | None:
+def regret_of(
+    judged: Judged, question: Question, noise: Floats | None, more_rounds: int = 0
+) -> Regret | None:
     """Chances and regrets of the scales that pass every gate, over draws.
 
-    `noise` are plausible times over the measured ones, a row a draw. Nothing where neither times
-    nor inputs are spread, or no scale passes.
+    `noise` are plausible times over the measured ones, a row a draw, after so many `more_rounds`.
+    A scale that misses the deadline or the budget by its measured times may keep it in a draw, and
+    may then be right. Nothing where neither times nor inputs are spread, or no scale passes.
     """
     scales, allowed = judged.scales, judged.allowed
     moved = {
@@ -114,20 +118,10 @@ def regret_of(judged: Judged, question: Question, noise: Floats | None) -> Regre
     billed_all, total_all = _drawn_bills(scales, question, moved, noise)
     where = np.flatnonzero(allowed)
     billed, total = billed_all[:, where], total_all[:, where]
-    speed = scales.speedup[where] / (np.ones_like(billed) if noise is None else noise[:, where])
-    nodes = [scales.nodes[at] for at in where]
-    right = where[
-        picks(
-            judged.objective,
-            question,
-            reference_bill(scales, billed_all)[:, where],
-            total,
-            speed,
-            nodes,
-            scales.relative_work[where],
-        )
-    ]
-    winners = where[least_costs(billed, speed)]
+    speed = np.broadcast_to(scales.speedup / (1.0 if noise is None else noise), billed_all.shape)
+    kept = _keeps_limits(judged, question, billed_all, noise, more_rounds)
+    right = _right(judged, question, billed_all, total_all, speed, kept)
+    winners = where[least_costs(billed, speed[:, where])]
     # one draw in twenty of few rounds is so far out that it would rule every mean
     low, high = np.quantile(total, [0.025, 0.975], axis=0)
     above = np.clip(total, low, high)
@@ -145,6 +139,50 @@ def regret_of(judged: Judged, question: Question, noise: Floats | None) -> Regre
         least=int(where[np.argmin(expected[where])]),
         draws=len(billed),
     )
+
+
+def _keeps_limits(
+    judged: Judged, question: Question, billed: Floats, noise: Floats | None, more_rounds: int
+) -> Mask:
+    """Which scales pass every gate in each draw; deadline and budget are held by its own times."""
+    scales, needs = judged.scales, question.needs
+    open_ones = ~refused_at_any_price(scales, scales.price, needs, judged.bills)
+    kept = np.broadcast_to(open_ones, billed.shape).copy()
+    if needs.budget is not None:
+        kept &= billed * scales.relative_work <= needs.budget * (1 + TIE)
+    if needs.deadline_seconds is None:
+        return kept
+    if noise is None or question.payment.mtbf_seconds is not None:
+        # a run that fails is late by more than its noise
+        kept &= np.array([one is None or one.gate != "deadline" for one in judged.refused])
+    else:
+        share = needs.deadline_confidence
+        reach = plausible_reach(scales.samples, share, len(noise), more_rounds)
+        latest = needs.deadline_seconds - longest_startup(question)
+        kept &= scales.seconds * noise * reach <= latest * (1 + TIE)
+    return kept
+
+
+def _right(
+    judged: Judged, question: Question, billed: Floats, total: Floats, speed: Floats, kept: Mask
+) -> NDArray[np.int64]:
+    """The right scale in each draw; where none passes, the one that comes nearest."""
+    scales, needs = judged.scales, question.needs
+    some = kept.any(axis=1)
+    open_ones = ~refused_at_any_price(scales, scales.price, needs, judged.bills)
+    merit = speed if needs.deadline_seconds is not None else -billed
+    nearest = np.where(open_ones, merit, -np.inf).argmax(axis=1)
+    found = picks(
+        judged.objective,
+        question,
+        np.where(kept, reference_bill(scales, billed), np.inf)[some],
+        np.where(kept, total, np.inf)[some],
+        np.where(kept, speed, 0.0)[some],
+        scales.nodes,
+        scales.relative_work,
+    )
+    nearest[some] = found
+    return np.asarray(nearest)
 
 
 def _shares(positions: NDArray[np.int64], count: int) -> Floats:
@@ -196,7 +234,7 @@ def likely(shares: Floats, chosen: int) -> list[int]:
     return sorted(order[: int(np.argmax(held >= LEVEL - 1e-12)) + 1])
 
 
-def rounds_to_decide(judged: Judged, question: Question, chosen: int) -> int | None:
+def rounds_to_decide(judged: Judged, question: Question) -> int | None:
     """How many further rounds would make the choice sure, if times and spreads are as measured.
 
     None: not even a hundred of them, or no round was repeated.
@@ -205,8 +243,8 @@ def rounds_to_decide(judged: Judged, question: Question, chosen: int) -> int | N
         return None
 
     def is_sure(more: int) -> bool:
-        found = regret_of(judged, question, judged.scales.noise_after(more))
-        return found is not None and bool(found.share_right[chosen] >= LEVEL)
+        found = regret_of(judged, question, judged.scales.noise_after(more), more)
+        return found is not None and bool(found.share_right.max() >= LEVEL)
 
     more = 1
     while not is_sure(more):

@@ -52,7 +52,6 @@ _MIN_LOST_SHARE = 0.02  # of the ideal speedup
 _CLOCK_RESOLUTION = 1e-12  # seconds
 _ROUNDING = 1e-12  # of the wall time
 _STEADY_EXPONENTS = (0.85, 1.15)  # overhead of a stage that never shrinks: (k-1)^1
-_SHRINKING_EXPONENT = -0.5  # compute that one slow node adds is 1/k of the whole: exponent -1
 _MIN_SECOND_CAUSE = 0.25  # of what is lost: a second cause worth a change of its own
 _MIN_BOUND = 0.25  # of the time, at the base and here: a stage that binds the job at every scale
 _MIN_HIDDEN = 0.10  # of the communication: it runs beside compute already
@@ -115,9 +114,13 @@ class LedgerRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}
         """The change that acts on the dominant cause; the records to add where it is not known."""
         if not self.loses:
             return None
-        if self.dominant_cause is None:
-            return CAUSES["late rank" if self.waits else "unexplained"].change
         top = self.causes[0]
+        if self.dominant_cause is None and self.waits:
+            return CAUSES["late rank"].change
+        if self.dominant_cause is None and self.time_shares and top.cause != "unexplained":
+            return f"measure more rounds to separate the causes; first, {CAUSES[top.cause].change}"
+        if self.dominant_cause is None:
+            return CAUSES["unexplained"].change
         hidden = top.hidden_seconds > _MIN_HIDDEN * (top.hidden_seconds + top.seconds)
         if top.cause == "communication" and hidden:
             return SEND_LESS
@@ -413,18 +416,35 @@ def _names_by_growth(
     waiting, inflation = exponent(overhead("idle")), exponent(overhead("compute inflation"))
     names: dict[CauseName, CauseName] = {}
     if waiting is not None and waiting < EARLY_EXPONENT:
-        if not _waits_are_steady(measured):
-            return {}
-        # A slow node also adds compute, 1/k of it; an uneven division adds none.
-        if inflation is not None and inflation < _SHRINKING_EXPONENT:
-            return {"idle": "slow node", "compute inflation": "slow node"}
-        names["idle"] = "load imbalance"
+        late = _late_name(losses, measured, times)
+        if late != "load imbalance":
+            return {"idle": late, "compute inflation": late} if late else {}
+        names["idle"] = late
     steady_low, steady_high = _STEADY_EXPONENTS
     if waiting is not None and steady_low < waiting < steady_high:
         names["idle"] = "serial fraction"
     if inflation is not None and steady_low < inflation < steady_high:
         names["compute inflation"] = "serial fraction"
     return names
+
+
+def _late_name(losses: Losses, measured: Sequence[_Measured], times: Timings) -> CauseName | None:
+    """Why ranks wait for one of them all the time; None where the runs do not show it.
+
+    A slow node adds compute, by the waiting of a rank over k-1; an uneven division adds none.
+    """
+    if not _waits_are_steady(measured):
+        return None
+    compute = float(measured[0].of("compute").mean()) / times.k[1:]
+    expected = losses["idle"][0, 1:] / compute / (times.k[1:] - 1)
+    added = np.array([float(one.of("compute").mean()) for one in measured[1:]]) / compute - 1
+    errors = [_relative_error(one.of("compute").sum(axis=1)) for one in measured]
+    noise = math.sqrt(2 * float(np.mean(np.square(errors))))
+    size = float(expected @ expected)
+    slow = float(added @ expected) / size  # 1 for a slow node, 0 for an uneven division
+    if abs(slow - 0.5) <= 2 * noise / math.sqrt(size):
+        return None
+    return "slow node" if slow > 0.5 else "load imbalance"
 
 
 def _grows_smoothly(k: Floats, overhead: Floats) -> bool:

@@ -148,7 +148,7 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Plausible centres over the measured ones: a row a draw."""
         return None if self.plausible is None else self.plausible / self.seconds
 
-    @property
+    @cached_property
     def margins(self) -> Floats | None:
         """How far each ratio of two times may be off; see `stats.margins_of`."""
         return None if self.noise is None else stats.margins_of(self.noise)

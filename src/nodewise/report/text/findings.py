@@ -400,7 +400,8 @@ def attribution_headline(result: Attribution, row: LedgerRow) -> str:
     else:
         names = [cause for cause in row.possible_causes if cause in found]
         parts = [f"{cause} {format_speedup(found[cause].folds)}" for cause in names]
-        lost += f", most to **{' or '.join(names)}**, not separable here ({', '.join(parts)})"
+        either = " or ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+        lost += f", most to **{either}**, not separable here ({', '.join(parts)})"
     return f"{lost}{_bound(result, row)}."
 
 
