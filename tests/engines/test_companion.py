@@ -1,8 +1,10 @@
 """The process beside us: answers, errors, silence, its end; and what it is started with."""
 
 import os
+import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import msgspec
@@ -70,6 +72,36 @@ def test_requests_are_answered_and_all_ends_with_it(companion):
     companion.close()
     assert not companion.alive
     assert not psutil.pid_exists(first["child"])
+
+
+def test_its_whole_group_dies_with_us(tmp_path):
+    (tmp_path / "session_of_test.py").write_text(textwrap.dedent(SESSION))
+    script = """
+        import os, sys
+        from nodewise.measure.engines.clusters.companion import Companion
+        made = Companion("session_of_test", {}, dict(os.environ), restores=False)
+        print(made.pid, made.answer(60)["child"], flush=True)
+        sys.stdin.read()
+    """
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)], text=True,
+        env={**os.environ, "PYTHONPATH": path}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as harness:  # fmt: skip
+        assert harness.stdout is not None
+        started = [int(word) for word in harness.stdout.readline().split()]
+        harness.kill()
+    deadline = time.monotonic() + 30
+    while any(map(_runs, started)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert [pid for pid in started if _runs(pid)] == []
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_its_last_words_are_told(companion):

@@ -21,6 +21,7 @@ DRAWS = 2000
 _NEARLY_NORMAL = 200  # degrees of freedom
 _CAUTION = 1.25  # timings have longer tails than Student's t allows for
 _FAR = math.log(1e3)  # draws of two rounds have no mean; none is taken further than this
+_LONGEST = math.log(1e250)  # no time holds every run; this one is beyond any deadline
 SEED = 7
 
 
@@ -183,7 +184,9 @@ def longest_run(
 ) -> float:
     """The time that a further run stays below with this share; the inverse of `share_below`."""
     center, reach, freedom = _next_run(values, spread, spread_freedom)
-    return math.exp(center + reach * student_quantile(share, freedom))
+    if reach == 0:
+        return math.exp(center)
+    return math.exp(min(center + reach * student_quantile(share, freedom), _LONGEST))
 
 
 def quantiles_of_run(

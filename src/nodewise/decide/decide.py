@@ -61,7 +61,7 @@ from nodewise.decide.uncertainty import (
     rounds_to_decide,
     tornado,
 )
-from nodewise.decide.unmeasured import Unmeasured, better_unmeasured
+from nodewise.decide.unmeasured import Unmeasured, better_unmeasured, grid_of
 from nodewise.explain.attribute import attribute_timings
 from nodewise.explain.causes import CauseName
 from nodewise.explain.laws import Law
@@ -341,7 +341,9 @@ def decide_candidates(
     off = has_money and chosen is not None and not question.ranges
     better = None
     if curve is not None:
-        better = better_unmeasured(curve, judged, question, chosen)
+        grid = grid_of(curve, question, scales)
+        better = better_unmeasured(curve, judged, question, chosen, grid)
+    swings = tornado(scales, question, law, of_law) if has_money else ()
     decision = Decision(
         name=scales.name,
         regime=scales.regime,
@@ -387,7 +389,7 @@ def decide_candidates(
         spot=spot_outlook(scales, spot, price, needs, payment),
         ownership=owned_outlook(scales, price, payment),
         cheaper_nodes=cheaper_nodes(price, needs, paid),
-        tornado=tornado(scales, question, law, of_law) if has_money else (),
+        tornado=swings if question.ranges or any(one.moves for one in swings) else (),
         flips=flips(scales, question) if chosen is not None else (),
         sensitivity=prices_off(scales, bills, judged.allowed, chosen)
         if off and chosen is not None

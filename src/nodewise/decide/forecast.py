@@ -7,10 +7,12 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from nodewise.base.errors import DataError
 from nodewise.base.stats import Floats
 from nodewise.base.units import format_percent
 from nodewise.decide.candidates import Candidates
 from nodewise.decide.decide import Decided, Recommendation, decided
+from nodewise.decide.gates import gate_checks
 from nodewise.decide.inputs import Question
 from nodewise.decide.objective import Judged, Objective, judge
 from nodewise.decide.payment.ways import PaymentPrice, on_demand, on_spot, payments
@@ -31,8 +33,8 @@ from nodewise.explain.predict.curve import (
     Prediction,
     fit_curve,
 )
-from nodewise.explain.scaling import Timings
-from nodewise.study.check import Validity
+from nodewise.explain.scaling import Timings, scale
+from nodewise.study.check import Check, Validity
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
 
@@ -59,6 +61,7 @@ class ForecastRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
     probability_cheapest: float | None
     deadline_probability: float | None
     energy_joules: float | None
+    grams: float | None  # of CO2e
 
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +82,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     knee: Landmark
     payments: tuple[PaymentPrice, ...]  # the rows on every way to pay
     laws: tuple[LawRow, ...]
+    gates: tuple[Check, ...] = ()  # limits at named K
     validity: Validity = Validity()  # of the measurement behind it
 
     @property
@@ -121,6 +125,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     because: str
     runs: tuple[RunWorth, ...]
     payments: tuple[PaymentPrice, ...]
+    gates: tuple[Check, ...] = ()  # limits at named K
     validity: Validity = Validity()  # of the measurement behind it
 
 
@@ -128,7 +133,16 @@ def predict(study: Study, question: Question, nodes: Sequence[int] = ()) -> Fore
     """The curve of a study at its scales, at those asked for, and its landmarks."""
     curve = fit_curve(study, question.center)
     found = decided(study, question)
-    return forecast_curve(curve, study.name, question, nodes, found)
+    made = forecast_curve(curve, study.name, question, nodes, found)
+    return msgspec.structs.replace(made, gates=_limits_at_scales(study, question))
+
+
+def _limits_at_scales(study: Study, question: Question) -> tuple[Check, ...]:
+    """Whether the limits that the question sets at named K are kept."""
+    needs = question.needs
+    if not (needs.least_speedup or needs.least_efficiency or needs.most_seconds):
+        return ()
+    return tuple(gate_checks(needs, scale(study, needs.threshold, question.center)))
 
 
 def forecast_ahead(
@@ -193,7 +207,9 @@ def _cheapest(
     curve: Curve, question: Question, measured: Candidates | None
 ) -> tuple[Landmark | None, dict[int, float]]:
     """The scale of the least bill, measured or not, and how likely it is each one."""
-    grid = grid_of(curve, question.needs.least_scale)
+    grid = grid_of(curve, question, measured)
+    if not grid:
+        return None, {}
     scales = candidates_of_curve(curve, grid, question, measured)
     known = np.flatnonzero(~np.isnan(scales.rate_per_hour))
     if not len(known):
@@ -235,7 +251,12 @@ def advise(
     judged, recommended = found.judged, found.decision.recommended
     if largest is not None:  # nodes, each of which holds several of K
         largest *= judged.scales.unit.per_scale
-    grid = grid_of(curve, question.needs.least_scale, largest)
+    grid = grid_of(curve, question, judged.scales, largest)
+    if largest is not None and not grid:
+        smallest = question.needs.least_scale or curve.nodes[0]
+        raise DataError(
+            f"At most {largest} are allowed, and the smallest scale is K={smallest}.", "Allow more."
+        )
     chosen = None if recommended.nodes is None else judged.scales.nodes.index(recommended.nodes)
     better = better_unmeasured(curve, judged, question, chosen, grid)
     runs, regret, expected = _worth(curve, found, question, better, grid, spend, share)
@@ -258,6 +279,7 @@ def advise(
         because=step.because,
         runs=runs,
         payments=found.decision.payments,
+        gates=_limits_at_scales(study, question),
         validity=found.decision.validity,
     )
 
@@ -273,6 +295,8 @@ def _worth(
 ) -> tuple[tuple[RunWorth, ...], float | None, float | None]:
     """What each further run would save, the regret now, and the expected bill."""
     judged = found.judged
+    if not nodes:
+        return (), None, None
     scales = candidates_of_curve(curve, nodes, question, judged.scales)
     known = np.flatnonzero(~np.isnan(scales.rate_per_hour))
     if not len(known):
@@ -398,7 +422,10 @@ def _row(
         return ForecastRow(nodes=at, measured=False, **nothing)
     where = scales.nodes.index(at)
     priced = judged.scales.nodes.index(at) if at in judged.scales.nodes else None
-    joules = scales.energy.joules
+
+    def known(values: Floats | None) -> float | None:
+        return None if values is None or np.isnan(values[where]) else float(values[where])
+
     return ForecastRow(
         nodes=at,
         measured=point.measured,
@@ -413,7 +440,8 @@ def _row(
         cost_with_waiting=None if priced is None else float(judged.bills.total[priced]),
         probability_cheapest=probability,
         deadline_probability=None if scales.in_time is None else float(scales.in_time[where]),
-        energy_joules=None if joules is None else float(joules[where]),
+        energy_joules=known(scales.energy.joules),
+        grams=known(scales.carbon.grams),
     )
 
 

@@ -19,6 +19,7 @@ Mask = NDArray[np.bool_]
 Gate = Literal["validity", "failures", "least", "quality", "deadline", "budget", "energy", "carbon"]
 
 _ROUNDING = 1e-12
+_TIE = 1e-9  # relative
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +70,8 @@ def _above(values: Floats | None, budget: float | None, what: str, scales: Candi
             f"A budget of {what} needs the {what} of each scale, which is not known.",
             "Add a column energy_j, or --watts and for grams --grid.",
         )
-    return np.asarray(values > budget, dtype=bool)
+    # what is not known, nan, is not within; a figure at the limit is, whatever its rounding
+    return np.asarray(~(values <= budget * (1 + _TIE)), dtype=bool)
 
 
 def _most(scales: Candidates) -> tuple[Floats | None, Floats | None]:

@@ -208,6 +208,7 @@ SECONDS = Kind("time", parse_seconds, lambda value, _: format_duration(value), l
 DEADLINE = Kind("time", parse_seconds, lambda value, _: format_duration(value), above=0,
                 most=_LARGEST)  # fmt: skip
 SHARE = Kind("share", parse_fraction, lambda value, _: format_percent(value), least=0, most=1)
+CONFIDENCE = Kind("share", parse_fraction, lambda value, _: format_percent(value), above=0, most=1)
 EFFICIENCY = Kind("share", parse_fraction, lambda value, _: f"{value:.3g}", least=0, most=1)
 TEXT = Kind("text", str, numeric=False)
 FILE = Kind("file", str, numeric=False)
@@ -336,7 +337,7 @@ _ROWS = (
           on_spot=True, put=_put_preempt),
     Input("mtbf", "price.mtbf_seconds", DEADLINE,
           "Mean time between failures of one node, however it is paid for: 30d, 5000h.",
-          (_PAY, "mtbf_seconds"), "time between failures of a node", common=True, ranged=True),
+          (_PAY, "mtbf_seconds"), "time between failures of a node", ranged=True),
     Input("checkpoint", "price.checkpoint_seconds", SAVING,
           "Time to save a checkpoint; none: a stopped run starts again.",
           (*_SAVES, "save_seconds"), "time to save", ranged=True, on_spot=True,
@@ -370,12 +371,12 @@ _ROWS = (
           "Power of equipment that runs beside the nodes.", (_SITE, "shared_watts")),
     Input("pue", "energy.pue", Kind("number", parse_amount, _number, least=1, most=_LARGEST),
           "Power of the site per watt of nodes.", (_SITE, "pue")),
-    Input("grid", "energy.grid", TEXT, "Country of the power, for CO2e: FRA.", common=True),
+    Input("grid", "energy.grid", TEXT, "Country of the power, for CO2e: FRA."),
     Input("embodied", "energy.embodied_kilograms", NUMBER,
           "Carbon to make a node, in kg, over 4 years.", put=_put_embodied),
     Input("deadline", "gates.deadline_seconds", DEADLINE,
           "Longest time of a run, start-up included.", (_NEEDS, "deadline_seconds"), common=True),
-    Input("confidence", "gates.deadline_confidence", SHARE,
+    Input("confidence", "gates.deadline_confidence", CONFIDENCE,
           "Share of runs that must keep the deadline.", (_NEEDS, "deadline_confidence")),
     Input("budget", "gates.budget", BUDGET, "Most that a run may take: 5, 2kWh or 300g.",
           common=True, put=_put_budget),
@@ -398,7 +399,7 @@ _ROWS = (
           (_NEEDS, "quality_tolerance"), common=True),
     Input("quality-better", "quality.better", _choice("same", "higher", "lower"),
           "Direction of change that is acceptable.", (_NEEDS, "quality_better")),
-    Input("threshold", "threshold", EFFICIENCY, "Lowest efficiency worth its nodes.",
+    Input("threshold", "threshold", EFFICIENCY, "Lowest cost efficiency worth its nodes.",
           (_NEEDS, "threshold"), common=True),
     Input("center", "center", _choice("mean", "median"),
           "Centre of repeated runs; median for noisy data.", ("center",)),

@@ -174,8 +174,8 @@ def worth_their_cost(unit_bill: Floats, ladder: Sequence[int], threshold: float)
     """The scales whose cost efficiency, least bill over this bill, reaches the threshold."""
     least = min((unit_bill[at] for at in ladder), default=0.0)
     # a bill at the limit passes: 0.7 is not exact in binary
-    limit = max(least / threshold, least) * (1 + TIE)
-    return [at for at in ladder if unit_bill[at] <= limit]
+    limit = least * (1 + TIE)
+    return [at for at in ladder if min(threshold, 1.0) * unit_bill[at] <= limit]
 
 
 def least_costs(costs: Floats, speed: Floats) -> NDArray[np.int64]:

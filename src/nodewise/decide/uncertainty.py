@@ -72,6 +72,11 @@ class Swing(
     low_cost: float
     high_cost: float
 
+    @property
+    def moves(self) -> bool:
+        """Whether the recommended scale is another one at one of the ends."""
+        return self.low_nodes != self.high_nodes
+
 
 class Flip(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
     """The nearest value of an input beyond which another scale is recommended."""
@@ -198,20 +203,28 @@ def _drawn_bills(
     most = max(200, min(DRAWS, 2_000_000 // len(scales.nodes)))
     count = most if noise is None else len(noise)
     shares = generator.random((count, len(moved)))
-    billed, total = [], []
-    for at in range(count):
+    values = {
+        name: given.low + shares[:, [at]] * (given.high - given.low)
+        for at, (name, given) in enumerate(moved.items())
+    }
+    seconds = scales.seconds * (np.ones((count, len(scales.nodes))) if noise is None else noise)
+    if _FAILING & moved.keys():
+        seconds = seconds * _slowed(scales, question, values)
+    rate = values["price"] * scales.billed_units if "price" in values else scales.rate_per_hour
+    worth = values.get("value-per-hour", question.needs.hour_value)
+    drawn = bill(question.price, rate, seconds, worth, drawn=values)
+    return drawn.billed / scales.relative_work, drawn.total / scales.relative_work
+
+
+def _slowed(scales: Candidates, question: Question, values: dict[str, Floats]) -> Floats:
+    """How much longer failures make the runs, a row a draw."""
+    names, rows = sorted(_FAILING & values.keys()), []
+    for drawn in zip(*(values[name][:, 0] for name in names), strict=True):
         changed = question
-        for share, (name, given) in zip(shares[at], moved.items(), strict=True):
-            changed = with_value(changed, name, given.low + float(share) * (given.high - given.low))
-        seconds = scales.seconds if noise is None else scales.seconds * noise[at]
-        priced = scales.priced(changed.price.per_node_hour) if "price" in moved else scales
-        if _FAILING & moved.keys():
-            seconds = seconds * with_failures(scales, changed.payment)[0].seconds / scales.seconds
-        value = changed.needs.hour_value
-        drawn = bill(changed.price, priced.rate_per_hour, seconds, value)
-        billed.append(drawn.billed / scales.relative_work)
-        total.append(drawn.total / scales.relative_work)
-    return np.stack(billed), np.stack(total)
+        for name, value in zip(names, drawn, strict=True):
+            changed = with_value(changed, name, float(value))
+        rows.append(with_failures(scales, changed.payment)[0].seconds / scales.seconds)
+    return np.stack(rows)
 
 
 def likely(shares: Floats, chosen: int) -> list[int]:

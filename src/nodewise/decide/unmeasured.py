@@ -6,15 +6,16 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from nodewise.base.errors import DataError
 from nodewise.base.stats import Floats, normal_share_below
 from nodewise.decide.candidates import Candidates, left_seconds, price_or_hours
 from nodewise.decide.counting import billed_units, scale_unit_of
+from nodewise.decide.energy import Energy
 from nodewise.decide.inputs import Question
 from nodewise.decide.objective import Judged, Objective, judge, picks
 from nodewise.decide.payment.ways import on_demand
 from nodewise.decide.prices.bill import Bills
 from nodewise.explain.predict.curve import Curve
+from nodewise.explain.quality import Drift
 from nodewise.study.scale_unit import ScaleUnit
 
 DRAWS = 600
@@ -37,17 +38,22 @@ class Unmeasured(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"
     because: str
 
 
-def grid_of(curve: Curve, least: int | None = None, largest: int | None = None) -> list[int]:
-    """The scales that a choice is made from: measured ones, and steps of a quarter octave."""
-    begin = curve.nodes[0] if least is None else least
+def grid_of(
+    curve: Curve, question: Question, measured: Candidates | None, largest: int | None = None
+) -> list[int]:
+    """The scales that a choice is made from: measured ones, and steps of a quarter octave.
+
+    None below the least that can run or above the largest there is, and none at which every run
+    failed.
+    """
+    begin = question.needs.least_scale or curve.nodes[0]
     end = min(curve.horizon, largest or curve.horizon)
     if end < begin:
-        raise DataError(
-            f"At most {end} are allowed, and the smallest scale is K={begin}.", "Allow more."
-        )
+        return []
     steps = round(4 * math.log2(end / begin)) + 1
     tried = {round(float(k)) for k in np.geomspace(begin, end, max(steps, 1))}
-    return sorted(tried | {k for k in curve.nodes if begin <= k <= end})
+    broken = {k for k, _ in measured.broken} if measured else set()
+    return sorted((tried - broken) | {k for k in curve.nodes if begin <= k <= end})
 
 
 def plausible_times(curve: Curve, nodes: Sequence[int], count: int = DRAWS) -> Floats:
@@ -74,11 +80,14 @@ def candidates_of_curve(
     assert base is not None
     k = count / curve.nodes[0]
     grown = k if curve.regime == "weak" else np.ones_like(k)
+    work = grown if measured is None else grown * _work_share(curve, count, measured)
     rate = (price.per_node_hour or 1.0) * billed_units(unit, price.per, count)
     if measured is not None:
         rate = measured.rates_at(count)
     whole = unit.nodes(count)
-    energy = question.site.energy(seconds, whole, price.startup_seconds)
+    energy = _energy_of_runs(nodes, measured)
+    if energy is None:
+        energy = question.site.energy(seconds, whole, price.startup_seconds)
     left = left_seconds(question)
     return Candidates(
         name="curve",
@@ -91,15 +100,52 @@ def candidates_of_curve(
         speedup=grown * base.seconds / seconds,
         efficiency=base.seconds / seconds * grown / k,
         rate_per_hour=rate,
-        relative_work=grown,
+        relative_work=work,
         losses=((),) * len(nodes),
         energy=energy,
         carbon=question.site.carbon(energy, seconds, whole, price.startup_seconds),
         unit=unit,
+        drifts=_drifts(nodes, question, measured),
         in_time=_in_time(curve, nodes, question, measured),
         spread=None if left is None else plausible_times(curve, nodes) / seconds,
         left_seconds=left,
     )
+
+
+def _work_share(curve: Curve, nodes: Floats, measured: Candidates) -> Floats:
+    """The work of a run over that of its regime: runs of one job may differ a little."""
+    own = np.array(measured.nodes, dtype=np.float64)
+    grown = own / own[0] if curve.regime == "weak" else np.ones_like(own)
+    return np.interp(np.log(nodes), np.log(own), measured.relative_work / grown)
+
+
+def _energy_of_runs(nodes: Sequence[int], measured: Candidates | None) -> Energy | None:
+    """Joules where runs recorded them; unknown (nan) at scales that nobody ran."""
+    if measured is None or measured.energy.basis not in ("measured", "imported"):
+        return None
+    assert measured.energy.joules is not None
+    known = dict(zip(measured.nodes, measured.energy.joules.tolist(), strict=True))
+    joules = np.array([known.get(count, math.nan) for count in nodes])
+    return msgspec.structs.replace(measured.energy, joules=joules)
+
+
+def _drifts(
+    nodes: Sequence[int], question: Question, measured: Candidates | None
+) -> tuple[Drift, ...] | None:
+    """The drift of quality at each scale: its own, else that of the measured scales below it.
+
+    Where one of those is excluded, so is what lies above.
+    """
+    if measured is None or measured.drifts is None:
+        return None
+    own = dict(zip(measured.nodes, measured.drifts, strict=True))
+    limits = question.needs.quality_tolerance, question.needs.quality_better
+    found = []
+    for count in nodes:
+        below = [own[k] for k in measured.nodes if k <= count] or [measured.drifts[0]]
+        excluded = [drift for drift in below if drift.state(*limits) == "excluded"]
+        found.append(own.get(count) or (excluded or below[-1:])[0])
+    return tuple(found)
 
 
 def _in_time(
@@ -135,24 +181,19 @@ def better_unmeasured(
     judged: Judged,
     question: Question,
     chosen: int | None,
-    nodes: Sequence[int] = (),
+    nodes: Sequence[int],
 ) -> Unmeasured | None:
-    """The scale nobody ran that is likely better than the chosen one; None: there is none.
+    """The scale of `nodes` that nobody ran and is likely better than the chosen one, or None.
 
-    It is judged by the same objective. A gate on quality, energy or carbon is only known at scales
-    that ran, so nothing is proposed above the first scale that fails one.
+    It is judged by the same objective. Energy and carbon are only known at scales that ran, so
+    nothing is proposed where they are limited.
     """
     measured, needs = judged.scales, question.needs
     if needs.energy_budget_joules is not None or needs.carbon_budget_grams is not None:
         return None
-    failed = [
-        measured.nodes[at]
-        for at, refusal in enumerate(judged.refused)
-        if refusal is not None and refusal.gate == "quality"
-    ]
-    tried = nodes or grid_of(curve, needs.least_scale)
-    grid = [k for k in tried if not failed or k < failed[0]]
-    scales = candidates_of_curve(curve, grid, question, measured)
+    if not nodes:
+        return None
+    scales = candidates_of_curve(curve, nodes, question, measured)
     where = np.flatnonzero(~np.isnan(scales.rate_per_hour))
     if not len(where):
         return None
@@ -227,8 +268,8 @@ def _share_affordable(curve: Curve, found: Judged, at: int, question: Question) 
     drawn = plausible_times(curve, [found.scales.nodes[at]])[:, 0] / found.scales.seconds[at]
     if found.objective.name == "fastest within the budget":
         return float(np.mean(found.bills.billed[at] * drawn <= (question.needs.budget or 0.0)))
-    limit = float(found.unit_bill[found.ladder].min()) / question.needs.threshold
-    return float(np.mean(found.unit_bill[at] * drawn <= limit))
+    least = float(found.unit_bill[found.ladder].min())
+    return float(np.mean(question.needs.threshold * found.unit_bill[at] * drawn <= least))
 
 
 def drawn_costs(

@@ -114,9 +114,13 @@ class LedgerRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}
         """The change that acts on the dominant cause; the records to add where it is not known."""
         if not self.loses:
             return None
-        if self.dominant_cause is None:
-            return CAUSES["late rank" if self.waits else "unexplained"].change
         top = self.causes[0]
+        if self.dominant_cause is None and self.waits:
+            return CAUSES["late rank"].change
+        if self.dominant_cause is None and self.time_shares and top.cause != "unexplained":
+            return f"measure more rounds to separate the causes; first, {CAUSES[top.cause].change}"
+        if self.dominant_cause is None:
+            return CAUSES["unexplained"].change
         hidden = top.hidden_seconds > _MIN_HIDDEN * (top.hidden_seconds + top.seconds)
         if top.cause == "communication" and hidden:
             return SEND_LESS

@@ -411,7 +411,7 @@ def moves_table(result: SpotOutlook, currency: str) -> Table:
 
 
 def tornado_table(result: Decision) -> Table:
-    """Which input moves the cheapest scale most."""
+    """Which input moves the recommended scale most."""
     rows = [
         {
             "input": title_of(one.input),
@@ -420,18 +420,18 @@ def tornado_table(result: Decision) -> Table:
                 input_words(one.input, end, result) for end in (one.low, one.high)
             ),
             "of": one.payment,
-            "cheapest": f"K={one.low_nodes or 'none'}..{one.high_nodes or 'none'}",
+            "recommended": f"K={one.low_nodes or 'none'}..{one.high_nodes or 'none'}",
             "its cost": between(one.low_cost, one.high_cost, cost_form(result)),
         }
         for one in result.tornado
     ]
-    name = "Which input moves the cheapest scale most"
+    name = "Which input moves the recommended scale most"
     return rows_table(name, rows, left=("input", "moved", "of"), indent=2)
 
 
 def title_of(name: str) -> str:
     """An input in words."""
-    known = {"s": "serial fraction s", "c": "communication c", "threshold": "least efficiency"}
+    known = {"s": "serial fraction s", "c": "communication c", "threshold": "least cost efficiency"}
     return known[name] if name in known else INPUTS[name].title
 
 

@@ -7,6 +7,8 @@ start-up is part of them, and are rounded up to the billing unit.
 """
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import msgspec
 import numpy as np
@@ -111,19 +113,24 @@ def bill(
     price: Price,
     rate_per_hour: Floats,
     seconds: Floats,
-    value_per_hour: float = 0.0,
+    value_per_hour: float | Floats = 0.0,
     node_fraction: float = 1.0,
+    drawn: Mapping[str, Floats] = MappingProxyType({}),
 ) -> Bills:
     """The bills of runs whose nodes together cost `rate_per_hour`.
 
-    `node_fraction` scales the price of the nodes alone: a spot discount leaves the overhead.
+    `node_fraction` scales the price of the nodes alone: a spot discount leaves the overhead. What
+    is `drawn` of startup, fixed and storage replaces that of the price: a value for each run.
 
     >>> textbook = bill(Price(fixed_per_hour=9.0), np.array([8 * 2.10]), np.array([582.3]))
     >>> round(float(textbook.total[0]), 5)
     4.17315
     """
     rate = rate_per_hour * node_fraction
-    launched = seconds + price.startup_seconds
+    startup = drawn.get("startup", price.startup_seconds)
+    fixed = drawn.get("fixed", price.fixed_per_hour)
+    storage = drawn.get("storage", price.storage_per_hour or 0.0)
+    launched = seconds + startup
     billed = launched
     if price.billing_unit_seconds > _INSTANT_SECONDS:
         # the small slack keeps 60.000000001 s from being billed as two minutes
@@ -132,10 +139,10 @@ def bill(
     billed = np.maximum(billed, price.billing_minimum_seconds)
     return Bills(
         compute=rate * seconds / SECONDS_PER_HOUR,
-        startup=rate * np.full_like(seconds, price.startup_seconds) / SECONDS_PER_HOUR,
+        startup=rate * np.full_like(seconds, startup) / SECONDS_PER_HOUR,
         rounding=rate * (billed - launched) / SECONDS_PER_HOUR,
-        fixed=price.fixed_per_hour * billed / SECONDS_PER_HOUR,
-        storage=(price.storage_per_hour or 0.0) * billed / SECONDS_PER_HOUR,
+        fixed=fixed * billed / SECONDS_PER_HOUR,
+        storage=storage * billed / SECONDS_PER_HOUR,
         egress=np.full_like(seconds, price.egress or 0.0),
         waiting=value_per_hour * launched / SECONDS_PER_HOUR,
     )

@@ -86,7 +86,7 @@ def sliders(numbers: SliderNumbers) -> list[tuple[str, str, str, float, float]]:
     asked, money = numbers.asked, numbers.currency
     price = asked.price or max(numbers.rate_per_hour) / max(numbers.billed_units) or 1.0
     fixed = max(asked.fixed, 10 * price)
-    longest = 2 * max(*numbers.sure_seconds, asked.deadline)
+    longest = 2 * max(min(max(numbers.sure_seconds), 10 * max(numbers.seconds)), asked.deadline)
     return [
         ("price", f"Price of a {numbers.billed_unit}", f"{money}/h", 4 * price, 4 * price / 400),
         ("fixed", "Overhead beside the nodes", f"{money}/h", 2 * fixed, 2 * fixed / 400),

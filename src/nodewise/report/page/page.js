@@ -34,7 +34,7 @@ function decide(asked) {
   const paid = bills.map((one, at) => one.paid / live.relative_work[at]);
   const total = bills.map((one, at) => one.total / live.relative_work[at]);
   const late = (at) => asked.deadline > 0 && live.sure_seconds[at] + live.longest_startup_seconds > asked.deadline * (1 + 1e-12);
-  const dear = (at) => live.budget !== null && bills[at].paid > live.budget;
+  const dear = (at) => live.budget !== null && bills[at].paid > live.budget * (1 + tie);
   const ladder = live.nodes.map((_, at) => at).filter((at) => !live.refused[at] && !late(at) && !dear(at));
   if (!ladder.length) return { bills, ladder };
   const margin = (from, to) => (live.margins === null ? 0 : live.margins[from][to]);
@@ -58,8 +58,8 @@ function decide(asked) {
   const reference = [...paid];
   if (live.fitted_base_seconds !== null)
     reference[0] *= (live.fitted_base_seconds + live.startup_seconds) / (live.seconds[0] + live.startup_seconds);
-  const limit = (Math.min(...ladder.map((at) => reference[at])) / Math.min(asked.threshold, 1)) * (1 + tie);
-  const balanced = fastestOf(ladder.filter((at) => reference[at] <= limit));
+  const limit = Math.min(...ladder.map((at) => reference[at])) * (1 + tie);
+  const balanced = fastestOf(ladder.filter((at) => Math.min(asked.threshold, 1) * reference[at] <= limit));
   const first = ladder[0];
   const lower = ladder
     .slice(1)

@@ -326,7 +326,7 @@ def scaling_headline(result: Scaling) -> str:
         end = f"efficiency stays at or above {result.bend.threshold:.2f}"
     else:
         share = result.bend.shares.get(str(result.bend.first_below), 1.0)
-        sure = "" if share >= 0.95 else f" (in {format_percent(share)} of resamples)"
+        sure = "" if share >= 0.95 else f" ({how_sure(share)})"
         end = f"efficiency falls below {result.bend.threshold:.2f} at K={result.bend.first_below}"
         end += sure
     if result.base_nodes != 1:
@@ -349,7 +349,7 @@ def bend_line(result: Scaling) -> str:
     if bend.first_below is None:
         return f"Bend: none; efficiency is {bend.threshold:.2f} or more at every scale."
     share = bend.shares.get(str(bend.first_below))
-    sure = f" (in {format_percent(share)} of resamples)" if share is not None else ""
+    sure = f" ({how_sure(share)})" if share is not None else ""
     kept = f"; last at or above: K={bend.last_above}" if bend.last_above else ""
     return (
         f"Bend: K={bend.first_below} is the first with efficiency below {bend.threshold:.2f}"
@@ -400,7 +400,8 @@ def attribution_headline(result: Attribution, row: LedgerRow) -> str:
     else:
         names = [cause for cause in row.possible_causes if cause in found]
         parts = [f"{cause} {format_speedup(found[cause].folds)}" for cause in names]
-        lost += f", most to **{' or '.join(names)}**, not separable here ({', '.join(parts)})"
+        either = " or ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+        lost += f", most to **{either}**, not separable here ({', '.join(parts)})"
     return f"{lost}{_bound(result, row)}."
 
 
@@ -494,6 +495,8 @@ def _how_to_decide(result: Decision) -> str:
     chosen = result.recommended
     if not chosen.undecided:
         return ""
+    if result.has_ranges:
+        return "; narrower ranges would decide it"
     if chosen.rounds_to_decide is None or chosen.cost_to_decide is None:
         return "; not even 100 more rounds would decide it"
     rounds = "round" if chosen.rounds_to_decide == 1 else "rounds"
@@ -649,9 +652,8 @@ def _exchange(result: Decision) -> Report:
             f"{speed.speed_ratio:.2f}x faster."
         )
     if result.cheapest_low is not None and result.cheapest_low != result.cheapest_high:
-        draws = "draws" if result.has_ranges else "resamples"
         lines.append(
-            f"  The cheapest of 95 % of {draws} lies between K={result.cheapest_low} and "
+            f"  With 95 % the cheapest lies between K={result.cheapest_low} and "
             f"K={result.cheapest_high}."
         )
     lines.append(f"  Within 1 % of the least cost: K={listed(result.within_1_percent)}.")

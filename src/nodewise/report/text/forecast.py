@@ -1,5 +1,7 @@
 """Predictions and advice as lines and tables; what was predicted never looks measured."""
 
+from collections.abc import Sequence
+
 from nodewise.base.units import (
     capitalised,
     format_duration,
@@ -14,7 +16,7 @@ from nodewise.decide.paper.relocate import Relocated
 from nodewise.explain.predict.curve import Landmark
 from nodewise.report.tables import Table, between, given, in_currency, rows_table
 from nodewise.report.text.findings import Report, better_words, how_sure
-from nodewise.study.check import Validity
+from nodewise.study.check import Check, Validity
 
 
 def forecast_report(result: Forecast) -> Report:
@@ -22,6 +24,7 @@ def forecast_report(result: Forecast) -> Report:
     lines: Report = [
         f"**{result.name}**: {forecast_headline(result)}",
         *_doubt(result.validity),
+        *_gates(result.gates),
         "",
         forecast_table(result),
         f"{result.regime} scaling; from {result.evidence}; intervals are calibrated on published "
@@ -129,7 +132,7 @@ def advice_report(result: Advice) -> Report:
             sure = f" ({how_sure(result.recommended.probability)})"
         lines.append(f"  Now: K={result.best}{sure}, {result.recommended.because}.")
     lines.append(f"  Objective: {result.objective.name}, because {result.objective.because}.")
-    lines += _doubt(result.validity)
+    lines += [*_doubt(result.validity), *_gates(result.gates)]
 
     def saves(value: float) -> str:
         if result.regret_is_of_time:
@@ -167,6 +170,11 @@ def forecast_headline(result: Forecast) -> str:
 
 def _doubt(validity: Validity) -> list[str]:
     return [f"  {capitalised(validity.clause)}."] if validity.clause else []
+
+
+def _gates(checks: Sequence[Check]) -> list[str]:
+    failed = [check for check in checks if check.verdict == "fail"]
+    return [f"  Gate not met: {check.rule}; {check.evidence}." for check in failed]
 
 
 def _noise(result: Forecast) -> str:

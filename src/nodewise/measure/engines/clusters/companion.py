@@ -116,7 +116,7 @@ def _guard(leader: int) -> subprocess.Popen[bytes]:
     still starting would wait a minute or more for its master.
     """
     return subprocess.Popen(
-        ["/bin/sh", "-c", 'read _; kill -9 -- "-$1"', "nodewise-guard", str(leader)],
+        ["/bin/sh", "-c", 'read _; kill -9 "-$1"', "nodewise-guard", str(leader)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
