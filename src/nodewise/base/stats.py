@@ -133,16 +133,29 @@ def plausible_reach(
     return np.asarray(np.exp(np.clip(off, -_FAR, _FAR)))
 
 
-def margins_of(noise: Floats) -> Floats:
-    """How far ln(T_j / T_i) may exceed what was measured, at row i and column j.
+def margins_of(
+    samples: Sequence[Floats], rounds: Sequence[NDArray[np.int64]], *, joint: bool = False
+) -> Floats | None:
+    """How far ln(T_j / T_i) may be off, at row i and column j; nothing for single runs.
 
-    A ratio further from 1 than its margin is told from 1, all scales of a study taken together.
+    A ratio further from 1 than its margin differs from 1, with 95 %: each pair by itself, or with
+    `joint` all scales of a study against one. The spread of a run is that of all scales together,
+    so that two rounds suffice; what disturbed a whole round is taken out.
     """
-    scales = noise.shape[1]
-    level = 1 - (1 - LEVEL) / max(scales - 1, 1)
-    draws = min(len(noise), max(200, 20_000_000 // scales**2))
-    off = np.log(noise[:draws])
-    return np.stack([np.quantile(off - off[:, [at]], level, axis=0) for at in range(scales)])
+    counts = np.array([len(values) for values in samples])
+    if counts.max() < 2:
+        return None
+    spreads = [np.log(values) - np.log(values).mean() for values in samples]
+    freedom = int(np.sum(counts - 1))
+    squares = sum(float(np.sum(part**2)) for part in spreads)
+    paired = all(np.array_equal(rounds[0], one) for one in rounds[1:])
+    if paired and len(samples) > 1:
+        table = np.stack(spreads)
+        squares = float(np.sum((table - table.mean(axis=0)) ** 2))
+        freedom = int((len(samples) - 1) * (counts[0] - 1))
+    level = 1 - (1 - LEVEL) / (max(len(samples) - 1, 1) if joint else 1)
+    reach = _CAUTION * student_quantile(level, freedom) * math.sqrt(squares / freedom)
+    return np.asarray(reach * np.sqrt(1 / counts[:, None] + 1 / counts[None, :]))
 
 
 def _balanced(generator: np.random.Generator, draws: int, columns: int) -> Floats:

@@ -90,6 +90,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     bounds: tuple[Floats, Floats] | None = None  # of the seconds
     noise: Floats | None = None  # plausible centres over the seconds: a row a draw
     margins: Floats | None = None  # how far ratios of the seconds may be off; a row a scale
+    joint_margins: Floats | None = None  # where all scales are compared with one
     samples: tuple[Floats, ...] = ()  # the runs of each scale, and the rounds that they belong to
     round_numbers: tuple[NDArray[np.int64], ...] = ()
     center: Center = "mean"
@@ -178,8 +179,9 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
             return value[..., at] if isinstance(value, np.ndarray) else value
 
         parts = {name: cut(getattr(self, name)) for name in self.__struct_fields__}
-        if self.margins is not None:
+        if self.margins is not None and self.joint_margins is not None:
             parts["margins"] = self.margins[np.ix_(at, at)]
+            parts["joint_margins"] = self.joint_margins[np.ix_(at, at)]
         if self.bounds is not None:
             parts["bounds"] = (self.bounds[0][at], self.bounds[1][at])
         for name in ("nodes", "losses", "samples", "round_numbers", "drifts", "never_ends"):
@@ -256,6 +258,7 @@ def candidates_of_study(
         bounds=times.bounds(),
         noise=times.noise,
         margins=times.margins,
+        joint_margins=times.joint_margins,
         samples=times.samples,
         round_numbers=times.round_numbers,
         center=times.center,

@@ -165,7 +165,7 @@ def _lower_than_the_smallest(
     if len(ladder) < 2:
         return None
     first, rest = ladder[0], np.array(ladder[1:])
-    margins = 0.0 if scales.margins is None else scales.margins[first, rest]
+    margins = 0.0 if scales.joint_margins is None else scales.joint_margins[first, rest]
     lower = unit_bill[rest] * np.exp(margins) < unit_bill[first] * (1 - TIE)
     return int(rest[np.argmin(np.where(lower, unit_bill[rest], np.inf))]) if lower.any() else None
 

@@ -49,6 +49,7 @@ class SliderNumbers(msgspec.Struct, frozen=True, kw_only=True):
     currency: str
     # how far ln(T_j / T_i) may exceed what was measured, at row i and column j; null: single runs
     margins: tuple[Column, ...] | None
+    joint_margins: tuple[Column, ...] | None  # where all scales are compared with one
     fitted_base_seconds: float | None  # where the first scale is slower than its curve
     chosen: int | None  # the recommended scale at the start, also where inputs are ranges
     asked: SliderStart
@@ -79,7 +80,8 @@ def slider_numbers(judged: Judged, question: Question, chosen: int | None) -> Sl
         value_per_hour=needs.value_per_hour,
         budget=needs.budget,
         currency=price.currency,
-        margins=None if scales.margins is None else tuple(map(tuple, scales.margins.tolist())),
+        margins=_columns(scales.margins),
+        joint_margins=_columns(scales.joint_margins),
         fitted_base_seconds=scales.fitted_base_seconds,
         chosen=chosen,
         asked=SliderStart(
@@ -116,3 +118,7 @@ def _sure_seconds(scales: Candidates, question: Question) -> Floats:
         low = np.where(shares >= confidence, low, middle)
         high = np.where(shares >= confidence, middle, high)
     return high
+
+
+def _columns(matrix: Floats | None) -> tuple[Column, ...] | None:
+    return None if matrix is None else tuple(tuple(row) for row in matrix.tolist())

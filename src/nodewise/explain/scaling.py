@@ -151,7 +151,12 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def margins(self) -> Floats | None:
         """How far each ratio of two times may be off; see `stats.margins_of`."""
-        return None if self.noise is None else stats.margins_of(self.noise)
+        return stats.margins_of(self.samples, self.round_numbers)
+
+    @property
+    def joint_margins(self) -> Floats | None:
+        """The margins where all scales are compared with one."""
+        return stats.margins_of(self.samples, self.round_numbers, joint=True)
 
     @cached_property
     def points(self) -> Points:

@@ -37,7 +37,7 @@ function decide(asked) {
   const dear = (at) => live.budget !== null && bills[at].paid > live.budget * (1 + tie);
   const ladder = live.nodes.map((_, at) => at).filter((at) => !live.refused[at] && !late(at) && !dear(at));
   if (!ladder.length) return { bills, ladder };
-  const margin = (from, to) => (live.margins === null ? 0 : live.margins[from][to]);
+  const margin = (margins, from, to) => (margins === null ? 0 : margins[from][to]);
   const faster = (one, other) => (live.speedup[other] > live.speedup[one] ? other : one);
   const cheapestBy = (cost) => {
     const least = Math.min(...ladder.map((at) => cost[at])) * (1 + tie);
@@ -50,7 +50,7 @@ function decide(asked) {
       const most = live.speedup[best] * (1 - tie);
       return some.filter((at) => live.speedup[at] >= most).reduce((one, other) => (paid[other] < paid[one] ? other : one));
     }
-    return some.find((at) => Math.log(live.speedup[best] / live.speedup[at]) <= margin(at, best));
+    return some.find((at) => Math.log(live.speedup[best] / live.speedup[at]) <= margin(live.margins, at, best));
   };
   const cheapest = cheapestBy(paid);
   const fastest = fastestOf(ladder);
@@ -63,7 +63,7 @@ function decide(asked) {
   const first = ladder[0];
   const lower = ladder
     .slice(1)
-    .some((at) => reference[at] * Math.exp(margin(first, at)) < reference[first] * (1 - tie));
+    .some((at) => reference[at] * Math.exp(margin(live.joint_margins, first, at)) < reference[first] * (1 - tie));
   let chosen = lower ? cheapest : balanced;
   if (live.value_per_hour !== null) chosen = cheapestBy(total);
   else if (asked.deadline > 0) chosen = cheapest;
