@@ -66,7 +66,7 @@ def test_a_scale_that_may_keep_the_deadline_may_be_right():
 
 
 def test_rounds_that_would_decide_may_decide_for_the_other_scale():
-    near = asked({4: 100.0, 8: 60.0}, 0.05, rounds=3, deadline_seconds=116.0)
+    near = asked({4: 100.0, 8: 60.0}, 0.05, rounds=3, deadline_seconds=114.0)
     assert near.recommended.nodes == 8  # three rounds do not show that K=4 keeps the deadline
     assert near.row(4).probability_right > near.row(8).probability_right
     assert near.recommended.rounds_to_decide is not None

@@ -207,6 +207,9 @@ def _workers(spec: Spec, study: Study) -> Answer:
             f"runs failed or are missing at {named}",
             "Read the detail of those runs in runs.jsonl.",
         )
+    if not any(run.ranks for run in study.runs):
+        evidence = "every run ended well, and no rank reported: K copies of a job look the same"
+        return Answer("unknown", evidence, "Compare the number of ranks in the program's own log.")
     return Answer("pass", "every run ended well on all workers")
 
 

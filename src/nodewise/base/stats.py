@@ -19,6 +19,7 @@ Floats = NDArray[np.float64]
 ENOUGH_ROUNDS = 6
 DRAWS = 2000
 _NEARLY_NORMAL = 200  # degrees of freedom
+_MOST_BORROWED = 6  # degrees of freedom that the runs of other scales lend to one of few runs
 _CAUTION = 1.25  # timings have longer tails than Student's t allows for
 _FAR = math.log(1e3)  # draws of two rounds have no mean; none is taken further than this
 _LONGEST = math.log(1e250)  # no time holds every run; this one is beyond any deadline
@@ -170,16 +171,19 @@ def _log_spread(values: Floats, center: Center) -> Floats:
     off = logs - center_of(logs, center)
     if center == "median" and len(values) > 2:
         reach = 3 * 1.4826 * float(np.median(np.abs(off)))
-        off = np.clip(off, -reach, reach) * math.sqrt(math.pi / 2)
+        if reach > 0:  # where more than half of the runs are equal, every other one lies far out
+            off = np.clip(off, -reach, reach)
+        off = off * math.sqrt(math.pi / 2)
     return np.asarray(off)
 
 
 def share_below(
-    values: Floats, limit: float, spread: float = 0.0, spread_freedom: int = 1
+    values: Floats, limit: float, spread: float = 0.0, spread_freedom: int = 0
 ) -> float:
     """How likely a further run is at most `limit`, by Student's t on the logarithms of the runs.
 
-    Of a single run the `spread` of a run and its degrees of freedom must be given.
+    The `spread` of runs elsewhere, with its degrees of freedom, counts as a few runs more: it is
+    all that is known of a single run, and two runs may lie too close or too far by chance.
 
     >>> round(share_below(np.array([10.0, 10.5, 9.5]), 10.0), 1)
     0.5
@@ -193,7 +197,7 @@ def share_below(
 
 
 def longest_run(
-    values: Floats, share: float, spread: float = 0.0, spread_freedom: int = 1
+    values: Floats, share: float, spread: float = 0.0, spread_freedom: int = 0
 ) -> float:
     """The time that a further run stays below with this share; the inverse of `share_below`."""
     center, reach, freedom = _next_run(values, spread, spread_freedom)
@@ -203,7 +207,7 @@ def longest_run(
 
 
 def quantiles_of_run(
-    values: Floats, shares: tuple[float, ...], spread: float = 0.0, spread_freedom: int = 1
+    values: Floats, shares: tuple[float, ...], spread: float = 0.0, spread_freedom: int = 0
 ) -> Floats:
     """The times that a further run stays below with each share."""
     center, reach, freedom = _next_run(values, spread, spread_freedom)
@@ -218,10 +222,10 @@ def _student_quantiles(shares: tuple[float, ...], freedom: int) -> tuple[float, 
 def _next_run(values: Floats, spread: float, spread_freedom: int) -> tuple[float, float, int]:
     """Of the logarithm of a further run: its centre, its spread, and their degrees of freedom."""
     logs = np.log(values)
-    if len(logs) == 1:
-        return float(logs[0]), spread * math.sqrt(2), max(spread_freedom, 1)
-    own = float(np.std(logs, ddof=1))
-    return float(logs.mean()), own * math.sqrt(1 + 1 / len(logs)), len(logs) - 1
+    borrowed = min(spread_freedom, _MOST_BORROWED)
+    freedom = max(borrowed + len(logs) - 1, 1)
+    squares = borrowed * spread**2 + float(np.sum((logs - logs.mean()) ** 2))
+    return float(logs.mean()), math.sqrt(squares / freedom * (1 + 1 / len(logs))), freedom
 
 
 def draws_for(rounds: int) -> int:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from nodewise.base.errors import DataError
 from nodewise.base.interval import Interval
 from nodewise.base.stats import Floats
 from nodewise.base.units import (
@@ -272,6 +273,7 @@ class Decided(NamedTuple):
 
     decision: Decision
     judged: Judged
+    curve: Curve | None  # through the measured scales; None: too few of them
 
 
 def decide(study: Study, question: Question) -> Decision:
@@ -321,6 +323,11 @@ def decide_candidates(
     question = msgspec.structs.replace(question, price=scales.price)
     price, needs, payment = question.price, question.needs, question.payment
     measured, hired = scales, on_demand(scales, price, needs, payment)
+    if hired.scales.never_ends and all(hired.scales.never_ends):
+        raise DataError(
+            f"No run ever ends: at K={scales.nodes[0]} {hired.scales.never_ends[0]}.",
+            "Save or restart in less time, or check --mtbf.",
+        )
     judged = judge(hired.scales, hired.bills, question)
     scales, bills = judged.scales, judged.bills
     unit_bill, ladder = judged.unit_bill, judged.ladder
@@ -340,7 +347,8 @@ def decide_candidates(
     least = _least(scales, unit_bill, ladder)
     off = has_money and chosen is not None and not question.ranges
     better = None
-    if curve is not None:
+    decidable = recommended.undecided and recommended.rounds_to_decide is not None
+    if curve is not None and not decidable:  # repeats come first
         grid = grid_of(curve, question, scales)
         better = better_unmeasured(curve, judged, question, chosen, grid)
     swings = tornado(scales, question, law, of_law) if has_money else ()
@@ -400,7 +408,7 @@ def decide_candidates(
         else None,
         checks=(*scales.checks, *_checks(question, scales)),
     )
-    return Decided(decision, judged)
+    return Decided(decision, judged, curve)
 
 
 def _checks(question: Question, scales: Candidates) -> tuple[Check, ...]:
@@ -458,8 +466,9 @@ def _quality(scales: Candidates, needs: Needs) -> Quality | None:
     states = quality_states(scales, needs)
     if states is None or scales.drifts is None:
         return None
-    largest = max(scales.drifts, key=lambda drift: abs(drift.value))
     worst = min(states, key=("excluded", "undecided", "held").index)
+    of_worst = [one for one, state in zip(scales.drifts, states, strict=True) if state == worst]
+    largest = max(of_worst, key=lambda drift: abs(drift.value))
     return Quality(
         state=worst,
         held=worst == "held",
@@ -547,9 +556,10 @@ def _recommend(
     because = why_this_scale(judged, question, chosen)
     if regret is None:
         return Recommendation(nodes=scales.nodes[chosen], because=because), chosen
-    probability = float(regret.share_right[chosen])
+    probability = None if scales.noise is None else float(regret.share_right[chosen])
     among = likely(regret.share_right, chosen)
-    rounds = rounds_to_decide(judged, question) if len(among) > 1 else None
+    may_decide = len(among) > 1 and not question.ranges
+    rounds = rounds_to_decide(judged, question) if may_decide else None
     cost = None
     if rounds is not None:
         cost = rounds * float(sum(judged.bills.billed[at] for at in among))
@@ -606,7 +616,7 @@ def _price_of_speed(
     return PriceOfSpeed(
         extra_cost=most - least,
         cost_ratio=most / least if least > 0 else None,
-        speed_ratio=float(scales.speedup[fastest] / scales.speedup[cheapest]),
+        speed_ratio=_times_as_fast(scales, fastest, cheapest),
     )
 
 
@@ -650,11 +660,17 @@ def _work_words(scales: Candidates) -> tuple[str, float]:
     return ("a run" if scales.regime == "strong" else "for the work of the first run"), 1.0
 
 
+def _times_as_fast(scales: Candidates, one: int, other: int) -> float:
+    """How many times as fast one scale is as another, from the launch."""
+    launched = (scales.seconds + scales.price.startup_seconds) / scales.relative_work
+    return float(launched[other] / launched[one])
+
+
 def _slower(judged: Judged, at: int, fastest: int) -> str:
     """What a scale gives up in speed."""
     scales = judged.scales
     run, factor = _work_words(scales)
-    ratio = float(scales.speedup[fastest] / scales.speedup[at])
+    ratio = _times_as_fast(scales, fastest, at)
     lost = factor * float(scales.unit_seconds[at] - scales.unit_seconds[fastest])
     return f"{format_duration(lost)} {run}: the fastest is {ratio:.2f} times as fast"
 

@@ -131,8 +131,8 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
 
 def predict(study: Study, question: Question, nodes: Sequence[int] = ()) -> Forecast:
     """The curve of a study at its scales, at those asked for, and its landmarks."""
-    curve = fit_curve(study, question.center)
     found = decided(study, question)
+    curve = found.curve or fit_curve(study, question.center)
     made = forecast_curve(curve, study.name, question, nodes, found)
     return msgspec.structs.replace(made, gates=_limits_at_scales(study, question))
 
@@ -206,7 +206,7 @@ def forecast_curve(
 def _cheapest(
     curve: Curve, question: Question, measured: Candidates | None
 ) -> tuple[Landmark | None, dict[int, float]]:
-    """The scale of the least bill, measured or not, and how likely it is each one."""
+    """The least bill among scales that pass the gates, measured or not, and how likely each is."""
     grid = grid_of(curve, question, measured)
     if not grid:
         return None, {}
@@ -215,10 +215,12 @@ def _cheapest(
     if not len(known):
         return None, {}
     scales = scales.only(known)
-    billed = (
-        on_demand(scales, scales.price, question.needs, question.payment).bills.billed
-        / scales.relative_work
-    )
+    paid = on_demand(scales, scales.price, question.needs, question.payment)
+    allowed = np.flatnonzero(judge(paid.scales, paid.bills, question).allowed)
+    if not len(allowed):
+        return None, {}
+    scales = scales.only(allowed)
+    billed = paid.bills.billed[allowed] / scales.relative_work
     seconds = plausible_times(curve, scales.nodes)
     drawn = msgspec.structs.replace(scales, seconds=seconds)
     costs = (
@@ -246,8 +248,8 @@ def advise(
     `share` is that of the job which a timing run does; `largest` the most nodes there are; `spend`
     the most that the runs may cost.
     """
-    curve = fit_curve(study, question.center)
     found = decided(study, question)
+    curve = found.curve or fit_curve(study, question.center)
     judged, recommended = found.judged, found.decision.recommended
     if largest is not None:  # nodes, each of which holds several of K
         largest *= judged.scales.unit.per_scale
@@ -258,9 +260,11 @@ def advise(
             f"At most {largest} are allowed, and the smallest scale is K={smallest}.", "Allow more."
         )
     chosen = None if recommended.nodes is None else judged.scales.nodes.index(recommended.nodes)
-    better = better_unmeasured(curve, judged, question, chosen, grid)
+    better = None
+    if not (recommended.undecided and recommended.rounds_to_decide):  # repeats come first
+        better = better_unmeasured(curve, judged, question, chosen, grid)
     runs, regret, expected = _worth(curve, found, question, better, grid, spend, share)
-    of_time = judged.objective.name in ("fastest within the budget", "fastest worth its cost")
+    of_time = judged.objective.is_speed
     step = _next_step(recommended, better, runs, regret, 1.0 if of_time else expected, spend, share)
     return Advice(
         name=study.name,
@@ -391,7 +395,7 @@ def _next_step(
         return _Step(f"no run costs at most {spend:g}")
     top = runs[0]
     if top.saving <= 0.05 * regret:
-        return _Step("no single run would tell the candidates apart")
+        return _Step("no further run is expected to change the choice")
     because = (
         f"it takes away {format_percent(top.saving / regret)} of the expected regret for the least "
         f"money, and moves the choice with a chance of {format_percent(top.could_change)}"
@@ -425,6 +429,10 @@ def _row(
         return ForecastRow(nodes=at, measured=False, **nothing)
     where = scales.nodes.index(at)
     priced = judged.scales.nodes.index(at) if at in judged.scales.nodes else None
+    shown, place, longer = scales, where, 1.0
+    if priced is not None and judged.scales.undisturbed is not None:  # nodes fail
+        shown, place = judged.scales, priced
+        longer = float(shown.seconds[place] / judged.scales.undisturbed[place])
 
     def known(values: Floats | None) -> float | None:
         return None if values is None or np.isnan(values[where]) else float(values[where])
@@ -432,17 +440,17 @@ def _row(
     return ForecastRow(
         nodes=at,
         measured=point.measured,
-        seconds=point.seconds,
-        low80=point.low80,
-        high80=point.high80,
-        low95=point.low95,
-        high95=point.high95,
-        speedup=float(scales.speedup[where]),
-        efficiency=float(scales.efficiency[where]),
+        seconds=longer * point.seconds,
+        low80=longer * point.low80,
+        high80=longer * point.high80,
+        low95=longer * point.low95,
+        high95=longer * point.high95,
+        speedup=float(shown.speedup[place]),
+        efficiency=float(shown.efficiency[place]),
         cost=None if priced is None else float(judged.bills.billed[priced]),
         cost_with_waiting=None if priced is None else float(judged.bills.total[priced]),
         probability_cheapest=probability,
-        deadline_probability=None if scales.in_time is None else float(scales.in_time[where]),
+        deadline_probability=None if shown.in_time is None else float(shown.in_time[place]),
         energy_joules=known(scales.energy.joules),
         grams=known(scales.carbon.grams),
     )

@@ -43,6 +43,11 @@ class Objective(msgspec.Struct, frozen=True, kw_only=True):
     name: ObjectiveName
     because: str
 
+    @property
+    def is_speed(self) -> bool:
+        """Whether the fastest of some scales is taken, and not the cheapest."""
+        return self.name in ("fastest within the budget", "fastest worth its cost")
+
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """Scales with their bills, and the positions of those that matter; None: no scale passes."""
@@ -137,7 +142,7 @@ def objective_of(
         limit = format_duration(needs.deadline_seconds)
         return Objective(
             name="cheapest within the deadline",
-            because=f"the deadline is {limit}, and to be earlier is worth nothing",
+            because=f"the deadline is {limit}",
         )
     if needs.budget is not None:
         limit = format_money(needs.budget, currency)
@@ -153,8 +158,8 @@ def objective_of(
         smallest += " at its fitted time"
     return Objective(
         name="fastest worth its cost",
-        because=f"{smallest} is the cheapest, and up to 1/{needs.threshold:.2f} of its bill buys "
-        "speed",
+        because=f"no scale costs clearly less than {smallest}; speed may cost up to "
+        f"1/{needs.threshold:.2f} of the least bill",
     )
 
 

@@ -55,7 +55,7 @@ def _rule(judged: Judged, question: Question) -> str:
     others = {refusal.gate for refusal in judged.refused if refusal}
     if judged.objective.name == "cheapest within the deadline":
         assert needs.deadline_seconds is not None
-        rule = f"the cheapest scale that keeps the deadline of {_limit(needs)}"
+        rule = f"the cheapest scale that keeps the deadline of {_limit(judged.scales, needs)}"
         others.discard("deadline")
     elif judged.objective.name == "fastest within the budget":
         assert needs.budget is not None
@@ -76,10 +76,12 @@ def _rule(judged: Judged, question: Question) -> str:
     return rule
 
 
-def _limit(needs: Needs) -> str:
+def _limit(scales: Candidates, needs: Needs) -> str:
     assert needs.deadline_seconds is not None
-    share = format_percent(needs.deadline_confidence)
-    return f"{format_duration(needs.deadline_seconds)} in {share} of runs"
+    limit = format_duration(needs.deadline_seconds)
+    if scales.in_time is None:  # single runs: the time seen once decides
+        return limit
+    return f"{limit} in {format_percent(needs.deadline_confidence)} of runs"
 
 
 def why_none(scales: Candidates, refusals: Refusals, bills: Bills) -> str:

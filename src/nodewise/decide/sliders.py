@@ -47,6 +47,7 @@ class SliderNumbers(msgspec.Struct, frozen=True, kw_only=True):
     value_per_hour: float | None
     budget: float | None
     currency: str
+    weak: bool  # costs are for the work of the first run
     # how far ln(T_j / T_i) may exceed what was measured, at row i and column j; null: single runs
     margins: tuple[Column, ...] | None
     joint_margins: tuple[Column, ...] | None  # where all scales are compared with one
@@ -80,6 +81,7 @@ def slider_numbers(judged: Judged, question: Question, chosen: int | None) -> Sl
         value_per_hour=needs.value_per_hour,
         budget=needs.budget,
         currency=price.currency,
+        weak=scales.regime == "weak",
         margins=_columns(scales.margins),
         joint_margins=_columns(scales.joint_margins),
         fitted_base_seconds=scales.fitted_base_seconds,

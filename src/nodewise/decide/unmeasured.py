@@ -52,6 +52,10 @@ def grid_of(
         return []
     steps = round(4 * math.log2(end / begin)) + 1
     tried = {round(float(k)) for k in np.geomspace(begin, end, max(steps, 1))}
+    if measured is not None and measured.unit.per_node and not measured.unit.counts_nodes:
+        # a node is paid whole, so all of it is used
+        size = measured.unit.per_node
+        tried = {k if k < size else min(math.ceil(k / size) * size, end) for k in tried}
     broken = {k for k, _ in measured.broken} if measured else set()
     return sorted((tried - broken) | {k for k in curve.nodes if begin <= k <= end})
 
@@ -105,11 +109,19 @@ def candidates_of_curve(
         energy=energy,
         carbon=question.site.carbon(energy, seconds, whole, price.startup_seconds),
         unit=unit,
+        fitted_base_seconds=_fitted_base(nodes, measured),
         drifts=_drifts(nodes, question, measured),
         in_time=_in_time(curve, nodes, question, measured),
         spread=None if left is None else plausible_times(curve, nodes) / seconds,
         left_seconds=left,
     )
+
+
+def _fitted_base(nodes: Sequence[int], measured: Candidates | None) -> float | None:
+    """The fitted time of the first measured scale, where these scales begin with it too."""
+    if measured is None or not nodes or nodes[0] != measured.nodes[0]:
+        return None
+    return measured.fitted_base_seconds
 
 
 def _work_share(curve: Curve, nodes: Floats, measured: Candidates) -> Floats:
@@ -248,7 +260,7 @@ def _compared(
     here = judged.scales.nodes[chosen]
     drawn = plausible_times(curve, [point.nodes, here])
     ratio = drawn[:, 0] / drawn[:, 1]
-    if judged.objective.name in ("fastest within the budget", "fastest worth its cost"):
+    if judged.objective.is_speed:
         gain = 1 - float(found.scales.unit_seconds[at] / judged.scales.unit_seconds[chosen])
         work = float(found.scales.relative_work[at] / judged.scales.relative_work[chosen])
         better = float(np.mean(ratio / work < 1)) * _share_affordable(curve, found, at, question)
@@ -268,7 +280,7 @@ def _share_affordable(curve: Curve, found: Judged, at: int, question: Question) 
     drawn = plausible_times(curve, [found.scales.nodes[at]])[:, 0] / found.scales.seconds[at]
     if found.objective.name == "fastest within the budget":
         return float(np.mean(found.bills.billed[at] * drawn <= (question.needs.budget or 0.0)))
-    least = float(found.unit_bill[found.ladder].min())
+    least = float(found.reference_bill[found.ladder].min())
     return float(np.mean(question.needs.threshold * found.unit_bill[at] * drawn <= least))
 
 
@@ -285,7 +297,7 @@ def drawn_costs(
     paid: Bills = on_demand(drawn, scales.price, question.needs, question.payment).bills
     unit_bill, unit_cost = paid.billed / scales.relative_work, paid.total / scales.relative_work
     speed = scales.relative_work / seconds
-    if objective.name in ("fastest within the budget", "fastest worth its cost"):
+    if objective.is_speed:
         right = picks(
             objective, question, unit_bill, unit_cost, speed, scales.nodes, scales.relative_work
         )

@@ -398,10 +398,10 @@ def _knee(times: Timings) -> tuple[int | None, int | None, int | None]:
     knee = int(knees(times.seconds[None, :])[0])
     if knee == times.nodes[-1]:
         return None, None, None
-    if times.draws is None:
+    if times.plausible is None:
         return knee, None, None
-    bounds = stats.percentile_interval(knees(times.draws), times.rounds)
-    return knee, round(bounds.low), round(bounds.high)
+    low, high = np.quantile(knees(times.plausible), [0.025, 0.975])
+    return knee, round(min(float(low), knee)), round(max(float(high), knee))
 
 
 def _efficiency_falls(times: Timings, laws: Laws, efficiency: float) -> EfficiencyFalls | None:

@@ -285,10 +285,10 @@ def cost_cell(row: DecisionRow, result: Decision) -> str:
 
 
 def time_cell(row: DecisionRow, result: Decision) -> str:
-    """What a run takes, or the work a second."""
+    """What a run takes from its launch, or the work a second."""
     if result.is_rate:
         return f"{format_quantity(row.work_per_second)} {result.work_unit}/s"
-    return format_duration(row.seconds)
+    return format_duration(row.seconds + result.price.startup_seconds)
 
 
 def in_currency(currency: str) -> Formatter:
@@ -421,7 +421,10 @@ def tornado_table(result: Decision) -> Table:
             ),
             "of": one.payment,
             "recommended": f"K={one.low_nodes or 'none'}..{one.high_nodes or 'none'}",
-            "its cost": between(one.low_cost, one.high_cost, cost_form(result)),
+            "its cost": "..".join(
+                cost_form(result)(cost) if nodes else "none"
+                for nodes, cost in ((one.low_nodes, one.low_cost), (one.high_nodes, one.high_cost))
+            ),
         }
         for one in result.tornado
     ]

@@ -203,11 +203,6 @@ def with_failures(scales: Candidates, payment: Payment) -> tuple[Candidates, Exp
         return msgspec.structs.replace(scales, seconds=run.seconds), None
     run = expected(_work(scales), rates, payment.checkpointing, payment.rule)
     slowed = _slowed(scales, run, rates, payment, run.seconds)
-    if run.never_ends.all():
-        raise DataError(
-            f"No run ever ends: at K={scales.nodes[0]} {slowed.never_ends[0]}.",
-            "Save or restart in less time, or check --mtbf.",
-        )
     # speed is that over the smallest scale that ends, which fails too
     base = int(np.argmin(run.never_ends))
     rebased = msgspec.structs.replace(
@@ -434,7 +429,7 @@ def _payment(
 ) -> PaymentPrice:
     scales, bills = paid.scales, paid.bills
     ladder = np.flatnonzero(allowed_scales(scales, price, needs, bills)).tolist()
-    cost = bills.total / scales.relative_work
+    cost = bills.billed / scales.relative_work
     cheapest = cheapest_of(scales, cost, ladder)
     # what depends on the scale is told of the cheapest
     at = 0 if cheapest is None else cheapest
@@ -462,7 +457,7 @@ def _scale_cost(paid: Paid, at: int) -> ScaleCost:
     saved = run is not None and run.segments[at] > 1
     return ScaleCost(
         nodes=nodes,
-        cost=float(paid.bills.total[at] / scales.relative_work[at]),
+        cost=float(paid.bills.billed[at] / scales.relative_work[at]),
         seconds=float(scales.seconds[at]),
         median_seconds=_ended(replayed.median, at) if replayed else None,
         p95_seconds=_ended(replayed.p95, at) if replayed else None,
@@ -489,7 +484,7 @@ def _moved(
 
     def cheapest(bills: Bills, allowed: Mask) -> int | None:
         found = cheapest_of(
-            scales, bills.total / scales.relative_work, np.flatnonzero(allowed).tolist()
+            scales, bills.billed / scales.relative_work, np.flatnonzero(allowed).tolist()
         )
         return None if found is None else scales.nodes[found]
 
@@ -500,7 +495,7 @@ def _moved(
     everywhere = allowed_scales(hired.scales, price, needs, hired.bills)
     best = cheapest_of(
         hired.scales,
-        hired.bills.total / hired.scales.relative_work,
+        hired.bills.billed / hired.scales.relative_work,
         np.flatnonzero(everywhere).tolist(),
     )
     now = None if best is None else hired.scales.nodes[best]
@@ -637,7 +632,7 @@ def _cheapest_that_ends(spot: Paid, price: Price, needs: Needs) -> int | None:
     allowed = allowed_scales(spot.scales, price, needs, spot.bills)
     if not allowed.any():
         allowed = np.array([not why for why in spot.scales.never_ends], dtype=bool)
-    return cheapest_of(spot.scales, spot.bills.total, np.flatnonzero(allowed).tolist())
+    return cheapest_of(spot.scales, spot.bills.billed, np.flatnonzero(allowed).tolist())
 
 
 def _with(values: Sequence[float], own: float) -> tuple[float, ...]:

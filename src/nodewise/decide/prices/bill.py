@@ -17,7 +17,6 @@ from nodewise.base.errors import SpecError
 from nodewise.base.stats import Floats
 from nodewise.base.units import SECONDS_PER_HOUR
 
-NODE_HOURS = "node-h"
 _HOURS = "-h"  # the end of a currency that is no money: node-h, GPU-h, replica-h
 NEVER_PRICED = ("traffic between zones", "licences and support", "taxes")
 _INSTANT_SECONDS = 1e-6

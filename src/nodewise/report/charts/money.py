@@ -434,8 +434,8 @@ def _tornado(bars: Sequence[_Bar], base: float, money: _Money) -> Definition:
 
 
 def _cost(row: DecisionRow) -> float:
-    """What scales are ranked by: bill and worth of waiting, for the work of the first run."""
-    return (row.cost + row.bill.waiting) / row.relative_work
+    """The bill for the work of the first run."""
+    return row.cost / row.relative_work
 
 
 def _seconds(row: DecisionRow) -> float:
@@ -448,8 +448,7 @@ def _points(decision: Decision, money: _Money) -> list[Row]:
     points: list[Row] = []
     for row in decision.rows:
         factor = money.factor / row.relative_work
-        # bounds are known of the bill, not of the worth of waiting
-        ends = (None, None) if row.bill.waiting else (row.cost_low, row.cost_high)
+        ends = (row.cost_low, row.cost_high)
         low, high = (None if end is None else end * factor for end in ends)
         points.append(
             {
@@ -482,8 +481,6 @@ def _money(decision: Decision) -> _Money:
     elif 0 < highest < 0.1:
         runs = 1_000 if highest >= 1e-4 else 1_000_000
         factor = float(runs)
-    if any(row.bill.waiting for row in decision.rows):
-        unit += ", waiting included"
     many = f"{runs:,} runs" if runs > 1 else "a run"
     if decision.regime == "weak":
         many = f"{'' if runs == 1 else f'{runs:,} x '}the first run's work"
@@ -563,7 +560,7 @@ def _price_line(decision: Decision) -> str:
         parts.append(f"{format_money(price.fixed_per_hour, currency)} per hour besides")
     if price.source:
         parts.append(f"source: {' '.join(price.source.split())}")
-    if decision.rows[0].cost_low is not None and not decision.rows[0].bill.waiting:
+    if decision.rows[0].cost_low is not None:
         parts.append("bars: interval of the time")
     return "; ".join(parts) or "price: by the table's column"
 

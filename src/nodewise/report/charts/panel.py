@@ -22,12 +22,13 @@ def what_if(decision: Decision) -> Definition:
     currency = decision.price.currency
     money = currency if decision.price.is_money else f"{currency}ours"
     money = "dollars" if currency == "$" else money
+    work = "a run" if decision.regime == "strong" else "for the work of the first run"
     channels: dict[str, Any] = {
         "x": nodes_axis([row.nodes for row in decision.rows]),
         "y": {
             "field": "cost",
             "type": "quantitative",
-            "title": f"{money} a run",
+            "title": f"{money} {work}",
             "scale": {"zero": True, "nice": True},
         },
     }
@@ -51,7 +52,9 @@ def what_if(decision: Decision) -> Definition:
             for side, away in _SIDES.items()
         ),
     ]  # fmt: skip
-    return definition({**layered(layers), "datasets": {SCALES: rows, MARKS: []}})
+    # room for the words above the highest point
+    room = {"top": 28, "left": 5, "right": 5, "bottom": 5}
+    return definition({**layered(layers), "datasets": {SCALES: rows, MARKS: []}, "padding": room})
 
 
 def unmoved_inputs(findings: Findings) -> str:

@@ -97,7 +97,7 @@ function show(asked) {
     const both =
       found.cheapest === found.fastest
         ? `Cheapest and fastest: ${name(found.cheapest)}.`
-        : `Cheapest ${name(found.cheapest)}, fastest ${name(found.fastest)}: ${money(gap)} between them.`;
+        : `Cheapest ${name(found.cheapest)}, fastest ${name(found.fastest)}: ${money(gap)} between them${live.weak ? ", for the work of the first run" : ""}.`;
     status.textContent = `${both} Recommended: K=${live.nodes[found.chosen]}.`;
   }
   redraw(rows, at);

@@ -478,9 +478,13 @@ def certainty_lines(result: Decision) -> list[str]:
     objective, chosen = result.objective, result.recommended
     lines = [f"Objective: {objective.name}, because {objective.because}."]
     if chosen.probability is not None:
-        lines.append(f"{how_sure(chosen.probability)}{_how_to_decide(result)}.")
+        sure = capitalised(how_sure(chosen.probability))
+        lines.append(f"{sure} among the measured scales{how_to_decide(result)}.")
+    elif chosen.undecided:
+        lines.append(f"Undecided{how_to_decide(result)}.")
     if result.better is not None:
-        lines.append(f"Measure next: {better_words(result.better, result.price.currency)}.")
+        words = better_words(result.better, result.price.currency, result.price.startup_seconds)
+        lines.append(f"Measure next: {words}.")
     return lines
 
 
@@ -491,7 +495,8 @@ def how_sure(probability: float) -> str:
     return f"{format_percent(probability)} sure"
 
 
-def _how_to_decide(result: Decision) -> str:
+def how_to_decide(result: Decision) -> str:
+    """What would decide between the scales that cannot be told apart."""
     chosen = result.recommended
     if not chosen.undecided:
         return ""
@@ -507,15 +512,15 @@ def _how_to_decide(result: Decision) -> str:
     )
 
 
-def better_words(better: Unmeasured, currency: str) -> str:
-    """The unmeasured scale that is likely better, and by how much."""
+def better_words(better: Unmeasured, currency: str, startup: float = 0.0) -> str:
+    """The unmeasured scale that is likely better, and by how much; times from the launch."""
     saves = ""
     if better.saving is not None:
         saves = f", {format_money(better.saving, currency)} less a run"
     elif better.seconds_saved is not None:
         saves = f", {format_duration(better.seconds_saved)} less a run"
     return (
-        f"K={better.nodes}, {format_duration(better.seconds)} and "
+        f"K={better.nodes}, {format_duration(better.seconds + startup)} and "
         f"{format_money(better.cost, currency)} predicted{saves}; {better.because} "
         f"({format_percent(better.probability)} likely)"
     )
@@ -679,7 +684,8 @@ def _exchange(result: Decision) -> Report:
         over = ", ".join(
             f"K={row.nodes} {row.cost_multiplier:.2f}x" for row in rows_to_show(result)
         )
-        lines.append(f"  Node-hours relative to ideal scaling (1/efficiency): {over}.")
+        hours = f"{capitalised(result.unit.unit)}-hours"
+        lines.append(f"  {hours} relative to ideal scaling (1/efficiency): {over}.")
     return lines
 
 
