@@ -7,12 +7,14 @@ from scipy import stats as reference
 from nodewise.base.interval import Interval, median_interval
 from nodewise.base.stats import (
     center_of,
+    margins_of,
     normal_share_below,
     percentile_interval,
     plausible_reach,
     ratio_interval,
     resample,
     resample_rounds,
+    share_below,
     std,
     student_quantile,
 )
@@ -114,3 +116,18 @@ def test_the_reach_of_a_run_is_as_uncertain_as_its_rounds():
     assert wide > 5 * narrow
     more = np.log(plausible_reach([few, many, once], 0.95, 4000, more_rounds=50))
     assert np.ptp(np.quantile(more[:, 0], [0.1, 0.9])) < wide / 3
+
+
+def test_a_second_faster_run_does_not_lower_the_chance_to_be_in_time():
+    one, two = np.array([159.6]), np.array([159.6, 154.6])
+    limits = {"limit": 172.0, "spread": 0.02, "spread_freedom": 30}
+    assert share_below(two, **limits) > share_below(one, **limits) > 0.95
+
+
+def test_margins_of_two_rounds_use_the_spread_of_all_scales():
+    generator = np.random.default_rng(0)
+    samples = [k * (1 + 0.02 * generator.standard_normal(2)) for k in (100.0, 52.0, 29.0, 16.0)]
+    margins = margins_of(samples, [np.arange(2)] * 4)
+    assert margins is not None
+    assert 0.01 < margins.max() < 0.3  # by two rounds of one pair alone it may be any
+    assert margins_of([one[:1] for one in samples], [np.arange(1)] * 4) is None

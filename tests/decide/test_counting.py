@@ -196,3 +196,17 @@ def test_a_currency_of_ones_own():
             asked(**inputs)
     with pytest.raises(SpecError, match="not a currency"):
         asked(currency="node-h")
+
+
+def test_a_price_per_core_does_not_count_gpus():
+    table = "nodes,gpus_per_node,time_s\n1,8,100\n2,8,55\n4,8,30\n"
+    assert "per core" in refusal(table, price="0.04/core").what
+    assert costs(table, price="2/gpu")[1] == pytest.approx(8 * 2 * 100 / 3600, abs=1e-4)
+
+
+def test_the_next_run_fills_its_nodes():
+    study = parse_table("gpus,time_s\n8,3600\n16,1900\n32,1050\n64,640\n")
+    found = decide(study, asked(price=24, per_node=8, deadline="20min", startup="3min"))
+    assert found.better is None or found.better.nodes % 8 == 0
+    forecast = advise(study, asked(price=24, per_node=8))
+    assert all(run.nodes % 8 == 0 for run in forecast.runs)

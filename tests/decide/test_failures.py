@@ -358,3 +358,9 @@ def test_runs_a_month_are_the_use_of_owned_nodes(nodewise, tmp_path):
     row = next(one for one in committed["regimes"] if one["accounting"] == "committed")
     assert row["fraction"] == pytest.approx(0.6 * 730 / 200)
     assert not row["applies"]
+
+
+def test_a_search_for_flips_may_pass_runs_that_never_end():
+    table = "K,time_s\n512,86400\n1024,45000\n2048,25000\n"
+    found = asked(table, price=2, mtbf="1000h", restart="60min")
+    assert found.recommended.nodes is not None

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from nodewise.cli.inputs import analysis_options, value
+from nodewise.cli.inputs import analysis_options, exit_if_invalid, value
 from nodewise.cli.options import emit, json_option, table_argument
 from nodewise.report.open import read_study
 
@@ -34,3 +34,4 @@ def command(table: Path, as_json: bool, **options: Any) -> None:
     study = read_study(table, options["regime"])
     found = attribute(study, value(options, "threshold"), value(options, "center"))
     emit(found, as_json, text.attribution_report)
+    exit_if_invalid(found.checks)

@@ -1,6 +1,7 @@
 """The options of a question, made from the table of inputs, and what they ask of a study."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from nodewise.decide.inputs import INPUTS, Input, default_of, default_text, read
 if TYPE_CHECKING:
     from nodewise.decide.inputs import Question, Settings
     from nodewise.report.findings import Findings
+    from nodewise.study.check import Check
     from nodewise.study.study import Study
 
 _ALIASES = {"own": ("--owned",)}
@@ -103,6 +105,14 @@ def find_in(table: Path, options: dict[str, Any]) -> "tuple[Study, Findings]":
 
     study, question = read_question(table, options)
     return study, find(study, question, read_rules())
+
+
+def exit_if_invalid(checks: "Sequence[Check]") -> None:
+    """End the command with 1 where the measurement is invalid."""
+    from nodewise.study.check import validity_of
+
+    if validity_of(checks).state == "invalid":
+        sys.exit(GATE_NOT_MET)
 
 
 def valid_or_exit(study: "Study", question: "Question", as_json: bool) -> None:

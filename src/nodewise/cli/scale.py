@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from nodewise.cli.inputs import analysis_options, value
+from nodewise.cli.inputs import analysis_options, exit_if_invalid, value
 from nodewise.cli.options import (
     FRACTION,
     emit,
@@ -49,3 +49,4 @@ def command(table: Path, at_efficiency: float, as_json: bool, **options: Any) ->
         at_efficiency,
     )
     emit(result, as_json, text.scaling_report)
+    exit_if_invalid(result.checks)

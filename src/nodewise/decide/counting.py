@@ -33,7 +33,9 @@ def scale_unit_of(study_unit: ScaleUnit, question: "Question") -> ScaleUnit:
                 f"K counts nodes, and --per-node says that {stated} share a node.",
                 "Say what K counts, for example --unit gpus, or drop --per-node.",
             )
-        return ScaleUnit(per_node=stated or study_unit.per_node)
+        if stated is None:
+            return ScaleUnit(per_node=study_unit.per_node, device=study_unit.device)
+        return ScaleUnit(per_node=stated)
     if stated is None and unit == study_unit.unit:
         stated = study_unit.per_node
     if question.records:
@@ -89,7 +91,7 @@ def billed_units(unit: ScaleUnit, per: str, scales: ArrayLike) -> Floats:
         )
     if per in ("", NODE):
         return nodes
-    if unit.counts_nodes and unit.per_node is not None:
+    if unit.counts_nodes and unit.per_node is not None and unit.device in ("", per):
         return nodes * unit.per_node
     if per == unit.unit:
         return nodes * (unit.per_node or 1)

@@ -71,7 +71,7 @@ def _rule(judged: Judged, question: Question) -> str:
         )
     if others:
         rule += " and passes every other gate" if rule.count(" that ") else " of those that pass"
-    if question.ranges:
+    if question.ranges and not judged.objective.is_speed:
         rule += ", by the least expected regret over the ranges"
     return rule
 

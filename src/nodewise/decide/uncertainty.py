@@ -32,6 +32,7 @@ from nodewise.explain.laws import Law
 _SWING = 0.2  # how far an input is moved that has no range of its own
 _REACH, _STEPS = 16.0, 48  # how far a flip is looked for: a sixteenth to sixteen times
 _FAILING = {"mtbf", "checkpoint", "downtime", "restart"}  # what makes a run longer than its work
+_FAILING_DRAWS = 200  # each is a model of its own
 _MOST_ROUNDS = 100  # that anybody would add
 _PRICES_OFF = (0.5, 0.8, 1.2, 1.5)
 # The line items that one price stands behind.
@@ -217,14 +218,15 @@ def _drawn_bills(
 
 
 def _slowed(scales: Candidates, question: Question, values: dict[str, Floats]) -> Floats:
-    """How much longer failures make the runs, a row a draw."""
+    """How much longer failures make the runs, a row a draw; some are computed, and repeated."""
     names, rows = sorted(_FAILING & values.keys()), []
-    for drawn in zip(*(values[name][:, 0] for name in names), strict=True):
+    count = len(values[names[0]])
+    for drawn in zip(*(values[name][:_FAILING_DRAWS, 0] for name in names), strict=True):
         changed = question
         for name, value in zip(names, drawn, strict=True):
             changed = with_value(changed, name, float(value))
         rows.append(with_failures(scales, changed.payment)[0].seconds / scales.seconds)
-    return np.stack(rows)
+    return np.stack(rows)[np.arange(count) % len(rows)]
 
 
 def likely(shares: Floats, chosen: int) -> list[int]:

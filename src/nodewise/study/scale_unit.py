@@ -27,6 +27,7 @@ class ScaleUnit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     unit: str = NODE  # in the singular
     # None: unknown. Where K counts nodes: the devices of a node, of which a price may be.
     per_node: PerNode | None = None
+    device: str = ""  # what `per_node` counts where K counts nodes; empty: not stated
 
     @property
     def counts_nodes(self) -> bool:

@@ -238,13 +238,14 @@ def _scale_unit(header: list[str], columns: dict[Column, int], rows: list[Row]) 
             f"Column {title} does not say what it counts, and column {beside} is beside it.",
             "Name it nodes, gpus, ranks or cores.",
         )
-    if len({row["per_node"] for row in rows}) == 1:
-        return ScaleUnit(per_node=shared)
     named = _PER_NODE.fullmatch(beside)
+    device = parse_unit(named["unit"]) if named else ""
+    if len({row["per_node"] for row in rows}) == 1:
+        return ScaleUnit(per_node=shared, device=device)
     # Nodes that are filled step by step: then K is what fills them.
     for row in rows:
         row["nodes"] *= row["per_node"]
-    return ScaleUnit(unit=parse_unit(named["unit"]) if named else "process", per_node=shared)
+    return ScaleUnit(unit=device or "process", per_node=shared)
 
 
 def _shared_nodes(unit: str, columns: dict[Column, int], rows: list[Row]) -> int | None:
