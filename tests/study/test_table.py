@@ -256,7 +256,7 @@ def test_any_text_is_read_or_refused(text):
         ("K,time_s\n8,9\n16,5\n", ScaleUnit()),
         ("gpus,nodes,time_s\n4,1,9\n8,1,6\n16,2,5\n", ScaleUnit(unit="GPU", per_node=8)),
         ("ranks,per_node,time_s\n8,4,9\n16,4,5\n", ScaleUnit(unit="rank", per_node=4)),
-        ("nodes,gpus_per_node,time_s\n1,8,9\n2,8,5\n", ScaleUnit(per_node=8)),
+        ("nodes,gpus_per_node,time_s\n1,8,9\n2,8,5\n", ScaleUnit(per_node=8, device="GPU")),
         ("Number of Cores,runtime\n8,9\n16,5\n", ScaleUnit(unit="core")),
     ],
 )

@@ -840,7 +840,7 @@ def _possible_causes(
         if top.cause == "compute inflation" and top.share < _MIN_INFLATION * compute_share:
             close = [loss.cause for loss in others] or ["unexplained"]
         return (top.cause, *close)
-    reach = student_quantile(0.975, max(times.rounds - 1, 1))
+    reach = student_quantile(0.95, max(times.rounds - 1, 1))
     reach *= math.sqrt(times.rounds / max(times.rounds - 1, 1))
     near = []
     for loss in others:

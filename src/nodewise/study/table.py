@@ -140,7 +140,11 @@ def format_table(study: Study, comments: Sequence[str] = ()) -> str:
     if study.regime == "weak":
         columns.append("regime")
     lines = [f"# {comment}" for comment in comments]
-    lines.append(",".join([_scale_title(unit), *(_NAMES[column][0] for column in columns[1:])]))
+    titles = {column: _NAMES[column][0] for column in columns}
+    titles["nodes"] = _scale_title(unit)
+    if unit.device:
+        titles["per_node"] = f"{plural(unit.device).lower()}_per_node"
+    lines.append(",".join(titles[column] for column in columns))
     for run in study.runs:
         for cells in _cells(run, study):
             lines.append(",".join(_cell(cells[column]) for column in columns))
