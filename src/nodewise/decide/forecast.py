@@ -1,4 +1,4 @@
-"""What a curve says about scales nobody ran, and which single further run is worth its money."""
+"""What a curve says about scales without a run, and which single further run is worth its money."""
 
 import math
 from collections.abc import Sequence
@@ -380,7 +380,8 @@ def _next_step(
     if recommended.nodes is None:
         return look or _Step("no scale passes every gate, and none is predicted to")
     if recommended.undecided:
-        named = " and ".join(f"K={k}" for k in recommended.undecided)
+        *first, last = recommended.undecided
+        named = f"K={', '.join(map(str, first))} and {last}"
         cost = None if recommended.cost_to_decide is None else share * recommended.cost_to_decide
         if recommended.rounds_to_decide is None or cost is None:
             because = f"{named} cannot be told apart, and 100 more rounds would not change that"

@@ -132,7 +132,10 @@ def claim(judged: Judged, needs: Needs, chosen: int) -> str:
     beyond = scales.after(chosen)
     end = _beyond(scales, refusals, chosen)
     if beyond is not None and refusals[beyond] is None:
-        end = f"beyond that, {end}: further scaling is uneconomic here"
+        costs_more = judged.unit_bill[beyond] > judged.unit_bill[chosen]
+        is_efficient = scales.fitted_efficiency[beyond] >= needs.threshold
+        why = "it costs more" if costs_more else "it was not chosen"
+        end = f"beyond that, {end}: {why if is_efficient else 'further scaling is uneconomic here'}"
     return f"{', '.join([*parts, cost])}; {end}."
 
 

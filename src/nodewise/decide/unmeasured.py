@@ -1,4 +1,4 @@
-"""Scales that nobody ran, as the curve through the measured ones predicts them."""
+"""Scales without a run, as the curve through the measured ones predicts them."""
 
 import math
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _LIKELY = 0.6
 
 
 class Unmeasured(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
-    """A scale that nobody ran and that is likely better than the recommended one."""
+    """An unmeasured scale that is likely better than the recommended one."""
 
     nodes: int
     seconds: float
@@ -132,7 +132,7 @@ def _work_share(curve: Curve, nodes: Floats, measured: Candidates) -> Floats:
 
 
 def _energy_of_runs(nodes: Sequence[int], measured: Candidates | None) -> Energy | None:
-    """Joules where runs recorded them; unknown (nan) at scales that nobody ran."""
+    """Joules where runs recorded them; unknown (nan) at scales without a run."""
     if measured is None or measured.energy.basis not in ("measured", "imported"):
         return None
     assert measured.energy.joules is not None
@@ -195,7 +195,7 @@ def better_unmeasured(
     chosen: int | None,
     nodes: Sequence[int],
 ) -> Unmeasured | None:
-    """The scale of `nodes` that nobody ran and is likely better than the chosen one, or None.
+    """The unmeasured scale of `nodes` that is likely better than the chosen one, or None.
 
     It is judged by the same objective. Energy and carbon are only known at scales that ran, so
     nothing is proposed where they are limited.

@@ -48,18 +48,19 @@ def _recommended(result: Forecast) -> Report:
     """The scale that decide recommends, and one that is likely better."""
     if result.recommended is None:
         return []
-    nodes = result.recommended.nodes
+    nodes, among = result.recommended.nodes, result.recommended.undecided
+    undecided = f"undecided between K={', '.join(map(str, among))}; so far " if among else ""
     lines: Report = [
         "Recommended: no measured scale passes every gate."
         if nodes is None
-        else f"Recommended: K={nodes}, {result.recommended.because}."
+        else f"Recommended: {undecided}K={nodes}, {result.recommended.because}."
     ]
     return lines + ([f"Measure next: {better_words(result.better, result.currency)}."]
                     if result.better else [])  # fmt: skip
 
 
 def beyond_lines(result: Forecast, priced: bool) -> Report:
-    """What a report of a study says about scales nobody ran; `priced`: nodes have one price."""
+    """What a report of a study says about scales without a run; `priced`: nodes have one price."""
     landmarks = [("Cheapest", result.cheapest)] if priced else []
     landmarks += [("Fastest", result.fastest), ("Knee", result.knee)]
     return [
