@@ -525,6 +525,15 @@ def test_causes_that_rounds_do_not_separate_are_both_named():
     assert set(result.possible_causes) == {"communication", "idle"}
 
 
+def test_a_cause_that_loses_next_to_nothing_is_never_the_largest():
+    rows = ["K,rep,compute_s,comm_s,idle_s,io_s"]
+    rows += [f"1,{number},80,0,0,0" for number in range(3)]
+    rows += [f"8,{number},10,{2 - number},{(0, 0, 12)[number]},0.001" for number in range(3)]
+    result = attribute(table_of(rows))
+    assert result.possible_causes[0] == "idle"
+    assert "input/output" not in result.possible_causes
+
+
 def test_a_job_that_waits_for_its_input_is_found_where_nothing_is_lost():
     rows = ["K,compute_s,io_s", *(f"{k},{400 / k},{600 / k}" for k in (1, 2, 4, 8))]
     result = attribute(table_of(rows))

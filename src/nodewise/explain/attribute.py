@@ -36,6 +36,8 @@ from nodewise.study.study import STAGES, Run, Stage, Study
 Evidence = Literal["stages of each rank", "stage totals", "fitted law", "two bare times"]
 Losses = dict[CauseName, Floats]  # seconds lost to each cause: a row a draw, a column a scale
 
+_LEAD_DRAWS = 4000
+_MIN_LEAD = 0.05  # the probability to be the largest cause, from which on a cause is named too
 _DRAWS = 300  # each averages the stages of every rank anew
 _LATE = 0.05  # a rank this much slower than the typical one may be late for a reason
 _MAX_CHANCE = 0.01  # of calling a rank slow that was late by chance
@@ -834,20 +836,30 @@ def _possible_causes(
         for cause in sorted(leaders, key=lambda cause: -ledger.losses[cause][0, at]):
             possible += _WAITED_FOR if cause == "late rank" else (cause,)
         return ("unexplained",) if top.cause == "unexplained" else tuple(possible)
-    others = [loss for loss in losses[1:] if loss.folds > 0]
+    lost = sum(loss.folds for loss in losses if loss.folds > 0)
+    others = [loss for loss in losses[1:] if loss.folds > _MIN_LOST_SHARE * lost]
     if ledger.drawn_losses is None:
         close = [loss.cause for loss in others if loss.folds > (1 - _CLOSE) * top.folds]
         if top.cause == "compute inflation" and top.share < _MIN_INFLATION * compute_share:
             close = [loss.cause for loss in others] or ["unexplained"]
         return (top.cause, *close)
-    reach = student_quantile(0.95, max(times.rounds - 1, 1))
-    reach *= math.sqrt(times.rounds / max(times.rounds - 1, 1))
-    near = []
-    for loss in others:
-        ahead = ledger.drawn_losses[top.cause][:, at] - ledger.drawn_losses[loss.cause][:, at]
-        if top.seconds - loss.seconds <= reach * float(ahead.std()):
-            near.append(loss.cause)
-    return (top.cause, *near)
+    leads = _lead_shares(times.rounds, at, ledger.drawn_losses, losses)
+    return (top.cause, *(loss.cause for loss in others if leads[loss.cause] >= _MIN_LEAD))
+
+
+def _lead_shares(
+    rounds: int, at: int, drawn: Losses, losses: Sequence[Loss]
+) -> dict[CauseName, float]:
+    """The probability of each cause to be the largest, by Student's t with its covariances."""
+    causes = [loss.cause for loss in losses]
+    spread = np.atleast_2d(np.cov([drawn[cause][:, at] for cause in causes]))
+    freedom = max(rounds - 1, 1)
+    random = np.random.default_rng(0)
+    errors = random.multivariate_normal(np.zeros(len(causes)), spread, _LEAD_DRAWS, method="eigh")
+    widen = np.sqrt(rounds / random.chisquare(freedom, (_LEAD_DRAWS, 1)))
+    leaders = np.argmax([loss.seconds for loss in losses] + widen * errors, axis=1)
+    shares = np.bincount(leaders, minlength=len(causes)) / _LEAD_DRAWS
+    return dict(zip(causes, shares.tolist(), strict=True))
 
 
 def _fold_bounds(
