@@ -30,7 +30,7 @@ from nodewise.decide.prices.bill import Bills, bill
 from nodewise.explain.laws import Law
 
 _SWING = 0.2  # how far an input is moved that has no range of its own
-_REACH, _STEPS = 16.0, 48  # how far a flip is looked for: a sixteenth to sixteen times
+_REACH, _STEPS = 16.0, 16  # how far a flip is looked for: a sixteenth to sixteen times
 _FAILING = {"mtbf", "checkpoint", "downtime", "restart"}  # what makes a run longer than its work
 _FAILING_DRAWS = 200  # each is a model of its own
 _MOST_ROUNDS = 100  # that anybody would add
@@ -397,7 +397,7 @@ def _edge(
     else:
         return None
     beyond = float(far)
-    while abs(beyond - near) > 1e-6 * value:
+    while abs(beyond - near) > 1e-5 * value:
         middle = (near + beyond) / 2
         near, beyond = (middle, beyond) if at(middle) == now else (near, middle)
     return beyond, at(beyond)
