@@ -360,3 +360,31 @@ def test_a_scale_that_broke_is_named_in_the_claim():
     decision = decide(msgspec.structs.replace(study, runs=(*good, lost)), Price(per_node_hour=1.0))
     assert decision.recommended.because.endswith("at K=8 no run ended well: out of memory")
     assert "at K=8 no run ended well: out of memory" in decision.claim
+
+
+def test_a_limit_that_would_help_is_one_that_the_other_gate_allows():
+    """K=4 keeps the budget and K=16 the deadline; neither keeps both."""
+    study = parse_table("K,time_s\n1,3600\n4,1000\n8,560\n16,340\n", "table")
+    price = Price(per_node_hour=3.0, currency="$")
+    decision = decide(study, price, Needs(deadline_seconds=420, budget=4.0))
+    assert decision.recommended.nodes is None
+    assert decision.would_change == (
+        "a deadline of 9.33 min or more: K=8 keeps it",
+        "a budget of $4.533, the bill of K=16",
+    )
+    both = decide(study, price, Needs(deadline_seconds=100, budget=2.0)).would_change
+    assert both == ("a deadline of 1 h or more and a budget of $3.000: K=1 keeps both",)
+
+
+def test_the_next_scale_is_judged_by_the_bill_where_that_decides():
+    study = parse_table("K,time_s\n1,1000\n2,510\n4,270\n", "table")
+    price = Price(per_node_hour=2.0, currency="$", billing_minimum_seconds=3600)
+    because = decide(study, price).recommended.because
+    assert "at K=2 efficiency is 0.980 and cost efficiency 0.500" in because
+
+
+def test_a_scale_far_away_says_nothing_about_those_between():
+    study = parse_table("K,time_s\n1,1000\n2,510\n4,270\n64,110\n", "table")
+    claim = decide(study).claim
+    assert "no scale between them was measured" in claim
+    assert "uneconomic" not in claim

@@ -74,11 +74,11 @@ def test_swapping_the_studies_inverts_the_ratio():
         assert (row.second_is, other.second_is) == ("slower", "faster")
 
 
-def test_few_rounds_give_a_range_and_no_verdict():
+def test_few_rounds_give_a_range_and_single_runs_no_verdict():
     result = compare(study({1: [1.0, 1.1], 2: [0.6]}), study({1: [2.0, 2.2], 2: [1.2]}), 0.7)
     assert result.rows[0].ratio_low == pytest.approx(2.0 / 1.1)
     assert result.rows[1].ratio_low is None
-    assert {row.second_is for row in result.rows} == {"unknown"}
+    assert [row.second_is for row in result.rows] == ["not told apart", "unknown"]
     assert result.interval == "none: single runs"
 
 
@@ -182,3 +182,10 @@ def test_different_units_of_k_are_noted():
     assert compare(nodes, nodes, 0.7).notes == ()
     (note,) = compare(nodes, gpus, 0.7).notes
     assert note.startswith("K counts nodes in nodes and GPUs, 8 a node in gpus")
+
+
+def test_five_rounds_tell_what_lies_far_outside_their_noise():
+    noise = (0.99, 1.0, 1.01, 1.005, 0.995)
+    times = {nodes: [100 / nodes * one for one in noise] for nodes in (1, 2, 4)}
+    faster = {nodes: [0.7 * one for one in rounds] for nodes, rounds in times.items()}
+    assert {row.second_is for row in compare(study(times), study(faster), 0.7).rows} == {"faster"}

@@ -104,6 +104,20 @@ def test_what_the_data_cannot_tell():
     assert "one larger scale would decide" in sentence(K, noisy)
 
 
+def test_a_closer_fit_within_the_noise_is_not_called_closer():
+    """Growth with log2 K, three parameters on five scales: chance alone fits a hair better."""
+    k = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
+    laws = fit_laws(k, Law(s=0.02, c=0.004, growth="log2").seconds(k), None, "strong")
+    assert laws.log2.rms < 0.1 * laws.universal.rms
+    assert "about equally well" in cannot_tell(k, laws, "strong", error=0.01, freedom=25)
+
+
+def test_three_scales_leave_no_residual_for_either_law():
+    k = np.array([4.0, 8.0, 16.0]) / 4
+    laws = fit_laws(k, np.array([7000.0, 3600.0, 2000.0]), None, "strong")
+    assert "fourth scale" in cannot_tell(k, laws, "strong")
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "s", "s=", "s=x", "s=2", "c=-1", "s=0.1,s=0.2", "q=1", "s=0.1,growth=cubic", "s=nan"],

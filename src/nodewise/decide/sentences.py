@@ -17,13 +17,14 @@ from nodewise.base.units import (
     format_unit_cost,
 )
 from nodewise.decide.candidates import Candidates, Needs
-from nodewise.decide.gates import Refusal, quality_states, why_refused
+from nodewise.decide.gates import Refusal, allowed_scales, quality_states, why_refused
 from nodewise.decide.inputs import Question
 from nodewise.decide.objective import Judged
 from nodewise.decide.prices.bill import Bills, Price, bill
 from nodewise.explain.causes import CauseName
 
 _SAME_EFFICIENCY = 0.005
+_FAR = 4  # times as large: the next scale says little about those between
 
 Refusals = Sequence[Refusal | None]  # why each scale is excluded, or nothing
 
@@ -36,17 +37,24 @@ def why_this_scale(judged: Judged, question: Question, chosen: int) -> str:
         rule = f"no larger scale is faster than K={scales.nodes[chosen]}"
     efficiency = float(scales.fitted_efficiency[chosen])
     why = f"{rule}, at an efficiency of {format_efficiency(efficiency)}{_relative(scales)}"
-    cheapest = judged.reference_bill[judged.ladder].min()
-    of_cost = float(cheapest / judged.unit_bill[chosen]) if cheapest > 0 else 1.0
-    by_threshold = judged.objective.name == "fastest worth its cost"
-    if by_threshold and abs(of_cost - efficiency) > _SAME_EFFICIENCY:
-        why += f" and a cost efficiency of {format_efficiency(of_cost)}"
+    of_cost = _cost_efficiency(judged, chosen)
+    if of_cost:
+        why += f" and a cost efficiency of {of_cost}"
     elif efficiency < needs.threshold:
         why += f" although that is below {needs.threshold:.2f}"
     states = quality_states(scales, needs)
     if states is not None:
         why += " and with its quality held" if states[chosen] == "held" else " (quality undecided)"
-    return f"{why}; {_beyond(scales, judged.refused, chosen)}"
+    return f"{why}; {_beyond(judged, chosen)}"
+
+
+def _cost_efficiency(judged: Judged, at: int) -> str:
+    """The least bill over this one, where it decides and is not the efficiency."""
+    cheapest = judged.reference_bill[judged.ladder].min()
+    of_cost = float(cheapest / judged.unit_bill[at]) if cheapest > 0 else 1.0
+    apart = abs(of_cost - float(judged.scales.fitted_efficiency[at])) > _SAME_EFFICIENCY
+    by_threshold = judged.objective.name == "fastest worth its cost"
+    return format_efficiency(of_cost) if by_threshold and apart else ""
 
 
 def _rule(judged: Judged, question: Question) -> str:
@@ -129,14 +137,22 @@ def claim(judged: Judged, needs: Needs, chosen: int) -> str:
     elif scales.work is not None:
         unit = format_unit_cost(float(costs[chosen] / scales.work[chosen]), price.currency)
         cost += f", {unit} per unit of work"
+    return f"{', '.join([*parts, cost])}; {_end_of_claim(judged, needs, chosen)}."
+
+
+def _end_of_claim(judged: Judged, needs: Needs, chosen: int) -> str:
+    """The next larger scale, and why it is not the one."""
+    scales, end = judged.scales, _beyond(judged, chosen)
     beyond = scales.after(chosen)
-    end = _beyond(scales, refusals, chosen)
-    if beyond is not None and refusals[beyond] is None:
-        costs_more = judged.unit_bill[beyond] > judged.unit_bill[chosen]
-        is_efficient = scales.fitted_efficiency[beyond] >= needs.threshold
-        why = "it costs more" if costs_more else "it was not chosen"
-        end = f"beyond that, {end}: {why if is_efficient else 'further scaling is uneconomic here'}"
-    return f"{', '.join([*parts, cost])}; {end}."
+    if beyond is None or judged.refused[beyond] is not None:
+        return end
+    costs_more = judged.unit_bill[beyond] > judged.unit_bill[chosen]
+    why = "it costs more" if costs_more else "it was not chosen"
+    if scales.nodes[beyond] > _FAR * scales.nodes[chosen]:
+        why = "no scale between them was measured"
+    elif scales.fitted_efficiency[beyond] < needs.threshold:
+        why = "further scaling is uneconomic here"
+    return f"beyond that, {end}: {why}"
 
 
 def _relative(scales: Candidates) -> str:
@@ -157,8 +173,9 @@ def _claimed_quality(scales: Candidates, needs: Needs, refusals: Refusals, chose
     return f"with quality held at {quality} (drift {drift:.3f} at most)"
 
 
-def _beyond(scales: Candidates, refusals: Refusals, chosen: int) -> str:
+def _beyond(judged: Judged, chosen: int) -> str:
     """What becomes of the next larger scale."""
+    scales, refusals = judged.scales, judged.refused
     beyond = scales.after(chosen)
     if beyond is None:
         broken = [(nodes, how) for nodes, how in scales.broken if nodes > scales.nodes[chosen]]
@@ -168,8 +185,11 @@ def _beyond(scales: Candidates, refusals: Refusals, chosen: int) -> str:
     if refusals[beyond] is not None:
         return f"K={scales.nodes[beyond]} {_passes_or_not(refusals[beyond])}"
     efficiency = format_efficiency(float(scales.fitted_efficiency[beyond]))
+    of_cost = _cost_efficiency(judged, beyond)
+    billed = f" and cost efficiency {of_cost}" if of_cost else ""
     slower = "" if scales.speedup[beyond] > scales.speedup[chosen] else " and it is no faster"
-    return f"at K={scales.nodes[beyond]} efficiency is {efficiency}{_blame(scales, beyond)}{slower}"
+    blame = _blame(scales, beyond)
+    return f"at K={scales.nodes[beyond]} efficiency is {efficiency}{billed}{blame}{slower}"
 
 
 def _passes_or_not(refusal: Refusal | None) -> str:
@@ -234,21 +254,43 @@ def what_would_change(
 
 
 def _gates_to_move(scales: Candidates, price: Price, needs: Needs, bills: Bills) -> tuple[str, ...]:
+    """The limits that would let a scale pass which every other gate lets pass."""
+    sure = scales.sure_seconds(needs.deadline_confidence) + price.startup_seconds
+    kept = ""
+    if scales.in_time is not None:
+        kept = f" in {format_percent(needs.deadline_confidence)} of runs"
+
+    def deadline(at: int) -> str:
+        return f"a deadline of {format_duration(float(sure[at]))} or more"
+
+    def budget(at: int) -> str:
+        return f"a budget of {format_money(float(bills.billed[at]), price.currency)}"
+
     changes = []
     if needs.deadline_seconds is not None:
-        sure = scales.sure_seconds(needs.deadline_confidence)
-        at = int(np.argmin(sure))
-        least = float(sure[at]) + price.startup_seconds
-        kept = ""
-        if scales.in_time is not None:
-            kept = f" in {format_percent(needs.deadline_confidence)} of runs"
-        at_least = format_duration(least)
-        changes.append(f"a deadline of {at_least} or more: K={scales.nodes[at]} keeps it{kept}")
+        passing = _passing_without(scales, price, needs, bills, "deadline_seconds")
+        if passing:
+            at = min(passing, key=lambda at: sure[at])
+            changes.append(f"{deadline(at)}: K={scales.nodes[at]} keeps it{kept}")
     if needs.budget is not None:
-        at = int(np.argmin(bills.billed))
-        least_bill = format_money(float(bills.billed[at]), price.currency)
-        changes.append(f"a budget of {least_bill}, the bill of K={scales.nodes[at]}")
+        passing = _passing_without(scales, price, needs, bills, "budget")
+        if passing:
+            at = min(passing, key=lambda at: bills.billed[at])
+            changes.append(f"{budget(at)}, the bill of K={scales.nodes[at]}")
+    if not changes and needs.deadline_seconds is not None and needs.budget is not None:
+        passing = _passing_without(scales, price, needs, bills, "deadline_seconds", "budget")
+        if passing:
+            at = min(passing, key=lambda at: bills.billed[at])
+            changes.append(f"{deadline(at)} and {budget(at)}: K={scales.nodes[at]} keeps both")
     return tuple(changes)
+
+
+def _passing_without(
+    scales: Candidates, price: Price, needs: Needs, bills: Bills, *limits: str
+) -> list[int]:
+    """The scales that pass every gate but these."""
+    rest = msgspec.structs.replace(needs, **dict.fromkeys(limits))
+    return [int(at) for at in np.flatnonzero(allowed_scales(scales, price, rest, bills))]
 
 
 def _value_of_waiting(judged: Judged, question: Question, recommended: int) -> list[str]:

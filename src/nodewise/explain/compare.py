@@ -198,9 +198,10 @@ def _ratio(samples: tuple[Floats, Floats], level: float) -> Interval | None:
 
 
 def _difference(samples: tuple[Floats, Floats], level: float) -> Difference:
-    bounds = _ratio(samples, level)
-    if bounds is None or min(map(len, samples)) < ENOUGH_ROUNDS:
+    first, second = samples
+    if min(len(first), len(second)) < 2:
         return "unknown"
+    bounds = ratio_interval(second, first, paired=False, level=level)
     return "faster" if bounds.high < 1 else "slower" if bounds.low > 1 else "not told apart"
 
 

@@ -21,14 +21,10 @@ import numpy as np
 
 from nodewise.base.stats import Floats, student_quantile
 from nodewise.explain.causes import CauseName
-from nodewise.explain.scaling import Timings
+from nodewise.explain.scaling import Timings, relative_errors
 from nodewise.study.spec import Regime
 
 _LEVEL = 0.95  # one-sided, for one cause against another
-_SINGLE_RUN_NOISE = 0.05  # assumed: three quarters of published repeats spread by less than 4 %
-_SINGLE_RUN_FREEDOM = 10
-_LAW_ERROR = 0.003  # relative; no job follows a law more closely than this
-_MEDIAN_FACTOR = 1.2533  # the error of a median over that of a mean, normal noise
 _DEPENDENT = 1e-9  # columns of unit length that differ by less are one
 
 
@@ -54,7 +50,7 @@ def law_ranges(times: Timings) -> LawRanges:
         losses[causes.index(cause), :, at] = term
     differences = np.stack([losses[one] - losses[other] for one, other in pairs])
     asked = np.concatenate([losses, differences])
-    errors, freedom = _relative_errors(times)
+    errors, freedom = relative_errors(times)
     best, low, high = _extremes(
         columns, times.seconds, errors * times.seconds, freedom, asked.reshape(-1, columns.shape[1])
     )
@@ -92,25 +88,6 @@ def _slowest_by_chance(k: Floats) -> Floats:
 
     shares = (k - 0.375) / (k + 0.25)
     return np.array([NormalDist().inv_cdf(float(share)) for share in shares])
-
-
-def _relative_errors(times: Timings) -> tuple[Floats, int]:
-    """The relative error of the centre at each scale, and the degrees of freedom it is known by.
-
-    A scale is taken to be at least as noisy as all are on average: two or three rounds that happen
-    to agree prove nothing.
-    """
-    spreads = np.array([
-        float(np.std(one, ddof=1) / np.mean(one)) if len(one) > 1 else 0.0 for one in times.samples
-    ])  # fmt: skip
-    rounds = np.array([len(one) for one in times.samples])
-    freedom = int((rounds - 1).sum())
-    pooled = _SINGLE_RUN_NOISE
-    if freedom:
-        pooled = math.sqrt(float((spreads**2 * (rounds - 1)).sum()) / freedom)
-    factor = _MEDIAN_FACTOR if times.center == "median" else 1.0
-    errors = factor * np.maximum(spreads, pooled) / np.sqrt(rounds)
-    return np.hypot(errors, _LAW_ERROR), freedom or _SINGLE_RUN_FREEDOM
 
 
 def _extremes(

@@ -19,7 +19,7 @@ import numpy as np
 
 from nodewise.base.errors import SpecError
 from nodewise.base.fits import nonnegative_fit
-from nodewise.base.stats import ENOUGH_ROUNDS, Floats, percentile_interval
+from nodewise.base.stats import ENOUGH_ROUNDS, Floats, percentile_interval, student_quantile
 from nodewise.base.units import format_percent
 from nodewise.study.spec import Regime
 
@@ -31,6 +31,8 @@ _GROWTH: dict[Growth, Callable[[Floats], Floats]] = {
     "log2": np.log2,
 }
 
+LAW_ERROR = 0.003  # relative; no job follows a law more closely than this
+_LEVEL = 0.95
 _LEAST_BASE = 1e-3  # of the measured base
 _CLEARLY_CLOSER = 0.5  # a fit with at most this share of the error of another is the better one
 _MISFIT = 0.25  # a law that misses the points by more, root mean square, does not describe them
@@ -194,14 +196,16 @@ def fit_laws(
     )
 
 
-def cannot_tell(k: Floats, laws: Laws, regime: Regime) -> str:
-    """One sentence on what these timings leave open."""
+def cannot_tell(
+    k: Floats, laws: Laws, regime: Regime, error: float = LAW_ERROR, freedom: int = 1000
+) -> str:
+    """One sentence on what these timings leave open; `error` is that of a time, relative."""
     if laws.universal is None or laws.log2 is None:
         return (
             f"Only {len(k)} scales: a part that does not shrink and a part that grows with K look "
             "the same; a third scale would begin to tell them apart."
         )
-    if len(k) == 3 and max(laws.universal.rms, laws.log2.rms) < 1e-9:
+    if len(k) == 3 and min(laws.universal.rms, laws.log2.rms) < 1e-9:
         return (
             "Three scales fix three parameters exactly, so the fit has no residual to be judged "
             "by; a fourth scale is the first test of it."
@@ -210,9 +214,9 @@ def cannot_tell(k: Floats, laws: Laws, regime: Regime) -> str:
     linear = _law_of(laws.universal, "linear", regime).seconds(largest)
     log2 = _law_of(laws.log2, "log2", regime).seconds(largest)
     apart = abs(float(linear[0] / log2[0]) - 1)
-    ratio = max(laws.universal.rms, laws.log2.rms) / max(
-        min(laws.universal.rms, laws.log2.rms), 1e-9
-    )
+    near, far = sorted((laws.universal.rms, laws.log2.rms))
+    misfit = max(error**2, len(k) * near**2 / max(len(k) - 3, 1))
+    same = len(k) * (far**2 - near**2) <= misfit * student_quantile(_LEVEL, freedom) ** 2
     if not (laws.universal.c or laws.log2.c):
         if not (laws.universal.s or laws.log2.s):
             return (
@@ -220,13 +224,14 @@ def cannot_tell(k: Floats, laws: Laws, regime: Regime) -> str:
             )
         text = "No part of the time grows with K in these scales: what is lost looks serial, "
         return text + "and a cost that begins beyond them would not show here."
-    if ratio < 2:
+    if same:
         return (
             "A cost that grows with K and one that grows with log2 K fit these scales about "
             f"equally well ({format_percent(laws.universal.rms)} and "
             f"{format_percent(laws.log2.rms)} off), yet at twice the largest scale they differ by "
             f"{format_percent(apart)}; one larger scale would decide."
         )
+    ratio = far / max(near, 1e-9)
     closer = f"{ratio:.1f} times" if ratio < 100 else "over 100 times"
     better, worse = ("K", "log2 K") if laws.universal.rms < laws.log2.rms else ("log2 K", "K")
     return (

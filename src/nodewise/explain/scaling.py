@@ -1,5 +1,6 @@
 """From a study's seconds to speedup, efficiency, the bend, the knee and the fitted laws."""
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -15,6 +16,7 @@ from nodewise.base.stats import ENOUGH_ROUNDS, Center, Floats, resample, std
 from nodewise.base.units import format_percent
 from nodewise.explain.baseline import Detection, Points, points_of, slow_baseline
 from nodewise.explain.laws import (
+    LAW_ERROR,
     LawFit,
     Laws,
     amdahl_scale_at_efficiency,
@@ -30,6 +32,9 @@ from nodewise.study.study import Study
 
 THRESHOLD = 0.70  # of the efficiency; below it the curve has bent
 _MEAN_OFF = 0.05  # of the median
+_SINGLE_RUN_NOISE = 0.05  # assumed: three quarters of published repeats spread by less than 4 %
+_SINGLE_RUN_FREEDOM = 10
+_MEDIAN_FACTOR = 1.2533  # the error of a median over that of a mean, normal noise
 _LAW_HOLDS = 0.03  # root mean square miss of a law that may predict
 
 
@@ -238,6 +243,8 @@ def scale_timings(
     """The same for timings that are already at hand."""
     knee = _knee(times)
     laws = fit_laws(times.k, times.seconds, times.draws, times.regime, times.rounds)
+    errors, freedom = relative_errors(times)
+    error = float(np.sqrt((errors**2).mean()))
     return Scaling(
         name=study.name,
         regime=study.regime,
@@ -258,10 +265,29 @@ def scale_timings(
             )
         ],
         laws=laws,
-        cannot_tell=cannot_tell(times.k, laws, times.regime),
+        cannot_tell=cannot_tell(times.k, laws, times.regime, error, freedom),
         checks=measurement_checks(study, times),
         base_work=study.at(times.nodes[0])[0].work if study.is_rate else None,
     )
+
+
+def relative_errors(times: Timings) -> tuple[Floats, int]:
+    """The relative error of the centre at each scale, and the degrees of freedom it is known by.
+
+    A scale is taken to be at least as noisy as all are on average: two or three rounds that happen
+    to agree prove nothing.
+    """
+    spreads = np.array([
+        float(np.std(one, ddof=1) / np.mean(one)) if len(one) > 1 else 0.0 for one in times.samples
+    ])  # fmt: skip
+    rounds = np.array([len(one) for one in times.samples])
+    freedom = int((rounds - 1).sum())
+    pooled = _SINGLE_RUN_NOISE
+    if freedom:
+        pooled = math.sqrt(float((spreads**2 * (rounds - 1)).sum()) / freedom)
+    factor = _MEDIAN_FACTOR if times.center == "median" else 1.0
+    errors = factor * np.maximum(spreads, pooled) / np.sqrt(rounds)
+    return np.hypot(errors, LAW_ERROR), freedom or _SINGLE_RUN_FREEDOM
 
 
 def speedup_is_known(study: Study, within: float, level: float = 0.99) -> bool:

@@ -187,7 +187,7 @@ def comparison_verdict(result: Comparison) -> str:
             by = "" if word == "not told apart" else f" ({times} times the seconds)"
             said = "no clear difference" if word == "not told apart" else word
             parts.append(f"{said} at K={listed([row.nodes for row in rows])}{by}")
-    return "; ".join(parts) or "unknown; run six rounds or more at each scale"
+    return "; ".join(parts) or "unknown from single runs; run each scale six times or more"
 
 
 def lineup_report(result: Lineup) -> Report:
