@@ -364,3 +364,12 @@ def test_a_search_for_flips_may_pass_runs_that_never_end():
     table = "K,time_s\n512,86400\n1024,45000\n2048,25000\n"
     found = asked(table, price=2, mtbf="1000h", restart="60min")
     assert found.recommended.nodes is not None
+
+
+def test_a_claim_says_what_of_it_is_without_failures():
+    table = "K,time_s\n1,3600\n2,1850\n4,1000\n8,600\n"
+    claim = asked(table, price="3", mtbf="2h").claim
+    assert "1 h at K=1 without failures of nodes)" in claim
+    assert "a run with failures;" in claim
+    claim = asked(table, price="3", mtbf="10min", checkpoint="none").claim
+    assert claim.startswith("table does not scale where nodes fail this often")

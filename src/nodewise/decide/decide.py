@@ -403,7 +403,12 @@ def decide_candidates(
         if off and chosen is not None
         else (),
         would_change=what_would_change(judged, question, chosen),
-        claim=claim(msgspec.structs.replace(judged, scales=measured), needs, chosen)
+        claim=claim(
+            msgspec.structs.replace(judged, scales=measured),
+            needs,
+            chosen,
+            nodes_fail=scales.undisturbed is not None,
+        )
         if scales.measured and chosen is not None
         else None,
         checks=(*scales.checks, *_checks(question, scales)),

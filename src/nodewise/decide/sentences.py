@@ -104,8 +104,11 @@ def why_none(scales: Candidates, refusals: Refusals, bills: Bills) -> str:
     return "; ".join(dict.fromkeys(named))
 
 
-def claim(judged: Judged, needs: Needs, chosen: int) -> str:
-    """One sentence on measured numbers; a base that is too slow is replaced by the fitted one."""
+def claim(judged: Judged, needs: Needs, chosen: int, nodes_fail: bool = False) -> str:
+    """One sentence on measured numbers; a base that is too slow is replaced by the fitted one.
+
+    Where nodes fail, only the bill counts what failures are expected to add.
+    """
     scales, refusals, costs = judged.scales, judged.refused, judged.bills.billed
     price = scales.price
     measured = format_duration(float(scales.seconds[0]))
@@ -116,6 +119,13 @@ def claim(judged: Judged, needs: Needs, chosen: int) -> str:
     elif scales.fitted_base_seconds is not None:
         fitted = format_duration(scales.fitted_base_seconds)
         base = f"{fitted} fitted at K={scales.nodes[0]}; measured: {measured}"
+    if nodes_fail:
+        base += " without failures of nodes"
+    if nodes_fail and judged.fastest == 0:
+        return (
+            f"{scales.name} does not scale where nodes fail this often: with failures no measured "
+            f"scale is expected to be faster than K={scales.nodes[0]}."
+        )
     if judged.fastest == 0 or scales.speedup.max() <= 1:
         return f"{scales.name} does not scale: no measured scale is clearly faster than {base}."
     efficiency = format_efficiency(float(scales.fitted_efficiency[chosen]))
@@ -137,6 +147,7 @@ def claim(judged: Judged, needs: Needs, chosen: int) -> str:
     elif scales.work is not None:
         unit = format_unit_cost(float(costs[chosen] / scales.work[chosen]), price.currency)
         cost += f", {unit} per unit of work"
+    cost += " with failures" if nodes_fail else ""
     return f"{', '.join([*parts, cost])}; {_end_of_claim(judged, needs, chosen)}."
 
 
