@@ -134,8 +134,8 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     def _centers(self) -> Floats:
         return np.array([center_of(values, self.center) for values in self.samples])
 
-    def noise_after(self, more_rounds: int) -> Floats | None:
-        """The noise that would be left after so many further rounds."""
+    def noise_after(self, more_rounds: Sequence[int]) -> Floats | None:
+        """The noise that would be left after so many further rounds of each scale."""
         drawn = plausible_centers(self.samples, self.round_numbers, self.center, more_rounds)
         return None if drawn is None else drawn / self._centers
 
