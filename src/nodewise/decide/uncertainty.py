@@ -28,6 +28,7 @@ from nodewise.decide.objective import Judged, judge, least_costs, picks, referen
 from nodewise.decide.payment.ways import Paid, on_demand, on_spot, with_failures
 from nodewise.decide.prices.bill import Bills, bill
 from nodewise.explain.laws import Law
+from nodewise.explain.quality import drawn_held
 
 _SWING = 0.2  # how far an input is moved that has no range of its own
 _REACH, _STEPS = 16.0, 16  # how far a flip is looked for: a sixteenth to sixteen times
@@ -108,7 +109,8 @@ def regret_of(
     `noise` are plausible times over the measured ones, a row a draw, after so many `more_rounds`
     of each scale.
     A scale that misses the deadline or the budget by its measured times may keep it in a draw, and
-    may then be right. Nothing where neither times nor inputs are spread, or no scale passes.
+    may then be right. One whose quality is undecided is right only in draws that hold the quality.
+    Nothing where neither times nor inputs are spread, or no scale passes.
     """
     scales, allowed = judged.scales, judged.allowed
     moved = {
@@ -151,10 +153,13 @@ def _keeps_limits(
     noise: Floats | None,
     more_rounds: Sequence[int],
 ) -> Mask:
-    """Which scales pass every gate in each draw; deadline and budget are held by its own times."""
+    """Which scales pass every gate in each draw, by its own times, bills and drifts of quality."""
     scales, needs = judged.scales, question.needs
     open_ones = ~refused_at_any_price(scales, scales.price, needs, judged.bills)
     kept = np.broadcast_to(open_ones, billed.shape).copy()
+    if scales.drifts is not None:
+        limits = needs.quality_tolerance, needs.quality_better
+        kept &= drawn_held(scales.drifts, *limits, len(billed), more_rounds)
     if needs.budget is not None:
         kept &= billed * scales.relative_work <= needs.budget * (1 + TIE)
     if needs.deadline_seconds is None:

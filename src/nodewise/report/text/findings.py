@@ -465,6 +465,8 @@ def verdict(result: Decision) -> str:
     doubt = f"; {result.validity.clause}" if result.validity.clause else ""
     if chosen is None:
         return f"no scale passes every gate{doubt}"
+    if result.row(chosen).quality_state == "undecided":
+        doubt = f"; quality undecided at K={chosen}{doubt}"
     here = f"{result.unit.named(chosen)}, {result.run_words(chosen)}"
     among = result.recommended.undecided
     if among:
