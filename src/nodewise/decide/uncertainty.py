@@ -399,6 +399,10 @@ def flips(scales: Candidates, question: Question) -> tuple[Flip, ...]:
     if scales.regime == "weak":
         return ()
     now, _ = _chosen(scales, question)
+    if now and question.needs.value_per_hour:
+        # what more nodes save of the time may be noise, which is worth nothing
+        differs = scales.of_other_time(scales.nodes.index(now))
+        scales = scales.only(np.flatnonzero(differs | (np.array(scales.nodes) < now)))
     found = []
     for name in (*RANGED, "threshold"):
         row = INPUTS[name]
