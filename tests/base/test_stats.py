@@ -10,6 +10,7 @@ from nodewise.base.stats import (
     margins_of,
     normal_share_below,
     percentile_interval,
+    plausible_centers,
     plausible_reach,
     ratio_interval,
     resample,
@@ -114,8 +115,33 @@ def test_the_reach_of_a_run_is_as_uncertain_as_its_rounds():
     assert np.median(reach[:, 2]) == pytest.approx(np.median(reach[:, 1]), rel=0.05)
     wide, narrow = (np.ptp(np.quantile(column, [0.1, 0.9])) for column in reach.T[:2])
     assert wide > 5 * narrow
-    more = np.log(plausible_reach([few, many, once], 0.95, 4000, more_rounds=50))
+    more = np.log(plausible_reach([few, many, once], 0.95, 4000, more_rounds=[50, 50, 50]))
     assert np.ptp(np.quantile(more[:, 0], [0.1, 0.9])) < wide / 3
+
+
+def test_further_rounds_of_one_scale_narrow_that_scale_alone():
+    generator = np.random.default_rng(5)
+    samples = [np.exp(0.1 * generator.standard_normal(6)) for _ in range(2)]
+    rounds = [np.arange(6)] * 2
+    widths = [
+        np.ptp(
+            np.quantile(
+                np.log(plausible_centers(samples, rounds, "mean", more)), [0.1, 0.9], axis=0
+            ),
+            axis=0,
+        )
+        for more in ((), (0, 30), (30, 30))
+    ]
+    now, one, both = widths
+    assert one[0] == pytest.approx(now[0], rel=0.01)
+    assert one[1] < now[1] / 2
+    assert both[0] < now[0] / 2
+    same = [
+        np.log(plausible_centers(samples[:1] * 2, rounds, "mean", more))
+        for more in ((0, 30), (30, 30))
+    ]
+    assert np.ptp(same[1][:, 0] - same[1][:, 1]) == pytest.approx(0.0, abs=1e-12)  # paired
+    assert np.ptp(same[0][:, 0] - same[0][:, 1]) > 0.1
 
 
 def test_a_second_faster_run_does_not_lower_the_chance_to_be_in_time():

@@ -18,6 +18,7 @@ from benchmarks.calibration import (
 
 from nodewise.decide.candidates import Needs, candidates_of_study
 from nodewise.decide.decide import Decision, decide
+from nodewise.decide.forecast import advise
 from nodewise.decide.inputs import Question
 from nodewise.decide.prices.bill import Price
 from nodewise.explain.attribute import attribute_timings
@@ -70,6 +71,75 @@ def test_rounds_that_would_decide_may_decide_for_the_other_scale():
     assert near.recommended.nodes == 8  # three rounds do not show that K=4 keeps the deadline
     assert near.row(4).probability_right > near.row(8).probability_right
     assert near.recommended.rounds_to_decide is not None
+
+
+PRICE = Question(price=Price(per_node_hour=2.0))
+
+
+def drawn_runs(
+    centers: dict[int, float], noise: float, rounds: dict[int, int], seed: int
+) -> tuple[Run, ...]:
+    generator = np.random.default_rng(seed)
+    return tuple(
+        Run(
+            nodes=nodes,
+            round=at,
+            seconds=float(centers[nodes] * np.exp(noise * generator.standard_normal())),
+        )
+        for nodes, count in rounds.items()
+        for at in range(count)
+    )
+
+
+def decided_after(runs: tuple[Run, ...], decision: Decision, seed: int) -> bool:
+    """Whether the proposed rounds decide, with centres and spreads as measured."""
+    generator = np.random.default_rng(seed)
+    more = []
+    for nodes in decision.recommended.repeat:
+        logs = np.log([run.seconds for run in runs if run.nodes == nodes])
+        spread = logs.std(ddof=1) if len(logs) > 1 else 0.02
+        for at in range(decision.recommended.rounds_to_decide):
+            seconds = float(np.exp(logs.mean() + spread * generator.standard_normal()))
+            more.append(Run(nodes=nodes, round=100 + at, seconds=seconds))
+    return not decide(
+        Study(name="more", regime="strong", runs=(*runs, *more)), PRICE
+    ).recommended.undecided
+
+
+@pytest.mark.parametrize(
+    ("serial", "noise", "rounds"),
+    [
+        (0.03, 0.02, {1: 5, 2: 5, 4: 5, 8: 5, 16: 5}),
+        (0.045, 0.02, {1: 1, 2: 2, 4: 9, 8: 9, 16: 3, 32: 9}),
+    ],
+)
+def test_the_proposed_rounds_decide_in_most_cases(serial, noise, rounds):
+    centers = {nodes: 1000 * (serial + (1 - serial) / nodes) for nodes in rounds}
+    cases = []
+    for seed in range(16):
+        runs = drawn_runs(centers, noise, rounds, seed)
+        decision = decide(Study(name="rounds", regime="strong", runs=runs), PRICE)
+        if decision.recommended.rounds_to_decide is not None:
+            cases += [decided_after(runs, decision, seed=100 + seed + at) for at in range(3)]
+    assert len(cases) >= 9
+    assert sum(cases) >= 0.65 * len(cases), sum(cases) / len(cases)
+
+
+def test_the_scale_that_others_are_compared_with_is_repeated_and_paid_for():
+    """A single run at K=1 is what every efficiency is taken over: its noise is the doubt."""
+    seconds = {1: 1000.0, 2: 520.0, 4: 280.0, 8: 170.0}
+    runs = [run for run in study(seconds, 0.03, 7).runs if run.nodes > 1 or run.round == 0]
+    once = Study(name="once", regime="strong", runs=tuple(runs))
+    found = decide(once, PRICE)
+    advice = found.recommended
+    assert len(advice.undecided) > 1
+    assert 1 in advice.repeat
+    bills = sum(found.row(nodes).cost for nodes in advice.repeat)
+    assert advice.cost_to_decide == pytest.approx(advice.rounds_to_decide * bills)
+    step = advise(once, PRICE)
+    assert (step.repeat, step.rounds) == (advice.repeat, advice.rounds_to_decide)
+    # 280 s and 170 s are clearly different times: only which one is worth its cost is open
+    assert step.because == "the runs so far do not decide between K=4 and 8"
 
 
 def test_the_benchmark_asks_as_decide_does():

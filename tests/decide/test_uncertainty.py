@@ -1,6 +1,7 @@
 """Ranges, regret, flips: what holds when prices are not known exactly."""
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,7 +27,7 @@ from nodewise.explain.laws import Law
 from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.report.findings import find
 from nodewise.study.spec import parse_file
-from nodewise.study.study import Study
+from nodewise.study.study import Run, Study
 from nodewise.study.table import parse_table
 from tests.conftest import golden_study
 
@@ -244,3 +245,26 @@ def test_a_spec_that_asks_for_nonsense_is_refused(line):
     text = f'name = "x"\nscales = [1]\nworkload.command = ["true"]\n[price]\n{line}\n'
     with pytest.raises(SpecError):
         question_of(parse_file(text)[1])
+
+
+def test_no_value_of_time_moves_the_choice_to_a_scale_that_is_not_clearly_faster():
+    """T is 100 s at every K, so what K=2 saves is noise."""
+    rows = [
+        Run(nodes=nodes, round=at, seconds=100 * (1 + off / 100) - 0.3 * (nodes == 2))
+        for turn, nodes in enumerate((1, 2, 4, 8))
+        for at, off in enumerate(np.roll([0.0, -1.2, 1.2, 0.7, -0.7, 0.3, -0.3], turn))
+    ]
+    flat = Study(name="flat", regime="strong", runs=tuple(rows))
+    price = Price(per_node_hour=2.0)
+    decision = decide(flat, Question(price=price))
+    assert decision.row(2).seconds < decision.row(1).seconds
+    assert decision.would_change == ()
+    waiting = decide(flat, Question(price=price, needs=Needs(value_per_hour=100.0)))
+    assert waiting.recommended.nodes == 1
+    assert waiting.flips == ()
+    falling = [
+        Run(nodes=run.nodes, round=run.round, seconds=run.seconds * 2 / (1 + run.nodes))
+        for run in rows
+    ]
+    scaling = Study(name="falls", regime="strong", runs=tuple(falling))
+    assert decide(scaling, Question(price=price)).would_change[0].endswith("K=8")

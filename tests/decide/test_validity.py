@@ -9,6 +9,7 @@ from nodewise.decide.decide import Decision, decide
 from nodewise.decide.inputs import Question
 from nodewise.decide.prices.bill import Price
 from nodewise.explain.laws import Law
+from nodewise.explain.quality import quality_drifts
 from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.report.tables import rubric_table
 from nodewise.report.text.findings import verdict
@@ -120,6 +121,48 @@ def test_noise_of_the_quality_excludes_nothing():
     assert check.verdict == "warn"
     assert "rounds" in check.remedy
     assert "drift between" in decision.claim
+
+
+def test_the_certainty_of_a_choice_counts_its_quality():
+    """A scale that most likely drifts too far, but not beyond all doubt, is not a sure choice."""
+    likely_worse = noisy_quality(1, drift=-0.015)
+    decision = decide(likely_worse, PRICED)
+    assert decision.row(8).quality_state == "undecided"
+    drift = quality_drifts(likely_worse)[3]
+    held = drift.probability_held(0.005, "same")
+    assert held < 0.3
+    assert decision.recommended.nodes == 8
+    assert decision.recommended.probability == pytest.approx(held, abs=0.03)
+    assert 8 in decision.recommended.undecided
+    assert "; quality undecided at K=8" in verdict(decision)
+    wide = Question(price=PRICED.price, needs=Needs(quality_tolerance=0.05))
+    sure = decide(likely_worse, wide)
+    assert (sure.recommended.nodes, sure.recommended.undecided) == (8, ())
+    assert "quality" not in verdict(sure)
+
+
+def test_rounds_decide_the_quality_at_the_scale_and_at_the_smallest():
+    """The drift of K=2 lies outside the tolerance by less than its noise; K=1 is the other end."""
+    off = np.array([0.0, -1.2, 1.2, 0.7, -0.7])
+    runs = []
+    for nodes, seconds, drift, turn in ((1, 100.0, 0.0, 0), (2, 51.0, 0.02, 2)):
+        for at, noise in enumerate(np.roll(off, turn)):
+            quality = 0.8 + drift + 0.01 * float(noise)
+            runs.append(Run(nodes=nodes, round=at, seconds=seconds, quality=quality))
+    advice = decide(Study(name="drift", regime="strong", runs=tuple(runs)), PRICED).recommended
+    assert advice.undecided == (1, 2)
+    assert advice.repeat == (1, 2)
+    assert 1 <= advice.rounds_to_decide <= 10
+
+
+def test_no_scale_is_proposed_that_likely_loses_quality():
+    """From 0.868 at K=4 to 0.863 at K=8 the tolerance is crossed near K=6."""
+    rows = "K,time_s,quality\n1,1000,0.870\n2,520,0.869\n4,280,0.868\n8,160,0.863\n"
+    better = decide(parse_table(rows), PRICED).better
+    assert better is None or better.nodes == 5
+    assert better is None or better.probability < 0.95
+    held = decide(parse_table(rows.replace("0.863", "0.867")), PRICED)
+    assert held.recommended.nodes == 8
 
 
 def test_a_real_drift_is_excluded_and_not_claimed():

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy import stats as reference
 
-from nodewise.explain.quality import quality_drifts
+from nodewise.explain.quality import Drift, drawn_held, quality_drifts
 from nodewise.study.study import Run, Study
 
 SCALES = (1, 2, 4, 8)
@@ -80,3 +81,24 @@ def test_rounds_that_would_decide():
 def test_quality_that_is_not_in_every_run_is_unknown():
     runs = (Run(nodes=1, round=0, seconds=2.0, quality=0.9), Run(nodes=2, round=0, seconds=1.0))
     assert quality_drifts(Study(name="q", regime="strong", runs=runs)) is None
+
+
+def test_drawn_drifts_hold_as_often_as_the_t_test_says():
+    drifts = (
+        Drift(value=0.0, low=0.0, high=0.0),
+        Drift(value=0.004, low=-0.02, high=0.03, spread=0.02, rounds=6, freedom=5),
+        Drift(value=0.004, low=-0.02, high=0.03, spread=0.02, rounds=6, freedom=25),
+        Drift(value=0.002, low=0.002, high=0.002),  # a single run decides as it stands
+    )
+    drawn = drawn_held(drifts, 0.005, "same", 20_000)
+    expected = [drift.probability_held(0.005, "same") for drift in drifts]
+    assert drawn.mean(axis=0) == pytest.approx(expected, abs=0.015)
+    assert expected[0] == expected[3] == 1.0
+    reach = 0.02 / np.sqrt(6)
+    share = reference.t.cdf(0.001 / reach, 5) - reference.t.cdf(-0.009 / reach, 5)
+    assert expected[1] == pytest.approx(share, abs=1e-6)
+    both, one = (
+        drawn_held(drifts, 0.005, "same", 20_000, more).mean(axis=0)[1]
+        for more in ((500, 500, 500, 500), (0, 500, 500, 500))
+    )
+    assert both > one > drawn.mean(axis=0)[1]

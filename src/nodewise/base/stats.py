@@ -72,7 +72,7 @@ def plausible_centers(
     samples: Sequence[Floats],
     rounds: Sequence[NDArray[np.int64]],
     center: Center,
-    more_rounds: int = 0,
+    more_rounds: Sequence[int] = (),
     seed: int = SEED,
 ) -> Floats | None:
     """True centres that the runs allow, a row a draw and a column a scale; nothing for single runs.
@@ -80,12 +80,13 @@ def plausible_centers(
     The logarithms follow a multivariate Student's t, so that the difference of two scales is as
     uncertain as a t test says, paired over the rounds that both have. Shares of these draws are
     probabilities; shares of bootstrap samples of few rounds are not. A scale that ran once has the
-    common spread of the others. With `more_rounds` the draws are what so many further rounds of the
-    same centres and spreads would leave open.
+    common spread of the others. With `more_rounds` of each scale the draws are what so many further
+    rounds of the same centres and spreads would leave open.
     """
     counts = [len(values) for values in samples]
     if max(counts) < 2:
         return None
+    added = more_rounds or [0] * len(samples)
     generator = np.random.default_rng(seed)
     draws = draws_for(max(counts))
     columns = {one: at for at, one in enumerate(sorted({int(r) for ids in rounds for r in ids}))}
@@ -93,42 +94,47 @@ def plausible_centers(
     spreads = [_log_spread(values, center) for values in samples]
     freedom = sum(count - 1 for count in counts)
     common = common_log_spread(samples, center)
-    most = max([freedom, *(count - 1 + more_rounds for count in counts)])
+    most = max([freedom, *(count - 1 + more for count, more in zip(counts, added, strict=True))])
     # cumulative, so that scales of as many rounds share one draw of their spread
     halves = np.cumsum(generator.standard_normal((draws // 2, most)) ** 2, axis=1)
     squares = np.concatenate([halves, halves])
+    # further rounds are shared by the scales that have them, and by no other
+    further = _balanced(generator, draws, len(columns)) if any(added) else weights
     drawn = []
     for at, (values, ids, spread) in enumerate(zip(samples, rounds, spreads, strict=True)):
-        count = counts[at]
+        count, total = counts[at], counts[at] + added[at]
         if count > 1:
-            shared = weights[:, [columns[int(one)] for one in ids]]
-            off = shared @ spread / math.sqrt((count - 1) * (count + more_rounds))
-            degrees = count - 1 + more_rounds
+            shared = math.sqrt(count / total) * weights + math.sqrt(added[at] / total) * further
+            own = shared[:, [columns[int(one)] for one in ids]]
+            off = own @ spread / math.sqrt((count - 1) * total)
         else:
             own = _balanced(np.random.default_rng([seed, at]), draws, 1)[:, 0]
-            off = own * common / math.sqrt(1 + more_rounds)
-            degrees = freedom
+            off = own * common / math.sqrt(total)
+        degrees = total - 1 or freedom
         off = off * _CAUTION * np.sqrt(degrees / squares[:, degrees - 1])
         drawn.append(float(center_of(values, center)) * np.exp(np.clip(off, -_FAR, _FAR)))
     return np.stack(drawn, axis=1)
 
 
 def plausible_reach(
-    samples: Sequence[Floats], share: float, draws: int, more_rounds: int = 0, seed: int = SEED
+    samples: Sequence[Floats],
+    share: float,
+    draws: int,
+    more_rounds: Sequence[int] = (),
+    seed: int = SEED,
 ) -> Floats:
     """What a run takes over its centre with this share, as the runs allow: a row a draw.
 
     The spread of a scale is uncertain as its few runs make it (chi-squared). A scale that ran once
-    has the common spread of the others.
+    has the common spread of the others. `more_rounds` of each scale would make it more certain.
     """
     generator = np.random.default_rng([seed, 1])
     freedom = sum(len(values) - 1 for values in samples)
     common = common_log_spread(samples)
     columns = []
-    for values in samples:
-        own = len(values) > 1
-        spread = float(np.std(np.log(values), ddof=1)) if own else common
-        degrees = len(values) - 1 + more_rounds if own else freedom
+    for values, more in zip(samples, more_rounds or [0] * len(samples), strict=True):
+        spread = float(np.std(np.log(values), ddof=1)) if len(values) > 1 else common
+        degrees = len(values) - 1 + more or freedom
         columns.append(spread * np.sqrt(degrees / generator.chisquare(degrees, draws)))
     off = NormalDist().inv_cdf(share) * np.stack(columns, axis=1)
     return np.asarray(np.exp(np.clip(off, -_FAR, _FAR)))

@@ -35,7 +35,7 @@ def command(
 
     TABLE is a CSV file (- reads stdin), a study folder or a page that nodewise report made. The
     objective is that of nodewise decide. Proposed are a scale that is likely better than the
-    recommended one, repeats that tell the candidates apart, or the run that takes away most of the
+    recommended one, repeats that decide between candidates, or the run that takes away most of the
     expected regret for its money. Measure it, add it to the table or the spec, and ask again. Exits
     with 1 when the measurement is invalid.
 

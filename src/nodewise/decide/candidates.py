@@ -117,6 +117,13 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
         fitted = self.fitted_base_seconds
         return 1.0 if fitted is None else fitted / float(self.seconds[0])
 
+    def of_other_time(self, at: int) -> NDArray[np.bool_]:
+        """Which scales differ from one in time by more than the noise; that one counts too."""
+        if self.margins is None:
+            return np.ones(len(self.nodes), dtype=bool)
+        ratios = np.abs(np.log(self.unit_seconds / self.unit_seconds[at]))
+        return np.asarray((ratios > self.margins[at]) | (np.arange(len(ratios)) == at))
+
     @property
     def fitted_efficiency(self) -> Floats:
         """The efficiency over a base that fits the curve."""
@@ -134,8 +141,8 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     def _centers(self) -> Floats:
         return np.array([center_of(values, self.center) for values in self.samples])
 
-    def noise_after(self, more_rounds: int) -> Floats | None:
-        """The noise that would be left after so many further rounds."""
+    def noise_after(self, more_rounds: Sequence[int]) -> Floats | None:
+        """The noise that would be left after so many further rounds of each scale."""
         drawn = plausible_centers(self.samples, self.round_numbers, self.center, more_rounds)
         return None if drawn is None else drawn / self._centers
 

@@ -22,7 +22,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K", "a
     """The scale that is recommended for one study, among the common ones."""
 
     nodes: int | None
-    undecided: tuple[int, ...]  # the scales that the runs cannot tell apart; empty: decided
+    undecided: tuple[int, ...]  # the scales that may be the right one; empty: decided
     objective: ObjectiveName
     because: str
     seconds: float | None  # with the start-up

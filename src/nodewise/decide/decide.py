@@ -2,7 +2,7 @@
 
 A decision never runs ahead of a named cause: `decide` attributes first. The scale is chosen by the
 one objective (`objective.py`); the cheapest, the balanced and the fastest are shown beside it, and
-scales that the runs cannot tell apart are named.
+scales between which the runs do not decide are named.
 """
 
 from collections.abc import Callable, Sequence
@@ -59,7 +59,7 @@ from nodewise.decide.uncertainty import (
     likely,
     prices_off,
     regret_of,
-    rounds_to_decide,
+    repeats_to_decide,
     tornado,
 )
 from nodewise.decide.unmeasured import Unmeasured, better_unmeasured, grid_of
@@ -171,9 +171,10 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes":
     nodes: int | None
     because: str
     probability: float | None = None  # null: single runs say nothing about it
-    undecided: tuple[int, ...] = ()  # the scales that the runs cannot tell apart; empty: decided
+    undecided: tuple[int, ...] = ()  # the scales that may be the right one; empty: decided
+    repeat: tuple[int, ...] = ()  # the scales whose further rounds would decide
     rounds_to_decide: int | None = None  # more rounds of those; null: decided, or more than 100
-    cost_to_decide: float | None = None
+    cost_to_decide: float | None = None  # of all these runs
 
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
@@ -564,17 +565,15 @@ def _recommend(
     probability = None if scales.noise is None else float(regret.share_right[chosen])
     among = likely(regret.share_right, chosen)
     may_decide = len(among) > 1 and not question.ranges
-    rounds = rounds_to_decide(judged, question) if may_decide else None
-    cost = None
-    if rounds is not None:
-        cost = rounds * float(sum(judged.bills.billed[at] for at in among))
+    repeats = repeats_to_decide(judged, question, among) if may_decide else None
     recommended = Recommendation(
         nodes=scales.nodes[chosen],
         because=because,
         probability=probability,
         undecided=tuple(scales.nodes[at] for at in among) if len(among) > 1 else (),
-        rounds_to_decide=rounds,
-        cost_to_decide=cost,
+        repeat=tuple(scales.nodes[at] for at in repeats.where) if repeats else (),
+        rounds_to_decide=repeats.rounds if repeats else None,
+        cost_to_decide=repeats.cost if repeats else None,
     )
     return recommended, chosen
 

@@ -384,12 +384,15 @@ def _next_step(
         named = f"K={', '.join(map(str, first))} and {last}"
         cost = None if recommended.cost_to_decide is None else share * recommended.cost_to_decide
         if recommended.rounds_to_decide is None or cost is None:
-            because = f"{named} cannot be told apart, and 100 more rounds would not change that"
+            because = (
+                f"the runs do not decide between {named}, and 100 more rounds would not either"
+            )
             return look or _Step(because)
         if cost <= spend:
-            because = f"{named} cannot be told apart by the runs so far"
-            return _Step(because, None, recommended.undecided, recommended.rounds_to_decide, cost)
-        return _Step(f"{named} cannot be told apart, and telling them costs more than {spend:g}")
+            because = f"the runs so far do not decide between {named}"
+            return _Step(because, None, recommended.repeat, recommended.rounds_to_decide, cost)
+        because = f"the runs do not decide between {named}, and more rounds cost over {spend:g}"
+        return _Step(because)
     if regret is None or not scale or regret <= _MIN_REGRET_SHARE * scale:
         return _Step("no further run is expected to change the choice")
     if not runs:

@@ -310,13 +310,15 @@ def _value_of_waiting(judged: Judged, question: Question, recommended: int) -> l
     if scales.regime == "weak":
         return []
     billed, hours = judged.bills.billed, scales.seconds / SECONDS_PER_HOUR
+    # time that may be noise is worth nothing
+    compared = judged.allowed & scales.of_other_time(recommended)
     offers = []
-    for at in judged.ladder:
+    for at in np.flatnonzero(compared):
         saved, extra = hours[recommended] - hours[at], billed[at] - billed[recommended]
         if at > recommended and saved > 0 and extra > 0:
             offers.append((float(extra / saved), at))
     for value, at in sorted(offers):
-        total = np.where(judged.allowed, billed + value * (1 + 1e-6) * hours, np.inf)
+        total = np.where(compared, billed + value * (1 + 1e-6) * hours, np.inf)
         if int(np.argmin(total)) == at and value > question.needs.hour_value:
             worth = format_money(value, scales.price.currency)
             return [f"an hour of waiting worth {worth} moves it to K={scales.nodes[at]}"]

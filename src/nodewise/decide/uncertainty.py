@@ -4,7 +4,7 @@ A draw is a resample of the measured rounds with every input somewhere in its ra
 scale is chosen by its expected regret.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
@@ -28,12 +28,14 @@ from nodewise.decide.objective import Judged, judge, least_costs, picks, referen
 from nodewise.decide.payment.ways import Paid, on_demand, on_spot, with_failures
 from nodewise.decide.prices.bill import Bills, bill
 from nodewise.explain.laws import Law
+from nodewise.explain.quality import drawn_held
 
 _SWING = 0.2  # how far an input is moved that has no range of its own
 _REACH, _STEPS = 16.0, 16  # how far a flip is looked for: a sixteenth to sixteen times
 _FAILING = {"mtbf", "checkpoint", "downtime", "restart"}  # what makes a run longer than its work
 _FAILING_DRAWS = 200  # each is a model of its own
 _MOST_ROUNDS = 100  # that anybody would add
+_SURE_AFTER = 0.98  # of times that stay as they are; at 95 % every other set of rounds falls short
 _PRICES_OFF = (0.5, 0.8, 1.2, 1.5)
 # The line items that one price stands behind.
 _ITEMS_OF_PRICE = {
@@ -100,13 +102,15 @@ class PriceOff(msgspec.Struct, frozen=True, kw_only=True, rename={"cheapest": "c
 
 
 def regret_of(
-    judged: Judged, question: Question, noise: Floats | None, more_rounds: int = 0
+    judged: Judged, question: Question, noise: Floats | None, more_rounds: Sequence[int] = ()
 ) -> Regret | None:
     """Chances and regrets of the scales that pass every gate, over draws.
 
-    `noise` are plausible times over the measured ones, a row a draw, after so many `more_rounds`.
+    `noise` are plausible times over the measured ones, a row a draw, after so many `more_rounds`
+    of each scale.
     A scale that misses the deadline or the budget by its measured times may keep it in a draw, and
-    may then be right. Nothing where neither times nor inputs are spread, or no scale passes.
+    may then be right. One whose quality is undecided is right only in draws that hold the quality.
+    Nothing where neither times nor inputs are spread, or no scale passes.
     """
     scales, allowed = judged.scales, judged.allowed
     moved = {
@@ -143,12 +147,19 @@ def regret_of(
 
 
 def _keeps_limits(
-    judged: Judged, question: Question, billed: Floats, noise: Floats | None, more_rounds: int
+    judged: Judged,
+    question: Question,
+    billed: Floats,
+    noise: Floats | None,
+    more_rounds: Sequence[int],
 ) -> Mask:
-    """Which scales pass every gate in each draw; deadline and budget are held by its own times."""
+    """Which scales pass every gate in each draw, by its own times, bills and drifts of quality."""
     scales, needs = judged.scales, question.needs
     open_ones = ~refused_at_any_price(scales, scales.price, needs, judged.bills)
     kept = np.broadcast_to(open_ones, billed.shape).copy()
+    if scales.drifts is not None:
+        limits = needs.quality_tolerance, needs.quality_better
+        kept &= drawn_held(scales.drifts, *limits, len(billed), more_rounds)
     if needs.budget is not None:
         kept &= billed * scales.relative_work <= needs.budget * (1 + TIE)
     if needs.deadline_seconds is None:
@@ -236,28 +247,54 @@ def likely(shares: Floats, chosen: int) -> list[int]:
     return sorted(order[: int(np.argmax(held >= LEVEL - 1e-12)) + 1])
 
 
-def rounds_to_decide(judged: Judged, question: Question) -> int | None:
-    """How many further rounds would make the choice sure, if times and spreads are as measured.
+class Repeats(msgspec.Struct, frozen=True):
+    """Further rounds that would decide: how many, at which positions, and for what."""
 
-    None: not even a hundred of them, or no round was repeated.
+    rounds: int
+    where: tuple[int, ...]
+    cost: float
+
+
+def repeats_to_decide(judged: Judged, question: Question, among: Sequence[int]) -> Repeats | None:
+    """The cheapest further rounds found that would decide, if times and spreads are as measured.
+
+    Rounds of all scales are tried first, then scales whose noise does not matter are left out, the
+    dearest first. `among` are the scales that may be right. None: not even a hundred rounds of all
+    scales would do, or no round was repeated.
     """
     if judged.scales.noise is None:
         return None
+    where = sorted({*among, *judged.ladder}, key=lambda at: judged.bills.billed[at])
+    rounds = _rounds_at(where, judged, question, _MOST_ROUNDS)
+    if rounds is None:
+        return None
+    cost = rounds * float(judged.bills.billed[where].sum())
+    for at in where[::-1]:
+        rest = [other for other in where if other != at]
+        each = float(judged.bills.billed[rest].sum())
+        most = min(int(cost / each), _MOST_ROUNDS) if each > 0 else rounds
+        fewer = _rounds_at(rest, judged, question, most) if rest else None
+        if fewer is not None:
+            where, rounds, cost = rest, fewer, fewer * each
+    return Repeats(rounds, tuple(sorted(where)), cost)
+
+
+def _rounds_at(where: Sequence[int], judged: Judged, question: Question, most: int) -> int | None:
+    """How many further rounds of some scales would make the choice sure; None: more than `most`."""
+    scales = judged.scales
 
     def is_sure(more: int) -> bool:
-        found = regret_of(judged, question, judged.scales.noise_after(more), more)
-        return found is not None and bool(found.share_right.max() >= LEVEL)
+        added = [more if at in where else 0 for at in range(len(scales.nodes))]
+        found = regret_of(judged, question, scales.noise_after(added), added)
+        return found is not None and bool(found.share_right.max() >= _SURE_AFTER)
 
-    more = 1
-    while not is_sure(more):
-        more *= 2
-        if more > _MOST_ROUNDS:
-            return None
-    low = more // 2
-    while more - low > 1:
-        middle = (low + more) // 2
-        low, more = (low, middle) if is_sure(middle) else (middle, more)
-    return more
+    if most < 1 or not is_sure(most):
+        return None
+    low = 0
+    while most - low > 1:
+        middle = (low + most) // 2
+        low, most = (low, middle) if is_sure(middle) else (middle, most)
+    return most
 
 
 def cost_bounds(scales: Candidates, question: Question) -> tuple[Floats, Floats] | None:
@@ -362,6 +399,10 @@ def flips(scales: Candidates, question: Question) -> tuple[Flip, ...]:
     if scales.regime == "weak":
         return ()
     now, _ = _chosen(scales, question)
+    if now and question.needs.value_per_hour:
+        # what more nodes save of the time may be noise, which is worth nothing
+        differs = scales.of_other_time(scales.nodes.index(now))
+        scales = scales.only(np.flatnonzero(differs | (np.array(scales.nodes) < now)))
     found = []
     for name in (*RANGED, "threshold"):
         row = INPUTS[name]

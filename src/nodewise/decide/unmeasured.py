@@ -144,9 +144,9 @@ def _energy_of_runs(nodes: Sequence[int], measured: Candidates | None) -> Energy
 def _drifts(
     nodes: Sequence[int], question: Question, measured: Candidates | None
 ) -> tuple[Drift, ...] | None:
-    """The drift of quality at each scale: its own, else that of the measured scales below it.
+    """The drift of quality at each scale: its own, else one between those of its neighbours.
 
-    Where one of those is excluded, so is what lies above.
+    Where a measured scale is excluded, so is what lies above. Beyond the largest, its drift holds.
     """
     if measured is None or measured.drifts is None:
         return None
@@ -154,10 +154,33 @@ def _drifts(
     limits = question.needs.quality_tolerance, question.needs.quality_better
     found = []
     for count in nodes:
-        below = [own[k] for k in measured.nodes if k <= count] or [measured.drifts[0]]
-        excluded = [drift for drift in below if drift.state(*limits) == "excluded"]
-        found.append(own.get(count) or (excluded or below[-1:])[0])
+        below = [k for k in measured.nodes if k <= count] or [measured.nodes[0]]
+        above = [k for k in measured.nodes if k > count] or [measured.nodes[-1]]
+        excluded = [own[k] for k in below if own[k].state(*limits) == "excluded"]
+        between = _drift_between(count, below[-1], above[0], own)
+        found.append(own.get(count) or (excluded or [between])[0])
     return tuple(found)
+
+
+def _drift_between(count: int, low: int, high: int, own: dict[int, Drift]) -> Drift:
+    """The drift at a scale without a run, along ln K; it may bend like a parabola."""
+    one, other = own[low], own[high]
+    if low >= high:
+        return one
+    share = min(max(math.log(count / low) / math.log(high / low), 0.0), 1.0)
+
+    def mixed(name: str) -> float:
+        return float((1 - share) * getattr(one, name) + share * getattr(other, name))
+
+    bend = abs(other.value - one.value) * share * (1 - share)
+    return Drift(
+        value=mixed("value"),
+        low=mixed("low"),
+        high=mixed("high"),
+        spread=math.hypot(mixed("error"), bend),
+        freedom=other.freedom,
+        level=other.level,
+    )
 
 
 def _in_time(
@@ -206,10 +229,13 @@ def better_unmeasured(
     if not nodes:
         return None
     scales = candidates_of_curve(curve, nodes, question, measured)
-    where = np.flatnonzero(~np.isnan(scales.rate_per_hour))
+    held = _shares_held(scales, question)
+    # a scale that likely loses quality is not worth a look; a measured one is judged by its runs
+    likely = (held >= _LIKELY) | np.isin(scales.nodes, measured.nodes)
+    where = np.flatnonzero(likely & ~np.isnan(scales.rate_per_hour))
     if not len(where):
         return None
-    scales = scales.only(where)
+    scales, held = scales.only(where), held[where]
     shares = scales.in_time
     if shares is not None:
         # a run that is likely in time is worth a look; it must then show that it is
@@ -221,8 +247,16 @@ def better_unmeasured(
     at = found.chosen
     if at is None or scales.nodes[at] in measured.nodes:
         return None
-    in_time = 1.0 if shares is None else float(shares[at])
-    return _compared(curve, judged, found, at, chosen, question, in_time)
+    passes = float(held[at]) * (1.0 if shares is None else float(shares[at]))
+    return _compared(curve, judged, found, at, chosen, question, passes)
+
+
+def _shares_held(scales: Candidates, question: Question) -> Floats:
+    """How likely each scale holds the quality; 1 where it is not measured."""
+    limits = question.needs.quality_tolerance, question.needs.quality_better
+    if scales.drifts is None:
+        return np.ones(len(scales.nodes))
+    return np.array([drift.probability_held(*limits) for drift in scales.drifts])
 
 
 def _compared(
@@ -232,9 +266,12 @@ def _compared(
     at: int,
     chosen: int | None,
     question: Question,
-    in_time: float,
+    passes: float,
 ) -> Unmeasured | None:
-    """An unmeasured scale beside the chosen one, where it is likely and clearly better."""
+    """An unmeasured scale beside the chosen one, where it is likely and clearly better.
+
+    `passes` is how likely it keeps the deadline and the quality.
+    """
     point = curve.at(found.scales.nodes[at])
     assert point is not None
 
@@ -254,8 +291,8 @@ def _compared(
         )
 
     if chosen is None:
-        passes = "it is predicted to pass every gate, and no measured scale does"
-        return made(passes, in_time, None, None)
+        why = "it is predicted to pass every gate, and no measured scale does"
+        return made(why, passes, None, None)
     saved = float(judged.scales.unit_seconds[chosen] - found.scales.unit_seconds[at])
     here = judged.scales.nodes[chosen]
     drawn = plausible_times(curve, [point.nodes, here])
@@ -263,13 +300,14 @@ def _compared(
     if judged.objective.is_speed:
         gain = 1 - float(found.scales.unit_seconds[at] / judged.scales.unit_seconds[chosen])
         work = float(found.scales.relative_work[at] / judged.scales.relative_work[chosen])
-        better = float(np.mean(ratio / work < 1)) * _share_affordable(curve, found, at, question)
+        better = passes * float(np.mean(ratio / work < 1))
+        better *= _share_affordable(curve, found, at, question)
         if gain < _MIN_GAIN or better < _LIKELY:
             return None
         return made("it is predicted to be faster and still worth its cost", better, None, saved)
     now, then = float(judged.unit_cost[chosen]), float(found.unit_cost[at])
     off = ratio * judged.scales.seconds[chosen] / point.seconds
-    better = in_time * float(np.mean(then * off < now))
+    better = passes * float(np.mean(then * off < now))
     if now - then < _MIN_SAVING * now or better < _LIKELY:
         return None
     return made("it is predicted to cost less", better, now - then, saved)

@@ -1,13 +1,21 @@
 """Whether the quality of a job drifts with K by more than a tolerance, beyond its noise."""
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from nodewise.base.interval import LEVEL
-from nodewise.base.stats import Floats, student_quantile
+from nodewise.base.stats import (
+    SEED,
+    Floats,
+    normal_share_below,
+    student_quantile,
+    student_share_below,
+)
 from nodewise.study.study import Study
 
 DriftState = Literal["held", "excluded", "undecided"]
@@ -26,6 +34,22 @@ class Drift(msgspec.Struct, frozen=True, kw_only=True):
     spread: float = 0.0  # of the drift in one round; 0 for single runs
     rounds: int = 1
     level: float = LEVEL  # of the bounds of this scale
+    freedom: int = 0  # degrees of freedom of the spread
+
+    @property
+    def error(self) -> float:
+        """The standard error of the value."""
+        return self.spread / math.sqrt(self.rounds)
+
+    def probability_held(self, tolerance: float, better: Better) -> float:
+        """How likely the drift does no harm."""
+        least, most = _allowed(tolerance, better)
+        if self.error == 0:
+            return float(least <= self.value <= most)
+        low, high = ((end - self.value) / self.error for end in (least, most))
+        if not self.freedom:
+            return normal_share_below(high) - normal_share_below(low)
+        return student_share_below(high, self.freedom) - student_share_below(low, self.freedom)
 
     def state(self, tolerance: float, better: Better) -> DriftState:
         """Held or excluded where the bounds lie within or outside the tolerance."""
@@ -48,6 +72,35 @@ def _allowed(tolerance: float, better: Better) -> tuple[float, float]:
     """The drifts that do no harm."""
     least = -math.inf if better == "lower" else -tolerance - _ROUNDING
     return least, math.inf if better == "higher" else tolerance + _ROUNDING
+
+
+def drawn_held(
+    drifts: Sequence[Drift],
+    tolerance: float,
+    better: Better,
+    draws: int,
+    more_rounds: Sequence[int] = (),
+) -> NDArray[np.bool_]:
+    """Where the drifts that the rounds allow do no harm: a row a draw, a column a scale.
+
+    By Student's t. All drifts share the noise of the first scale, which is half of their variance.
+    With `more_rounds` of each scale: what those would leave open.
+    """
+    generator = np.random.default_rng([SEED, 2])
+    added = more_rounds or [0] * len(drifts)
+    noise = generator.standard_normal((draws, len(drifts)))
+    least, most = _allowed(tolerance, better)
+    columns = []
+    for at, (drift, more) in enumerate(zip(drifts, added, strict=True)):
+        first, own = (math.sqrt(drift.rounds / (drift.rounds + m) / 2) for m in (added[0], more))
+        off = drift.error * (own * noise[:, at] - first * noise[:, 0])
+        if drift.freedom:
+            # the same generator for all: scales of as many rounds share one draw of their spread
+            degrees = drift.freedom + min(added[0], more)
+            squares = np.random.default_rng([SEED, 3]).chisquare(degrees, draws)
+            off *= np.sqrt(degrees / squares)
+        columns.append((least <= drift.value + off) & (drift.value + off <= most))
+    return np.stack(columns, axis=1)
 
 
 def quality_drifts(study: Study) -> tuple[Drift, ...] | None:
@@ -89,4 +142,5 @@ def _drift(values: list[Floats], at: int, level: float, paired: bool) -> Drift:
         spread=error * math.sqrt(rounds),
         rounds=rounds,
         level=level,
+        freedom=freedom if error else 0,
     )

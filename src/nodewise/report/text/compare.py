@@ -93,7 +93,7 @@ def _advice_words(advice: Advice, result: PricedComparison) -> str:
 
 
 def advice_verdict(result: PricedComparison) -> str:
-    """How the recommendation moves; scales that the runs cannot tell apart are no move."""
+    """How the recommendation moves; a move between scales that may both be right is none."""
     first, second = result.first_advice, result.second_advice
     if "invalid" in (result.first_validity.state, result.second_validity.state):
         return "an invalid measurement has no recommendation"

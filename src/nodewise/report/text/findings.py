@@ -465,6 +465,8 @@ def verdict(result: Decision) -> str:
     doubt = f"; {result.validity.clause}" if result.validity.clause else ""
     if chosen is None:
         return f"no scale passes every gate{doubt}"
+    if result.row(chosen).quality_state == "undecided":
+        doubt = f"; quality undecided at K={chosen}{doubt}"
     here = f"{result.unit.named(chosen)}, {result.run_words(chosen)}"
     among = result.recommended.undecided
     if among:
@@ -496,7 +498,7 @@ def how_sure(probability: float) -> str:
 
 
 def how_to_decide(result: Decision) -> str:
-    """What would decide between the scales that cannot be told apart."""
+    """What would decide between the scales that may be right."""
     chosen = result.recommended
     if not chosen.undecided:
         return ""
@@ -507,7 +509,7 @@ def how_to_decide(result: Decision) -> str:
     rounds = "round" if chosen.rounds_to_decide == 1 else "rounds"
     cost = format_money(chosen.cost_to_decide, result.price.currency)
     return (
-        f"; {chosen.rounds_to_decide} more {rounds} of K={listed(chosen.undecided)} would decide "
+        f"; {chosen.rounds_to_decide} more {rounds} of K={listed(chosen.repeat)} would decide "
         f"it, for {cost}"
     )
 
