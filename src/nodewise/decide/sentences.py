@@ -52,22 +52,24 @@ def why_this_scale(judged: Judged, question: Question, chosen: int) -> str:
 def _rule(judged: Judged, question: Question) -> str:
     """The objective in words."""
     needs, currency = question.needs, judged.scales.price.currency
+    per = judged.scales.compared_for.clause
     others = {refusal.gate for refusal in judged.refused if refusal}
     if judged.objective.name == "cheapest within the deadline":
         assert needs.deadline_seconds is not None
-        rule = f"the cheapest scale that keeps the deadline of {_limit(judged.scales, needs)}"
+        limit = _limit(judged.scales, needs)
+        rule = f"the cheapest scale{per} that keeps the deadline of {limit}"
         others.discard("deadline")
     elif judged.objective.name == "fastest within the budget":
         assert needs.budget is not None
         rule = f"the fastest scale within the budget of {format_money(needs.budget, currency)}"
         others.discard("budget")
     elif judged.objective.name == "fastest worth its cost":
-        rule = f"the fastest scale that costs at most 1/{needs.threshold:.2f} of the cheapest"
+        rule = f"the fastest scale that costs at most 1/{needs.threshold:.2f} of the cheapest{per}"
     else:
         rule = (
-            "the lowest bill plus waiting"
+            f"the lowest bill plus waiting{per}"
             if needs.value_per_hour is not None
-            else "the cheapest scale"
+            else f"the cheapest scale{per}"
         )
     if others:
         rule += " and passes every other gate" if rule.count(" that ") else " of those that pass"
@@ -126,9 +128,12 @@ def claim(judged: Judged, needs: Needs, chosen: int) -> str:
     if scales.is_rate and scales.work is not None:
         each = float(costs[chosen] / scales.work[chosen])
         cost = f"and a cost of {format_rate_cost(each, 'units of work', price.currency)}"
-    elif scales.work is not None:
+    elif scales.work is not None and not scales.compared_for.clause:
         unit = format_unit_cost(float(costs[chosen] / scales.work[chosen]), price.currency)
         cost += f", {unit} per unit of work"
+    elif scales.compared_for.clause:
+        each = scales.compared_for.amount(float(judged.unit_bill[chosen]))
+        cost += f", {format_money(each, price.currency)}{scales.compared_for.label}"
     beyond = scales.after(chosen)
     end = _beyond(scales, refusals, chosen)
     if beyond is not None and refusals[beyond] is None:
@@ -213,7 +218,8 @@ def what_would_change(
     if judged.objective.name == "cheapest" and judged.balanced not in (None, recommended):
         assert judged.balanced is not None
         changes.append(
-            f"if speed is worth up to 1/{needs.threshold:.2f} of the least bill, "
+            f"if speed is worth up to 1/{needs.threshold:.2f} of the least bill"
+            f"{scales.compared_for.clause}, "
             f"K={scales.nodes[judged.balanced]}"
         )
     if price.fixed_per_hour and judged.objective.name == "cheapest":
@@ -227,8 +233,8 @@ def what_would_change(
         if without != recommended:
             overhead = format_money(price.fixed_per_hour, price.currency)
             changes.append(
-                f"without the overhead of {overhead} an hour the cheapest is "
-                f"K={scales.nodes[without]}"
+                f"without the overhead of {overhead} an hour the cheapest"
+                f"{scales.compared_for.clause} is K={scales.nodes[without]}"
             )
     return tuple(changes)
 
