@@ -13,6 +13,7 @@ from nodewise.decide.forecast import advise, predict
 from nodewise.decide.inputs import Question
 from nodewise.decide.prices.bill import Price
 from nodewise.explain.laws import Law
+from nodewise.explain.scaling import scale
 from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.report.charts.draw import beyond
 from nodewise.report.findings import find
@@ -20,6 +21,7 @@ from nodewise.report.page.html import page
 from nodewise.report.terminal import render
 from nodewise.report.text.forecast import advice_report, forecast_report
 from nodewise.study.study import Run, Study
+from nodewise.study.table import parse_table
 from tests.conftest import golden_study
 
 TEXTBOOK = Law(s=0.03, c=0.0015, base_seconds=3600.0)
@@ -154,7 +156,7 @@ def test_beyond_a_saturation_nothing_is_claimed():
     assert found.laws == () and not found.fastest.at_least
     text = render(forecast_report(found), 100, colour=False)
     assert "Beyond K=64 nothing is claimed" in text
-    assert [line for line in text.splitlines() if line.startswith("128")] == ["128  unknown"]
+    assert "128  unknown" in [line.strip() for line in text.splitlines()]
     figure = beyond(find(study, PRICED).forecast)
     assert figure is not None and figure.caption.startswith("Beyond K=64 nothing is claimed")
     assert figure.rows[-1]["K"] == 64
@@ -210,3 +212,111 @@ def test_the_commands(nodewise):
     outcome = nodewise("next", "examples/step-times.csv", "--price", "2.1", "--fixed", "9")
     assert outcome.code == 0
     assert math.isfinite(nodewise("next", "examples/step-times.csv", "--json").json["best"])
+
+
+TIMES = "K,time_s\n1,412\n2,221\n4,130\n8,95\n16,88\n"
+
+
+def noisy_job() -> Study:
+    """Seven rounds of T = 80 + 3520/K + 3(K-1) with 1 % of noise."""
+    generator = np.random.default_rng(1)
+    return Study(
+        name="job",
+        regime="strong",
+        runs=tuple(
+            Run(
+                nodes=k,
+                round=number,
+                seconds=(80 + 3520 / k + 3 * (k - 1)) * (1 + 0.01 * generator.normal()),
+            )
+            for number in range(7)
+            for k in (1, 2, 4, 8, 16, 32)
+        ),
+    )
+
+
+@pytest.mark.parametrize("share", [1.0, 0.1])
+@pytest.mark.parametrize("study", [parse_table(TIMES, "times"), noisy_job()])
+def test_the_proposed_run_is_a_row_with_the_same_figures(study, share):
+    advice = advise(study, Question(price=Price(per_node_hour=2.5)), share=share)
+    assert advice.better is not None
+    assert advice.measure == advice.better.nodes
+    row = next(run for run in advice.runs if run.nodes == advice.measure)
+    assert row.cost == advice.cost == pytest.approx(share * advice.better.cost)
+    assert row.could_change == advice.better.probability
+    assert row.saving == max(run.saving for run in advice.runs) > 0
+
+
+@pytest.mark.parametrize("study", [parse_table(TIMES, "times"), noisy_job()])
+def test_it_does_not_stop_above_runs_that_change_the_choice(study):
+    """A repeat of another scale says nothing about the choice; chance is not its worth."""
+    question = Question(price=Price(per_node_hour=2.5, fixed_per_hour=9.0))
+    advice = advise(study, question, spend=20)
+    assert advice.measure is None and not advice.repeat
+    assert advice.because == "no further run is expected to change the choice"
+    assert advice.runs
+    assert {run.could_change for run in advice.runs} == {run.saving for run in advice.runs} == {0.0}
+
+
+def test_the_knee_is_that_of_the_scaling_table(nodewise, tmp_path):
+    table = tmp_path / "times.csv"
+    table.write_text(TIMES)
+    lines = [
+        re.search(r"Knee: .*?\.", " ".join(nodewise(*command).out.split())).group()
+        for command in (("scale", table), ("predict", table, "--price", "3.2"))
+    ]
+    assert lines[0] == lines[1]
+    assert "K=5 has the largest speedup x efficiency on the fit of" in lines[0]
+    study = parse_table("K,time_s\n1,10\n2,5.1\n4,2.6\n", "table")
+    knee = predict(study, PRICED)
+    assert scale(study).knee is knee.measured_knee is None
+    assert knee.knee is None or knee.knee.nodes > 4
+
+
+@pytest.mark.parametrize("nodes", [(), (12, 14), (5, 6, 7)])
+def test_every_row_says_how_likely_it_is_the_cheapest_and_they_add_up(nodes):
+    found = predict(parse_table(TIMES, "times"), PRICED, nodes)
+    chances = [row.probability_cheapest for row in found.rows]
+    assert None not in chances
+    assert sum(chances) + found.probability_other == pytest.approx(1)
+    text = " ".join(render(forecast_report(found), 100, colour=False).split())
+    assert ("other " in text) == (found.probability_other > 0)
+    assert ", with 80 % between " in text.partition("Doubtful")[0]
+    assert "drift: no formula, a smooth curve" in text
+
+
+WEAK = "K,time_s\n1,100\n2,104\n4,110\n8,125\n16,160\n"
+
+
+def test_weak_scaling_is_compared_per_unit_of_work(nodewise, tmp_path):
+    table = tmp_path / "weak.csv"
+    table.write_text(WEAK)
+
+    def said(command):
+        out = nodewise(command, table, "--regime", "weak", "--price", "3.6").out
+        return " ".join(out.split())
+
+    decided = said("decide")
+    assert "$1.000 a run ($0.125 per unit of work)" in decided
+    assert "costs at most 1/0.70 of the cheapest per unit of work" in decided
+    assert "no scale costs clearly less per unit of work than K=1" in decided
+    assert "3.145 s less per unit of work; it is predicted to do more work per second" in decided
+    assert "efficiency cost a run cost per unit of work" in decided
+    assert "8 125.0 6.40 0.800 $1.000 $0.125 <- recommended" in decided
+    assert "a unit is the work of the run at K=1" in decided
+    assert "fastest: K=16, $0.160 per unit of work" in decided
+    assert "step speedup cost per unit of work folds/$ seconds saved per unit of work" in decided
+    assert "less a run" not in decided
+    predicted = said("predict")
+    assert "Cheapest per unit of work: K=1" in predicted
+    assert "cost a run cost per unit of work P(cheapest)" in predicted
+
+
+def test_a_counted_work_is_the_unit(nodewise, tmp_path):
+    table = tmp_path / "weak.csv"
+    rows = [line.split(",") for line in WEAK.split()[1:]]
+    text = "".join(f"{k},{seconds},{1500 * int(k)}\n" for k, seconds in rows)
+    table.write_text(f"K,time_s,work\n{text}")
+    out = " ".join(nodewise("decide", table, "--regime", "weak", "--price", "3.6").out.split())
+    assert "$1.000 a run ($0.0833 per thousand units of work)" in out  # 1 / 12
+    assert "a unit is" not in out

@@ -9,7 +9,8 @@ import pytest
 from nodewise.base.errors import SpecError
 from nodewise.base.interval import Interval
 from nodewise.decide.inputs import INPUTS, Question, ask, default_of, read_tables, read_value
-from nodewise.decide.prices.lookup import ask_today, question_of
+from nodewise.decide.prices.lookup import ask_today, question_of, today
+from nodewise.report.notebook import open_job
 from nodewise.study import store
 from nodewise.study.spec import parse_file
 from nodewise.study.study import Run
@@ -202,6 +203,34 @@ def test_a_price_of_your_own_replaces_that_of_a_list():
     assert listed.records
     own = ask_today(listed, {"price": Interval(2.0, 2.0), "price-source": "ours"})
     assert (own.records, own.price.per_node_hour, own.price.source) == ((), 2.0, "ours")
+
+
+def test_a_new_price_does_not_inherit_the_source_of_the_old_one(nodewise, folder, tmp_path):
+    day = today().isoformat()
+    changed(folder, "per_node_hour = 3.0", f'per_node_hour = 3.0\nsource = "my list, {day}"')
+    file = tmp_path / "question.toml"
+    file.write_text("[price]\nper_node_hour = 100\n")
+
+    def found(*options):
+        price = nodewise("decide", folder, "--json", *options).json["price"]
+        return price["per_node_hour"], price["source"]
+
+    assert found() == found("--fixed", "2") == (3.0, f"my list, {day}")
+    for options in (("--price", "100"), ("--set", "price=100"), ("-q", file)):
+        assert found(*options) == (100.0, "")
+        assert "a price of the last 90 days" in nodewise("decide", folder, *options).out
+    stated = ("--set", "price-source=theirs"), ("--price-source", "theirs")
+    for source in stated:
+        for price in (("--price", "100"), ("--set", "price=100"), ("-q", file)):
+            assert found(*source, *price) == (100.0, "theirs")
+        assert found(*source) == (3.0, "theirs")
+    file.write_text(f"[price]\nper_node_hour = 50\nsource = 'a file, {day}'\n")
+    assert found("-q", file) == (50.0, f"a file, {day}")
+    assert found("-q", file, "--price", "100") == (100.0, "")
+    job = open_job(folder)
+    assert job.question(price=100).price.source == ""
+    assert job.question(price=100, price_source="theirs").price.source == "theirs"
+    assert job.question(fixed=2).price.source == f"my list, {day}"
 
 
 def test_a_question_of_version_0_1_is_read():

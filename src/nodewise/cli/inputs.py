@@ -51,14 +51,19 @@ analysis_options = input_options(*ANALYSIS)
 
 
 def layers_of(options: dict[str, Any]) -> "list[Settings]":
-    """What the command line sets, by key: a question file, then each --set, then the options."""
+    """What the command line sets, by key: a question file, then each --set, then the options.
+
+    The source of a price is set last: it belongs to the price of any --set or option beside it.
+    """
     layers: list[Settings] = []
     if options.get("question_file") is not None:
         layers.append(_read_question_file(options["question_file"]))
-    layers += [{key: value} for key, value in options.get("settings") or ()]
+    settings = list(options.get("settings") or ())
+    layers += [{key: value} for key, value in settings if key != "price-source"]
     given = {row.key: options.get(row.name) for row in INPUTS.values()}
     budgets = {gate: amount for one in given.pop("budget") or () for gate, amount in one.items()}
-    found = {key: value for key, value in given.items() if value is not None}
+    sources = {key: value for key, value in settings if key == "price-source"}
+    found = sources | {key: value for key, value in given.items() if value is not None}
     return [*layers, found | ({"budget": budgets} if budgets else {})]
 
 

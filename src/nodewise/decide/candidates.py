@@ -40,6 +40,7 @@ from nodewise.study.study import Study
 if TYPE_CHECKING:
     from nodewise.decide.inputs import Question
 
+_SAME_WORK = 1e-9  # relative: runs whose work differs by less do the same
 _DEADLINE = "the deadline is met with the confidence asked"
 _QUANTILES = tuple(((np.arange(400) + 0.5) / 400).tolist())
 QUALITY_TOLERANCE = 0.005  # of a figure of merit, from the smallest scale
@@ -66,6 +67,27 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     def hour_value(self) -> float:
         """What waiting adds to a bill."""
         return self.value_per_hour or 0.0
+
+
+class WorkUnit(msgspec.Struct, frozen=True, kw_only=True):
+    """The work that times and costs of several scales are compared for."""
+
+    words: str = "a run"  # behind an amount: `$2 a run`
+    of_first_run: float = 1.0  # this work over that of the first run
+    clause: str = ""  # behind a comparison; empty where all runs do the same work
+    is_counted: bool = False  # by a column of work; else a unit is the work of the first run
+
+    @property
+    def label(self) -> str:
+        """The words behind an amount; empty where all runs do the same work."""
+        return f" {self.words}" if self.clause else ""
+
+    def amount(self, for_first_run: float) -> float:
+        """An amount for this work, from that for the work of the first run."""
+        return self.of_first_run * for_first_run
+
+
+_COUNTS = {1: "unit", 1_000: "thousand units", 1_000_000: "million units", 10**9: "billion units"}
 
 
 class Candidates(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,6 +132,26 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     def unit_seconds(self) -> Floats:
         """Seconds for the work of the first run, so that growing jobs can be compared."""
         return self.seconds / self.relative_work
+
+    @property
+    def compared_for(self) -> WorkUnit:
+        """What scales are compared for: a run, or a unit of work where runs do not do the same.
+
+        A unit is counted by the column of work, and is the work of the first run without one.
+        """
+        done = 1.0 if self.work is None else float(self.work[0])
+        if self.is_rate:
+            return WorkUnit(words="for a million units of work", of_first_run=1e6 / done)
+        if np.allclose(self.relative_work, 1.0, rtol=0.0, atol=_SAME_WORK):
+            return WorkUnit()
+        count = max((count for count in _COUNTS if count <= done), default=1)
+        words = f"per {_COUNTS[count]} of work"
+        return WorkUnit(
+            words=words,
+            of_first_run=count / done,
+            clause=" per unit of work",
+            is_counted=self.work is not None,
+        )
 
     @property
     def base_share(self) -> float:

@@ -22,7 +22,13 @@ from nodewise.base.units import (
     format_quantity,
     format_rate_cost,
 )
-from nodewise.decide.candidates import Candidates, Needs, candidates_of_law, candidates_of_study
+from nodewise.decide.candidates import (
+    Candidates,
+    Needs,
+    WorkUnit,
+    candidates_of_law,
+    candidates_of_study,
+)
 from nodewise.decide.choose import TIE, Choice, choice_at, frontier_of, not_beaten
 from nodewise.decide.energy import Basis, Least, energy_check, least_scales
 from nodewise.decide.gates import Gate, quality_states, why_refused
@@ -154,7 +160,10 @@ class PriceOfSpeed(msgspec.Struct, frozen=True, kw_only=True):
 class Marginal(
     msgspec.Struct, frozen=True, kw_only=True, rename={"from_nodes": "from", "to_nodes": "to"}
 ):
-    """One step up the ladder: folds gained, money added, their ratio (null if money is saved)."""
+    """One step up the ladder: folds gained, money added, their ratio (null if money is saved).
+
+    Money and seconds are for equal work: that of the first run.
+    """
 
     from_nodes: int
     to_nodes: int
@@ -210,6 +219,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename={"payments": "r
     objective: Objective
     unit: ScaleUnit  # what K counts
     is_rate: bool  # only the throughput is known: speak of work per second
+    compared_for: WorkUnit  # what the choice, the steps and what each scale gives up are for
     rows: tuple[DecisionRow, ...]
     failed: tuple[FailedScale, ...]
     fitted_base_seconds: float | None  # that efficiency is judged by, where the first is too slow
@@ -266,7 +276,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename={"payments": "r
             cost = format_rate_cost(row.cost_per_work, self.work_unit, currency)
             return f"{rate} {self.work_unit}/s and {cost}"
         wall = format_duration(row.seconds + self.price.startup_seconds)
-        return f"{wall} and {format_money(row.cost, currency)} a run"
+        unit = self.compared_for
+        each = format_money(unit.amount(row.cost / row.relative_work), currency)
+        per = f" ({each}{unit.label})" if unit.clause else ""
+        return f"{wall} and {format_money(row.cost, currency)} a run{per}"
 
 
 class Decided(NamedTuple):
@@ -366,6 +379,7 @@ def decide_candidates(
         objective=judged.objective,
         unit=scales.unit,
         is_rate=scales.is_rate,
+        compared_for=scales.compared_for,
         rows=_rows(judged, question, regret),
         failed=tuple(FailedScale(nodes=nodes, outcome=how) for nodes, how in scales.broken),
         fitted_base_seconds=scales.fitted_base_seconds,
@@ -656,14 +670,6 @@ def _deployments(judged: Judged) -> tuple[Deployment, ...]:
     return (*rows, deployment("fastest", fastest, dearer))
 
 
-def _work_words(scales: Candidates) -> tuple[str, float]:
-    """What times and costs are for, and how many times a run that is."""
-    if scales.is_rate:
-        done = 1.0 if scales.work is None else float(scales.work[0])
-        return "for a million units of work", 1e6 / done
-    return ("a run" if scales.regime == "strong" else "for the work of the first run"), 1.0
-
-
 def _times_as_fast(scales: Candidates, one: int, other: int) -> float:
     """How many times as fast one scale is as another, from the launch."""
     launched = (scales.seconds + scales.price.startup_seconds) / scales.relative_work
@@ -673,15 +679,14 @@ def _times_as_fast(scales: Candidates, one: int, other: int) -> float:
 def _slower(judged: Judged, at: int, fastest: int) -> str:
     """What a scale gives up in speed."""
     scales = judged.scales
-    run, factor = _work_words(scales)
-    ratio = _times_as_fast(scales, fastest, at)
-    lost = factor * float(scales.unit_seconds[at] - scales.unit_seconds[fastest])
-    return f"{format_duration(lost)} {run}: the fastest is {ratio:.2f} times as fast"
+    unit, ratio = scales.compared_for, _times_as_fast(scales, fastest, at)
+    lost = unit.amount(float(scales.unit_seconds[at] - scales.unit_seconds[fastest]))
+    return f"{format_duration(lost)} {unit.words}: the fastest is {ratio:.2f} times as fast"
 
 
 def _dearer(judged: Judged, at: int, cheapest: int) -> str:
     """What a scale gives up in cost."""
-    run, factor = _work_words(judged.scales)
+    unit, currency = judged.scales.compared_for, judged.scales.price.currency
     least, bill = float(judged.unit_bill[cheapest]), float(judged.unit_bill[at])
     times = f", {bill / least:.2f} times the cheapest" if least > 0 else ""
-    return f"{format_money(factor * (bill - least), judged.scales.price.currency)} {run}{times}"
+    return f"{format_money(unit.amount(bill - least), currency)} {unit.words}{times}"

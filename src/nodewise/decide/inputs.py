@@ -220,10 +220,9 @@ BY_SCALE = Kind("K=limit,...", _by_scale, numeric=False)
 
 
 def _put_price(question: Question, value: GivenPrice | Interval, _: Settings) -> Question:
-    """A price of your own replaces that of a list, with its source."""
+    """A price of your own replaces the one before, and with it its record and its source."""
     given = GivenPrice(value) if isinstance(value, Interval) else value
-    if question.records:
-        question = replaced(msgspec.structs.replace(question, records=()), ("price", "source"), "")
+    question = replaced(msgspec.structs.replace(question, records=()), ("price", "source"), "")
     question = replaced(question, ("price", "per"), given.per)
     return with_range(question, "price", given.amount)
 

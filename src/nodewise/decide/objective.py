@@ -133,6 +133,7 @@ def objective_of(
 ) -> Objective:
     """What the choice is made by, from the table above."""
     needs, currency = question.needs, scales.price.currency
+    per = scales.compared_for.clause
     if needs.value_per_hour is not None:
         worth = format_money(needs.value_per_hour, currency)
         return Objective(
@@ -151,15 +152,15 @@ def objective_of(
     if lower is not None:
         return Objective(
             name="cheapest",
-            because=f"K={scales.nodes[lower]} costs less than K={scales.nodes[ladder[0]]}",
+            because=f"K={scales.nodes[lower]} costs less{per} than K={scales.nodes[ladder[0]]}",
         )
     smallest = f"K={scales.nodes[ladder[0]]}" if ladder else "the smallest scale"
     if scales.fitted_base_seconds is not None:
         smallest += " at its fitted time"
     return Objective(
         name="fastest worth its cost",
-        because=f"no scale costs clearly less than {smallest}; speed may cost up to "
-        f"1/{needs.threshold:.2f} of the least bill",
+        because=f"no scale costs clearly less{per} than {smallest}; speed may cost up to "
+        f"1/{needs.threshold:.2f} of the least bill{per}",
     )
 
 

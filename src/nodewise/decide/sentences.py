@@ -60,22 +60,24 @@ def _cost_efficiency(judged: Judged, at: int) -> str:
 def _rule(judged: Judged, question: Question) -> str:
     """The objective in words."""
     needs, currency = question.needs, judged.scales.price.currency
+    per = judged.scales.compared_for.clause
     others = {refusal.gate for refusal in judged.refused if refusal}
     if judged.objective.name == "cheapest within the deadline":
         assert needs.deadline_seconds is not None
-        rule = f"the cheapest scale that keeps the deadline of {_limit(judged.scales, needs)}"
+        limit = _limit(judged.scales, needs)
+        rule = f"the cheapest scale{per} that keeps the deadline of {limit}"
         others.discard("deadline")
     elif judged.objective.name == "fastest within the budget":
         assert needs.budget is not None
         rule = f"the fastest scale within the budget of {format_money(needs.budget, currency)}"
         others.discard("budget")
     elif judged.objective.name == "fastest worth its cost":
-        rule = f"the fastest scale that costs at most 1/{needs.threshold:.2f} of the cheapest"
+        rule = f"the fastest scale that costs at most 1/{needs.threshold:.2f} of the cheapest{per}"
     else:
         rule = (
-            "the lowest bill plus waiting"
+            f"the lowest bill plus waiting{per}"
             if needs.value_per_hour is not None
-            else "the cheapest scale"
+            else f"the cheapest scale{per}"
         )
     if others:
         rule += " and passes every other gate" if rule.count(" that ") else " of those that pass"
@@ -109,8 +111,7 @@ def claim(judged: Judged, needs: Needs, chosen: int, nodes_fail: bool = False) -
 
     Where nodes fail, only the bill counts what failures are expected to add.
     """
-    scales, refusals, costs = judged.scales, judged.refused, judged.bills.billed
-    price = scales.price
+    scales = judged.scales
     measured = format_duration(float(scales.seconds[0]))
     base = f"{measured} at K={scales.nodes[0]}"
     if scales.is_rate and scales.work is not None:
@@ -139,16 +140,27 @@ def claim(judged: Judged, needs: Needs, chosen: int, nodes_fail: bool = False) -
     if scales.quality is None:
         parts.append("with quality not measured")
     else:
-        parts.append(_claimed_quality(scales, needs, refusals, chosen))
-    cost = f"and a cost of {format_money(float(costs[chosen]), price.currency)} a run"
+        parts.append(_claimed_quality(scales, needs, judged.refused, chosen))
+    parts.append(
+        f"and a cost of {_claimed_cost(judged, chosen)}{' with failures' if nodes_fail else ''}"
+    )
+    return f"{', '.join(parts)}; {_end_of_claim(judged, needs, chosen)}."
+
+
+def _claimed_cost(judged: Judged, chosen: int) -> str:
+    """The bill of a run, and of a unit of work where that is known."""
+    scales, currency = judged.scales, judged.scales.price.currency
+    billed = float(judged.bills.billed[chosen])
+    cost = f"{format_money(billed, currency)} a run"
     if scales.is_rate and scales.work is not None:
-        each = float(costs[chosen] / scales.work[chosen])
-        cost = f"and a cost of {format_rate_cost(each, 'units of work', price.currency)}"
-    elif scales.work is not None:
-        unit = format_unit_cost(float(costs[chosen] / scales.work[chosen]), price.currency)
-        cost += f", {unit} per unit of work"
-    cost += " with failures" if nodes_fail else ""
-    return f"{', '.join([*parts, cost])}; {_end_of_claim(judged, needs, chosen)}."
+        return format_rate_cost(billed / float(scales.work[chosen]), "units of work", currency)
+    if scales.compared_for.clause:
+        each = scales.compared_for.amount(float(judged.unit_bill[chosen]))
+        return f"{cost}, {format_money(each, currency)}{scales.compared_for.label}"
+    if scales.work is not None:
+        unit = format_unit_cost(billed / float(scales.work[chosen]), currency)
+        return f"{cost}, {unit} per unit of work"
+    return cost
 
 
 def _end_of_claim(judged: Judged, needs: Needs, chosen: int) -> str:
@@ -244,7 +256,8 @@ def what_would_change(
     if judged.objective.name == "cheapest" and judged.balanced not in (None, recommended):
         assert judged.balanced is not None
         changes.append(
-            f"if speed is worth up to 1/{needs.threshold:.2f} of the least bill, "
+            f"if speed is worth up to 1/{needs.threshold:.2f} of the least bill"
+            f"{scales.compared_for.clause}, "
             f"K={scales.nodes[judged.balanced]}"
         )
     if price.fixed_per_hour and judged.objective.name == "cheapest":
@@ -258,8 +271,8 @@ def what_would_change(
         if without != recommended:
             overhead = format_money(price.fixed_per_hour, price.currency)
             changes.append(
-                f"without the overhead of {overhead} an hour the cheapest is "
-                f"K={scales.nodes[without]}"
+                f"without the overhead of {overhead} an hour the cheapest"
+                f"{scales.compared_for.clause} is K={scales.nodes[without]}"
             )
     return tuple(changes)
 

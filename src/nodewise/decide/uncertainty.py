@@ -327,11 +327,13 @@ def _paid(scales: Candidates, question: Question, spot: bool) -> Paid:
 
 
 def _chosen(scales: Candidates, question: Question, spot: bool = False) -> tuple[int, float]:
-    """The scale that the objective takes, and its bill; no scale is 0."""
+    """The scale that the objective takes, and its bill for equal work; no scale is 0."""
     paid = _paid(scales, question, spot)
     priced = msgspec.structs.replace(paid.scales, price=question.price)
-    at = judge(priced, paid.bills, question).chosen
-    return (0, 0.0) if at is None else (paid.scales.nodes[at], float(paid.bills.billed[at]))
+    found = judge(priced, paid.bills, question)
+    if found.chosen is None:
+        return 0, 0.0
+    return found.scales.nodes[found.chosen], float(found.unit_bill[found.chosen])
 
 
 def tornado(

@@ -32,8 +32,9 @@ class Unmeasured(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"
     low80: float
     high80: float
     cost: float
-    saving: float | None  # of money in each run; null where it buys speed, or nothing else passes
-    seconds_saved: float | None
+    relative_work: float  # of its run, over that of the first measured one
+    saving: float | None  # for equal work; null where it buys speed, or nothing else passes
+    seconds_saved: float | None  # for equal work
     probability: float  # that it is better
     because: str
 
@@ -274,6 +275,7 @@ def _compared(
     """
     point = curve.at(found.scales.nodes[at])
     assert point is not None
+    per = judged.scales.compared_for.clause
 
     def made(
         because: str, probability: float, saving: float | None, saved: float | None
@@ -284,6 +286,7 @@ def _compared(
             low80=point.low80,
             high80=point.high80,
             cost=float(found.bills.billed[at]),
+            relative_work=float(found.scales.relative_work[at]),
             saving=saving,
             seconds_saved=saved,
             probability=probability,
@@ -304,13 +307,14 @@ def _compared(
         better *= _share_affordable(curve, found, at, question)
         if gain < _MIN_GAIN or better < _LIKELY:
             return None
-        return made("it is predicted to be faster and still worth its cost", better, None, saved)
+        faster = "do more work per second and still be" if per else "be faster and still"
+        return made(f"it is predicted to {faster} worth its cost", better, None, saved)
     now, then = float(judged.unit_cost[chosen]), float(found.unit_cost[at])
     off = ratio * judged.scales.seconds[chosen] / point.seconds
     better = passes * float(np.mean(then * off < now))
     if now - then < _MIN_SAVING * now or better < _LIKELY:
         return None
-    return made("it is predicted to cost less", better, now - then, saved)
+    return made(f"it is predicted to cost less{per}", better, now - then, saved)
 
 
 def _share_affordable(curve: Curve, found: Judged, at: int, question: Question) -> float:

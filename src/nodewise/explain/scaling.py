@@ -73,6 +73,14 @@ class EfficiencyFalls(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes"
     nodes: float
 
 
+class Knee(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """The K of the largest S*E on the fit of the measured times, with 95 % bounds where known."""
+
+    nodes: int
+    low: int | None
+    high: int | None
+
+
 class Scaling(msgspec.Struct, frozen=True, kw_only=True, rename={"base_nodes": "base_K"}):
     """The scaling table of a study with its landmarks and laws."""
 
@@ -241,7 +249,7 @@ def scale_timings(
     study: Study, times: Timings, threshold: float = THRESHOLD, at_efficiency: float = 0.5
 ) -> Scaling:
     """The same for timings that are already at hand."""
-    knee = _knee(times)
+    knee = knee_of(times)
     laws = fit_laws(times.k, times.seconds, times.draws, times.regime, times.rounds)
     errors, freedom = relative_errors(times)
     error = float(np.sqrt((errors**2).mean()))
@@ -253,9 +261,9 @@ def scale_timings(
         interval=_interval_name(times),
         rows=_rows(times),
         bend=_bend(times, threshold),
-        knee=knee[0],
-        knee_low=knee[1],
-        knee_high=knee[2],
+        knee=knee.nodes if knee else None,
+        knee_low=knee.low if knee else None,
+        knee_high=knee.high if knee else None,
         efficiency_falls=_efficiency_falls(times, laws, at_efficiency),
         fastest=times.nodes[
             fastest_among(
@@ -401,14 +409,14 @@ def _bend(times: Timings, threshold: float) -> Bend:
     )
 
 
-def _knee(times: Timings) -> tuple[int | None, int | None, int | None]:
+def knee_of(times: Timings) -> Knee | None:
     """The K of the largest S*E on a smooth fit, inside the measured range, with its bounds.
 
     On the fit, because on raw points a noise of 2 % moves it to another scale in every tenth study.
     A knee at the largest measured scale is no knee: the curve has not turned yet.
     """
     if len(times.nodes) < 3:
-        return None, None, None
+        return None
     grid = np.unique(np.geomspace(times.nodes[0], times.nodes[-1], 400).round())
     k = grid / times.nodes[0]
     columns = terms(times.k, times.regime, "log2", "linear")
@@ -423,11 +431,11 @@ def _knee(times: Timings) -> tuple[int | None, int | None, int | None]:
 
     knee = int(knees(times.seconds[None, :])[0])
     if knee == times.nodes[-1]:
-        return None, None, None
+        return None
     if times.plausible is None:
-        return knee, None, None
+        return Knee(nodes=knee, low=None, high=None)
     low, high = np.quantile(knees(times.plausible), [0.025, 0.975])
-    return knee, round(min(float(low), knee)), round(max(float(high), knee))
+    return Knee(nodes=knee, low=round(min(float(low), knee)), high=round(max(float(high), knee)))
 
 
 def _efficiency_falls(times: Timings, laws: Laws, efficiency: float) -> EfficiencyFalls | None:

@@ -224,7 +224,8 @@ def causes_table(row: LedgerRow) -> Table:
 def rubric_table(result: Decision) -> Table:
     """Seconds, speedup, efficiency, quality and cost of every scale."""
     shown, price, is_rate = rows_to_show(result), result.price, result.is_rate
-    money, startup = cost_form(result), price.startup_seconds
+    money, startup = compared_form(result), price.startup_seconds
+    per = result.compared_for.label
     rows: list[dict[str, object]] = [
         {
             "K": row.nodes,
@@ -234,9 +235,10 @@ def rubric_table(result: Decision) -> Table:
             "speedup": format_speedup(row.speedup),
             "efficiency": format_efficiency(row.efficiency),
             "quality": given(row.quality, format_efficiency),
-            "cost": cost_cell(row, result),
+            "cost a run" if per else "cost": cost_cell(row, result),
             "between": between(row.cost_low, row.cost_high, cost_form(result, row)),
-            "with waiting": cost_form(result, row)(row.cost_with_waiting)
+            **({f"cost{per}": compared_form(result, row)(row.cost)} if per else {}),
+            f"with waiting{per}": compared_form(result, row)(row.cost_with_waiting)
             if row.bill.waiting
             else "",
             "cost/work": ""
@@ -264,24 +266,29 @@ def rubric_table(result: Decision) -> Table:
     return rows_table("The rubric of every scale", rows, left=("",), strong=strong, sparse=True)
 
 
-def _millions(result: Decision, row: DecisionRow | None = None) -> float:
-    """How many times a run makes a million units of work, where only a rate is known; else 1."""
-    done = (row or result.rows[0]).work
-    return 1e6 / done if result.is_rate and done else 1.0
+def compared_form(result: Decision, row: DecisionRow | None = None) -> Formatter:
+    """How costs are written that are compared: for a run, or for a unit of work.
 
-
-def cost_form(result: Decision, row: DecisionRow | None = None) -> Formatter:
-    """How costs are written: those of a run, or of a million units where only a rate is known.
-
-    `row` is the run; without it, costs are for the work of the first run.
+    `row` is the run that they are of; without it, costs are for the work of the first run.
     """
-    factor = _millions(result, row)
-    return lambda amount: format_money(factor * amount, result.price.currency)
+    done = 1.0 if row is None else row.relative_work
+    currency = result.price.currency
+    return lambda amount: format_money(result.compared_for.amount(amount / done), currency)
+
+
+def cost_form(result: Decision, row: DecisionRow) -> Formatter:
+    """How costs of a run are written; where only a rate is known, those of a million units."""
+    return compared_form(result, row) if result.is_rate else in_currency(result.price.currency)
 
 
 def cost_cell(row: DecisionRow, result: Decision) -> str:
     """What a run costs, or a million units of its work."""
     return cost_form(result, row)(row.cost)
+
+
+def compared_cost(row: DecisionRow, result: Decision) -> str:
+    """What a run costs, for the work that scales are compared for, in words where that is new."""
+    return f"{compared_form(result, row)(row.cost)}{result.compared_for.label}"
 
 
 def time_cell(row: DecisionRow, result: Decision) -> str:
@@ -326,19 +333,22 @@ def _remark(row: DecisionRow, result: Decision) -> str:
 
 
 def marginal_table(steps: Sequence[Marginal], result: Decision) -> Table:
-    """What each step up gains and costs, of a run or of a million units of work."""
-    currency, factor = result.price.currency, _millions(result)
+    """What each step up gains and costs, for a run or for a unit of work."""
+    currency, unit = result.price.currency, result.compared_for
     rows = [
         {
             "step": f"{step.from_nodes} -> {step.to_nodes}",
             "speedup": f"{step.speedup:+.2f}",
-            "cost": cost_form(result)(step.cost),
+            f"cost{unit.label}": compared_form(result)(step.cost),
             _per_money("folds", currency): (
                 "saves"
                 if step.cost < 0
-                else given(step.speedup_per_dollar, lambda folds: f"{folds / factor:.2f}") or "free"
+                else given(
+                    step.speedup_per_dollar, lambda folds: f"{folds / unit.of_first_run:.2f}"
+                )
+                or "free"
             ),
-            "seconds saved": format_seconds(factor * step.seconds_saved),
+            f"seconds saved{unit.label}": format_seconds(unit.amount(step.seconds_saved)),
             "cost per hour saved": given(step.cost_per_hour_saved, in_currency(currency)) or "none",
         }
         for step in steps
@@ -348,12 +358,13 @@ def marginal_table(steps: Sequence[Marginal], result: Decision) -> Table:
 
 def payment_table(result: Decision) -> Table:
     """The runs paid for in other ways."""
+    per = result.compared_for.label
     rows = [
         {
             "payment": one.label,
             "of the price": one.share,
-            **_choice_cells(one.cheapest, result, "cheapest K", "cost", "time"),
-            **_choice_cells(one.fastest, result, "fastest K", "its cost", "time "),
+            **_choice_cells(one.cheapest, result, "cheapest K", f"cost{per}", "time"),
+            **_choice_cells(one.fastest, result, "fastest K", f"its cost{per}", "time "),
             "": f"{'' if one.applies else 'does not apply: '}{one.condition}",
         }
         for one in result.payments
@@ -366,7 +377,7 @@ def payment_table(result: Decision) -> Table:
 def _choice_cells(choice: Choice | None, result: Decision, *titles: str) -> dict[str, str]:
     cells = ["none", "", ""]
     if choice is not None:
-        cost = cost_form(result, result.row(choice.nodes))(choice.cost)
+        cost = compared_form(result, result.row(choice.nodes))(choice.cost)
         # only where nodes are lost do the times differ
         stops = result.spot or result.payments[0].is_stopped
         cells = [str(choice.nodes), cost, format_duration(choice.seconds) if stops else ""]
@@ -375,10 +386,13 @@ def _choice_cells(choice: Choice | None, result: Decision, *titles: str) -> dict
 
 def items_table(result: Decision) -> Table:
     """What the cheapest run of each way to pay is billed, item by item."""
-    money = cost_form(result)
-    bills = [(one.label, one.bill) for one in result.payments if one.bill is not None]
+    bills = [
+        (one.label, one.bill, cost_form(result, result.row(one.cheapest.nodes)))
+        for one in result.payments
+        if one.bill is not None and one.cheapest is not None
+    ]
     names = dict.fromkeys(
-        name for _, bill in bills for name in bill.__struct_fields__ if getattr(bill, name)
+        name for _, bill, _ in bills for name in bill.__struct_fields__ if getattr(bill, name)
     )
     words = {"compute": "work", "startup": "start-up", "fixed": "overhead"}
     rows = [
@@ -386,7 +400,7 @@ def items_table(result: Decision) -> Table:
             "cheapest of": label,
             **{words.get(name, name): money(getattr(bill, name, 0.0)) for name in names},
         }
-        for label, bill in bills
+        for label, bill, money in bills
     ]
     name = "What the cheapest run of each way to pay is billed"
     return rows_table(name, rows, left=("cheapest of",), indent=2)
@@ -421,8 +435,8 @@ def tornado_table(result: Decision) -> Table:
             ),
             "of": one.payment,
             "recommended": f"K={one.low_nodes or 'none'}..{one.high_nodes or 'none'}",
-            "its cost": "..".join(
-                cost_form(result)(cost) if nodes else "none"
+            f"its cost{result.compared_for.label}": "..".join(
+                compared_form(result)(cost) if nodes else "none"
                 for nodes, cost in ((one.low_nodes, one.low_cost), (one.high_nodes, one.high_cost))
             ),
         }

@@ -15,6 +15,7 @@ from nodewise.base.units import (
     format_quantity,
     format_speedup,
 )
+from nodewise.decide.candidates import WorkUnit
 from nodewise.decide.decide import Decision, Quality
 from nodewise.decide.energy import UNKNOWN
 from nodewise.decide.payment.ways import PaymentPrice
@@ -26,7 +27,8 @@ from nodewise.report.tables import (
     MOST_ROWS,
     Table,
     causes_table,
-    cost_cell,
+    compared_cost,
+    compared_form,
     cost_form,
     input_words,
     items_table,
@@ -44,6 +46,7 @@ from nodewise.report.tables import (
 )
 from nodewise.study.check import Check, validity_of
 from nodewise.study.scale_unit import plural
+from nodewise.study.spec import Regime
 
 Report = list[str | Table]
 
@@ -112,7 +115,7 @@ def scaling_lines(result: Scaling) -> Report:
         f"{_regime_line(result)}; intervals: {result.interval}.",
         "",
         bend_line(result),
-        _knee_line(result),
+        knee_line(result.regime, result.knee, result.knee_low, result.knee_high),
         "",
         *_laws(result),
     ]
@@ -357,13 +360,18 @@ def bend_line(result: Scaling) -> str:
     )
 
 
-def _knee_line(result: Scaling) -> str:
-    if result.knee is None:
+def knee_line(
+    regime: Regime, knee: int | None, low: int | None = None, high: int | None = None
+) -> str:
+    """The knee within the measured scales, with its 95 % bounds where they are known."""
+    if knee is None:
         return "Knee: not reached within the measured scales."
-    between = ""
-    if result.knee_low is not None and result.knee_high is not None:
-        between = f", between {result.knee_low} and {result.knee_high}"
-    return f"Knee: K={result.knee} has the largest speedup x efficiency on the fit{between}."
+    between = "" if low is None or high is None else f", with 95 % between {low} and {high}"
+    terms = "1/K, 1, log2 K and K" if regime == "strong" else "1, log2 K and K"
+    return (
+        f"Knee: K={knee} has the largest speedup x efficiency on the fit of {terms} to the "
+        f"measured times{between}."
+    )
 
 
 def _laws(result: Scaling) -> Report:
@@ -485,7 +493,8 @@ def certainty_lines(result: Decision) -> list[str]:
     elif chosen.undecided:
         lines.append(f"Undecided{how_to_decide(result)}.")
     if result.better is not None:
-        words = better_words(result.better, result.price.currency, result.price.startup_seconds)
+        price, unit = result.price, result.compared_for
+        words = better_words(result.better, price.currency, unit, price.startup_seconds)
         lines.append(f"Measure next: {words}.")
     return lines
 
@@ -514,16 +523,21 @@ def how_to_decide(result: Decision) -> str:
     )
 
 
-def better_words(better: Unmeasured, currency: str, startup: float = 0.0) -> str:
+def better_words(better: Unmeasured, currency: str, unit: WorkUnit, startup: float = 0.0) -> str:
     """The unmeasured scale that is likely better, and by how much; times from the launch."""
     saves = ""
     if better.saving is not None:
-        saves = f", {format_money(better.saving, currency)} less a run"
+        saves = f", {format_money(unit.amount(better.saving), currency)} less {unit.words}"
     elif better.seconds_saved is not None:
-        saves = f", {format_duration(better.seconds_saved)} less a run"
+        saves = f", {format_duration(unit.amount(better.seconds_saved))} less {unit.words}"
+    seconds, cost = better.seconds + startup, better.cost
+    each = unit.amount(cost / better.relative_work)
+    per = f" a run ({format_money(each, currency)}{unit.label})" if unit.clause else ""
+    if unit.words != "a run" and not unit.clause:  # only a rate is known
+        seconds, cost = unit.amount(seconds / better.relative_work), each
     return (
-        f"K={better.nodes}, {format_duration(better.seconds + startup)} and "
-        f"{format_money(better.cost, currency)} predicted{saves}; {better.because} "
+        f"K={better.nodes}, {format_duration(seconds)} and "
+        f"{format_money(cost, currency)}{per} predicted{saves}; {better.because} "
         f"({format_percent(better.probability)} likely)"
     )
 
@@ -535,6 +549,8 @@ def rubric_caption(result: Decision) -> str:
         parts.append(f"relative to K={result.rows[0].nodes}")
     if result.is_rate:
         parts.append(f"cost of a million {result.work_unit}")
+    words = compared_words(result.compared_for, result.rows[0].nodes)
+    parts += [words] if words else []
     if len(rows_to_show(result)) < len(result.rows):
         parts.append(f"{len(result.rows)} scales, --json has all")
     parts += _line_items(result)
@@ -543,6 +559,14 @@ def rubric_caption(result: Decision) -> str:
     parts += _energy(result)
     parts += [quality_words(result.quality)] if result.quality else []
     return "; ".join(parts) + "."
+
+
+def compared_words(unit: WorkUnit, first: int) -> str:
+    """What a unit of work is, where runs do not do the same work; `first` is the smallest scale."""
+    if not unit.clause:
+        return ""
+    one = "" if unit.is_counted else f" (a unit is the work of the run at K={first})"
+    return f"scales are compared{unit.clause}{one}, and the fastest does most work per second"
 
 
 def quality_words(quality: Quality) -> str:
@@ -643,31 +667,33 @@ def _ledger_row(result: Decision, attribution: Attribution) -> LedgerRow:
 
 def _exchange(result: Decision) -> Report:
     assert result.cheapest and result.fastest and result.price_of_speed
-    money, rows = cost_form(result), {row.nodes: row for row in result.rows}
+    money, rows = compared_form(result), {row.nodes: row for row in result.rows}
+    per = result.compared_for.clause
     lines: Report = []
     for one in result.deployments:
         lines.append(
-            f"  {one.kind}: K={one.nodes}, {cost_cell(rows[one.nodes], result)}, "
-            f"{time_cell(rows[one.nodes], result)}; gives up {one.gives_up}."
+            f"  {one.kind}: K={one.nodes}, {compared_cost(rows[one.nodes], result)}, "
+            f"{time_cell(rows[one.nodes], result)}{' a run' if per else ''}; gives up "
+            f"{one.gives_up}."
         )
     speed = result.price_of_speed
     if result.cheapest.nodes != result.fastest.nodes:
         times = "" if speed.cost_ratio is None else f"{speed.cost_ratio:.2f}x the cost to go "
         lines.append(
-            f"  Price of pure speed: {money(speed.extra_cost)} from "
+            f"  Price of pure speed: {money(speed.extra_cost)}{result.compared_for.label} from "
             f"K={result.cheapest.nodes} to K={result.fastest.nodes}: {times}"
             f"{speed.speed_ratio:.2f}x faster."
         )
     if result.cheapest_low is not None and result.cheapest_low != result.cheapest_high:
         lines.append(
-            f"  With 95 % the cheapest lies between K={result.cheapest_low} and "
+            f"  With 95 % the cheapest{per} lies between K={result.cheapest_low} and "
             f"K={result.cheapest_high}."
         )
-    lines.append(f"  Within 1 % of the least cost: K={listed(result.within_1_percent)}.")
-    lines.append(f"  Pareto-optimal in time and cost: K={listed(result.frontier)}.")
+    lines.append(f"  Within 1 % of the least cost{per}: K={listed(result.within_1_percent)}.")
+    lines.append(f"  Pareto-optimal in time and cost{per}: K={listed(result.frontier)}.")
     if result.pareto != result.frontier:
         lines.append(
-            f"  Pareto-optimal in time, cost, energy and quality: K={listed(result.pareto)}."
+            f"  Pareto-optimal in time, cost, energy and quality{per}: K={listed(result.pareto)}."
         )
     if result.least_regret is not None and result.has_ranges:
         regret = result.row(result.least_regret.nodes)
@@ -681,7 +707,7 @@ def _exchange(result: Decision) -> Report:
         lines.append(marginal_table(steps, result))
     if result.first_unfavourable_doubling:
         low, high = result.first_unfavourable_doubling
-        lines.append(f"  First doubling that raises the cost: {low} -> {high}.")
+        lines.append(f"  First doubling that raises the cost{per}: {low} -> {high}.")
     if result.price.is_money:
         over = ", ".join(
             f"K={row.nodes} {row.cost_multiplier:.2f}x" for row in rows_to_show(result)

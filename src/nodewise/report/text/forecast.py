@@ -1,6 +1,6 @@
 """Predictions and advice as lines and tables; what was predicted never looks measured."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nodewise.base.units import (
     capitalised,
@@ -14,9 +14,24 @@ from nodewise.base.units import (
 from nodewise.decide.forecast import Advice, Forecast, ForecastRow
 from nodewise.decide.paper.relocate import Relocated
 from nodewise.explain.predict.curve import Landmark
+from nodewise.explain.predict.laws import LawName
 from nodewise.report.tables import Table, between, given, in_currency, rows_table
-from nodewise.report.text.findings import Report, better_words, how_sure
+from nodewise.report.text.findings import (
+    Report,
+    better_words,
+    compared_words,
+    how_sure,
+    knee_line,
+)
 from nodewise.study.check import Check, Validity
+
+_LAWS: dict[LawName, str] = {
+    "amdahl": "a serial and a parallel part",
+    "log2": "these and a cost of log2 K",
+    "universal": "these and a cost of K",
+    "drift": "no formula, a smooth curve whose slope changes with K as that of the measured times",
+    "stages": "a law for each recorded stage",
+}
 
 
 def forecast_report(result: Forecast) -> Report:
@@ -28,12 +43,12 @@ def forecast_report(result: Forecast) -> Report:
         "",
         forecast_table(result),
         f"{result.regime} scaling; from {result.evidence}; intervals are calibrated on published "
-        f"scaling curves; those of measured rows are {_noise(result)}.",
+        f"scaling curves; those of measured rows are {_noise(result)}{_unit_of_work(result)}.",
         "",
         *_recommended(result),
-        f"Cheapest: {where(result.cheapest)}.",
+        f"Cheapest{result.compared_for.clause}: {where(result.cheapest)}.",
         f"Fastest: {where(result.fastest)}.",
-        f"Knee: {where(result.knee)}.",
+        _knee(result),
     ]
     if result.unknown_beyond is not None:
         lines.append(
@@ -41,7 +56,7 @@ def forecast_report(result: Forecast) -> Report:
             "more there, and what follows a saturation is not written in the points before it."
         )
         return lines
-    return [*lines, "", _laws_table(result)]
+    return [*lines, "", _laws_table(result), _laws_line(result)]
 
 
 def _recommended(result: Forecast) -> Report:
@@ -55,17 +70,31 @@ def _recommended(result: Forecast) -> Report:
         if nodes is None
         else f"Recommended: {undecided}K={nodes}, {result.recommended.because}."
     ]
-    return lines + ([f"Measure next: {better_words(result.better, result.currency)}."]
-                    if result.better else [])  # fmt: skip
+    if result.better is not None:
+        words = better_words(result.better, result.currency, result.compared_for)
+        lines.append(f"Measure next: {words}.")
+    return lines
+
+
+def _knee(result: Forecast) -> str:
+    """The knee as `scale` has it; beyond the measured scales that of the predicted curve."""
+    found = result.measured_knee
+    if found is not None:
+        return knee_line(result.regime, found.nodes, found.low, found.high)
+    if result.knee is None:
+        return knee_line(result.regime, None)
+    return f"Knee: beyond the measured scales, predicted at {where(result.knee)}."
 
 
 def beyond_lines(result: Forecast, priced: bool) -> Report:
     """What a report of a study says about scales without a run; `priced`: nodes have one price."""
-    landmarks = [("Cheapest", result.cheapest)] if priced else []
-    landmarks += [("Fastest", result.fastest), ("Knee", result.knee)]
+    cheapest = f"Cheapest{result.compared_for.clause}"
+    landmarks = [(cheapest, result.cheapest)] if priced else []
+    landmarks += [("Fastest", result.fastest)]
     return [
         f"Predictions, except rows marked measured. {capitalised(forecast_headline(result))}",
         *(f"  **{name}**: {where(landmark)}." for name, landmark in landmarks),
+        f"  {_knee(result).replace('Knee', '**Knee**', 1)}",
         beyond_table(result),
         f"From {result.evidence}. Intervals are calibrated on published scaling curves; those of "
         f"measured rows are {_noise(result)}.",
@@ -74,7 +103,7 @@ def beyond_lines(result: Forecast, priced: bool) -> Report:
 
 def beyond_table(result: Forecast) -> Table:
     """The seconds alone: their cost is elsewhere, and only for what was measured."""
-    rows = [_cells(row, result.currency) for row in result.doublings]
+    rows = [_cells(row, result) for row in result.doublings]
     times = [dict(list(cells.items())[:7]) for cells in rows]
     return rows_table("Measured and predicted times", times, left=("",))
 
@@ -102,14 +131,16 @@ def relocated_table(result: Relocated) -> Table:
     rows = []
     for row in result.forecast.rows:
         here = given(result.measured_here.get(row.nodes), format_seconds)
-        cells = _cells(row, result.forecast.currency, seconds="seconds there")
+        cells = _cells(row, result.forecast, seconds="seconds there")
         rows.append({"K": cells.pop("K"), "measured here": here, **cells})
+    rows += _other_row(result.forecast, rows[0])
     return rows_table("Times measured here and predicted there", rows, left=("",))
 
 
 def forecast_table(result: Forecast) -> Table:
     """Seconds at every scale, measured or predicted, with 80 and 95 % intervals."""
-    rows = [_cells(row, result.currency) for row in result.rows]
+    rows = [_cells(row, result) for row in result.rows]
+    rows += _other_row(result, rows[0])
     return rows_table("Measured and predicted times", rows, left=("",))
 
 
@@ -138,20 +169,25 @@ def advice_report(result: Advice) -> Report:
     def saves(value: float) -> str:
         if result.regret_is_of_time:
             return format_percent(value)
-        return format_money(value, result.currency)
+        return format_money(result.compared_for.amount(value), result.currency)
 
-    of = "of the time" if result.regret_is_of_time else "a later run"
+    unit = result.compared_for
+    of = unit.words if unit.clause else "a later run"
+    of = "of the time" if result.regret_is_of_time else of
     rows = [
         {
             "K": run.nodes,
             "cost of the run": format_money(run.cost, result.currency),
             f"saves {of}": saves(run.saving),
             "saved per cost": f"{run.saving_per_cost:.3g}",
-            "moves the choice": format_percent(run.could_change),
+            "changes the choice": format_percent(run.could_change),
+            "": "<- next" if run.nodes == result.measure else "",
         }
         for run in result.runs
     ]
-    return [*lines, "", rows_table("What each run is worth", rows)] if rows else lines
+    if not rows:
+        return lines
+    return [*lines, "", rows_table("What each run is worth", rows, left=("",), sparse=True)]
 
 
 def forecast_headline(result: Forecast) -> str:
@@ -164,9 +200,15 @@ def forecast_headline(result: Forecast) -> str:
     row = ahead[-1]
     assert row.seconds is not None and row.low80 is not None and row.high80 is not None
     return (
-        f"at K={row.nodes} a run is predicted to take {format_duration(row.seconds)}, between "
-        f"{format_duration(row.low80)} and {format_duration(row.high80)}."
+        f"at K={row.nodes} a run is predicted to take {format_duration(row.seconds)}, with 80 % "
+        f"between {format_duration(row.low80)} and {format_duration(row.high80)}."
     )
+
+
+def _unit_of_work(result: Forecast) -> str:
+    """What costs are compared for, where runs do not do the same work."""
+    words = compared_words(result.compared_for, result.rows[0].nodes)
+    return f"; {words}" if words else ""
 
 
 def _doubt(validity: Validity) -> list[str]:
@@ -182,8 +224,22 @@ def _noise(result: Forecast) -> str:
     return "the noise of their runs" if result.repeated else "the usual noise of a single run"
 
 
-def _cells(row: ForecastRow, currency: str, seconds: str = "seconds") -> dict[str, str]:
-    known = "measured" if row.measured else "predicted"
+def _other_row(result: Forecast, row: Mapping[str, str]) -> list[dict[str, str]]:
+    """How likely a scale without a row is the cheapest."""
+    if not result.probability_other:
+        return []
+    chance = format_percent(result.probability_other)
+    return [dict.fromkeys(row, "") | {"K": "other", "P(cheapest)": chance}]
+
+
+def _cells(row: ForecastRow, result: Forecast, seconds: str = "seconds") -> dict[str, str]:
+    known, unit = "measured" if row.measured else "predicted", result.compared_for
+    money, per = in_currency(result.currency), {}
+    if unit.clause:
+        each = None
+        if row.cost is not None and row.relative_work is not None:
+            each = unit.amount(row.cost / row.relative_work)
+        per = {f"cost{unit.label}": given(each, money)}
     return {
         "K": str(row.nodes),
         "": "unknown" if row.seconds is None else known,
@@ -192,7 +248,8 @@ def _cells(row: ForecastRow, currency: str, seconds: str = "seconds") -> dict[st
         "95 % between": between(row.low95, row.high95, format_seconds),
         "speedup": given(row.speedup, format_speedup),
         "efficiency": given(row.efficiency, format_efficiency),
-        "cost": given(row.cost, in_currency(currency)),
+        "cost a run" if unit.clause else "cost": given(row.cost, money),
+        **per,
         "P(cheapest)": given(row.probability_cheapest, format_percent),
     }
 
@@ -233,3 +290,13 @@ def _laws_table(result: Forecast) -> Table:
         for law in result.laws
     ]
     return rows_table("The laws behind it", rows, left=("law", ""))
+
+
+def _laws_line(result: Forecast) -> str:
+    """What the laws are, and how they make the answer."""
+    names = [law.law for law in result.laws]
+    flat = "amdahl" if result.regime == "strong" else "log2"
+    answer = f"the median of {flat}, universal and drift, or a law that meets every measured time"
+    if "stages" in names:
+        answer = "the sum of the stages"
+    return f"{'; '.join(f'{name}: {_LAWS[name]}' for name in names)}. The answer is {answer}."
