@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import click
 
 from nodewise.base.errors import SpecError
+from nodewise.cli.options import COUNT
 from nodewise.study.spec import OWN_WORKERS, read_toml
 from nodewise.study.spec_text import toml_value
 
@@ -53,11 +54,7 @@ better = "same"            # higher or lower: a drift this way is no harm
 """
 _VALUE = r'"(?:[^"\\]|\\.)*"|\[.*\]|\{.*\}|[^#\s]+'
 
-rounds_option = click.option(
-    "--rounds",
-    type=click.IntRange(1, 100_000),
-    help="Rounds; each runs every K once. [7]",
-)
+rounds_option = click.option("--rounds", type=COUNT, help="Rounds; each runs every K once. [7]")
 
 
 def engine_of(words: Sequence[str], chosen: str | None) -> str:
@@ -101,6 +98,8 @@ def with_values(text: str, values: Mapping[str, Any]) -> str:
         inner = wanted
         for name in table.split(".") if table else ():
             inner = inner.setdefault(name, {})
+        if inner.get(key) == value:
+            continue
         inner[key] = value
         text = _with_line(text, table, key, toml_value(value))
         if read_toml(text) != wanted:

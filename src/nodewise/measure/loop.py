@@ -155,7 +155,7 @@ def _job(spec: Spec, home: Path, scratch: Path, engine: Engine, task: Task) -> J
     if not engine.elsewhere and not base.has_program(command[0], directory):
         raise RunError(
             f"There is no program {command[0]}.",
-            "Install it, or correct workload.command in the spec.",
+            "Install it, or correct the command of the job.",
         )
     own = _own_environment(spec, task, scratch, engine.ranks(task.nodes))
     outer = {name: value for name, value in os.environ.items() if name not in RANK_NAMES}

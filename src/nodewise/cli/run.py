@@ -1,0 +1,195 @@
+"""`nodewise run`."""
+
+import contextlib
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nodewise.base.errors import NodewiseError, SpecError, printable
+from nodewise.cli.inputs import stated_inputs, stated_options
+from nodewise.cli.measure import measure_spec, parse_text
+from nodewise.cli.options import POSITIVE_DURATION, WHOLE, json_option, parse_scales
+from nodewise.cli.spec_file import (
+    ENGINES,
+    engine_of,
+    new_text,
+    rounds_option,
+    with_values,
+    write_new,
+)
+from nodewise.cli.study import answer
+from nodewise.decide.inputs import INPUTS
+from nodewise.study import store
+from nodewise.study.spec import OWN_WORKERS
+
+_OTHER_NAME = "Give this study a name of its own: --name NAME."
+
+
+@click.command("run", context_settings={"allow_interspersed_args": False})
+@click.option(
+    "-n",
+    "--scales",
+    metavar="K,K,...",
+    required=True,
+    help="The K to run: 1,2,4,8 or 1..8.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    metavar="NAME",
+    help="What starts K workers: mpi, torchrun, ... [local]",
+)
+@rounds_option
+@click.option("--warmup-steps", type=WHOLE, help="Steps before the clock starts (probe). [0]")
+@click.option("--timeout", type=POSITIVE_DURATION, help="Longest time of one run. [10min]")
+@click.option("--name", help="Name of the study [that of the program].")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The study folder [NAME.study].",
+)
+@stated_options(*INPUTS)
+@json_option
+@click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(
+    words: tuple[str, ...], name: str | None, output: Path | None, as_json: bool, **options: Any
+) -> None:
+    """Run COMMAND at several scales; say what it loses and which scale pays.
+
+    The engine starts K workers. A command with {n} starts its own K workers, and is run once at
+    each K. The spec is kept in NAME.toml, the runs in NAME.study: repeat the command to go on, or
+    edit NAME.toml and call nodewise study. Exit codes are those of nodewise study.
+
+    \b
+    Examples:
+      nodewise run -n 1,2,4,8 -- python train.py
+      nodewise run -n 1,2,4 --engine torchrun --price 3.20 -- train.py --epochs 1
+      nodewise run -n 1,2,4,8 -- mpirun -n {n} ./app -s 20
+    """
+    if words[0].endswith(".py"):
+        words = ("{python}", *words)
+    if name is not None and "/" in name:
+        raise SpecError(f"--name {name} is not a file name.", "Use letters, digits and hyphens.")
+    name = name or (output.stem if output else _name_of(words))
+    path = (output.parent if output else Path()) / f"{name}.toml"
+    folder = output or path.with_suffix(".study")
+    stated = {
+        "scales": [*parse_scales(options["scales"])],
+        "rounds": options["rounds"],
+        "timeout_seconds": options["timeout"],
+        "workload.warmup_steps": options["warmup_steps"],
+        **stated_inputs(options, *INPUTS),
+    }
+    values = {place: value for place, value in stated.items() if value is not None}
+    engine = engine_of(words, options["engine"])
+    kept = _kept_text(path, folder)
+    if kept is None:
+        text = new_text(path, engine, {"name": name, **_job(words, engine, path.parent), **values})
+    else:
+        _refuse_another_job(path, kept, words, engine, values)
+        text = with_values(kept, values)
+    _check(text, path.parent, folder)
+    _write(path, text, kept)
+    answer(measure_spec(path, output, "--rounds {}"), as_json)
+
+
+def _job(words: Sequence[str], engine: str, home: Path) -> dict[str, Any]:
+    """What a new spec in the folder `home` says of the job."""
+    here = Path.cwd()
+    threads = os.environ.get("OMP_NUM_THREADS")
+    set_here = threads is not None and engine != OWN_WORKERS
+    return {
+        "workload.command": [*words],
+        "workload.directory": "." if home.resolve() == here else str(here),
+        **({"workload.environment.OMP_NUM_THREADS": threads} if set_here else {}),
+    }
+
+
+def _name_of(words: Sequence[str]) -> str:
+    """The name of the first file below this folder that a command names, else of its program.
+
+    >>> _name_of(["/usr/bin/mpirun", "-n", "4", "no-such-file"])
+    'mpirun'
+    """
+    named = next(filter(_is_own_file, words), words[0])
+    return re.sub(r"[^\w.-]+", "-", Path(named).stem)
+
+
+def _is_own_file(word: str) -> bool:
+    here = Path.cwd()
+    try:
+        return (here / word).is_file() and (here / word).resolve().is_relative_to(here)
+    except OSError:  # too long for a name
+        return False
+
+
+def _kept_text(path: Path, folder: Path) -> str | None:
+    """The spec of this name, or else of the study folder; None if both are new."""
+    for file in (path, folder / store.SPEC):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            return _read(file)
+    return None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (UnicodeDecodeError, PermissionError, IsADirectoryError):
+        raise SpecError(f"{path} is there already and is not a spec.", _OTHER_NAME) from None
+
+
+def _refuse_another_job(
+    path: Path, kept: str, words: Sequence[str], engine: str, values: Mapping[str, Any]
+) -> None:
+    """A study goes on with the same job at the same scales or more."""
+    try:
+        before = parse_text(kept)
+    except NodewiseError:
+        raise SpecError(f"{path} is there already and is not a spec.", _OTHER_NAME) from None
+    job = before.workload
+    if job.command != tuple(words):
+        typed = shlex.join(job.command)
+        raise SpecError(f"{path} measures another command: {printable(typed)}.", _OTHER_NAME)
+    place = (path.parent / job.directory).resolve()
+    steps = values.get("workload.warmup_steps", job.warmup_steps)
+    differences = [
+        *([f"with the engine {before.engine.name}"] if before.engine.name != engine else []),
+        *([f"after {job.warmup_steps} warm-up steps"] if job.warmup_steps != steps else []),
+        *([f"in {place}"] if place != Path.cwd() else []),
+    ]
+    if differences:
+        how = " and ".join(differences)
+        raise SpecError(f"{path} measures this command {how}.", _OTHER_NAME)
+    left_out = sorted({*before.scales} - {*values["scales"]})
+    if left_out:
+        listed = ",".join(map(str, left_out))
+        raise SpecError(f"{path} also measures K={listed}.", f"Add {listed} to -n. {_OTHER_NAME}")
+
+
+def _check(text: str, home: Path, folder: Path) -> None:
+    """What cannot be run is an error before a file is written."""
+    from nodewise.measure.engines import registry
+    from nodewise.measure.loop import check
+
+    spec = parse_text(text)
+    with contextlib.closing(registry.engine_of(spec.engine, home)) as engine:
+        check(spec, home, folder, engine)
+
+
+def _write(path: Path, text: str, kept: str | None) -> None:
+    """Write the spec and say so, unless it is there already."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_new(path, text)
+        click.echo(f"Wrote {path}.", err=True)
+    elif kept != text:
+        path.write_text(text, encoding="utf-8")
+        changed = {*text.splitlines()} - {*(kept or "").splitlines()}
+        listed = ", ".join(sorted(line.partition(" #")[0].strip() for line in changed))
+        click.echo(f"Changed {path}: {listed}.", err=True)
