@@ -27,7 +27,7 @@ from nodewise.decide.inputs import INPUTS
 from nodewise.study import store
 from nodewise.study.spec import OWN_WORKERS
 
-_OTHER_NAME = "Give this study a name of its own: --name NAME."
+_OTHER_NAME = "Give this study another name: --name NAME"
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False})
@@ -141,7 +141,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (UnicodeDecodeError, PermissionError, IsADirectoryError):
-        raise SpecError(f"{path} is there already and is not a spec.", _OTHER_NAME) from None
+        raise SpecError(f"{path} is there already and is not a spec.", f"{_OTHER_NAME}.") from None
 
 
 def _refuse_another_job(
@@ -151,11 +151,12 @@ def _refuse_another_job(
     try:
         before = parse_text(kept)
     except NodewiseError:
-        raise SpecError(f"{path} is there already and is not a spec.", _OTHER_NAME) from None
+        raise SpecError(f"{path} is there already and is not a spec.", f"{_OTHER_NAME}.") from None
+    fix = f"{_OTHER_NAME}; or delete {path} and {path.with_suffix('.study')}."
     job = before.workload
     if job.command != tuple(words):
         typed = shlex.join(job.command)
-        raise SpecError(f"{path} measures another command: {printable(typed)}.", _OTHER_NAME)
+        raise SpecError(f"{path} measures another command: {printable(typed)}.", fix)
     place = (path.parent / job.directory).resolve()
     steps = values.get("workload.warmup_steps", job.warmup_steps)
     differences = [
@@ -165,11 +166,11 @@ def _refuse_another_job(
     ]
     if differences:
         how = " and ".join(differences)
-        raise SpecError(f"{path} measures this command {how}.", _OTHER_NAME)
+        raise SpecError(f"{path} measures this command {how}.", fix)
     left_out = sorted({*before.scales} - {*values["scales"]})
     if left_out:
         listed = ",".join(map(str, left_out))
-        raise SpecError(f"{path} also measures K={listed}.", f"Add {listed} to -n. {_OTHER_NAME}")
+        raise SpecError(f"{path} also measures K={listed}.", f"Add {listed} to -n. {fix}")
 
 
 def _check(text: str, home: Path, folder: Path) -> None:
