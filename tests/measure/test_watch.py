@@ -56,11 +56,16 @@ def test_one_process_is_no_rank_where_the_command_starts_the_workers():
 
 def test_workers_that_a_command_starts_share_the_cores_where_they_keep_them_busy(monkeypatch):
     monkeypatch.setattr("nodewise.measure.loop.cores", lambda: 2)
-    busy, idle = (watched([Usage(cpu_seconds=seconds)]) for seconds in (18.0, 0.5))
-    assert _shares_cores(OwnWorkers(), 4, busy, 10.0)
-    assert not _shares_cores(OwnWorkers(), 4, idle, 10.0)  # they ran on other machines
-    assert not _shares_cores(OwnWorkers(), 2, busy, 10.0)
-    assert _shares_cores(Local(), 4, idle, 10.0)
+    busy, idle = watched(), watched()
+    busy._before = idle._before = {"total": 0.0, "busy": 0.0, "own": 0.0}
+    busy._after = {"total": 20.0, "busy": 19.0, "own": 4.0}  # others took 15 s
+    idle._after = {"total": 20.0, "busy": 15.1, "own": 0.1}
+    assert _shares_cores(OwnWorkers(), 4, busy)
+    assert not _shares_cores(OwnWorkers(), 4, idle)  # they ran on other machines
+    idle._after = {"total": 20.0, "busy": 20.0, "own": 0.1}  # beside a full machine
+    assert not _shares_cores(OwnWorkers(), 4, idle)
+    assert not _shares_cores(OwnWorkers(), 2, busy)
+    assert _shares_cores(Local(), 4, idle)
 
 
 def test_a_system_without_the_figure_does_not_say_zero(monkeypatch):

@@ -96,6 +96,12 @@ def command(
         text = with_values(kept, values)
     _check(text, path.parent, folder)
     _write(path, text, kept)
+    if kept is None and engine == "local":
+        click.echo(
+            "K copies of the command are started; NODEWISE_RANK and NODEWISE_NODES tell each its "
+            "share.",
+            err=True,
+        )
     answer(measure_spec(path, output, "--rounds {}"), as_json)
 
 

@@ -35,7 +35,7 @@ from nodewise.study.spec import OWN_WORKERS, Spec
 from nodewise.study.study import Fact, Rank, Run, Study
 
 _GIVE_UP_AFTER = 2  # failures of one scale; a third would only cost time
-_BUSY_SHARE = 0.5  # of the cores; a launcher whose workers are elsewhere hardly uses any
+_BUSY_SHARE = 0.5  # of the CPU; a launcher whose workers are elsewhere hardly uses any
 _RUNNING = "running"
 _JOBS = "jobs"  # runs that go on without us, a folder each
 
@@ -248,7 +248,7 @@ def _run(
             **provenance.programs(job.directory, job.command, start.timestamp()),
             **provenance.environment(job.environment),
             "engine": spec.engine.name,
-            "oversubscribed": _shares_cores(engine, task.nodes, watch, finished.seconds),
+            "oversubscribed": _shares_cores(engine, task.nodes, watch),
             "emulated": engine.emulated,
             **finished.facts,
         }
@@ -271,17 +271,14 @@ def _run(
         return run
 
 
-def _shares_cores(engine: Engine, nodes: int, watch: Watch, seconds: float) -> bool:
+def _shares_cores(engine: Engine, nodes: int, watch: Watch) -> bool:
     """Whether more workers than cores ran on this machine, which is no evidence of scaling.
 
     Where the command starts its workers, those that ran here kept its cores busy.
     """
     if engine.emulated or engine.elsewhere or nodes <= cores():
         return False
-    if engine.ranks(nodes) is not None:
-        return True
-    used = sum(usage.cpu_seconds for usage in watch.usage() if usage is not None)
-    return used > _BUSY_SHARE * cores() * seconds
+    return engine.ranks(nodes) is not None or watch.share_used() > _BUSY_SHARE
 
 
 def _with_usage(run: Run, watch: Watch, expected: int | None, emulated: bool) -> Run:
