@@ -194,6 +194,7 @@ def test_what_cannot_be_run_is_two_lines_and_writes_nothing(here, nodewise):
         (("-n", "1,2", "--price", "dear", "--", "true"), "'--price': 'dear'"),
         (("-n", "1,2", "--name", "a/b", "--", "true"), "is not a file name"),
         (("-n", "1,2", "--engine", "ssh", "--", "true"), "K=2 needs as many hosts"),
+        (("-n", "1,2", "--", "true", "\udcff"), "The command is not UTF-8"),
         (("-n", "1,2"), "Missing argument 'COMMAND...'"),
         (("true",), "Missing option '-n'"),
     ):
@@ -218,7 +219,7 @@ def test_another_job_of_the_same_name_is_refused(here, nodewise):
         what, fix = refused.err.splitlines()
         assert refused.code == 2
         assert said in what
-        assert "--name NAME; or delete sh.toml and sh.study" in fix
+        assert "--name NAME; or delete sh.toml and sh.study." in fix
     assert "also measures K=2" in nodewise("run", "-n", 1, "--", "sh", "-c", "exit 0").err
     assert (here / "sh.toml").read_text() == before
     named = nodewise(*words, "--name", "other", "--", "sh", "-c", "exit  0")

@@ -10,7 +10,7 @@ import click
 from nodewise.base.errors import SpecError
 from nodewise.cli.inputs import stated_inputs, stated_options
 from nodewise.cli.options import MONEY, file_option, is_given, parse_scales, to_json
-from nodewise.cli.spec_file import ENGINES, engine_of, new_text, rounds_option, write_new
+from nodewise.cli.spec_file import ENGINES, engine_of, new_text, rounds_option, write_spec
 
 _INPUTS = ("regime", "price", "price-source")
 
@@ -59,7 +59,7 @@ def command(schema: bool, output: Path, **answers: Any) -> None:
         **({} if answers["rounds"] is None else {"rounds": answers["rounds"]}),
         **stated_inputs(answers, *_INPUTS),
     }
-    write_new(output, new_text(output, engine_of(words, answers["engine"]), values))
+    write_spec(output, new_text(output, engine_of(words, answers["engine"]), values))
     click.echo(f"Wrote {output}. Next: nodewise study {output}")
 
 

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,12 +20,15 @@ from nodewise.cli.spec_file import (
     new_text,
     rounds_option,
     with_values,
-    write_new,
+    write_spec,
 )
 from nodewise.cli.study import answer
 from nodewise.decide.inputs import INPUTS
 from nodewise.study import store
 from nodewise.study.spec import OWN_WORKERS
+
+if TYPE_CHECKING:
+    from nodewise.study.spec import Spec
 
 _OTHER_NAME = "Give this study another name: --name NAME"
 
@@ -88,11 +91,13 @@ def command(
     }
     values = {place: value for place, value in stated.items() if value is not None}
     engine = engine_of(words, options["engine"])
-    kept = _kept_text(path, folder)
-    if kept is None:
+    source = path if path.exists() else folder / store.SPEC
+    kept = None
+    if not source.exists():
         text = new_text(path, engine, {"name": name, **_job(words, engine, path.parent), **values})
     else:
-        _refuse_another_job(path, kept, words, engine, values)
+        kept, before = _read(source)
+        _refuse_another_job(before, path, folder, words, engine, values)
         text = with_values(kept, values)
     _check(text, path.parent, folder)
     _write(path, text, kept)
@@ -135,34 +140,32 @@ def _is_own_file(word: str) -> bool:
         return False
 
 
-def _kept_text(path: Path, folder: Path) -> str | None:
-    """The spec of this name, or else of the study folder; None if both are new."""
-    for file in (path, folder / store.SPEC):
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            return _read(file)
-    return None
-
-
-def _read(path: Path) -> str:
+def _read(source: Path) -> "tuple[str, Spec]":
+    """The text and the spec that are kept under this name."""
     try:
-        return path.read_text(encoding="utf-8")
-    except (UnicodeDecodeError, PermissionError, IsADirectoryError):
-        raise SpecError(f"{path} is there already and is not a spec.", f"{_OTHER_NAME}.") from None
+        text = source.read_text(encoding="utf-8")
+        return text, parse_text(text)
+    except (OSError, UnicodeDecodeError, NodewiseError):
+        raise SpecError(
+            f"{source} is there already and is not a spec.", f"{_OTHER_NAME}."
+        ) from None
 
 
 def _refuse_another_job(
-    path: Path, kept: str, words: Sequence[str], engine: str, values: Mapping[str, Any]
+    before: "Spec",
+    path: Path,
+    folder: Path,
+    words: Sequence[str],
+    engine: str,
+    values: Mapping[str, Any],
 ) -> None:
     """A study goes on with the same job at the same scales or more."""
-    try:
-        before = parse_text(kept)
-    except NodewiseError:
-        raise SpecError(f"{path} is there already and is not a spec.", f"{_OTHER_NAME}.") from None
-    fix = f"{_OTHER_NAME}; or delete {path} and {path.with_suffix('.study')}."
+    what = printable(f"The study {before.name}")
+    fix = f"{_OTHER_NAME}; or delete {path} and {folder}."
     job = before.workload
     if job.command != tuple(words):
-        typed = shlex.join(job.command)
-        raise SpecError(f"{path} measures another command: {printable(typed)}.", fix)
+        typed = printable(shlex.join(job.command))
+        raise SpecError(f"{what} measures another command: {typed}.", fix)
     place = (path.parent / job.directory).resolve()
     steps = values.get("workload.warmup_steps", job.warmup_steps)
     differences = [
@@ -172,11 +175,11 @@ def _refuse_another_job(
     ]
     if differences:
         how = " and ".join(differences)
-        raise SpecError(f"{path} measures this command {how}.", fix)
+        raise SpecError(f"{what} measures this command {how}.", fix)
     left_out = sorted({*before.scales} - {*values["scales"]})
     if left_out:
         listed = ",".join(map(str, left_out))
-        raise SpecError(f"{path} also measures K={listed}.", f"Add {listed} to -n. {fix}")
+        raise SpecError(f"{what} also measures K={listed}.", f"Add {listed} to -n. {fix}")
 
 
 def _check(text: str, home: Path, folder: Path) -> None:
@@ -192,11 +195,10 @@ def _check(text: str, home: Path, folder: Path) -> None:
 def _write(path: Path, text: str, kept: str | None) -> None:
     """Write the spec and say so, unless it is there already."""
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_new(path, text)
+        write_spec(path, text)
         click.echo(f"Wrote {path}.", err=True)
     elif kept != text:
-        path.write_text(text, encoding="utf-8")
+        write_spec(path, text, replace=True)
         changed = {*text.splitlines()} - {*(kept or "").splitlines()}
         listed = ", ".join(sorted(line.partition(" #")[0].strip() for line in changed))
         click.echo(f"Changed {path}: {listed}.", err=True)

@@ -132,11 +132,13 @@ def _with_line(text: str, table: str, key: str, value: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_new(path: Path, text: str) -> None:
-    """Write a file that is not there yet."""
+def write_spec(path: Path, text: str, replace: bool = False) -> None:
+    """Write a spec file; one that is there already is an error, unless it is to be replaced."""
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+        content = text.encode()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb" if replace else "xb") as file:
+            file.write(content)
     except FileExistsError:
         raise SpecError(f"{path} is there already.", "Name another file with -o.") from None
     except UnicodeEncodeError:
