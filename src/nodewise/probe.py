@@ -35,9 +35,8 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 
-_RANK_NAMES = ("NODEWISE_RANK", "RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
-
-
+# The variables in which launchers tell a worker its rank.
+RANK_NAMES = ("NODEWISE_RANK", "RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
 _MEET_SECONDS = 600.0  # a rank that never comes must not hold the others for ever
 
 
@@ -99,7 +98,9 @@ class _Report:
     def __init__(self, folder: Path, environment: "os._Environ[str]") -> None:
         self.folder = folder
         self.process = os.getpid()
-        self.rank = next((int(environment[n]) for n in _RANK_NAMES if n in environment), 0)
+        given = [int(environment[name]) for name in RANK_NAMES if name in environment]
+        self.has_rank = bool(given)
+        self.rank = given[0] if given else 0
         self.warmup = int(environment.get("NODEWISE_WARMUP_STEPS", "0"))
         self.gate = environment.get("NODEWISE_GATE")
         self.ranks = int(environment.get("NODEWISE_RANKS", environment.get("NODEWISE_NODES", "1")))
@@ -208,6 +209,7 @@ class _Report:
         figures = {"quality": self.quality, "items": self.items}
         told = {
             "rank": self.rank,
+            "has_rank": self.has_rank,
             "host": socket.gethostname(),
             "began": self.began or None,
             "seconds": (self.end_ns - self.begin_ns) / 1e9 if self.begin_ns else None,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from nodewise.base.errors import RunError, SpecError
-from nodewise.cli.init import _ENGINES
+from nodewise.cli.spec_file import ENGINES
 from nodewise.measure.collect import collect
 from nodewise.measure.engines import registry
 from nodewise.measure.engines.base import Engine, Finished, Job
@@ -44,7 +44,7 @@ def test_every_engine_loads_without_its_packages(name):
 
 
 def test_what_init_offers_is_there():
-    assert set(_ENGINES) == set(registry.names()) - {"replay"}
+    assert set(ENGINES) == set(registry.names()) - {"replay"}
 
 
 @pytest.mark.parametrize(

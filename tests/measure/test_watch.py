@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from nodewise.measure import watch
-from nodewise.measure.loop import _with_usage
+from nodewise.measure.engines.local import Local
+from nodewise.measure.engines.own_workers import OwnWorkers
+from nodewise.measure.loop import _shares_cores, _with_usage
 from nodewise.study.study import Run, Usage
 
 RUN = Run(nodes=2, round=0, seconds=10.0)
@@ -34,15 +37,35 @@ def waited(seconds: float | None) -> Usage:
     ],
 )
 def test_a_wait_for_cores_is_known_or_unknown_but_never_made_up(groups, ranks, delay):
-    run = _with_usage(RUN, watched(*groups), emulated=False)
+    run = _with_usage(RUN, watched(*groups), 2, emulated=False)
     assert run.contention is not None
     assert (len(run.ranks), run.contention.run_delay) == (ranks, delay)
 
 
 def test_an_emulated_node_waits_by_design():
-    run = _with_usage(RUN, watched([waited(1.0)], [waited(3.0)]), emulated=True)
+    run = _with_usage(RUN, watched([waited(1.0)], [waited(3.0)]), 2, emulated=True)
     assert run.contention is not None
     assert run.contention.run_delay == 0.0
+
+
+def test_one_process_is_no_rank_where_the_command_starts_the_workers():
+    alone = msgspec.structs.replace(RUN, nodes=1)
+    run = _with_usage(alone, watched([waited(1.0)]), None, emulated=False)
+    assert (run.ranks, run.contention.run_delay) == ((), 0.1)
+
+
+def test_workers_that_a_command_starts_share_the_cores_where_they_keep_them_busy(monkeypatch):
+    monkeypatch.setattr("nodewise.measure.loop.cores", lambda: 2)
+    busy, idle = watched(), watched()
+    busy._before = idle._before = {"total": 0.0, "busy": 0.0, "own": 0.0}
+    busy._after = {"total": 20.0, "busy": 19.0, "own": 4.0}  # others took 15 s
+    idle._after = {"total": 20.0, "busy": 15.1, "own": 0.1}
+    assert _shares_cores(OwnWorkers(), 4, busy)
+    assert not _shares_cores(OwnWorkers(), 4, idle)  # they ran on other machines
+    idle._after = {"total": 20.0, "busy": 20.0, "own": 0.1}  # beside a full machine
+    assert not _shares_cores(OwnWorkers(), 4, idle)
+    assert not _shares_cores(OwnWorkers(), 2, busy)
+    assert _shares_cores(Local(), 4, idle)
 
 
 def test_a_system_without_the_figure_does_not_say_zero(monkeypatch):

@@ -165,6 +165,20 @@ def format_duration(seconds: float) -> str:
     return f"{seconds / 3600:.3g} h" if size < 1000 * 3600 else f"{seconds / 3600:,.0f} h"
 
 
+def format_clock(seconds: float) -> str:
+    """A time to wait for, as a clock shows it.
+
+    >>> [format_clock(value) for value in (0.24, 42.0, 99.4, 3900.0)]
+    ['0.2s', '42s', '1m39s', '1h05m']
+    """
+    if seconds < 9.95:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes == 0:
+        return f"{rest}s"
+    return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
+
+
 def format_speedup(folds: float) -> str:
     """Speedups and folds of speedup: two decimals; never minus zero."""
     return f"{folds + 0.0:.2f}".replace("-0.00", "0.00")

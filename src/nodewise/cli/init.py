@@ -8,47 +8,11 @@ from typing import Any
 import click
 
 from nodewise.base.errors import SpecError
+from nodewise.cli.inputs import stated_inputs, stated_options
 from nodewise.cli.options import MONEY, file_option, is_given, parse_scales, to_json
+from nodewise.cli.spec_file import ENGINES, engine_of, new_text, rounds_option, write_spec
 
-_ENGINES = [
-    *("local", "mpi", "torchrun", "rehearsal", "slurm", "ssh", "kubernetes"),
-    *("ray", "dask", "spark"),
-]
-TEMPLATE = """\
-# A scaling study: nodewise study {path}
-name = {name}
-scales = [{scales}]
-regime = "strong"          # strong: the job is fixed; weak: the work per worker is
-rounds = 7                 # each runs every scale once, in random order; six give an interval
-timeout_seconds = 600      # for one run
-seed = 7
-threshold = {threshold:.2f}           # efficiency below which the curve has bent
-fixed = []                 # facts that must not change with K, as the workload reports them
-work_unit = "items"
-
-[workload]
-command = [{command}]      # {{python}}, {{nodes}}, {{round}} and {{seed}} are filled in
-directory = "."
-warmup_steps = 0           # steps before the clock starts
-[workload.environment]
-OMP_NUM_THREADS = "1"
-
-[engine]
-name = "{engine}"          # what it needs and takes: docs/engines.md
-
-[quality]
-tolerance = {tolerance}          # how far it may drift from the smallest scale
-better = "same"            # higher or lower: a drift this way is no harm
-
-[gates]                    # a study that does not meet them ends with exit code 1
-# deadline_seconds = 900
-# least_efficiency = {{ 4 = 0.70 }}
-
-[price]
-{price}
-# fixed_per_hour = 0.0
-{source}
-"""
+_INPUTS = ("regime", "price", "price-source")
 
 
 @click.command("init")
@@ -64,19 +28,18 @@ better = "same"            # higher or lower: a drift this way is no harm
 @click.option("--scales", default="1,2,4,8", show_default=True, help="The K to run.")
 @click.option(
     "--engine",
-    type=click.Choice(_ENGINES),
-    default="local",
-    show_default=True,
-    help="Where the K workers run; nodewise doctor says which are ready here.",
+    type=click.Choice(ENGINES),
+    help="Where the K workers run [local]; nodewise doctor says which are ready here.",
 )
-@click.option("--price", type=MONEY, help="Dollars per node-hour.")
-@click.option("--price-source", help="Where and when it was read: 'the price list, YYYY-MM-DD'.")
+@rounds_option
+@stated_options(*_INPUTS)
 @click.option("--schema", is_flag=True, help="Print the JSON schema of a spec instead.")
 def command(schema: bool, output: Path, **answers: Any) -> None:
     """Write a commented spec of a scaling study, ready for nodewise study.
 
     On a terminal and without options it asks for what it needs. It overwrites no file. In the
     command, {python} stands for this Python, {nodes} for K, {round} and {seed} for those of a run.
+    A command with {n} starts its own K workers. To measure without a spec: nodewise run.
 
     \b
     Examples:
@@ -87,32 +50,16 @@ def command(schema: bool, output: Path, **answers: Any) -> None:
         click.echo(_schema(), nl=False)
         return
     if sys.stdin.isatty() and not any(is_given(name) for name in answers):
-        answers = _ask(answers)
-    price, source = answers["price"], answers["price_source"]
-    words = ", ".join(_quoted(word) for word in _split(answers["workload"]))
-    from nodewise.decide.candidates import Needs
-
-    usual = Needs()
-    text = TEMPLATE.format(
-        threshold=usual.threshold,
-        tolerance=usual.quality_tolerance,
-        path=output,
-        name=_quoted(answers["name"]),
-        scales=", ".join(map(str, parse_scales(answers["scales"]))),
-        command=words,
-        engine=answers["engine"],
-        price=f"per_node_hour = {price:g}" if price is not None else "# per_node_hour = 3.20",
-        source=f"source = {_quoted(source)}" if source else '# source = "the list, YYYY-MM-DD"',
-    )
-    try:
-        with output.open("x") as file:
-            file.write(text)
-    except FileExistsError:
-        raise SpecError(f"{output} is there already.", "Name another file with -o.") from None
-    except OSError as error:
-        raise SpecError(
-            f"Cannot write {output}: {error.strerror}.", "Name a file you can write."
-        ) from None
+        answers |= _ask(answers)
+    words = _split(answers["workload"])
+    values = {
+        "name": answers["name"],
+        "scales": [*parse_scales(answers["scales"])],
+        "workload.command": words,
+        **({} if answers["rounds"] is None else {"rounds": answers["rounds"]}),
+        **stated_inputs(answers, *_INPUTS),
+    }
+    write_spec(output, new_text(output, engine_of(words, answers["engine"]), values))
     click.echo(f"Wrote {output}. Next: nodewise study {output}")
 
 
@@ -122,12 +69,9 @@ def _ask(defaults: dict[str, Any]) -> dict[str, Any]:
         "name": click.prompt("What is the study called", default=defaults["name"]),
         "workload": click.prompt("The command of the job", default=defaults["workload"]),
         "scales": click.prompt("At which numbers of workers", default=defaults["scales"]),
-        "engine": click.prompt(
-            "Where does it run", type=click.Choice(_ENGINES), default=defaults["engine"]
-        ),
+        "engine": click.prompt("Where does it run", type=click.Choice(ENGINES), default="local"),
         "price": click.prompt("Dollars per node-hour (0: unknown)", type=MONEY, default="0")
         or None,
-        "price_source": None,
     }
 
 
@@ -165,9 +109,3 @@ def _schema() -> str:
     del engine["tables"]  # each of them has a name of its own
     engine |= dict(zip(types, tables, strict=True))
     return to_json({**whole, "$defs": parts})
-
-
-def _quoted(word: str) -> str:
-    """A TOML basic string."""
-    escaped = word.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'

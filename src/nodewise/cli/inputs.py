@@ -1,5 +1,6 @@
 """The options of a question, made from the table of inputs, and what they ask of a study."""
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,9 +22,14 @@ _ALIASES = {"own": ("--owned",)}
 ANALYSIS = ("regime", "threshold", "center")
 
 
-def _option(row: Input) -> Decorator:
-    """The option of an input. It is None where it is not given."""
-    kind: click.ParamType[Any] = Parsed(row.kind.name, lambda text: read_value(row, text))
+def _option(row: Input, as_text: bool = False) -> Decorator:
+    """The option of an input. It is None where it is not given; `as_text` keeps what was typed."""
+
+    def read(text: str) -> Any:
+        value = read_value(row, text)
+        return text if as_text else value
+
+    kind: click.ParamType[Any] = Parsed(row.kind.name, read)
     if row.kind.choices:
         kind = click.Choice(row.kind.choices)
     return click.option(
@@ -40,6 +46,28 @@ def _option(row: Input) -> Decorator:
 def input_options(*keys: str) -> Decorator:
     """The options of some inputs."""
     return shared(*(_option(INPUTS[key]) for key in keys))
+
+
+def stated_options(*keys: str) -> Decorator:
+    """The options of some inputs, to be written into a spec as they are typed."""
+    return shared(*(_option(INPUTS[key], as_text=True) for key in keys))
+
+
+def stated_inputs(options: dict[str, Any], *keys: str) -> dict[str, Any]:
+    """What such options say, by the place of each input in a TOML file."""
+    given = {INPUTS[key]: options[INPUTS[key].name] for key in keys}
+    return {row.toml: _for_toml(row, typed) for row, typed in given.items() if typed}
+
+
+def _for_toml(row: Input, typed: Any) -> Any:
+    """A number where one was typed, else the text."""
+    text = ",".join(typed) if row.key == "budget" else str(typed)
+    if row.kind.name in ("text", "file"):
+        return text
+    for number in (int, float):
+        with contextlib.suppress(ValueError):
+            return number(text)
+    return text
 
 
 question_options = shared(

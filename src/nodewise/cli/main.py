@@ -13,6 +13,7 @@ from nodewise.base.errors import NodewiseError, printable
 # is quick.
 SECTIONS = {
     "Measure": {
+        "run": "Run a command at several scales; say which scale pays, and why.",
         "doctor": "What can be measured on this machine, and how to get the rest.",
         "init": "Write a commented spec of a scaling study.",
         "study": "Measure, attribute and decide in one command.",
@@ -92,9 +93,9 @@ def nodewise() -> None:
 
     \b
     Begin with one of:
-      nodewise decide timings.csv --price 3.20   for timings you have: columns K,time_s
-      nodewise init                              for a job that is to be measured
-      nodewise doctor                            for what can be measured here
+      nodewise decide timings.csv --price 3.20     for timings you have: columns K,time_s
+      nodewise run -n 1,2,4,8 -- python train.py   for a job that is to be measured
+      nodewise doctor                              for what can be measured here
     """
 
 

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from nodewise.base.errors import RunError, SpecError, printable
-from nodewise.base.units import format_duration
+from nodewise.base.units import format_clock, format_duration
 from nodewise.cli.options import json_option, to_json
 from nodewise.report.open import failure, read_folder
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from nodewise.study.spec import Spec
     from nodewise.study.study import Run, Study
 
+_LONG_SECONDS = 600.0  # a rest of the study for which fewer rounds are proposed
 spec_argument = click.argument("spec", metavar="SPEC", type=click.Path(path_type=Path))
 output_option = click.option(
     "-o",
@@ -93,8 +94,8 @@ def _summary(folder: Path) -> _Measured:
     return _Measured(name=study.name, folder=str(folder), scales=tuple(scales))
 
 
-def measure_spec(path: Path, output: Path | None) -> Path:
-    """Measure what a spec file asks for; the study folder."""
+def measure_spec(path: Path, output: Path | None, rounds: str = "rounds = {} in the spec") -> Path:
+    """Measure what a spec file asks for; the study folder. `rounds` is how fewer are set."""
     from nodewise.explain.scaling import speedup_is_known
     from nodewise.measure.engines.registry import engine_of
     from nodewise.measure.loop import measure
@@ -110,7 +111,7 @@ def measure_spec(path: Path, output: Path | None) -> Path:
         _print_energy_sources()
     _warn_of_changed_program(path.parent / spec.workload.directory, folder)
     try:
-        with _ProgressLine() as progress:
+        with _ProgressLine(spec, rounds) as progress:
             measure(spec, text, path.parent, folder, engine, progress.finished, enough)
     except KeyboardInterrupt:
         rest = " What is submitted goes on." if engine.detached else ""
@@ -173,26 +174,34 @@ def _print_energy_sources() -> None:
 
 def read_spec(path: Path) -> "tuple[str, Spec]":
     """The text and the spec of a file."""
-    from nodewise.decide.prices.lookup import question_of
-    from nodewise.study.spec import parse_file
-
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError):
         raise SpecError(
             f"Cannot read the spec {path}.", "Make one with: nodewise init -o study.toml"
         ) from None
+    return text, parse_text(text)
+
+
+def parse_text(text: str) -> "Spec":
+    """The spec in a text; what cannot be measured or asked is an error before anything is run."""
+    from nodewise.decide.prices.lookup import question_of
+    from nodewise.study.spec import parse_file
+
     spec, asked = parse_file(text)
-    question_of(asked)  # what cannot be asked is an error before anything is run
-    return text, spec
+    question_of(asked)
+    return spec
 
 
 class _ProgressLine:
-    """What is shown on stderr: a line for each finished run, and a bar on a terminal."""
+    """What is shown on stderr: one line that changes on a terminal, else a line for each run."""
 
-    def __init__(self) -> None:
+    def __init__(self, spec: "Spec", rounds: str) -> None:
+        self._spec = spec
+        self._rounds = rounds
         self._begin = time.monotonic()
         self._made = 0
+        self._scales: set[tuple[bool, int]] = set()
         self._bar = _bar() if sys.stderr.isatty() else None
         self._task: TaskID | None = None
 
@@ -209,24 +218,45 @@ class _ProgressLine:
     def finished(self, run: "Run", left: int) -> None:
         """A run is finished, and `left` are still to be made."""
         self._made += 1
-        rest = (time.monotonic() - self._begin) / self._made * left
+        each = (time.monotonic() - self._begin) / self._made
         label = "baseline" if run.baseline else f"K={run.nodes}"
-        ended = f"{run.seconds:.4g} s"
-        if run.outcome != "ok":
-            ended = failure(run)
+        failed = run.outcome != "ok"
+        ended = failure(run) if failed else f"{format_duration(run.seconds)}"
         line = f"round {run.round + 1}  {label:<8}  {ended}"
-        to_go = f"  ({left} to go, about {format_duration(rest)})" if left else ""
         if self._bar is None:
+            to_go = f"  ({left} to go, about {format_clock(each * left)})" if left else ""
             click.echo(f"{line}{to_go}", err=True)
-            return
-        assert self._task is not None
-        self._bar.console.print(line, markup=False, highlight=False)
-        self._bar.update(
-            self._task,
-            description=f"{left} to go, about {format_duration(rest)}",
-            completed=self._made,
-            total=self._made + left,
-        )
+        else:
+            assert self._task is not None
+            if failed:
+                self._print(line)
+            words = f"{line}  {format_clock(each * left)} to go" if left else line
+            total = self._made + left
+            self._bar.update(self._task, description=words, completed=self._made, total=total)
+        before = len(self._scales)
+        self._scales.add((run.baseline, run.nodes))
+        block = len(self._spec.scales) + (self._spec.baseline is not None)
+        if before < len(self._scales) == block and left:
+            self._print(self._length(each * block, each * left))
+
+    def _print(self, line: str) -> None:
+        if self._bar is None:
+            click.echo(line, err=True)
+        else:
+            self._bar.console.print(line, markup=False, highlight=False)
+
+    def _length(self, round_seconds: float, rest_seconds: float) -> str:
+        """How long the study takes, once every scale was run; with fewer rounds if that is long."""
+        from nodewise.explain.validity import ENOUGH_TO_TRUST
+
+        spec = self._spec
+        most = spec.rounds if spec.precision is None else spec.precision.most_rounds
+        one, whole = format_clock(round_seconds), format_clock(round_seconds * most)
+        line = f"One round takes {one}; all {most} rounds take about {whole}."
+        fewer = max(ENOUGH_TO_TRUST, 1 + int(_LONG_SECONDS / round_seconds))
+        if rest_seconds <= _LONG_SECONDS or fewer >= spec.rounds or spec.precision is not None:
+            return line
+        return f"{line} For less, press Ctrl-C and repeat with {self._rounds.format(fewer)}."
 
 
 def _bar() -> "Progress":
@@ -234,7 +264,7 @@ def _bar() -> "Progress":
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     return Progress(
-        BarColumn(),
+        BarColumn(bar_width=20),
         MofNCompleteColumn(),
         TextColumn("{task.description}"),
         TimeElapsedColumn(),

@@ -67,11 +67,19 @@ def _parse_source(text: str) -> Source:
     return int(scale), Path(path)
 
 
+def _parse_whole(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"'{text}' is not a whole number")
+    return int(text)
+
+
 SOURCE = Parsed("source", _parse_source)  # K=PATH, or a path alone where the file says its scale
 POSITIVE_DURATION = Parsed("time", parse_seconds, above=0)
 FRACTION = Parsed("share", parse_fraction, least=0, most=1)
 MONEY = Parsed("money", parse_amount, least=0)
 QUANTITY = Parsed("number", parse_amount, above=0)
+WHOLE = Parsed("count", _parse_whole, least=0, most=100_000)
+COUNT = Parsed("count", _parse_whole, least=1, most=100_000)
 
 
 def shared(*options: Decorator) -> Decorator:

@@ -28,12 +28,16 @@ def command(spec: Path, output: Path | None, as_json: bool) -> None:
       nodewise study study.toml
       nodewise study study.toml --json > result.json
     """
+    answer(measure_spec(spec, output), as_json)
+
+
+def answer(folder: Path, as_json: bool) -> None:
+    """Print what a measured study says, write its page, and exit with 1 where a gate is not met."""
     from nodewise.audit.rules import read_rules
     from nodewise.decide.prices.lookup import question_of
     from nodewise.report.findings import find
     from nodewise.report.text import findings as text
 
-    folder = measure_spec(spec, output)
     study = read_folder(folder)
     findings = find(study, question_of(study.asked), read_rules())
     (folder / "result.json").write_text(to_json(findings.document), encoding="utf-8")

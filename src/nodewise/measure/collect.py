@@ -32,6 +32,7 @@ class RankReport(msgspec.Struct, frozen=True, kw_only=True):
     modules: dict[str, str]
     began: float | None = None  # the timed region, in seconds since 1970
     counts_steps: bool = False  # 0 steps are then none that ran
+    has_rank: bool = True  # given by a launcher; the program that starts the workers has none
     no_number: str = ""  # "quality is nan"
 
 
@@ -61,7 +62,7 @@ def collect(
     log: Path,
     *,
     nodes: int,
-    ranks: int,
+    ranks: int | None,
     number: int,
     baseline: bool,
     provenance: dict[str, Fact],
@@ -69,7 +70,8 @@ def collect(
 ) -> Run:
     """The run that its workers and its engine tell of, or how it failed.
 
-    `ranks` workers must have taken part.
+    `ranks` workers must have taken part. None: the command starts them, and only their reports
+    count them; a report without a rank is of the program that starts them.
     """
     outcome: Outcome = finished.outcome
     detail = finished.detail
@@ -80,7 +82,7 @@ def collect(
         if outcome == "ok":
             outcome, detail = "crashed", str(error)
     present = len(finished.ranks or reports)
-    if outcome == "ok" and present and present != ranks:
+    if outcome == "ok" and present and ranks is not None and present != ranks:
         outcome, detail = "wrong workers", f"{present} of {ranks} workers reported"
     no_numbers = [report.no_number for report in reports if report.no_number]
     if outcome == "ok" and no_numbers:  # a training that diverged is none to recommend
@@ -94,6 +96,8 @@ def collect(
     versions: dict[str, Fact] = {
         f"version_{name}": version for report in reports for name, version in report.modules.items()
     }
+    reported = _ranks(reports, folder)
+    by_starter = ranks is None and not any(report.has_rank for report in reports)
     return Run(
         nodes=nodes,
         round=number,
@@ -101,7 +105,8 @@ def collect(
         outcome=outcome,
         detail=detail,
         baseline=baseline,
-        ranks=_merged([] if finished.driven else _ranks(reports, folder), finished.ranks),
+        stages=reported[0].stages if by_starter and reported else {},
+        ranks=_merged([] if finished.driven or by_starter else reported, finished.ranks),
         quality=next((r.quality for r in reports if r.quality is not None), None),
         work=_sum_of_items(reports),
         setup_seconds=max((r.setup_seconds for r in reports), default=None),

@@ -29,11 +29,13 @@ from nodewise.measure.energy import Meter, with_energy
 from nodewise.measure.engines import base
 from nodewise.measure.engines.base import Engine, Job
 from nodewise.measure.watch import Watch, cores
+from nodewise.probe import RANK_NAMES
 from nodewise.study import store
-from nodewise.study.spec import Spec
+from nodewise.study.spec import OWN_WORKERS, Spec
 from nodewise.study.study import Fact, Rank, Run, Study
 
 _GIVE_UP_AFTER = 2  # failures of one scale; a third would only cost time
+_BUSY_SHARE = 0.5  # of the CPU; a launcher whose workers are elsewhere hardly uses any
 _RUNNING = "running"
 _JOBS = "jobs"  # runs that go on without us, a folder each
 
@@ -61,7 +63,7 @@ def measure(
 ) -> None:
     """Make every run that is missing in the study folder; `home` is where the spec stands."""
     with contextlib.closing(engine):
-        engine.check(spec.scales)  # may start a process that `close` ends
+        check(spec, home, folder, engine)  # may start a process that `close` ends
         store.create(folder, spec_text)
         with _full_disk_said(folder), store.locked(folder):
             _end_leftovers(folder)
@@ -120,14 +122,26 @@ def _tasks(spec: Spec, study: Study, enough: Callable[[Study], bool]) -> list[Ta
     return [] if begins_round and enough(study) else tasks
 
 
+def check(spec: Spec, home: Path, folder: Path, engine: Engine) -> None:
+    """Raise an error where the job cannot be started here; nothing is written."""
+    engine.check(spec.scales)
+    for _ in _first_jobs(spec, home, folder, engine):
+        pass
+
+
 def plans(spec: Spec, home: Path, folder: Path, engine: Engine) -> Iterator[tuple[Task, str]]:
     """What would be run, for each scale and the baseline, without running it."""
     engine.check_spec(spec.scales)
+    for task, job in _first_jobs(spec, home, folder, engine):
+        yield task, engine.plan(job)
+
+
+def _first_jobs(spec: Spec, home: Path, folder: Path, engine: Engine) -> Iterator[tuple[Task, Job]]:
+    """The jobs of one round, by K; the baseline last."""
     empty = Study(name=spec.name, regime="strong", runs=())
     first = missing(msgspec.structs.replace(spec, rounds=1), empty)
     for task in sorted(first, key=lambda task: (task.baseline, task.nodes)):
-        scratch = folder / _JOBS / _label(task)
-        yield task, engine.plan(_job(spec, home, scratch, engine, task))
+        yield task, _job(spec, home, folder / _JOBS / _label(task), engine, task)
 
 
 def _job(spec: Spec, home: Path, scratch: Path, engine: Engine, task: Task) -> Job:
@@ -141,14 +155,15 @@ def _job(spec: Spec, home: Path, scratch: Path, engine: Engine, task: Task) -> J
     if not engine.elsewhere and not base.has_program(command[0], directory):
         raise RunError(
             f"There is no program {command[0]}.",
-            "Install it, or correct workload.command in the spec.",
+            "Install it, or correct the command of the job.",
         )
     own = _own_environment(spec, task, scratch, engine.ranks(task.nodes))
+    outer = {name: value for name, value in os.environ.items() if name not in RANK_NAMES}
     return Job(
         command=command,
         nodes=task.nodes,
         directory=directory,
-        environment={**os.environ, **own},
+        environment={**outer, **own},
         own_environment=own,
         folder=scratch,
         timeout_seconds=spec.timeout_seconds,
@@ -214,8 +229,11 @@ def _run(
             engine.unlimit()
 
         calls = (engine.hold, engine.limit, through)
-        gate = Barrier(_gate(scratch), engine.ranks(task.nodes), *calls)
-        with Watch() as watch, meter, contextlib.nullcontext() if engine.elsewhere else gate:
+        ranks = engine.ranks(task.nodes)
+        gate: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+        if ranks is not None and not engine.elsewhere:
+            gate = Barrier(_gate(scratch), ranks, *calls)
+        with Watch() as watch, meter, gate:
 
             def begun(leaders: Sequence[int]) -> None:
                 _note_running(folder, scratch, leaders)
@@ -230,8 +248,7 @@ def _run(
             **provenance.programs(job.directory, job.command, start.timestamp()),
             **provenance.environment(job.environment),
             "engine": spec.engine.name,
-            # more workers than cores is no evidence, where the workers are on this machine
-            "oversubscribed": not (engine.emulated or engine.elsewhere) and task.nodes > cores(),
+            "oversubscribed": _shares_cores(engine, task.nodes, watch),
             "emulated": engine.emulated,
             **finished.facts,
         }
@@ -240,21 +257,31 @@ def _run(
             scratch,
             job.log,
             nodes=task.nodes,
-            ranks=engine.ranks(task.nodes),
+            ranks=ranks,
             number=task.round,
             baseline=task.baseline,
             provenance=facts,
             started=start.isoformat(timespec="seconds"),
         )
         if engine.watched and not engine.elsewhere:
-            run = _with_usage(run, watch, emulated=engine.emulated)
+            run = _with_usage(run, watch, ranks, emulated=engine.emulated)
         if not engine.elsewhere:
             run = with_energy(run, meter, local=spec.engine.name == "local")
         store.keep_stamps(folder, run, scratch)
         return run
 
 
-def _with_usage(run: Run, watch: Watch, emulated: bool) -> Run:
+def _shares_cores(engine: Engine, nodes: int, watch: Watch) -> bool:
+    """Whether more workers than cores ran on this machine, which is no evidence of scaling.
+
+    Where the command starts its workers, those that ran here kept its cores busy.
+    """
+    if engine.emulated or engine.elsewhere or nodes <= cores():
+        return False
+    return engine.ranks(nodes) is not None or watch.share_used() > _BUSY_SHARE
+
+
+def _with_usage(run: Run, watch: Watch, expected: int | None, emulated: bool) -> Run:
     """Add what was seen from outside, where the ranks did not say it themselves.
 
     An emulated node waits for its core by design, so its run delay is not foreign load. A launcher
@@ -262,7 +289,7 @@ def _with_usage(run: Run, watch: Watch, emulated: bool) -> Run:
     """
     seen = watch.usage()
     ranks = run.ranks
-    if not ranks and len(seen) == run.nodes:
+    if not ranks and len(seen) == expected:
         ranks = tuple(Rank(rank=at, stages={}, usage=usage) for at, usage in enumerate(seen))
     usages = [rank.usage for rank in ranks] if ranks else seen
     delays = [None if usage is None else usage.run_delay_seconds for usage in usages]
@@ -279,7 +306,14 @@ def _command(spec: Spec, task: Task) -> tuple[str, ...]:
         raw = ("{python}", "-m", "nodewise.measure.launch", spec.workload.function)
     else:
         raw = spec.workload.command
+    if spec.engine.name != OWN_WORKERS and any("{n}" in word for word in raw):
+        raise SpecError(
+            "workload.command: {n} is for a command that starts its own K workers; the engine "
+            f"'{spec.engine.name}' starts K workers too.",
+            f'Write name = "{OWN_WORKERS}" under [engine], or {{nodes}} for the number alone.',
+        )
     values = {
+        "{n}": str(task.nodes),
         "{nodes}": str(task.nodes),
         "{round}": str(task.round),
         "{seed}": str(spec.seed),
@@ -288,17 +322,20 @@ def _command(spec: Spec, task: Task) -> tuple[str, ...]:
     return tuple(base.fill_in(raw, values))
 
 
-def _own_environment(spec: Spec, task: Task, scratch: Path, ranks: int) -> dict[str, str]:
-    """The variables of a run, beside those that are ours anyway."""
+def _own_environment(spec: Spec, task: Task, scratch: Path, ranks: int | None) -> dict[str, str]:
+    """The variables of a run, beside those that are ours anyway.
+
+    Workers meet at the gate where their number is known.
+    """
+    meet = {"NODEWISE_GATE": str(_gate(scratch)), "NODEWISE_RANKS": str(ranks)}
     return {
         **spec.workload.environment,
         base.RUN_MARK: str(scratch),
-        "NODEWISE_GATE": str(_gate(scratch)),
+        **({} if ranks is None else meet),
         "NODEWISE_WARMUP_STEPS": str(spec.workload.warmup_steps),
         "NODEWISE_SEED": str(spec.seed),
         "NODEWISE_ROUND": str(task.round),
         "NODEWISE_NODES": str(task.nodes),
-        "NODEWISE_RANKS": str(ranks),
     }
 
 

@@ -11,6 +11,7 @@ import psutil
 from nodewise.study.study import Contention, Usage
 
 _EVERY_SECONDS = 0.1
+_LEAST_LEFT = 0.2  # of the CPU, to one more program on a full machine
 _UNSEEN = Usage(run_delay_seconds=None)
 
 
@@ -46,7 +47,7 @@ class Watch:
 
     def contention(self, delays: list[float | None], seconds: float) -> Contention:
         """Other load during the run; `delays` are the ranks' own waits for a core, where known."""
-        spent = {name: self._after[name] - self._before[name] for name in self._before}
+        spent = self._spent()
         window = max(spent["total"], 1e-9)
         foreign = max(spent["busy"] - spent["own"], 0.0)
         known = [delay for delay in delays if delay is not None]
@@ -57,6 +58,15 @@ class Watch:
             steal=spent["steal"] / window,
             throttled=spent["throttled"] / max(seconds, 1e-9),
         )
+
+    def share_used(self) -> float:
+        """How much of the CPU that others left here the run used; a busy machine leaves some."""
+        spent = self._spent()
+        left = spent["own"] + spent["total"] - spent["busy"]
+        return spent["own"] / max(left, _LEAST_LEFT * spent["total"], 1e-9)
+
+    def _spent(self) -> dict[str, float]:
+        return {name: self._after[name] - self._before[name] for name in self._before}
 
     def _sample_until_stopped(self) -> None:
         while not self._stop.wait(_EVERY_SECONDS):

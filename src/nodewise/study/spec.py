@@ -24,6 +24,7 @@ Nodes = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
 Number = Annotated[int, msgspec.Meta(ge=0, le=10_000_000)]
 Rounds = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
 Table = TypeVar("Table", bound=msgspec.Struct)
+OWN_WORKERS = "command"  # the engine of a command that starts its own K workers
 
 
 class Part(
@@ -33,7 +34,10 @@ class Part(
 
 
 class Workload(Part, frozen=True, kw_only=True):
-    """The job. In the command `{nodes}`, `{round}`, `{seed}` and `{python}` are filled in."""
+    """The job. In the command `{nodes}`, `{round}`, `{seed}` and `{python}` are filled in.
+
+    `{n}` is K too, of a command that starts its own workers.
+    """
 
     command: tuple[str, ...] = ()
     function: str | None = None  # module:function instead of a command
@@ -106,12 +110,12 @@ class Spec(Part, frozen=True, kw_only=True, forbid_unknown_fields=False):
     precision: Precision | None = None
 
     def continues(self, before: "Spec") -> bool:
-        """Whether this measures what `before` did: the same job, with scales or rounds added."""
+        """Whether this measures what `before` did: the same job, at the same scales or more."""
         same_job = all(
             getattr(self, name) == getattr(before, name)
             for name in ("workload", "baseline", "engine", "seed")
         )
-        return same_job and set(before.scales) <= set(self.scales) and before.rounds <= self.rounds
+        return same_job and set(before.scales) <= set(self.scales)
 
 
 def parse_spec(text: str) -> Spec:

@@ -33,7 +33,7 @@ def spec_text(spec: Spec, asked: Tables | None = None, comment: str = "") -> str
 def _table(table: dict[str, Any], path: tuple[str, ...]) -> list[str]:
     """The lines of a table: its values, then the tables in it."""
     values = {key: value for key, value in table.items() if not isinstance(value, dict)}
-    lines = [f"{_key(key)} = {_value(value)}" for key, value in values.items()]
+    lines = [f"{_key(key)} = {toml_value(value)}" for key, value in values.items()]
     if path and (lines or not table):
         lines = ["", f"[{'.'.join(map(_key, path))}]", *lines]
     for key, value in table.items():
@@ -43,14 +43,15 @@ def _table(table: dict[str, Any], path: tuple[str, ...]) -> list[str]:
 
 
 def _key(key: str) -> str:
-    return key if _BARE_KEY.fullmatch(key) else _value(key)
+    return key if _BARE_KEY.fullmatch(key) else toml_value(key)
 
 
-def _value(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """A value as TOML writes it."""
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
+        return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, dict):  # within a list
-        return f"{{{', '.join(f'{_key(key)} = {_value(one)}' for key, one in value.items())}}}"
+        return f"{{{', '.join(f'{_key(key)} = {toml_value(one)}' for key, one in value.items())}}}"
     return str(value).lower() if isinstance(value, bool) else repr(value)

@@ -26,8 +26,8 @@ def is_study(folder: Path) -> bool:
 def create(folder: Path, spec_text: str) -> None:
     """Make a study folder, or check that it was made for the same spec.
 
-    More scales or rounds continue a study, and a new question changes no measurement; the newer
-    spec is then kept.
+    More scales and another number of rounds continue a study, and a new question changes no
+    measurement; the newer spec is then kept.
     """
     spec_file = folder / SPEC
     try:

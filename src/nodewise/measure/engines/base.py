@@ -108,8 +108,8 @@ class Engine:
     def check(self, scales: Sequence[int]) -> None:
         """Raise a `RunError` with its fix if these scales cannot be run here."""
 
-    def ranks(self, nodes: int) -> int:
-        """How many ranks take part at a scale."""
+    def ranks(self, nodes: int) -> int | None:
+        """How many ranks take part at a scale; None: only the command knows, and starts them."""
         return nodes
 
     def plan(self, job: Job) -> str:

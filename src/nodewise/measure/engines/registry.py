@@ -12,6 +12,7 @@ _OURS = {
     "local": "nodewise.measure.engines.local:Local",
     "mpi": "nodewise.measure.engines.mpi:Mpi",
     "torchrun": "nodewise.measure.engines.torchrun:Torchrun",
+    "command": "nodewise.measure.engines.own_workers:OwnWorkers",
     "rehearsal": "nodewise.measure.engines.rehearsal.rehearsal:RehearsalEngine",
     "slurm": "nodewise.measure.engines.slurm:Slurm",
     "ssh": "nodewise.measure.engines.clusters.ssh:Ssh",

@@ -38,6 +38,7 @@ class _Counters(msgspec.Struct, frozen=True):
 class RehearsalEngine(Engine):
     """Makes virtual nodes for the largest scale once, and runs each job on the first K of them."""
 
+    options_type = Rehearsal
     emulated = True
 
     def __init__(
