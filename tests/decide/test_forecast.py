@@ -320,3 +320,40 @@ def test_a_counted_work_is_the_unit(nodewise, tmp_path):
     out = " ".join(nodewise("decide", table, "--regime", "weak", "--price", "3.6").out.split())
     assert "$1.000 a run ($0.0833 per thousand units of work)" in out  # 1 / 12
     assert "a unit is" not in out
+
+
+def law_study(*scales: int, c: float = 0.001) -> Study:
+    law = Law(s=0.03, c=c, base_seconds=1000.0)
+    return simulate(PlantedTruth(law=law, scales=scales, noise=0.01, rounds=5, seed=3))
+
+
+def test_a_deadline_is_a_gate_of_each_draw():
+    """K=64 keeps it for five times the money of a scale between 4 and 64."""
+    question = Question(
+        price=Price(per_node_hour=2.0, currency="$"), needs=Needs(deadline_seconds=200)
+    )
+    result = predict(law_study(1, 2, 4, 64), question)
+    assert result.recommended.nodes == 64
+    assert result.better is not None
+    assert 5 < result.cheapest.nodes < 12
+    assert result.cheapest.low <= result.better.nodes <= result.cheapest.high
+
+
+def test_free_nodes_are_cheapest_where_they_are_fastest():
+    question = Question(price=Price(per_node_hour=0.0, currency="$"))
+    result = predict(law_study(1, 2, 4, 8, 16, 32, 64), question)
+    assert result.cheapest.nodes == result.fastest.nodes
+
+
+def test_scales_at_which_no_run_ends_have_no_row(nodewise, tmp_path):
+    table = tmp_path / "job.csv"
+    law = Law(s=0.02, c=0.008, growth="log2", base_seconds=3600.0)
+    times = (f"{k},{law.seconds(np.array([float(k)]))[0]}\n" for k in (1, 2, 4, 8, 16, 32))
+    table.write_text("K,time_s\n" + "".join(times))
+    failing = ("--price", "3", "--set", "mtbf=10min", "--set", "checkpoint=none")
+    result = nodewise("predict", table, *failing, "--json").json
+    assert [row["K"] for row in result["rows"]] == [1, 2, 4, 8]
+    assert result["never_end"] == [16, 32, 64, 128]
+    assert result["fastest"]["K"] == 1
+    said = nodewise("next", table, *failing, "--json").json
+    assert max(run["K"] for run in said["runs"]) < 16

@@ -2,19 +2,21 @@
 
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from nodewise.base.errors import DataError
 from nodewise.base.stats import Floats
 from nodewise.base.units import format_percent
-from nodewise.decide.candidates import Candidates, WorkUnit
+from nodewise.decide.candidates import Candidates, WorkUnit, left_seconds
 from nodewise.decide.decide import Decided, Recommendation, decided
-from nodewise.decide.gates import gate_checks
+from nodewise.decide.gates import Mask, gate_checks, refused_at_any_price
 from nodewise.decide.inputs import Question
-from nodewise.decide.objective import Judged, Objective, judge
+from nodewise.decide.objective import Judged, Objective, judge, least_costs
 from nodewise.decide.payment.ways import PaymentPrice, on_demand, on_spot, payments
 from nodewise.decide.unmeasured import (
     Unmeasured,
@@ -77,6 +79,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     repeated: bool  # whether the noise of measured rows was seen; that of single runs is assumed
     rows: tuple[ForecastRow, ...]
     unknown_beyond: int | None
+    never_end: tuple[int, ...]  # scales at which nodes fail too often for a run to end: no row
     objective: Objective
     recommended: Recommendation | None  # of the measured scales; null where none was measured there
     better: Unmeasured | None  # the scale to measure next
@@ -190,12 +193,15 @@ def forecast_curve(
     spot = None
     if known.price.is_money:
         spot = on_spot(known, known.price, question.needs, question.payment)
-    cheapest, share = _cheapest(curve, question, measured, shown)
+    cheapest, fastest, share = _landmarks(curve, question, measured, shown)
     measured_knee = None if times is None else knee_of(times)
     knee = None if measured_knee else curve.knee()
     if times is not None and knee is not None and knee.nodes <= curve.nodes[-1]:
         knee = None  # the fit of the measured times has none there
-    points = dict(zip(shown, curve.points(shown), strict=True))
+    endless = {k for k, why in zip(known.nodes, hired.scales.never_ends, strict=False) if why}
+    points = {
+        at: point for at, point in zip(shown, curve.points(shown), strict=True) if at not in endless
+    }
     return Forecast(
         name=name,
         regime=curve.regime,
@@ -205,56 +211,86 @@ def forecast_curve(
         repeated=curve.repeated,
         rows=tuple(_row(at, point, scales, judged, share.get(at)) for at, point in points.items()),
         unknown_beyond=curve.unknown_beyond,
+        never_end=tuple(sorted(endless)),
         objective=judged.objective,
         recommended=found.decision.recommended if found else None,
         better=found.decision.better if found else None,
         cheapest=cheapest,
-        fastest=curve.fastest(),
+        fastest=fastest or curve.fastest(),
         measured_knee=measured_knee,
         knee=knee,
         probability_other=sum(p for k, p in share.items() if k not in shown) if share else None,
         payments=payments(hired, spot, scales.price, question.needs, question.payment),
-        laws=curve.laws() if curve.unknown_beyond is None else (),
+        laws=() if curve.unknown_beyond is not None or endless else curve.laws(),
         validity=found.decision.validity if found else Validity(),
     )
 
 
-def _cheapest(
+def _landmarks(
     curve: Curve, question: Question, measured: Candidates | None, shown: Sequence[int]
-) -> tuple[Landmark | None, dict[int, float]]:
-    """The least bill among scales that pass the gates, measured or not, and how likely each is.
+) -> tuple[Landmark | None, Landmark | None, dict[int, float]]:
+    """The least bill, the fastest scale where nodes fail, and how likely each is the cheapest.
 
-    They are those that a choice is made from, and those that are shown.
+    The scales are those that a choice is made from, and those that are shown, measured or not.
+    Deadline and budget are gates of each draw.
     """
     broken = {k for k, _ in measured.broken} if measured else set()
     least = question.needs.least_scale or curve.nodes[0]
     asked = {k for k in shown if k >= least} - broken
     grid = sorted({*grid_of(curve, question, measured), *asked})
     if not grid:
-        return None, {}
+        return None, None, {}
     scales = candidates_of_curve(curve, grid, question, measured)
     known = np.flatnonzero(~np.isnan(scales.rate_per_hour))
     if not len(known):
-        return None, {}
+        return None, None, {}
     scales = scales.only(known)
-    paid = on_demand(scales, scales.price, question.needs, question.payment)
-    allowed = np.flatnonzero(judge(paid.scales, paid.bills, question).allowed)
+    price, needs = scales.price, question.needs
+    paid = on_demand(scales, price, needs, question.payment)
     share = dict.fromkeys(scales.nodes, 0.0)
-    if not len(allowed):
-        return None, share
-    scales = scales.only(allowed)
-    billed = paid.bills.billed[allowed] / scales.relative_work
-    seconds = plausible_times(curve, scales.nodes)
+    passing = np.flatnonzero(~refused_at_any_price(paid.scales, price, needs, paid.bills))
+    if not len(passing):
+        return None, None, share
+    scales = scales.only(passing)
+    nodes, work = np.array(scales.nodes), scales.relative_work
+    # the first row is the curve itself
+    seconds = np.vstack([scales.seconds, plausible_times(curve, scales.nodes)])
     drawn = msgspec.structs.replace(scales, seconds=seconds)
-    costs = (
-        on_demand(drawn, scales.price, question.needs, question.payment).bills.billed
-        / scales.relative_work
-    )
-    nodes = np.array(scales.nodes)
-    winners = nodes[np.argmin(costs, axis=1)]
-    low, high = (float(end) for end in np.quantile(winners, [0.1, 0.9]))
+    hired = on_demand(drawn, price, needs, question.payment)
+    spread = 0.0 if measured is None else measured.run_spread
+    longest, costs = hired.scales.seconds, hired.bills.billed / work
+    kept = _kept(longest, hired.bills.billed, question, spread)
+    fastest = None
+    if question.payment.mtbf_seconds is not None:
+        fastest = _landmark(curve, nodes[np.argmin(longest / work, axis=1)])
+    kept_rows = kept.any(axis=1)
+    if not kept_rows.any():
+        return None, fastest, share
+    costs = np.where(kept, costs, np.inf)[kept_rows]
+    winners = nodes[least_costs(costs, -(longest / work)[kept_rows])]
     share |= {int(k): float(np.mean(winners == k)) for k in nodes}
-    return curve.landmark(int(nodes[int(np.argmin(billed))]), low, high), share
+    return _landmark(curve, winners), fastest, share
+
+
+def _kept(seconds: Floats, billed: Floats, question: Question, spread: float) -> Mask:
+    """Which scales of each draw keep the deadline, in the share of runs asked for, and the budget.
+
+    `spread` is that of a single run, relative.
+    """
+    needs, left = question.needs, left_seconds(question)
+    kept = np.ones(seconds.shape, dtype=bool)
+    if left is not None:
+        longer = math.exp(NormalDist().inv_cdf(min(needs.deadline_confidence, 0.9999)) * spread)
+        kept &= seconds * longer <= left
+    if needs.budget is not None:
+        kept &= billed <= needs.budget
+    return kept
+
+
+def _landmark(curve: Curve, winners: NDArray[np.int64]) -> Landmark:
+    """The winner of the curve itself, in the first row, with the bounds of the draws."""
+    low, high = (float(end) for end in np.quantile(winners, [0.1, 0.9]))
+    return curve.landmark(int(winners[0]), low, high)
 
 
 def advise(
@@ -336,14 +372,10 @@ def _worth(
     best = scales.nodes.index(recommended) if recommended in scales.nodes else None
     now = None if best is None else float(regret[:, best].mean())
     known = [at for at, k in enumerate(scales.nodes) if allowed[at] and k in curve.nodes]
-    # Of single runs that are close to each other, the luckiest would be chosen.
-    repeated = all(len(samples) > 1 for samples in judged.scales.samples)
     runs = []
     for at, k in enumerate(scales.nodes):
         proposed = better is not None and k == better.nodes
-        if not (
-            proposed or (best is not None and (k.bit_count() == 1 or (repeated and at == best)))
-        ):
+        if not (proposed or (best is not None and (k.bit_count() == 1 or k in curve.nodes))):
             continue
         one = scales.only(np.array([at]))
         spent = np.array([one.seconds[0], np.quantile(seconds[:, at], 0.9)])
@@ -387,6 +419,9 @@ def _worth_a_run(
     if not scales.nodes:
         return None
     paid = on_demand(scales, scales.price, question.needs, question.payment)
+    if any(paid.scales.never_ends):
+        ends = [k for k, why in zip(scales.nodes, paid.scales.never_ends, strict=True) if not why]
+        return _worth_a_run(curve, judged, question, better, ends)
     unit_bill = paid.bills.billed / scales.relative_work
     k = np.array(scales.nodes)
     inside = k <= curve.nodes[-1]

@@ -22,6 +22,7 @@ from nodewise.report.text.findings import (
     compared_words,
     how_sure,
     knee_line,
+    listed,
 )
 from nodewise.study.check import Check, Validity
 
@@ -44,6 +45,7 @@ def forecast_report(result: Forecast) -> Report:
         forecast_table(result),
         f"{result.regime} scaling; from {result.evidence}; intervals are calibrated on published "
         f"scaling curves; those of measured rows are {_noise(result)}{_unit_of_work(result)}.",
+        *_never_end(result),
         "",
         *_recommended(result),
         f"Cheapest{result.compared_for.clause}: {where(result.cheapest)}.",
@@ -55,8 +57,17 @@ def forecast_report(result: Forecast) -> Report:
             f"note: Beyond K={result.unknown_beyond} nothing is claimed: a growing load brings no "
             "more there, and what follows a saturation is not written in the points before it."
         )
+    if not result.laws:
         return lines
     return [*lines, "", _laws_table(result), _laws_line(result)]
+
+
+def _never_end(result: Forecast) -> Report:
+    if not result.never_end:
+        return []
+    return [
+        f"Not shown: K={listed(result.never_end)}, where nodes fail too often for a run to end."
+    ]
 
 
 def _recommended(result: Forecast) -> Report:
