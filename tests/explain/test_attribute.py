@@ -459,6 +459,17 @@ def test_gains_pay_for_losses(table):
         assert sum(loss.folds for loss in row.causes) == pytest.approx(row.lost_folds)
 
 
+def test_a_gain_names_its_stage_and_keeps_what_the_cause_recorded():
+    row = attribute(parse_table("K,time_s,compute_s,comm_s\n1,100,100,0\n2,55,40,15\n")).row(2)
+    assert row.gained_seconds == {"compute": pytest.approx(10)}
+    (loss,) = row.causes
+    assert (loss.cause, loss.seconds, loss.gross_seconds) == ("communication", 5.0, 15.0)
+    assert row.time_shares["communication"] == pytest.approx(15 / 55)
+    assert row.time_shares["compute"] == pytest.approx(40 / 55)
+    assert "compute inflation" not in row.time_shares
+    assert "compute inflation" in row.recorded_causes
+
+
 def test_totals_that_two_laws_fit_show_both():
     """s=0.04 and c=0.01 log2: at K=8 1.43 folds are serial and 1.23 are communication."""
     planted = PlantedTruth(law=Law(s=0.04, c=0.01, growth="log2"), noise=0.03, seed=3)

@@ -111,3 +111,15 @@ def test_a_job_that_reads_most_of_the_time_says_so():
     study = parse_table("\n".join(rows))
     text = render(attribution_report(attribute(study)), 100, colour=False)
     assert "60 % of the time is input/output" in text
+
+
+def test_a_gain_that_is_set_off_against_losses_is_said():
+    def said(last: str) -> str:
+        study = parse_table(f"K,time_s,compute_s,comm_s\n1,100,100,0\n{last}\n")
+        return lines_of(attribution_report(attribute(study)))
+
+    gains = said("2,55,40,15")
+    assert "At K=2 compute gains 10 s (0.36x) on its ideal share." in gains
+    assert "without it communication loses 15 s (27 % of the time)." in gains
+    assert "This gain exceeds all losses." in said("2,45,30,15")
+    assert "gain" not in said("2,65,50,15").replace("against", "")

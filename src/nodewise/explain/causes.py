@@ -20,6 +20,7 @@ CauseName = Literal[
     "idle",
     "unexplained",
 ]
+PartName = CauseName | Literal["compute"]  # a part of the wall time, lost or not
 
 
 # For communication that runs beside compute already.

@@ -36,7 +36,7 @@ Item = TypeVar("Item")
 MOST_ROWS = 12
 _MIN_LOSS_SHARE = 0.05  # of the lost folds: not worth a line
 _MIN_HIDDEN = 0.01  # of the wall time
-_MIN_GAIN = 0.02  # of the ideal speedup
+MIN_GAIN = 0.02  # of the ideal speedup
 BAR, _BAR_LENGTH = "\N{FULL BLOCK}", 24
 
 
@@ -172,7 +172,7 @@ def ledger_table(result: Attribution) -> Table:
                 "speedup": format_speedup(row.speedup),
                 "lost": format_speedup(row.lost_folds),
                 "gained": format_speedup(row.gained_folds)
-                if row.gained_folds > _MIN_GAIN * row.ideal
+                if row.gained_folds > MIN_GAIN * row.ideal
                 else "",
                 "hidden s": _hidden_seconds(row.hidden_seconds, row.seconds),
                 **{cause: _folds_lost(found.get(cause), is_law) for cause in shown},
