@@ -123,3 +123,20 @@ def test_a_gain_that_is_set_off_against_losses_is_said():
     assert "without it communication loses 15 s (27 % of the time)." in gains
     assert "This gain exceeds all losses." in said("2,45,30,15")
     assert "gain" not in said("2,65,50,15").replace("against", "")
+
+
+def test_bars_are_those_of_causes_that_lose_something():
+    report = attribution_report(attribute(golden_study("ddp-step")))
+    table = next(p for p in report if isinstance(p, Table) and p.titles[0] == "lost at K=8")
+    assert [row[:2] for row in table.rows] == [
+        ("communication", "2.10"), ("jitter", "1.51"), ("input/output", "0.05"),
+    ]  # fmt: skip
+
+
+def test_what_is_not_recorded_says_what_would_show_it():
+    ranked = lines_of(attribution_report(attribute(golden_study("ddp-step"))))
+    assert "against foreign load: unknown" in ranked
+    assert "record how long each rank waits for its core" in ranked
+    assert "record the stages of each rank" not in ranked
+    waits = lines_of(attribution_report(attribute(golden_study("breakdown"))))
+    assert "jitter: unknown: part of the 6.13 folds of waiting may be here" in waits

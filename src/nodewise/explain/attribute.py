@@ -25,7 +25,14 @@ from numpy.typing import NDArray
 from nodewise.base import stats
 from nodewise.base.stats import Center, Floats, student_quantile
 from nodewise.base.units import format_speedup
-from nodewise.explain.causes import CAUSE_OF_STAGE, CAUSES, SEND_LESS, CauseName, PartName
+from nodewise.explain.causes import (
+    CAUSE_OF_STAGE,
+    CAUSES,
+    NAME_THE_REST,
+    SEND_LESS,
+    CauseName,
+    PartName,
+)
 from nodewise.explain.identify import LawRanges, law_ranges
 from nodewise.explain.scaling import THRESHOLD, Scaling, Timings, scale_timings, timings
 from nodewise.explain.shapes import EARLY_EXPONENT, Shape, growth_exponent, shape_of
@@ -129,7 +136,7 @@ class LedgerRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}
         if self.dominant_cause is None and self.time_shares and top.cause != "unexplained":
             return f"measure more rounds to separate the causes; first, {CAUSES[top.cause].change}"
         if self.dominant_cause is None:
-            return CAUSES["unexplained"].change
+            return NAME_THE_REST if self.time_shares else CAUSES["unexplained"].change
         hidden = top.hidden_seconds > _MIN_HIDDEN * (top.hidden_seconds + top.seconds)
         if top.cause == "communication" and hidden:
             return SEND_LESS
@@ -842,14 +849,14 @@ def _time_bound(rows: Sequence[LedgerRow]) -> TimeBound | None:
         cause=cause,
         share=row.time_shares[cause],
         base_share=base.time_shares[cause],
-        change=CAUSES[cause].change,
+        change=NAME_THE_REST if cause == "unexplained" else CAUSES[cause].change,
     )
 
 
 def _possible_causes(
     times: Timings, ledger: _Ledger, at: int, losses: Sequence[Loss], compute_share: float
 ) -> tuple[CauseName, ...]:
-    """The causes that may be the largest, the likeliest first."""
+    """The causes that may be the largest, and those that lose as much as one of them."""
     top = losses[0]
     if ledger.ranges is not None:
         possible: list[CauseName] = []
@@ -865,7 +872,8 @@ def _possible_causes(
             close = [loss.cause for loss in others] or ["unexplained"]
         return (top.cause, *close)
     leads = _lead_shares(times.rounds, at, ledger.drawn_losses, losses)
-    return (top.cause, *(loss.cause for loss in others if leads[loss.cause] >= _MIN_LEAD))
+    least = min([loss.folds for loss in others if leads[loss.cause] >= _MIN_LEAD], default=math.inf)
+    return (top.cause, *(loss.cause for loss in others if loss.folds >= least))
 
 
 def _lead_shares(
@@ -939,7 +947,7 @@ def _other_changes(
     found: dict[CauseName, Loss] = {loss.cause: loss for loss in row.causes}
     folds = {cause: loss.folds for cause, loss in found.items()}
     # Waiting has one name where the records do not divide it among its causes.
-    waited = folds.get("late rank", 0.0)
+    waited = 0.0 if evidence == "fitted law" else folds.get("late rank", 0.0)
     if evidence == "stage totals":
         waited += sum(folds.get(cause, 0.0) for cause in ("idle", *_WAITED_FOR))
     silent: set[str] = {*row.possible_causes, "unexplained", "idle", "late rank"}
@@ -951,8 +959,9 @@ def _other_changes(
             continue
         returned = max(folds.get(cause, 0.0), 0.0)
         lost = f"{format_speedup(returned)} of the lost folds"
-        if evidence == "fitted law":
-            verdict = _verdict_of_laws(found.get(cause))
+        most = found[cause].folds_high if cause in found else None
+        if evidence == "fitted law" and most is not None:
+            verdict = f"would return at most {format_speedup(most)} of the lost folds"
         elif returned > _MIN_SECOND_CAUSE * row.lost_folds:
             verdict = f"worth it second: {lost} are here"
         elif cause in _WAITED_FOR and waited > _MIN_LOST_SHARE * row.lost_folds:
@@ -963,14 +972,8 @@ def _other_changes(
         elif returned > _MIN_LOST_SHARE * row.lost_folds:
             verdict = f"would return little: {lost} are here"
         elif cause not in recorded:
-            verdict = "unknown: not recorded"
+            verdict = f"unknown: not recorded; to see it, record {facts.record}"
         else:
             verdict = f"would do nothing: it acts on {facts.acts_on}, and {lost} are there"
         remedies.append(Remedy(cause=cause, change=facts.change, folds=returned, verdict=verdict))
     return tuple(sorted(remedies, key=lambda remedy: -remedy.folds))
-
-
-def _verdict_of_laws(loss: Loss | None) -> str:
-    if loss is None or loss.folds_high is None:
-        return "unknown: not recorded"
-    return f"would return at most {format_speedup(loss.folds_high)} of the lost folds"

@@ -56,7 +56,6 @@ _VERDICTS = ("fail", "warn", "pass", "unknown")
 # Verdicts that several causes share, as one sentence for all of them.
 _GROUPED = {
     "would do nothing": "would do nothing; hardly any of the lost folds are there",
-    "unknown": "unknown; these records cannot show it, the stages of each rank could",
 }
 
 
