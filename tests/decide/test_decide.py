@@ -360,3 +360,21 @@ def test_a_scale_that_broke_is_named_in_the_claim():
     decision = decide(msgspec.structs.replace(study, runs=(*good, lost)), Price(per_node_hour=1.0))
     assert decision.recommended.because.endswith("at K=8 no run ended well: out of memory")
     assert "at K=8 no run ended well: out of memory" in decision.claim
+
+
+NOISY = "K,rep,time_s\n" + "".join(
+    f"1,{rep},{100 + 30 * (rep % 2)}\n2,{rep},{80 + 30 * (rep % 3)}\n" for rep in range(7)
+)
+
+
+def test_a_shorter_mean_within_the_noise_is_not_clearly_faster():
+    decision = decide(parse_table(NOISY, "job"), DOLLARS)
+    assert decision.row(2).seconds < decision.row(1).seconds
+    assert decision.fastest.nodes == decision.cheapest.nodes == 1
+    assert decision.recommended.because.startswith("no larger scale is clearly faster than K=1")
+    assert {one.gives_up for one in decision.deployments} == {
+        "nothing: no scale is clearly faster than the cheapest"
+    }
+    assert decision.fastest_words == "fastest within noise"
+    slower = decide(parse_table("K,time_s\n1,100\n2,110\n"), DOLLARS)
+    assert slower.fastest_words == "fastest"

@@ -140,3 +140,13 @@ def test_what_is_not_recorded_says_what_would_show_it():
     assert "record the stages of each rank" not in ranked
     waits = lines_of(attribution_report(attribute(golden_study("breakdown"))))
     assert "jitter: unknown: part of the 6.13 folds of waiting may be here" in waits
+
+
+def test_a_scale_that_is_the_fastest_only_within_noise_is_named_so():
+    rows = [f"1,{r},{100 + 30 * (r % 2)}\n2,{r},{80 + 30 * (r % 3)}\n" for r in range(7)]
+    study = parse_table("K,rep,time_s\n" + "".join(rows), "noisy")
+    result = find(study, Question())
+    assert "no scale is clearly faster than K=1." in lines_of(scaling_report(result.scaling))
+    text = render(decision_report(result), 100, colour=False)
+    assert "<- recommended, cheapest, fastest within noise" in text
+    assert "the cheapest scale is the fastest" not in text

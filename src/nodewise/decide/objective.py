@@ -78,6 +78,14 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         return self.bills.total / self.scales.relative_work
 
     @property
+    def is_clearly_fastest(self) -> bool:
+        """Whether the fastest scale has the shortest time too, not only within the noise."""
+        speedup = self.scales.speedup
+        return self.fastest is not None and bool(
+            speedup[self.fastest] >= speedup[self.allowed].max() * (1 - TIE)
+        )
+
+    @property
     def ladder(self) -> list[int]:
         """The positions of the scales that pass every gate."""
         return [int(at) for at in np.flatnonzero(self.allowed)]

@@ -33,7 +33,8 @@ def why_this_scale(judged: Judged, question: Question, chosen: int) -> str:
     scales, needs = judged.scales, question.needs
     rule = _rule(judged, question)
     if judged.fastest == 0 and chosen == 0:
-        rule = f"no larger scale is faster than K={scales.nodes[chosen]}"
+        clearly = "" if judged.is_clearly_fastest else "clearly "
+        rule = f"no larger scale is {clearly}faster than K={scales.nodes[chosen]}"
     efficiency = float(scales.fitted_efficiency[chosen])
     why = f"{rule}, at an efficiency of {format_efficiency(efficiency)}{_relative(scales)}"
     cheapest = judged.reference_bill[judged.ladder].min()

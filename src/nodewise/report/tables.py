@@ -316,7 +316,7 @@ def _remark(row: DecisionRow, result: Decision) -> str:
     roles = {
         "<- recommended": result.recommended,
         "cheapest": result.cheapest,
-        "fastest": result.fastest,
+        result.fastest_words: result.fastest,
         "greenest": result.greenest,
     }
     marks = [name for name, choice in roles.items() if choice and choice.nodes == row.nodes]

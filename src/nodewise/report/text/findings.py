@@ -318,9 +318,11 @@ def checklist(result: Sequence[Check]) -> Report:
 def scaling_headline(result: Scaling) -> str:
     """The fastest scale, and where efficiency falls below its threshold."""
     fastest = result.row(result.fastest)
+    is_first = fastest.speedup >= max(row.speedup for row in result.rows)
     if result.fastest == result.base_nodes:
-        return f"no scale is faster than K={result.base_nodes}."
-    reach = f"fastest {format_speedup(fastest.speedup)}x at K={result.fastest}"
+        return f"no scale is {'' if is_first else 'clearly '}faster than K={result.base_nodes}."
+    within = "" if is_first else " within noise"
+    reach = f"fastest{within} {format_speedup(fastest.speedup)}x at K={result.fastest}"
     if result.regime == "weak":
         reach = f"most work per second {format_speedup(fastest.speedup)}x at K={result.fastest}"
     if result.bend.first_below is None:
@@ -669,8 +671,9 @@ def _exchange(result: Decision) -> Report:
     money, rows = cost_form(result), {row.nodes: row for row in result.rows}
     lines: Report = []
     for one in result.deployments:
+        kind = result.fastest_words if one.kind == "fastest" else one.kind
         lines.append(
-            f"  {one.kind}: K={one.nodes}, {cost_cell(rows[one.nodes], result)}, "
+            f"  {kind}: K={one.nodes}, {cost_cell(rows[one.nodes], result)}, "
             f"{time_cell(rows[one.nodes], result)}; gives up {one.gives_up}."
         )
     speed = result.price_of_speed
