@@ -378,3 +378,11 @@ def test_a_shorter_mean_within_the_noise_is_not_clearly_faster():
     assert decision.fastest_words == "fastest within noise"
     slower = decide(parse_table("K,time_s\n1,100\n2,110\n"), DOLLARS)
     assert slower.fastest_words == "fastest"
+
+
+def test_a_threshold_of_nothing_limits_no_cost():
+    decision = decide(golden_study("breakdown"), DOLLARS, Needs(threshold=0.0))
+    assert decision.recommended.because.startswith("the fastest scale that may cost any amount")
+    assert decision.objective.because.endswith("speed may cost any amount")
+    value = decide(golden_study("breakdown"), DOLLARS, Needs(threshold=0.004))
+    assert "at most 1/0.004 of the cheapest" in value.recommended.because

@@ -150,3 +150,12 @@ def test_a_scale_that_is_the_fastest_only_within_noise_is_named_so():
     text = render(decision_report(result), 100, colour=False)
     assert "<- recommended, cheapest, fastest within noise" in text
     assert "the cheapest scale is the fastest" not in text
+
+
+def test_the_probabilities_of_all_scales_add_up():
+    rows = [f"1,{r},{100 + r}\n2,{r},{52 + r % 3}\n4,{r},{30 + r % 2}\n" for r in range(7)]
+    result = find(parse_table("K,rep,time_s\n" + "".join(rows)), Question())
+    table = next(p for p in decision_report(result) if isinstance(p, Table))
+    shown = [row[table.titles.index("P(right)")] for row in table.rows]
+    assert "> 99.9 %" in shown
+    assert "100 %" not in shown

@@ -83,22 +83,25 @@ def command(schema: bool, output: Path, **answers: Any) -> None:
       nodewise init --command "{python} train.py --steps 100" --scales 1,2,4
       nodewise init --engine mpi --command "{python} heat.py" -o heat.toml
     """
+    from nodewise.decide.candidates import Needs
+    from nodewise.study.spec import refuse_one_scale
+
     if schema:
         click.echo(_schema(), nl=False)
         return
     if sys.stdin.isatty() and not any(is_given(name) for name in answers):
         answers = _ask(answers)
+    scales = parse_scales(answers["scales"])
+    refuse_one_scale(scales)
     price, source = answers["price"], answers["price_source"]
     words = ", ".join(_quoted(word) for word in _split(answers["workload"]))
-    from nodewise.decide.candidates import Needs
-
     usual = Needs()
     text = TEMPLATE.format(
         threshold=usual.threshold,
         tolerance=usual.quality_tolerance,
         path=output,
         name=_quoted(answers["name"]),
-        scales=", ".join(map(str, parse_scales(answers["scales"]))),
+        scales=", ".join(map(str, scales)),
         command=words,
         engine=answers["engine"],
         price=f"per_node_hour = {price:g}" if price is not None else "# per_node_hour = 3.20",

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from nodewise.base.errors import GATE_NOT_MET
-from nodewise.cli.measure import measure_spec, output_option, spec_argument
+from nodewise.cli.measure import measure_spec, output_option, read_spec, spec_argument
 from nodewise.cli.options import emit, json_option, to_json
 from nodewise.cli.report import page_of
 from nodewise.report.open import read_folder
@@ -32,7 +32,9 @@ def command(spec: Path, output: Path | None, as_json: bool) -> None:
     from nodewise.decide.prices.lookup import question_of
     from nodewise.report.findings import find
     from nodewise.report.text import findings as text
+    from nodewise.study.spec import refuse_one_scale
 
+    refuse_one_scale(read_spec(spec)[1].scales)
     folder = measure_spec(spec, output)
     study = read_folder(folder)
     findings = find(study, question_of(study.asked), read_rules())

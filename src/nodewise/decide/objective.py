@@ -166,9 +166,21 @@ def objective_of(
         smallest += " at its fitted time"
     return Objective(
         name="fastest worth its cost",
-        because=f"no scale costs clearly less than {smallest}; speed may cost up to "
-        f"1/{needs.threshold:.2f} of the least bill",
+        because=f"no scale costs clearly less than {smallest}; speed may cost "
+        f"{cost_limit(needs.threshold)}",
     )
+
+
+def cost_limit(threshold: float, of: str = "of the least bill") -> str:
+    """How much a scale may cost for its speed.
+
+    >>> cost_limit(0.7), cost_limit(0.004), cost_limit(0.0)
+    ('up to 1/0.70 of the least bill', 'up to 1/0.004 of the least bill', 'any amount')
+    """
+    if threshold <= 0:
+        return "any amount"
+    share = f"{threshold:.2f}" if threshold >= 0.01 else f"{threshold:.2g}"
+    return f"up to 1/{share} {of}"
 
 
 def _lower_than_the_smallest(

@@ -19,7 +19,7 @@ from nodewise.base.units import (
 from nodewise.decide.candidates import Candidates, Needs
 from nodewise.decide.gates import Refusal, quality_states, why_refused
 from nodewise.decide.inputs import Question
-from nodewise.decide.objective import Judged
+from nodewise.decide.objective import Judged, cost_limit
 from nodewise.decide.prices.bill import Bills, Price, bill
 from nodewise.explain.causes import CauseName
 
@@ -63,7 +63,9 @@ def _rule(judged: Judged, question: Question) -> str:
         rule = f"the fastest scale within the budget of {format_money(needs.budget, currency)}"
         others.discard("budget")
     elif judged.objective.name == "fastest worth its cost":
-        rule = f"the fastest scale that costs at most 1/{needs.threshold:.2f} of the cheapest"
+        limit = cost_limit(needs.threshold, "of the cheapest")
+        costs = "costs at most" if limit.startswith("up to ") else "may cost"
+        rule = f"the fastest scale that {costs} {limit.removeprefix('up to ')}"
     else:
         rule = (
             "the lowest bill plus waiting"
@@ -214,8 +216,7 @@ def what_would_change(
     if judged.objective.name == "cheapest" and judged.balanced not in (None, recommended):
         assert judged.balanced is not None
         changes.append(
-            f"if speed is worth up to 1/{needs.threshold:.2f} of the least bill, "
-            f"K={scales.nodes[judged.balanced]}"
+            f"if speed is worth {cost_limit(needs.threshold)}, K={scales.nodes[judged.balanced]}"
         )
     if price.fixed_per_hour and judged.objective.name == "cheapest":
         bare = bill(

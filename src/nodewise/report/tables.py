@@ -248,7 +248,7 @@ def rubric_table(result: Decision) -> Table:
             "g CO2e": given(row.grams, format_quantity),
             "g/work": given(row.grams_per_work, "{:.4g}".format),
             "in time": given(row.deadline_probability, format_percent),
-            "P(right)": given(row.probability_right, format_percent),
+            "P(right)": given(row.probability_right, _probability),
             "regret": given(row.expected_regret if result.has_ranges else None, money),
             "": _remark(row, result),
         }
@@ -321,6 +321,17 @@ def _remark(row: DecisionRow, result: Decision) -> str:
     }
     marks = [name for name, choice in roles.items() if choice and choice.nodes == row.nodes]
     return ", ".join([*marks, "excluded"] if row.excluded else marks)
+
+
+def _probability(share: float) -> str:
+    """A probability; near one with a decimal, so that it adds up with the small ones, never 100 %.
+
+    >>> [_probability(share) for share in (0.0012, 0.96, 0.9988, 1.0)]
+    ['0.1 %', '96 %', '99.9 %', '> 99.9 %']
+    """
+    if share <= 0.995:
+        return format_percent(share)
+    return "> 99.9 %" if share > 0.9995 else f"{100 * share:.1f} %"
 
 
 def marginal_table(steps: Sequence[Marginal], result: Decision) -> Table:
