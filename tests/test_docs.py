@@ -1,5 +1,6 @@
 """Every command in the documents is run, and prints what they say it prints."""
 
+import json
 import os
 import re
 import subprocess
@@ -8,10 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 
 from nodewise.cli.main import COMMANDS, nodewise
 from nodewise.decide.inputs import INPUTS
+from nodewise.report.findings import find
+from nodewise.report.notebook import open_job
 from nodewise.study import store
 
 ROOT = Path(__file__).parents[1]
@@ -170,6 +174,27 @@ def test_python_gives_what_the_comments_say(page, code, monkeypatch):
             assert repr(eval(statement.strip(), names)) == expected.strip()
         else:
             exec(line, names)
+
+
+def test_results_in_python_are_what_json_prints(nodewise):
+    table = ROOT / "examples" / "breakdown.csv"
+    job = open_job(table)
+    in_python = {
+        ("scale",): job.scale(),
+        ("attribute",): job.attribute(),
+        ("decide", "--price", "3.20"): find(job.study, job.question(price=3.20)).document,
+    }
+    for (command, *options), result in in_python.items():
+        printed = json.loads(nodewise(command, table, *options, "--json").out)
+        assert json.loads(msgspec.json.encode(result)) == printed, command
+
+
+@pytest.mark.slow
+def test_the_chart_of_the_readme_is_drawn(tmp_path):
+    (command,) = re.findall(r"`(nodewise plot [^`]*)` draws", (ROOT / "README.md").read_text())
+    command = command.replace("examples/", f"{ROOT}/examples/")
+    assert shell(command, tmp_path).returncode == 0
+    assert list(tmp_path.iterdir())
 
 
 def test_links_lead_somewhere():

@@ -385,3 +385,29 @@ def test_a_scale_far_away_says_nothing_about_those_between():
     claim = decide(study).claim
     assert "no scale between them was measured" in claim
     assert "uneconomic" not in claim
+
+
+NOISY = "K,rep,time_s\n" + "".join(
+    f"1,{rep},{100 + 30 * (rep % 2)}\n2,{rep},{80 + 30 * (rep % 3)}\n" for rep in range(7)
+)
+
+
+def test_a_shorter_mean_within_the_noise_is_not_clearly_faster():
+    decision = decide(parse_table(NOISY, "job"), DOLLARS)
+    assert decision.row(2).seconds < decision.row(1).seconds
+    assert decision.fastest.nodes == decision.cheapest.nodes == 1
+    assert decision.recommended.because.startswith("no larger scale is clearly faster than K=1")
+    assert {one.gives_up for one in decision.deployments} == {
+        "nothing: no scale is clearly faster than the cheapest"
+    }
+    assert decision.fastest_words == "fastest within noise"
+    slower = decide(parse_table("K,time_s\n1,100\n2,110\n"), DOLLARS)
+    assert slower.fastest_words == "fastest"
+
+
+def test_a_threshold_of_nothing_limits_no_cost():
+    decision = decide(golden_study("breakdown"), DOLLARS, Needs(threshold=0.0))
+    assert decision.recommended.because.startswith("the fastest scale that may cost any amount")
+    assert decision.objective.because.endswith("speed may cost any amount")
+    value = decide(golden_study("breakdown"), DOLLARS, Needs(threshold=0.004))
+    assert "at most 1/0.004 of the cheapest" in value.recommended.because

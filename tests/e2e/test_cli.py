@@ -164,3 +164,25 @@ def test_help_imports_nothing_heavy():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
     assert out.stdout.rstrip().endswith("[]")
+
+
+def test_an_unknown_option_is_answered_with_a_near_one_only():
+    far = run("decide", GOLDEN / "rubric.csv", "--frobnicate")
+    assert (far.returncode, "No such option" in far.stderr) == (2, True)
+    assert "--price" not in far.stderr
+    near = run("decide", GOLDEN / "rubric.csv", "--deadlin", "9min")
+    assert "Is it --deadline?" in near.stderr
+
+
+def test_a_single_scale_is_refused_before_anything_runs(tmp_path):
+    spec = tmp_path / "job.toml"
+    outcome = run("init", "--scales", "2", "-o", spec)
+    assert outcome.returncode == 2
+    assert "scaling needs two scales" in outcome.stderr
+    assert not spec.exists()
+    spec.write_text('name = "job"\nscales = [2]\nrounds = 1\nworkload.command = ["true"]\n')
+    outcome = run("study", spec)
+    assert outcome.returncode == 2
+    assert len(outcome.stderr.splitlines()) == 2
+    assert not (tmp_path / "job.study").exists()
+    assert "the only scale" in run("measure", spec).stderr

@@ -94,7 +94,7 @@ def test_decide_takes_prices_from_the_spec_and_options_before_it(tmp_path):
     asked = json.loads(measure(study, "--json", name="decide").stdout)["price"]
     assert (asked["per_node_hour"], asked["source"]) == (7.0, "a list")
     asked = json.loads(measure(study, "--price", "2", "--json", name="decide").stdout)["price"]
-    assert (asked["per_node_hour"], asked["source"]) == (2.0, "a list")
+    assert (asked["per_node_hour"], asked["source"]) == (2.0, "")  # that of another price
 
 
 def test_what_differs_between_scales_is_a_threat(tmp_path):

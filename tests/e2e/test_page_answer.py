@@ -58,6 +58,7 @@ def expected(judged: Judged) -> dict[str, Any]:
         "chosen": judged.chosen,
         "paid": pytest.approx(paid, rel=1e-9),
         "total": pytest.approx(total, rel=1e-9),
+        **({} if judged.fastest is None else {"isClearlyFastest": judged.is_clearly_fastest}),
     }
 
 

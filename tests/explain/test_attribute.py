@@ -7,12 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.explain.attribute import attribute
+from nodewise.explain.causes import CAUSES, NAME_THE_REST
 from nodewise.explain.laws import Law
 from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.study.study import STAGES, Rank, Run, Study, Usage
 from nodewise.study.table import parse_table
 from tests.conftest import DATA, golden_study
 
+NOT_RECORDED = "unknown: not recorded; to see it, record"
 seconds = st.floats(0.0, 100.0)
 
 
@@ -107,7 +109,7 @@ def test_idling_that_grows_stays_idle_and_says_what_would_divide_it():
     assert causes == {"communication", "idle"}
     against = {other.cause: other.verdict for other in result.other_changes}
     assert against["jitter"].startswith("unknown: part of the 6.13 folds of waiting")
-    assert against["input/output"] == "unknown: not recorded"
+    assert against["input/output"] == f"{NOT_RECORDED} its seconds as a stage"
     assert against["compute inflation"].startswith("would do nothing")
 
 
@@ -122,8 +124,10 @@ def test_what_was_recorded_at_the_base_alone_is_unknown_where_the_curve_bends(sc
     )
     result = attribute(Study(name="bare", regime="strong", runs=runs))
     against = {other.cause: other.verdict for other in result.other_changes}
-    for cause in ("foreign load", "jitter", "slow node", "input/output"):
-        assert against[cause] == "unknown: not recorded", cause
+    for cause in ("jitter", "slow node"):
+        assert against[cause].startswith(f"{NOT_RECORDED} the stages of each rank"), cause
+    assert against["input/output"].startswith(f"{NOT_RECORDED} its seconds")
+    assert against["foreign load"].startswith(f"{NOT_RECORDED} how long each rank waits")
 
 
 def test_a_wait_for_cores_that_is_unknown_is_not_taken_for_none():
@@ -142,7 +146,7 @@ def test_a_wait_for_cores_that_is_unknown_is_not_taken_for_none():
         return next(one.verdict for one in changes if one.cause == "foreign load")
 
     assert verdict(0.0).startswith("would do nothing")
-    assert verdict(None) == "unknown: not recorded"
+    assert verdict(None).startswith(f"{NOT_RECORDED} how long each rank waits for its core")
 
 
 RANKED = PlantedTruth(law=Law(s=0.01, c=0.0005), detail="ranks", jitter=0.02, scales=(1, 2, 4, 8))
@@ -457,6 +461,38 @@ def test_gains_pay_for_losses(table):
             assert loss.speedup_without <= max(row.ideal, row.speedup) + 1e-9
             assert loss.cause != "unexplained" or loss.folds >= -1e-9 or row.lost_folds < 0
         assert sum(loss.folds for loss in row.causes) == pytest.approx(row.lost_folds)
+
+
+def test_a_gain_names_its_stage_and_keeps_what_the_cause_recorded():
+    row = attribute(parse_table("K,time_s,compute_s,comm_s\n1,100,100,0\n2,55,40,15\n")).row(2)
+    assert row.gained_seconds == {"compute": pytest.approx(10)}
+    (loss,) = row.causes
+    assert (loss.cause, loss.seconds, loss.gross_seconds) == ("communication", 5.0, 15.0)
+    assert row.time_shares["communication"] == pytest.approx(15 / 55)
+    assert row.time_shares["compute"] == pytest.approx(40 / 55)
+    assert "compute inflation" not in row.time_shares
+    assert "compute inflation" in row.recorded_causes
+
+
+def test_stages_that_leave_out_most_of_the_time_are_not_asked_for_again():
+    """Every stage is recorded; what they leave out needs a name of its own."""
+    ranks = [f"{k},{r},{20 + 80 / k},{80 / k},0,0,0" for k in (1, 2, 4) for r in range(k)]
+    result = attribute(table_of(["K,rank,time_s,compute_s,comm_s,io_s,serial_s", *ranks]))
+    assert result.possible_causes == ("unexplained",)
+    assert result.change == NAME_THE_REST
+    bare = attribute(parse_table("K,time_s\n1,100\n4,40\n"))
+    assert bare.change == CAUSES["unexplained"].change
+
+
+def test_a_cause_that_loses_as_much_as_a_possible_one_is_listed():
+    """Reading takes long in one round of seven: it may be the largest, or nothing."""
+    rows = ["K,rep,time_s,compute_s,serial_s,comm_s,io_s"]
+    for rep in range(7):
+        wobble, reading = 0.01 * (rep % 3), 2.1 if rep == 3 else 0.0
+        rows.append(f"1,{rep},{16 + wobble},{16 + wobble},0,0,0")
+        rows.append(f"2,{rep},{8.9 + reading + wobble},{8 + wobble},0.5,0.4,{reading}")
+    row = attribute(table_of(rows)).row(2)
+    assert row.possible_causes == ("serial fraction", "communication", "input/output")
 
 
 def test_totals_that_two_laws_fit_show_both():

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-from nodewise.audit.rules import read_rules
+from nodewise.audit.rules import audit, read_rules
 from nodewise.decide.candidates import Needs
 from nodewise.decide.decide import decide_law
 from nodewise.decide.inputs import Question
@@ -16,6 +16,7 @@ from nodewise.report.charts.draw import figures
 from nodewise.report.findings import document, find, one_row_each
 from nodewise.report.page.html import page
 from nodewise.study.check import Check
+from nodewise.study.claim import claim_of_study
 from nodewise.study.study import Contention, Run, Study
 from tests.conftest import golden_study
 
@@ -65,6 +66,20 @@ def crowded(delay: float) -> Study:
         for k in (1, 2)
     )
     return Study(name="crowded", regime="strong", runs=runs)
+
+
+@pytest.mark.parametrize(
+    ("delay", "verdict"),
+    [(validity.AMBER / 2, "pass"), (2 * validity.AMBER, "warn"), (2 * validity.RED, "fail")],
+)
+def test_foreign_load_is_shown_alike_by_study_and_audit(delay, verdict):
+    study = crowded(delay)
+    with_rules, alone = (find(study, Question(), rules).checks for rules in (read_rules(), ()))
+    audited = audit(claim_of_study(study), read_rules()).checks
+    for checks in (with_rules, audited, alone):
+        shown = [check.shown_verdict for check in checks if check.key == "contention"]
+        assert shown == ["pass" if verdict == "pass" else "warn"] or shown == []
+        assert shown or (checks is alone and verdict == "pass")
 
 
 @pytest.mark.parametrize(

@@ -111,3 +111,51 @@ def test_a_job_that_reads_most_of_the_time_says_so():
     study = parse_table("\n".join(rows))
     text = render(attribution_report(attribute(study)), 100, colour=False)
     assert "60 % of the time is input/output" in text
+
+
+def test_a_gain_that_is_set_off_against_losses_is_said():
+    def said(last: str) -> str:
+        study = parse_table(f"K,time_s,compute_s,comm_s\n1,100,100,0\n{last}\n")
+        return lines_of(attribution_report(attribute(study)))
+
+    gains = said("2,55,40,15")
+    assert "At K=2 compute gains 10 s (0.36x) on its ideal share." in gains
+    assert "without it communication loses 15 s (27 % of the time)." in gains
+    assert "This gain exceeds all losses." in said("2,45,30,15")
+    assert "gain" not in said("2,65,50,15").replace("against", "")
+
+
+def test_bars_are_those_of_causes_that_lose_something():
+    report = attribution_report(attribute(golden_study("ddp-step")))
+    table = next(p for p in report if isinstance(p, Table) and p.titles[0] == "lost at K=8")
+    assert [row[:2] for row in table.rows] == [
+        ("communication", "2.10"), ("jitter", "1.51"), ("input/output", "0.05"),
+    ]  # fmt: skip
+
+
+def test_what_is_not_recorded_says_what_would_show_it():
+    ranked = lines_of(attribution_report(attribute(golden_study("ddp-step"))))
+    assert "against foreign load: unknown" in ranked
+    assert "record how long each rank waits for its core" in ranked
+    assert "record the stages of each rank" not in ranked
+    waits = lines_of(attribution_report(attribute(golden_study("breakdown"))))
+    assert "jitter: unknown: part of the 6.13 folds of waiting may be here" in waits
+
+
+def test_a_scale_that_is_the_fastest_only_within_noise_is_named_so():
+    rows = [f"1,{r},{100 + 30 * (r % 2)}\n2,{r},{80 + 30 * (r % 3)}\n" for r in range(7)]
+    study = parse_table("K,rep,time_s\n" + "".join(rows), "noisy")
+    result = find(study, Question())
+    assert "no scale is clearly faster than K=1." in lines_of(scaling_report(result.scaling))
+    text = render(decision_report(result), 100, colour=False)
+    assert "<- recommended, cheapest, fastest within noise" in text
+    assert "the cheapest scale is the fastest" not in text
+
+
+def test_the_probabilities_of_all_scales_add_up():
+    rows = [f"1,{r},{100 + r}\n2,{r},{52 + r % 3}\n4,{r},{30 + r % 2}\n" for r in range(7)]
+    result = find(parse_table("K,rep,time_s\n" + "".join(rows)), Question())
+    table = next(p for p in decision_report(result) if isinstance(p, Table))
+    shown = [row[table.titles.index("P(right)")] for row in table.rows]
+    assert "> 99.9 %" in shown
+    assert "100 %" not in shown

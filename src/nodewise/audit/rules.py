@@ -577,7 +577,9 @@ def _digits(case: _Case) -> Answer:
     ]
     most = max((figure.digits for figure in written), default=0)
     if most > _MOST_DIGITS + 1:
-        return Answer("fail", f"ratios with {most} digits and no spread")
+        return Answer("fail", f"ratios with {most} digits and no spread of them")
+    if case.study.rounds > 1:
+        return Answer("unknown", "raw runs: there are no rounded figures to judge")
     return Answer("unknown", "no spread is given to judge the digits by")
 
 

@@ -46,15 +46,18 @@ def command(schema: bool, output: Path, **answers: Any) -> None:
       nodewise init --command "{python} train.py --steps 100" --scales 1,2,4
       nodewise init --engine mpi --command "{python} heat.py" -o heat.toml
     """
+    from nodewise.study.spec import refuse_one_scale
+
     if schema:
         click.echo(_schema(), nl=False)
         return
     if sys.stdin.isatty() and not any(is_given(name) for name in answers):
         answers |= _ask(answers)
-    words = _split(answers["workload"])
+    words, scales = _split(answers["workload"]), parse_scales(answers["scales"])
+    refuse_one_scale(scales)
     values = {
         "name": answers["name"],
-        "scales": [*parse_scales(answers["scales"])],
+        "scales": [*scales],
         "workload.command": words,
         **({} if answers["rounds"] is None else {"rounds": answers["rounds"]}),
         **stated_inputs(answers, *_INPUTS),

@@ -117,7 +117,7 @@ def main() -> None:
             if isinstance(error, click.UsageError) and error.ctx
             else "nodewise"
         )
-        click.echo(f"nodewise: {_one_line(error.format_message())}", err=True)
+        click.echo(f"nodewise: {_one_line(_message(error))}", err=True)
         click.echo(f"  fix: See {command} --help.", err=True)
         sys.exit(2)
     except (KeyboardInterrupt, click.Abort):
@@ -127,6 +127,17 @@ def main() -> None:
         # The reader, such as `head`, has seen enough; Python must not complain at shutdown.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+
+
+def _message(error: click.ClickException) -> str:
+    """What click says; of an unknown option only a near one, and dashes make none near."""
+    if not isinstance(error, click.NoSuchOption):
+        return error.format_message()
+    from difflib import get_close_matches
+
+    names = {option.lstrip("-"): option for option in error.possibilities or ()}
+    near = get_close_matches(error.option_name.lstrip("-"), names, 1)
+    return f"{error.message} Is it {names[near[0]]}?" if near else error.message
 
 
 def _one_line(message: str) -> str:

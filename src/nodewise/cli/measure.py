@@ -102,6 +102,12 @@ def measure_spec(path: Path, output: Path | None, rounds: str = "rounds = {} in 
 
     text, spec = read_spec(path)
     folder = output or path.parent / f"{spec.name}.study"
+    if len(spec.scales) == 1:
+        click.echo(
+            f"warning: K={spec.scales[0]} is the only scale, and scaling needs two. Add one to "
+            "scales and run this again.",
+            err=True,
+        )
 
     def enough(study: "Study") -> bool:
         return spec.precision is not None and speedup_is_known(study, spec.precision.speedup)

@@ -25,7 +25,7 @@ from nodewise.cli.spec_file import (
 from nodewise.cli.study import answer
 from nodewise.decide.inputs import INPUTS
 from nodewise.study import store
-from nodewise.study.spec import OWN_WORKERS
+from nodewise.study.spec import OWN_WORKERS, refuse_one_scale
 
 if TYPE_CHECKING:
     from nodewise.study.spec import Spec
@@ -82,8 +82,9 @@ def command(
     name = name or (output.stem if output else _name_of(words))
     path = (output.parent if output else Path()) / f"{name}.toml"
     folder = output or path.with_suffix(".study")
+    scales = parse_scales(options["scales"])
     stated = {
-        "scales": [*parse_scales(options["scales"])],
+        "scales": [*scales],
         "rounds": options["rounds"],
         "timeout_seconds": options["timeout"],
         "workload.warmup_steps": options["warmup_steps"],
@@ -100,6 +101,7 @@ def command(
         _refuse_another_job(before, path, folder, words, engine, values)
         text = with_values(kept, values)
     _check(text, path.parent, folder)
+    refuse_one_scale(parse_text(text).scales)
     _write(path, text, kept)
     if kept is None and engine == "local":
         click.echo(

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from nodewise.base.errors import GATE_NOT_MET
-from nodewise.cli.measure import measure_spec, output_option, spec_argument
+from nodewise.cli.measure import measure_spec, output_option, read_spec, spec_argument
 from nodewise.cli.options import emit, json_option, to_json
 from nodewise.cli.report import page_of
 from nodewise.report.open import read_folder
@@ -28,6 +28,9 @@ def command(spec: Path, output: Path | None, as_json: bool) -> None:
       nodewise study study.toml
       nodewise study study.toml --json > result.json
     """
+    from nodewise.study.spec import refuse_one_scale
+
+    refuse_one_scale(read_spec(spec)[1].scales)
     answer(measure_spec(spec, output), as_json)
 
 

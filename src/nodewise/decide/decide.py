@@ -260,6 +260,15 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename={"payments": "r
         """Whether some price is known as a range only."""
         return bool(self.ranges)
 
+    @property
+    def fastest_words(self) -> str:
+        """What the fastest scale is called: another may have a shorter mean, within the noise."""
+        if self.fastest is None:
+            return "fastest"
+        most = max(row.speedup for row in self.rows if not row.excluded)
+        is_first = self.row(self.fastest.nodes).speedup >= most * (1 - TIE)
+        return "fastest" if is_first else "fastest within noise"
+
     def flip(self, name: str) -> Flip:
         """The first flip of an input."""
         return next(one for one in self.flips if one.input == name)
@@ -660,7 +669,9 @@ def _deployments(judged: Judged) -> tuple[Deployment, ...]:
         )
 
     if cheapest == fastest:
-        nothing = "nothing: the cheapest scale is the fastest"
+        nothing = "nothing: no scale is clearly faster than the cheapest"
+        if judged.is_clearly_fastest:
+            nothing = "nothing: the cheapest scale is the fastest"
         return deployment("cheapest", cheapest, nothing), deployment("fastest", fastest, nothing)
     slower, dearer = _slower(judged, cheapest, fastest), _dearer(judged, fastest, cheapest)
     rows = [deployment("cheapest", cheapest, slower)]

@@ -78,6 +78,14 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         return self.bills.total / self.scales.relative_work
 
     @property
+    def is_clearly_fastest(self) -> bool:
+        """Whether the fastest scale has the shortest time too, not only within the noise."""
+        speedup = self.scales.speedup
+        return self.fastest is not None and bool(
+            speedup[self.fastest] >= speedup[self.allowed].max() * (1 - TIE)
+        )
+
+    @property
     def ladder(self) -> list[int]:
         """The positions of the scales that pass every gate."""
         return [int(at) for at in np.flatnonzero(self.allowed)]
@@ -159,9 +167,21 @@ def objective_of(
         smallest += " at its fitted time"
     return Objective(
         name="fastest worth its cost",
-        because=f"no scale costs clearly less{per} than {smallest}; speed may cost up to "
-        f"1/{needs.threshold:.2f} of the least bill{per}",
+        because=f"no scale costs clearly less{per} than {smallest}; speed may cost "
+        f"{cost_limit(needs.threshold, f'of the least bill{per}')}",
     )
+
+
+def cost_limit(threshold: float, of: str = "of the least bill") -> str:
+    """How much a scale may cost for its speed.
+
+    >>> cost_limit(0.7), cost_limit(0.004), cost_limit(0.0)
+    ('up to 1/0.70 of the least bill', 'up to 1/0.004 of the least bill', 'any amount')
+    """
+    if threshold <= 0:
+        return "any amount"
+    share = f"{threshold:.2f}" if threshold >= 0.01 else f"{threshold:.2g}"
+    return f"up to 1/{share} {of}"
 
 
 def _lower_than_the_smallest(

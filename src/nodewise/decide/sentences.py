@@ -19,7 +19,7 @@ from nodewise.base.units import (
 from nodewise.decide.candidates import Candidates, Needs
 from nodewise.decide.gates import Refusal, allowed_scales, quality_states, why_refused
 from nodewise.decide.inputs import Question
-from nodewise.decide.objective import Judged
+from nodewise.decide.objective import Judged, cost_limit
 from nodewise.decide.prices.bill import Bills, Price, bill
 from nodewise.explain.causes import CauseName
 
@@ -34,7 +34,8 @@ def why_this_scale(judged: Judged, question: Question, chosen: int) -> str:
     scales, needs = judged.scales, question.needs
     rule = _rule(judged, question)
     if judged.fastest == 0 and chosen == 0:
-        rule = f"no larger scale is faster than K={scales.nodes[chosen]}"
+        clearly = "" if judged.is_clearly_fastest else "clearly "
+        rule = f"no larger scale is {clearly}faster than K={scales.nodes[chosen]}"
     efficiency = float(scales.fitted_efficiency[chosen])
     why = f"{rule}, at an efficiency of {format_efficiency(efficiency)}{_relative(scales)}"
     of_cost = _cost_efficiency(judged, chosen)
@@ -72,7 +73,9 @@ def _rule(judged: Judged, question: Question) -> str:
         rule = f"the fastest scale within the budget of {format_money(needs.budget, currency)}"
         others.discard("budget")
     elif judged.objective.name == "fastest worth its cost":
-        rule = f"the fastest scale that costs at most 1/{needs.threshold:.2f} of the cheapest{per}"
+        limit = cost_limit(needs.threshold, f"of the cheapest{per}")
+        costs = "costs at most" if limit.startswith("up to ") else "may cost"
+        rule = f"the fastest scale that {costs} {limit.removeprefix('up to ')}"
     else:
         rule = (
             f"the lowest bill plus waiting{per}"
@@ -256,8 +259,8 @@ def what_would_change(
     if judged.objective.name == "cheapest" and judged.balanced not in (None, recommended):
         assert judged.balanced is not None
         changes.append(
-            f"if speed is worth up to 1/{needs.threshold:.2f} of the least bill"
-            f"{scales.compared_for.clause}, "
+            f"if speed is worth "
+            f"{cost_limit(needs.threshold, f'of the least bill{scales.compared_for.clause}')}, "
             f"K={scales.nodes[judged.balanced]}"
         )
     if price.fixed_per_hour and judged.objective.name == "cheapest":

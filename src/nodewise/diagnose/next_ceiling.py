@@ -243,7 +243,7 @@ def _answer(
     if not row.time_shares:  # bare times hold the terms of laws but cannot divide them
         in_a_law = any(loss.cause in question.causes for loss in row.causes)
         return "not identifiable" if in_a_law else "not recorded"
-    recorded = set(row.time_shares).union(loss.cause for loss in row.causes)
+    recorded = row.recorded_causes.union(loss.cause for loss in row.causes)
     if attribution.evidence == "stages of each rank":
         recorded.add("idle")  # ranks show who waits for whom
     if not recorded.intersection(question.causes):

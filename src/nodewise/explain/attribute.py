@@ -25,7 +25,14 @@ from numpy.typing import NDArray
 from nodewise.base import stats
 from nodewise.base.stats import Center, Floats, student_quantile
 from nodewise.base.units import format_speedup
-from nodewise.explain.causes import CAUSE_OF_STAGE, CAUSES, SEND_LESS, CauseName
+from nodewise.explain.causes import (
+    CAUSE_OF_STAGE,
+    CAUSES,
+    NAME_THE_REST,
+    SEND_LESS,
+    CauseName,
+    PartName,
+)
 from nodewise.explain.identify import LawRanges, law_ranges
 from nodewise.explain.scaling import THRESHOLD, Scaling, Timings, scale_timings, timings
 from nodewise.explain.shapes import EARLY_EXPONENT, Shape, growth_exponent, shape_of
@@ -78,6 +85,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     folds_high: float | None
     speedup_without: float
     hidden_seconds: float = 0.0  # beside compute
+    gross_seconds: float = 0.0  # before gains pay for a share of it
 
 
 class LedgerRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
@@ -89,12 +97,13 @@ class LedgerRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}
     speedup: float
     lost_folds: float
     gained_folds: float  # by stages that shrink faster than ideal; they pay for losses
+    gained_seconds: dict[PartName, float]  # by each of them, the largest first
     hidden_seconds: float
     causes: tuple[Loss, ...]
     possible_causes: tuple[CauseName, ...]  # that may be the largest; several: not separable
     dominant_cause: CauseName | None  # the only possible one; null: nothing lost, or not known
     late_rank: int | None  # the rank that the others wait for, where ranks are recorded
-    time_shares: dict[CauseName, float]  # of the wall time, lost or not; empty without stages
+    time_shares: dict[PartName, float]  # of the wall time, lost or not; empty without stages
 
     def named(self, cause: CauseName) -> str:
         """A cause, with the rank it lies with."""
@@ -105,6 +114,11 @@ class LedgerRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}
     def loses(self) -> bool:
         """Whether enough is lost to look for a cause."""
         return self.lost_folds > _MIN_LOST_SHARE * self.ideal
+
+    @property
+    def recorded_causes(self) -> set[CauseName]:
+        """The causes whose stage was recorded."""
+        return {"compute inflation" if name == "compute" else name for name in self.time_shares}
 
     @property
     def waits(self) -> bool:
@@ -122,7 +136,7 @@ class LedgerRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}
         if self.dominant_cause is None and self.time_shares and top.cause != "unexplained":
             return f"measure more rounds to separate the causes; first, {CAUSES[top.cause].change}"
         if self.dominant_cause is None:
-            return CAUSES["unexplained"].change
+            return NAME_THE_REST if self.time_shares else CAUSES["unexplained"].change
         hidden = top.hidden_seconds > _MIN_HIDDEN * (top.hidden_seconds + top.seconds)
         if top.cause == "communication" and hidden:
             return SEND_LESS
@@ -703,35 +717,34 @@ def _ledger_of_laws(times: Timings) -> _Ledger:
     return _Ledger(losses, ranges=ranges)
 
 
-def _net(losses: Losses) -> tuple[Losses, Floats]:
-    """Losses of which gains have paid a share, so that none exceeds what is lost; and the gains."""
+def _net(losses: Losses) -> Losses:
+    """Losses of which gains have paid a share, so that none exceeds what is lost."""
     above = sum((np.maximum(one, 0.0) for one in losses.values()), np.zeros(()))
     below = sum((np.minimum(one, 0.0) for one in losses.values()), np.zeros(()))
     total = above + below
     paid = np.divide(np.maximum(total, 0.0), above, out=np.zeros_like(total), where=above > 0)
     kept = np.divide(np.minimum(total, 0.0), below, out=np.zeros_like(total), where=below < 0)
-    return {cause: one * np.where(one > 0, paid, kept) for cause, one in losses.items()}, -below
+    return {cause: one * np.where(one > 0, paid, kept) for cause, one in losses.items()}
 
 
 def _rows(
     times: Timings, ledger: _Ledger, measured: Sequence[_Measured], late: dict[int, int]
 ) -> tuple[LedgerRow, ...]:
     speedups = times.speedup(times.seconds)
-    losses, gains = _net(ledger.losses)
-    drawn = None if ledger.drawn_losses is None else _net(ledger.drawn_losses)[0]
-    ledger = ledger._replace(losses=losses, drawn_losses=drawn)
+    gross = ledger.losses
+    drawn = None if ledger.drawn_losses is None else _net(ledger.drawn_losses)
+    ledger = ledger._replace(losses=_net(gross), drawn_losses=drawn)
     rows = []
     for at, nodes in enumerate(times.nodes):
         seconds, ideal = float(times.seconds[at]), float(times.k[at])
         lost_folds = ideal - float(speedups[at])
         hidden = _hidden(measured[at], late.get(nodes)) if measured else {}
-        found = _losses_at(times, ledger, at, hidden)
+        found = _losses_at(times, ledger, at, hidden, gross)
+        gained = _gains_at(gross, at, seconds) if measured else {}
         shares = _time_shares(measured[at]) if measured else {}
         possible: tuple[CauseName, ...] = ()
         if lost_folds > _MIN_LOST_SHARE * ideal:
-            possible = _possible_causes(
-                times, ledger, at, found, shares.get("compute inflation", 0.0)
-            )
+            possible = _possible_causes(times, ledger, at, found, shares.get("compute", 0.0))
         named = len(possible) == 1 and possible[0] != "unexplained"
         rows.append(
             LedgerRow(
@@ -740,7 +753,8 @@ def _rows(
                 ideal=ideal,
                 speedup=float(speedups[at]),
                 lost_folds=lost_folds,
-                gained_folds=ideal * float(gains[0, at]) / seconds if measured else 0.0,
+                gained_folds=ideal * sum(gained.values()) / seconds,
+                gained_seconds=gained,
                 hidden_seconds=sum(hidden.values()),
                 causes=tuple(found),
                 possible_causes=possible,
@@ -752,8 +766,20 @@ def _rows(
     return tuple(rows)
 
 
+def _gains_at(gross: Losses, at: int, seconds: float) -> dict[PartName, float]:
+    """Seconds that parts of the wall time take less than their ideal share, the largest first."""
+    gains = {_part_name(cause): -float(lost[0, at]) for cause, lost in gross.items()}
+    found = {name: gain for name, gain in gains.items() if gain > _ROUNDING * seconds}
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def _part_name(cause: CauseName) -> PartName:
+    """What the seconds are called whose excess is a cause."""
+    return "compute" if cause == "compute inflation" else cause
+
+
 def _losses_at(
-    times: Timings, ledger: _Ledger, at: int, hidden: dict[CauseName, float]
+    times: Timings, ledger: _Ledger, at: int, hidden: dict[CauseName, float], gross: Losses
 ) -> list[Loss]:
     """The losses of one scale, the largest first."""
     seconds, ideal = float(times.seconds[at]), float(times.k[at])
@@ -777,6 +803,7 @@ def _losses_at(
                 folds_high=high,
                 speedup_without=speedup * seconds / (seconds - loss),
                 hidden_seconds=beside,
+                gross_seconds=float(gross[cause][0, at]),
             )
         )
     return sorted(found, key=lambda loss: -loss.folds)
@@ -794,11 +821,12 @@ def _hidden(one: _Measured, late: int | None) -> dict[CauseName, float]:
     return hidden
 
 
-def _time_shares(one: _Measured) -> dict[CauseName, float]:
+def _time_shares(one: _Measured) -> dict[PartName, float]:
     """The share of the wall time of each recorded stage, and of what was not recorded."""
     wall = float(one.seconds.mean())
-    shares = {
-        CAUSE_OF_STAGE[stage]: float(values.mean()) / wall for stage, values in one.stages.items()
+    shares: dict[PartName, float] = {
+        _part_name(CAUSE_OF_STAGE[stage]): float(values.mean()) / wall
+        for stage, values in one.stages.items()
     }
     delays = 0.0 if one.delays is None else float(one.delays.mean()) / wall
     return {**shares, "unexplained": max(1 - sum(shares.values()) - delays, 0.0)}
@@ -810,7 +838,7 @@ def _time_bound(rows: Sequence[LedgerRow]) -> TimeBound | None:
     shares: dict[CauseName, float] = {
         cause: min(one.time_shares.get(cause, 0.0) for one in rows)
         for cause in row.time_shares
-        if cause != "compute inflation"
+        if cause != "compute"
     }
     if not shares:
         return None
@@ -821,14 +849,14 @@ def _time_bound(rows: Sequence[LedgerRow]) -> TimeBound | None:
         cause=cause,
         share=row.time_shares[cause],
         base_share=base.time_shares[cause],
-        change=CAUSES[cause].change,
+        change=NAME_THE_REST if cause == "unexplained" else CAUSES[cause].change,
     )
 
 
 def _possible_causes(
     times: Timings, ledger: _Ledger, at: int, losses: Sequence[Loss], compute_share: float
 ) -> tuple[CauseName, ...]:
-    """The causes that may be the largest, the likeliest first."""
+    """The causes that may be the largest, and those that lose as much as one of them."""
     top = losses[0]
     if ledger.ranges is not None:
         possible: list[CauseName] = []
@@ -844,7 +872,8 @@ def _possible_causes(
             close = [loss.cause for loss in others] or ["unexplained"]
         return (top.cause, *close)
     leads = _lead_shares(times.rounds, at, ledger.drawn_losses, losses)
-    return (top.cause, *(loss.cause for loss in others if leads[loss.cause] >= _MIN_LEAD))
+    least = min([loss.folds for loss in others if leads[loss.cause] >= _MIN_LEAD], default=math.inf)
+    return (top.cause, *(loss.cause for loss in others if loss.folds >= least))
 
 
 def _lead_shares(
@@ -918,7 +947,7 @@ def _other_changes(
     found: dict[CauseName, Loss] = {loss.cause: loss for loss in row.causes}
     folds = {cause: loss.folds for cause, loss in found.items()}
     # Waiting has one name where the records do not divide it among its causes.
-    waited = folds.get("late rank", 0.0)
+    waited = 0.0 if evidence == "fitted law" else folds.get("late rank", 0.0)
     if evidence == "stage totals":
         waited += sum(folds.get(cause, 0.0) for cause in ("idle", *_WAITED_FOR))
     silent: set[str] = {*row.possible_causes, "unexplained", "idle", "late rank"}
@@ -930,8 +959,9 @@ def _other_changes(
             continue
         returned = max(folds.get(cause, 0.0), 0.0)
         lost = f"{format_speedup(returned)} of the lost folds"
-        if evidence == "fitted law":
-            verdict = _verdict_of_laws(found.get(cause))
+        most = found[cause].folds_high if cause in found else None
+        if evidence == "fitted law" and most is not None:
+            verdict = f"would return at most {format_speedup(most)} of the lost folds"
         elif returned > _MIN_SECOND_CAUSE * row.lost_folds:
             verdict = f"worth it second: {lost} are here"
         elif cause in _WAITED_FOR and waited > _MIN_LOST_SHARE * row.lost_folds:
@@ -942,14 +972,8 @@ def _other_changes(
         elif returned > _MIN_LOST_SHARE * row.lost_folds:
             verdict = f"would return little: {lost} are here"
         elif cause not in recorded:
-            verdict = "unknown: not recorded"
+            verdict = f"unknown: not recorded; to see it, record {facts.record}"
         else:
             verdict = f"would do nothing: it acts on {facts.acts_on}, and {lost} are there"
         remedies.append(Remedy(cause=cause, change=facts.change, folds=returned, verdict=verdict))
     return tuple(sorted(remedies, key=lambda remedy: -remedy.folds))
-
-
-def _verdict_of_laws(loss: Loss | None) -> str:
-    if loss is None or loss.folds_high is None:
-        return "unknown: not recorded"
-    return f"would return at most {format_speedup(loss.folds_high)} of the lost folds"

@@ -20,6 +20,7 @@ CauseName = Literal[
     "idle",
     "unexplained",
 ]
+PartName = CauseName | Literal["compute"]  # a part of the wall time, lost or not
 
 
 # For communication that runs beside compute already.
@@ -29,11 +30,19 @@ SEND_LESS = (
 )
 
 
+# For time that the recorded stages leave out.
+NAME_THE_REST = "record what runs outside of the recorded stages as a stage of its own"
+
+_OWN_STAGE = "its seconds as a stage"
+_EACH_RANK = "the stages of each rank in three rounds or more"
+
+
 class Cause(msgspec.Struct, frozen=True):
-    """What moves the knee when this cause is to blame, and what that change acts on."""
+    """What moves the knee when this cause is to blame, what that acts on, what would show it."""
 
     change: str
     acts_on: str
+    record: str = _OWN_STAGE
 
 
 CAUSES: dict[CauseName, Cause] = {
@@ -49,18 +58,22 @@ CAUSES: dict[CauseName, Cause] = {
     "load imbalance": Cause(
         "divide the work evenly: equal shards, or small pieces handed out on demand",
         "the extra items of the fullest rank",
+        _EACH_RANK,
     ),
     "slow node": Cause(
         "repair, replace or leave out the slow node, or give it a smaller share",
         "the extra seconds per item of one rank",
+        _EACH_RANK,
     ),
     "jitter": Cause(
         "synchronise less often, make steps longer, and keep other load off the nodes",
         "a different rank being last each time",
+        _EACH_RANK,
     ),
     "late rank": Cause(
-        "record the stages of each rank in three rounds or more",
+        f"record {_EACH_RANK}",
         "one rank being last: an uneven shard, a slow node or chance",
+        _EACH_RANK,
     ),
     "input/output": Cause(
         "read ahead, cache, shard or move the data nearer to the nodes",
@@ -73,6 +86,7 @@ CAUSES: dict[CauseName, Cause] = {
     "foreign load": Cause(
         "keep other processes off the nodes, or ask for whole ones",
         "time in which another process had the core of the last rank",
+        "how long each rank waits for its core (`nodewise measure` does so on real nodes)",
     ),
     "engine overhead": Cause(
         "hand out fewer and larger tasks, keep the workers running between them, or take an engine "
@@ -82,6 +96,7 @@ CAUSES: dict[CauseName, Cause] = {
     "idle": Cause(
         "find what the ranks wait for: record the stages of each rank",
         "waiting that totals cannot divide among its causes",
+        _EACH_RANK,
     ),
     "unexplained": Cause(
         "record stages (compute_s, comm_s, io_s, serial_s) at every scale",

@@ -259,7 +259,7 @@ def _cause_difference(
 ) -> CauseDifference:
     """Intervals that do not meet differ; without intervals nothing is known."""
     first, second = (
-        loss.folds if loss else 0.0 if cause in row.time_shares else None
+        loss.folds if loss else 0.0 if cause in row.recorded_causes else None
         for loss, row in zip(losses, rows, strict=True)
     )
     before, after = map(_bounds, losses)

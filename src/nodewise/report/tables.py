@@ -34,9 +34,9 @@ Formatter = Callable[[float], str]
 Item = TypeVar("Item")
 
 MOST_ROWS = 12
-_MIN_LOSS_SHARE = 0.05  # of the lost folds: not worth a line
+_MIN_FOLDS = 0.005  # less is printed as 0.00
 _MIN_HIDDEN = 0.01  # of the wall time
-_MIN_GAIN = 0.02  # of the ideal speedup
+MIN_GAIN = 0.02  # of the ideal speedup
 BAR, _BAR_LENGTH = "\N{FULL BLOCK}", 24
 
 
@@ -160,7 +160,7 @@ def ledger_table(result: Attribution) -> Table:
             most = loss.folds_high if is_law and loss.folds_high is not None else loss.folds
             totals[loss.cause] = max(totals.get(loss.cause, 0.0), abs(most))
     causes = [cause for cause in sorted(totals, key=lambda cause: -totals[cause])]
-    shown = [cause for cause in causes if totals[cause] >= 0.005]
+    shown = [cause for cause in causes if totals[cause] >= _MIN_FOLDS]
     rows = []
     for row in result.rows:
         found: dict[str, Loss] = {loss.cause: loss for loss in row.causes}
@@ -172,7 +172,7 @@ def ledger_table(result: Attribution) -> Table:
                 "speedup": format_speedup(row.speedup),
                 "lost": format_speedup(row.lost_folds),
                 "gained": format_speedup(row.gained_folds)
-                if row.gained_folds > _MIN_GAIN * row.ideal
+                if row.gained_folds > MIN_GAIN * row.ideal
                 else "",
                 "hidden s": _hidden_seconds(row.hidden_seconds, row.seconds),
                 **{cause: _folds_lost(found.get(cause), is_law) for cause in shown},
@@ -196,12 +196,10 @@ def _hidden_seconds(hidden: float, seconds: float) -> str:
 
 def causes_table(row: LedgerRow) -> Table:
     """The losses of one scale: folds, seconds, what removing each would give, and a bar."""
-    least = _MIN_LOSS_SHARE * row.lost_folds
     losses = [
         loss
         for loss in row.causes
-        if max(loss.folds, loss.folds_high or 0.0) >= max(least, 0.005)
-        or loss.hidden_seconds > _MIN_HIDDEN * row.seconds
+        if loss.folds >= _MIN_FOLDS or loss.hidden_seconds > _MIN_HIDDEN * row.seconds
     ]
     most = max([loss.folds for loss in losses if loss.folds > 0], default=1.0)
     first = f"lost at K={row.nodes}"
@@ -214,7 +212,7 @@ def causes_table(row: LedgerRow) -> Table:
             "of the time": format_percent(loss.share),
             "hidden s": _hidden_seconds(loss.hidden_seconds, row.seconds),
             "speedup without it": f"{loss.speedup_without:.2f}x",
-            "": BAR * max(1, round(_BAR_LENGTH * loss.folds / most)),
+            "": BAR * max(int(loss.folds > 0), round(_BAR_LENGTH * loss.folds / most)),
         }
         for loss in losses
     ]
@@ -252,7 +250,7 @@ def rubric_table(result: Decision) -> Table:
             "g CO2e": given(row.grams, format_quantity),
             "g/work": given(row.grams_per_work, "{:.4g}".format),
             "in time": given(row.deadline_probability, format_percent),
-            "P(right)": given(row.probability_right, format_percent),
+            "P(right)": given(row.probability_right, _probability),
             "regret": given(row.expected_regret if result.has_ranges else None, money),
             "": _remark(row, result),
         }
@@ -325,11 +323,22 @@ def _remark(row: DecisionRow, result: Decision) -> str:
     roles = {
         "<- recommended": result.recommended,
         "cheapest": result.cheapest,
-        "fastest": result.fastest,
+        result.fastest_words: result.fastest,
         "greenest": result.greenest,
     }
     marks = [name for name, choice in roles.items() if choice and choice.nodes == row.nodes]
     return ", ".join([*marks, "excluded"] if row.excluded else marks)
+
+
+def _probability(share: float) -> str:
+    """A probability; near one with a decimal, so that it adds up with the small ones, never 100 %.
+
+    >>> [_probability(share) for share in (0.0012, 0.96, 0.9988, 1.0)]
+    ['0.1 %', '96 %', '99.9 %', '> 99.9 %']
+    """
+    if share <= 0.995:
+        return format_percent(share)
+    return "> 99.9 %" if share > 0.9995 else f"{100 * share:.1f} %"
 
 
 def marginal_table(steps: Sequence[Marginal], result: Decision) -> Table:

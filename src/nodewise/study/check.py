@@ -25,8 +25,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown_verdict(self) -> Verdict:
-        """As a reader sees it."""
-        return self.verdict
+        """As a reader sees it: what makes a measurement doubtful, but not invalid, is a warning."""
+        return "warn" if self.verdict == "fail" and self.makes == "doubtful" else self.verdict
 
 
 class Validity(msgspec.Struct, frozen=True, kw_only=True):

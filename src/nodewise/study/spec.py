@@ -5,6 +5,7 @@ What the same file asks (prices, gates, regime) is in `nodewise.study.question`.
 """
 
 import tomllib
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -144,6 +145,15 @@ def parse_file(text: str) -> tuple[Spec, Tables]:
             'Write command = ["python", "train.py"] or function = "module:function".',
         )
     return spec, asked
+
+
+def refuse_one_scale(scales: Sequence[int]) -> None:
+    """A study of one scale cannot answer anything, however long it is measured."""
+    if len(set(scales)) < 2:
+        raise SpecError(
+            f"scales: there is only K={scales[0]}, and scaling needs two scales.",
+            "Name two scales or more, such as 1,2.",
+        )
 
 
 def scale_unit_in(asked: Tables) -> ScaleUnit:

@@ -26,7 +26,7 @@ from nodewise.report.charts.look import (
     time_unit,
     values_of,
 )
-from nodewise.report.text.findings import attribution_headline
+from nodewise.report.text.findings import attribution_headline, gain_words
 from nodewise.study.study import STAGES, Run, Stage, Study
 
 # Words and colour of each stage, in the order in which a step goes through them; idle ends at the
@@ -205,6 +205,7 @@ def ledger(attribution: Attribution) -> Figure | None:
         title = f"What {lost} of {row.ideal:g} folds are lost to at K={row.nodes}"
         without = format_speedup(row.causes[0].speedup_without)
         caption += f" Without it the speedup would be {without}."
+    caption = f"{caption} {gain_words(row)}".rstrip()
     read = f"evidence: {attribution.evidence}{', so the causes are pale' if is_law else ''}"
     if any(bar["low"] is not None for bar in losses):
         read += f"; whiskers: {'all laws that fit' if is_law else 'from resampled rounds'}"

@@ -62,9 +62,8 @@ def energy(decision: Decision) -> Figure | None:
     top = 1.08 * max(values_of(points, "shown", "low", "high")) or 1.0
     y = linear("shown", f"{unit} a run", 0.0, top)
     color, line = ("predicted", "beyond") if basis == "modelled" else ("measured", "join")
-    words = role_words(
-        greenest=decision.greenest, cheapest=decision.cheapest, fastest=decision.fastest
-    )
+    found = {"greenest": decision.greenest, "cheapest": decision.cheapest}
+    words = role_words({**found, decision.fastest_words: decision.fastest})
     kept = [row for row in points if not row["excluded"]]
     crossed = [row for row in points if row["excluded"]]
     layers = [

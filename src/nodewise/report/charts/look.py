@@ -454,7 +454,7 @@ def series(
     return [*layers, points]
 
 
-def role_words(**roles: Any) -> dict[int, str]:
+def role_words(roles: Mapping[str, Any]) -> dict[int, str]:
     """The scales that have a role, and the names of their roles; a role may have no scale."""
     words: dict[int, list[str]] = {}
     for name, scale in roles.items():

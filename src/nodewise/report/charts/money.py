@@ -518,9 +518,8 @@ def _marks(points: Sequence[Row], x: Axis, y: Axis) -> list[Definition]:
 
 def _role_words(decision: Decision) -> dict[int, str]:
     """The scales that a reader looks for, and what each of them is."""
-    return role_words(
-        recommended=decision.recommended, cheapest=decision.cheapest, fastest=decision.fastest
-    )
+    found = {"recommended": decision.recommended, "cheapest": decision.cheapest}
+    return role_words({**found, decision.fastest_words: decision.fastest})
 
 
 def _roles(decision: Decision, points: Rows, x: Axis, y: Axis) -> Definition:
@@ -577,11 +576,13 @@ def _cost_caption(decision: Decision) -> str:
             f"{format_duration(_seconds(least))} {work}"
         )
         if least is quick:
-            text += "; it is the fastest, too."
+            is_first = decision.fastest_words == "fastest"
+            text += f"; {'it is the fastest, too' if is_first else 'no scale is clearly faster'}."
         else:
+            ratio = _seconds(least) / _seconds(quick)
             text += (
-                f". K={quick.nodes}, the fastest, is {_seconds(least) / _seconds(quick):.2f} times "
-                f"as fast and costs {format_money(_cost(quick) - _cost(least), currency)} more."
+                f". K={quick.nodes}, the {decision.fastest_words}, is {ratio:.2f} times as fast "
+                f"and costs {format_money(_cost(quick) - _cost(least), currency)} more."
             )
     refused = [row.nodes for row in decision.rows if row.excluded]
     return f"{text} Crossed out: K={listed(refused)}." if refused else text

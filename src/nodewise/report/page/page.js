@@ -68,7 +68,8 @@ function decide(asked) {
   if (live.value_per_hour !== null) chosen = cheapestBy(total);
   else if (asked.deadline > 0) chosen = cheapest;
   else if (live.budget !== null) chosen = fastest;
-  return { bills, ladder, cheapest, fastest, chosen };
+  const isClearlyFastest = live.speedup[fastest] >= live.speedup[ladder.reduce(faster)] * (1 - tie);
+  return { bills, ladder, cheapest, fastest, chosen, isClearlyFastest };
 }
 
 function money(amount) {
@@ -81,6 +82,7 @@ function show(asked) {
   // Where inputs are ranges the page has weighed them; the sliders take their centres.
   if (asked === live.asked && found.ladder.length && live.chosen !== null) found.chosen = live.nodes.indexOf(live.chosen);
   const status = document.getElementById("live-verdict");
+  const fastestWords = found.isClearlyFastest ? "fastest" : "fastest within noise";
   const rows = live.nodes.map((nodes, at) => ({
     K: nodes,
     cost: found.bills[at].paid / live.relative_work[at],
@@ -96,18 +98,18 @@ function show(asked) {
     const gap = rows[found.fastest].cost - rows[found.cheapest].cost;
     const both =
       found.cheapest === found.fastest
-        ? `Cheapest and fastest: ${name(found.cheapest)}.`
-        : `Cheapest ${name(found.cheapest)}, fastest ${name(found.fastest)}: ${money(gap)} between them${live.weak ? ", for the work of the first run" : ""}.`;
+        ? `Cheapest and ${fastestWords}: ${name(found.cheapest)}.`
+        : `Cheapest ${name(found.cheapest)}, ${fastestWords} ${name(found.fastest)}: ${money(gap)} between them${live.weak ? ", for the work of the first run" : ""}.`;
     status.textContent = `${both} Recommended: K=${live.nodes[found.chosen]}.`;
   }
-  redraw(rows, at);
+  redraw(rows, at, fastestWords);
 }
 
-function redraw(rows, at) {
+function redraw(rows, at, fastestWords) {
   const view = views["what-if"];
   if (!view) return;
   view.data("scales", rows);
-  const names = { cheapest: "cheapest", fastest: "fastest", chosen: "recommended" };
+  const names = { cheapest: "cheapest", fastest: fastestWords, chosen: "recommended" };
   const line = rows.filter((row) => row.allowed);
   const most = Math.max(...line.map((row) => row.cost));
   const marks = [];

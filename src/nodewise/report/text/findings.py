@@ -24,6 +24,7 @@ from nodewise.explain.attribute import Attribution, LedgerRow, Loss, TimeBound
 from nodewise.explain.scaling import Scaling
 from nodewise.report.findings import Findings
 from nodewise.report.tables import (
+    MIN_GAIN,
     MOST_ROWS,
     Table,
     causes_table,
@@ -51,13 +52,13 @@ from nodewise.study.spec import Regime
 Report = list[str | Table]
 
 _MIN_POSSIBLE = 0.05  # of the lost folds: a cause that can take no more is not listed
+_MIN_PART = 0.1  # of all that is gained: a part that gains less is not named
 _MOST_SURE = 0.99
 _VERDICTS = ("fail", "warn", "pass", "unknown")
 
 # Verdicts that several causes share, as one sentence for all of them.
 _GROUPED = {
     "would do nothing": "would do nothing; hardly any of the lost folds are there",
-    "unknown": "unknown; these records cannot show it, the stages of each rank could",
 }
 
 
@@ -320,9 +321,11 @@ def checklist(result: Sequence[Check]) -> Report:
 def scaling_headline(result: Scaling) -> str:
     """The fastest scale, and where efficiency falls below its threshold."""
     fastest = result.row(result.fastest)
+    is_first = fastest.speedup >= max(row.speedup for row in result.rows)
     if result.fastest == result.base_nodes:
-        return f"no scale is faster than K={result.base_nodes}."
-    reach = f"fastest {format_speedup(fastest.speedup)}x at K={result.fastest}"
+        return f"no scale is {'' if is_first else 'clearly '}faster than K={result.base_nodes}."
+    within = "" if is_first else " within noise"
+    reach = f"fastest{within} {format_speedup(fastest.speedup)}x at K={result.fastest}"
     if result.regime == "weak":
         reach = f"most work per second {format_speedup(fastest.speedup)}x at K={result.fastest}"
     if result.bend.first_below is None:
@@ -439,7 +442,31 @@ def _causes_at(row: LedgerRow) -> Report:
     if row.loses and row.dominant_cause is None and not row.time_shares:
         return []  # the headline has the ranges; no single figure is known
     table = causes_table(row)
-    return [table] if table.rows else [f"  K={row.nodes}: nothing to speak of is lost."]
+    shown: Report = [table] if table.rows else [f"  K={row.nodes}: nothing to speak of is lost."]
+    gained = gain_words(row)
+    return [*shown, f"  {gained}"] if gained else shown
+
+
+def gain_words(row: LedgerRow) -> str:
+    """What some stages gain on their ideal share, and what each cause loses without that."""
+    if row.gained_folds <= MIN_GAIN * row.ideal:
+        return ""
+    total = sum(row.gained_seconds.values())
+    parts = [name for name, gain in row.gained_seconds.items() if gain >= _MIN_PART * total]
+    named = " and ".join("time in no stage" if name == "unexplained" else name for name in parts)
+    gains, its = ("gains", "its") if len(parts) == 1 else ("gain", "their")
+    amount = f"{format_duration(total)} ({format_speedup(row.gained_folds)}x)"
+    words = f"At K={row.nodes} {named} {gains} {amount} on {its} ideal share."
+    if row.lost_folds <= 0:
+        return f"{words} This gain exceeds all losses."
+    reduced = [
+        f"{row.named(loss.cause)} loses {format_duration(loss.gross_seconds)} "
+        f"({format_percent(loss.gross_seconds / row.seconds)} of the time)"
+        for loss in row.causes
+        if loss.gross_seconds - loss.seconds > MIN_GAIN * row.seconds
+    ]
+    without = f"; without it {', '.join(reduced)}" if reduced else ""
+    return f"{words} This gain is set off against the losses{without}."
 
 
 def _changes(result: Attribution) -> Report:
@@ -671,8 +698,9 @@ def _exchange(result: Decision) -> Report:
     per = result.compared_for.clause
     lines: Report = []
     for one in result.deployments:
+        kind = result.fastest_words if one.kind == "fastest" else one.kind
         lines.append(
-            f"  {one.kind}: K={one.nodes}, {compared_cost(rows[one.nodes], result)}, "
+            f"  {kind}: K={one.nodes}, {compared_cost(rows[one.nodes], result)}, "
             f"{time_cell(rows[one.nodes], result)}{' a run' if per else ''}; gives up "
             f"{one.gives_up}."
         )
