@@ -31,7 +31,7 @@ PALETTE: dict[str, str] = {
     "measured": "#0b6cb0",
     "predicted": "#c2620a",
     "second": "#b8580c",
-    "third": "#0a8a68",
+    "third": "#8a4a9c",
     "chosen": "#087f5f",
     "refused": "#c0271d",
     "compute": "#0072b2",
@@ -63,7 +63,7 @@ _SERIES = (
 FONT = "'Liberation Sans', Arial, Helvetica, sans-serif"  # of one width on every machine
 HEIGHT = 300  # of a chart of one panel on a screen; other sizes scale it
 _MOST_TICKS = 16
-_MOST_HEADS = 7  # texts above more columns than these would meet
+_MOST_HEADS = 6  # texts above more columns than these would meet
 _ROLE_SHAPES = ("diamond", "triangle-up", "square", "circle")
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 

@@ -231,7 +231,9 @@ def efficiency(scaling: Scaling, study: Study | None = None) -> Figure:
         f"{bend_line(scaling)} At K={last.nodes} efficiency is "
         f"{format_efficiency(last.efficiency)} ({format_duration(last.seconds)})."
     )
-    return plane.figure("efficiency", "Efficiency against the flat line 1", caption, y, layers)
+    side: Literal["above", "below"] = "below" if end > 0.8 else "above"  # off the ideal line
+    title = "Efficiency against the flat line 1"
+    return plane.figure("efficiency", title, caption, y, layers, law_side=side)
 
 
 def _curve(scaling: Scaling, field: str) -> _Curve | None:
@@ -410,7 +412,7 @@ def repeats(study: Study, scaling: Scaling) -> Figure | None:
     read = f"line: {scaling.center}; band: {band}; points from left to right by round"
     return figure(
         "repeats",
-        "Every run, beside the centre of its scale",
+        "Run-to-run variation",
         about(study.name, study.regime, read),
         _repeats_caption(study, scaling),
         [

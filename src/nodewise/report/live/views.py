@@ -17,10 +17,11 @@ from nodewise.base.errors import NodewiseError
 from nodewise.base.units import format_duration, format_seconds, format_speedup
 from nodewise.decide.compare import compare_costs
 from nodewise.decide.prices.lookup import question_of
-from nodewise.report.charts.draw import FIRST, draw
+from nodewise.report.charts.draw import draw
 from nodewise.report.charts.look import Figure
 from nodewise.report.live.studies import Reading, Snapshot, State, damage_as_error, seconds_left
 from nodewise.report.page import html
+from nodewise.report.page.sections import first_figures, reasons
 from nodewise.report.page.vega import vega_bundle
 from nodewise.report.tables import Table, failures_table, rows_table, scaling_table
 from nodewise.report.text import findings as text
@@ -29,7 +30,7 @@ from nodewise.study.study import Study
 
 _BOARD_PARTS = ("count", "rows")
 _STUDY_PARTS = (
-    "verdict", "certainty", "progress", "cards", "actions", "problem", "figures", "table",
+    "verdict", "because", "progress", "cards", "actions", "problem", "figures", "table",
     "failures", "runs",
 )  # fmt: skip
 
@@ -187,7 +188,7 @@ def _study(snapshot: Snapshot) -> dict[str, Any]:
         "cards": _cards(reading, state),
         "reportable": reading.findings is not None and state != "running",
         "figures": figures,
-        "certainty": text.certainty_lines(reading.findings.decision) if reading.findings else (),
+        "because": reasons(reading.findings) if reading.findings else (),
         "problem": problem,
         "table": scaling_table(scaling) if scaling else None,
         "intervals": f"{scaling.regime} scaling; intervals: {scaling.interval}." if scaling else "",
@@ -282,8 +283,9 @@ def _drawn(reading: Reading) -> tuple[tuple[Figure, str], ...]:
     if reading.study is None or reading.findings is None:
         return ()
     with damage_as_error():
-        found = [draw(name, reading.study, reading.findings) for name in (*FIRST, "repeats")]
-        return tuple((figure, html.svg(figure)) for figure in found if figure is not None)
+        found = first_figures(reading.study, reading.findings)
+        found += [one for one in [draw("repeats", reading.study, reading.findings)] if one]
+        return tuple((figure, html.svg(figure)) for figure in found)
 
 
 def _ago(passed: datetime.timedelta) -> str:

@@ -23,7 +23,15 @@ from nodewise.report.charts.look import PALETTE, Definition, Figure
 from nodewise.report.charts.panel import sliders, unmoved_inputs
 from nodewise.report.findings import Findings
 from nodewise.report.images import image
-from nodewise.report.page.sections import Section, cards, first_figures, labels, scales, sections
+from nodewise.report.page.sections import (
+    Section,
+    cards,
+    first_figures,
+    labels,
+    reasons,
+    scales,
+    sections,
+)
 from nodewise.report.tables import BAR, Table, provenance_table, rows_table
 from nodewise.report.text import compare as compare_text
 from nodewise.report.text import findings as text
@@ -39,7 +47,7 @@ DARK: dict[str, str] = {
     "measured": "#5ab0ee",
     "predicted": "#f2994a",
     "second": "#f0a35e",
-    "third": "#3fc9a0",
+    "third": "#cf9be0",
     "chosen": "#4fd0a5",
     "refused": "#ff8a80",
     "compute": "#4aa3df",
@@ -92,10 +100,9 @@ def page(
         kicker=f"{study.regime} scaling, {'measured' if decision.measured else 'from a model'}",
         labels=labels(study),
         verdict=text.verdict(decision),
-        because=capitalised(decision.recommended.because),
-        certainty=text.certainty_lines(decision),
+        reasons=reasons(findings),
         cards=cards(findings),
-        scales=scales(decision),
+        scales=scales(findings),
         checks=findings.checks,
         doubts=sorted(findings.doubts, key=lambda check: check.shown_verdict),
         provenance=provenance_table(study),
@@ -132,7 +139,7 @@ def comparison_page(result: PricedComparison, reproduce: str, vega: str = "") ->
         name=f"{result.second} against {result.first}",
         kicker=f"{result.regime} scaling, two studies",
         verdict=compare_text.comparison_verdict(result),
-        because=capitalised(compare_text.advice_verdict(result)),
+        reasons=[f"{capitalised(compare_text.advice_verdict(result))}."],
         reproduce_lead="To make this page again:",
         reproduce=reproduce,
     )
@@ -145,7 +152,7 @@ def _render(parts: Sequence[Section], first: Sequence[Figure], vega: str, **cont
     charts = {figure.name: _on_page(figure) for figure in drawn} if vega else {}
     looks = [chart.pop("config") for chart in charts.values()][:1]  # all have the same
     optional = (
-        "labels because certainty cards scales checks doubts provenance spec made sliders also "
+        "labels reasons cards scales checks doubts provenance spec made sliders also "
         "live study_json"
     )
     return pages.get_template("page.html.jinja").render(

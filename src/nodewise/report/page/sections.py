@@ -13,7 +13,6 @@ from nodewise.base.units import (
     format_percent,
     format_speedup,
 )
-from nodewise.decide.decide import Decision
 from nodewise.decide.idle import Idling
 from nodewise.report.charts.draw import FIRST, draw
 from nodewise.report.charts.look import Figure
@@ -39,8 +38,20 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def first_figures(study: Study, findings: Findings) -> list[Figure]:
-    """Speedup, cost and losses, as far as they can be drawn."""
-    return _drawn(FIRST, study, findings)
+    """Speedup, cost and losses, as far as they can be drawn; none of an invalid measurement."""
+    return [] if _is_invalid(findings) else _drawn(FIRST, study, findings)
+
+
+def _is_invalid(findings: Findings) -> bool:
+    return findings.decision.validity.state == "invalid"
+
+
+def reasons(findings: Findings) -> list[str]:
+    """Why this answer, and how sure it is; an invalid measurement has none."""
+    if _is_invalid(findings):
+        return []
+    because = capitalised(findings.decision.recommended.because)
+    return [f"{because}.", *text.certainty_lines(findings.decision)]
 
 
 def _drawn(names: Iterable[str], study: Study, findings: Findings) -> list[Figure]:
@@ -92,8 +103,11 @@ def _threshold(findings: Findings) -> str:
     return f"threshold {findings.scaling.bend.threshold:.2f}{relative}"
 
 
-def scales(decision: Decision) -> text.Report:
+def scales(findings: Findings) -> text.Report:
     """Every scale in a table that begins with its mark, and how to read it."""
+    decision = findings.decision
+    if _is_invalid(findings):
+        return []
     table = rubric_table(decision)
     if "" in table.titles:
         at = table.titles.index("")
@@ -112,7 +126,7 @@ def scales(decision: Decision) -> text.Report:
 def sections(study: Study, findings: Findings) -> list[Section]:
     """Runs, ranks, causes, cost, forecast; what a caption or a check says is left out."""
     decision, attribution = findings.decision, findings.attribution
-    said = " ".join(check.evidence for check in findings.checks)
+    said = " ".join([text.verdict(decision), *(check.evidence for check in findings.checks)])
     said += " ".join(f"{one.caption} {one.reading}" for one in first_figures(study, findings))
 
     def part(name: str, title: str, charts: Sequence[str], lines: text.Report, **more: Any) -> None:
@@ -133,8 +147,12 @@ def sections(study: Study, findings: Findings) -> list[Section]:
     made: list[Section] = []
     failures = failures_table(study)
     broke: text.Report = ["**Where scaling broke**", failures] if failures else []
-    measured = [_runs(line) for line in text.scaling_lines(findings.scaling)]
+    measured = text.scaling_lines(findings.scaling)
+    if not _is_invalid(findings):
+        measured = [_runs(line) for line in measured]
     part("runs", "Runs and variation", ("efficiency", "repeats"), [*measured, *broke])
+    if _is_invalid(findings):
+        return made
     part("ranks", "Stages and idle time", ("timeline", "stages"), _idle_lines(findings))
     attributed = text.attribution_lines(attribution, decision.recommended.nodes)
     part("causes", "Causes of lost speedup", ("roofline",), attributed)
