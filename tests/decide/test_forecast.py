@@ -185,16 +185,20 @@ def test_the_chart_keeps_measured_and_predicted_apart():
 def test_the_page_keeps_what_nobody_ran_in_a_section_of_its_own():
     def sections(study: Study) -> dict[str, str]:
         made = page(study, find(study, PRICED, ()), "nodewise report", vega="")
-        parts = re.split(r'<section id="([a-z]+)"', made.partition("<footer>")[0])
+        parts = re.split(
+            r'<details class="section[^"]*" id="([a-z]+)"', made.partition("<footer>")[0]
+        )
         return dict(zip(parts[1::2], parts[2::2], strict=True))
 
     found = sections(golden_study("step-times"))
-    assert list(found).index("decide") < list(found).index("beyond")
-    assert found["beyond"].count('<td class="words">predicted</td>') == 4  # chart's rows, table
-    assert "K=91, with 80 % between 64 and 256 or more" in found["beyond"]
-    assert 'data-chart="forecast"' in found["beyond"]
-    assert not any('"words">predicted<' in body for name, body in found.items() if name != "beyond")
-    assert "beyond" not in sections(ladder(1, 2))
+    assert list(found).index("cost") < list(found).index("forecast")
+    assert found["forecast"].count('<td class="words">predicted</td>') == 4  # chart's rows, table
+    assert "K=91, with 80 % between 64 and 256 or more" in found["forecast"]
+    assert 'data-chart="forecast"' in found["forecast"]
+    assert not any(
+        '"words">predicted<' in body for name, body in found.items() if name != "forecast"
+    )
+    assert "forecast" not in sections(ladder(1, 2))
 
 
 def test_two_scales_are_too_few():

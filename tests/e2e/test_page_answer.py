@@ -54,6 +54,7 @@ def expected(judged: Judged) -> dict[str, Any]:
     return {
         "ladder": judged.ladder,
         "cheapest": judged.cheapest,
+        "balanced": judged.balanced,
         "fastest": judged.fastest,
         "chosen": judged.chosen,
         "paid": pytest.approx(paid, rel=1e-9),
@@ -88,7 +89,7 @@ def test_the_sliders_give_what_decide_gives_at_the_start_and_elsewhere(tab: Page
           return asked.map((one) => {
             const { bills, ...found } = decide(one);
             const of = (item) => bills.map((bill) => bill[item]);
-            return { cheapest: null, fastest: null, chosen: null, ...found,
+            return { cheapest: null, balanced: null, fastest: null, chosen: null, ...found,
                      paid: of("paid"), total: of("total") };
           });
         }""",

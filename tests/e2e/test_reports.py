@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import threading
 
 import pytest
@@ -33,6 +34,21 @@ def test_a_chart_in_every_format_and_size(nodewise, tmp_path, form, begin):
         outcome = nodewise("plot", TABLE, "speedup", "--size", size, "-o", target)
         assert outcome.code == 0, outcome.err
         assert target.read_bytes().startswith(begin)
+
+
+def test_the_first_screen_as_one_slide(nodewise, tmp_path):
+    for form, begin in (("png", b"\x89PNG"), ("svg", b"<svg")):
+        target = tmp_path / f"slide.{form}"
+        outcome = nodewise("plot", "--slide", TABLE, "--price", "3.2", "-o", target)
+        assert outcome.code == 0, outcome.err
+        assert target.read_bytes().startswith(begin)
+    drawn = target.read_text()
+    for words in ("breakdown: run on 4 nodes", "cheapest (K*): K=1", "12.60x of 16x lost"):
+        assert words in drawn
+    width, height = map(float, re.search(r'width="([\d.]+)" height="([\d.]+)"', drawn).groups())
+    assert 1.6 < width / height < 1.95
+    for wrong in ([TABLE], ["--slide", TABLE, "speedup"]):
+        assert nodewise("plot", *wrong, "-o", target).code == 2
 
 
 def test_a_chart_that_lacks_its_data_says_what_it_needs(nodewise, tmp_path):

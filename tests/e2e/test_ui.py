@@ -225,6 +225,29 @@ def test_a_name_is_text_and_never_a_script(board, page):
     expect(page.locator("h1")).to_have_text(EVIL)
 
 
+def test_the_first_screen_has_three_charts_that_stay_when_a_study_cannot_be_read(tmp_path, page):
+    folder = tmp_path / "whole.study"
+    write_study(folder, "whole")
+    served = serve(tmp_path)
+    try:
+        page.set_viewport_size({"width": 1400, "height": 900})
+        page.goto(served.url)
+        row(page, "whole").get_by_role("link").click()
+        page.wait_for_selector("#figure-ledger svg")
+        ends = page.eval_on_selector_all(
+            "figure svg", "all => all.map(one => one.getBoundingClientRect().bottom)"
+        )
+        assert len(ends) == 4
+        assert max(ends[:3]) <= 900
+        with (folder / "runs.jsonl").open("a") as runs:
+            runs.write("this is no run\n")
+        expect(page.locator("header")).to_contain_text("Delete that line")
+        expect(page.locator("#figure-ledger svg")).to_be_visible()
+    finally:
+        page.close()  # it asks the server again and again
+        stop(served)
+
+
 def test_a_damaged_study_says_what_to_do(board, page):
     page.goto(board.url)
     row(page, "damaged.study").get_by_role("link").click()
@@ -320,12 +343,14 @@ def test_a_study_is_watched_while_it_is_measured(tmp_path, page):
         expect(status).to_contain_text("finished")
         assert measuring.wait(timeout=120) == 0
         expect(status).to_contain_text("10 of 10 runs")  # four rounds; K=4 is given up after two
+        for name in ("speedup", "cost", "ledger", "repeats"):
+            expect(page.locator(f"#figure-{name} svg")).to_be_visible()
         expect(page.locator("main")).to_contain_text("no luck with four")
         study = store.load(tmp_path / "live.study")
         assert len(study.runs) == 10
         page.get_by_role("link", name="Full report").click()
         page.wait_for_selector("html[data-charts=drawn]")
-        expect(page.locator("#rubric")).to_contain_text("recommended")
+        expect(page.locator("#scales")).to_contain_text("recommended")
     finally:
         if measuring is not None and measuring.poll() is None:
             measuring.send_signal(signal.SIGINT)

@@ -43,7 +43,10 @@ def test_the_page_of_an_invalid_study_gives_no_answer(nodewise, folder, tmp_path
     page = tmp_path / "page.html"
     assert nodewise("report", folder, "-o", page).code == 0
     assert nodewise("report", folder, "--regime", "weak", "-o", page).code == 1
-    assert "no answer: the work contradicts weak scaling" in page.read_text().lower()
+    body = page.read_text().partition("<body>")[2].partition("<footer>")[0]
+    assert "no answer: the work contradicts weak scaling" in body
+    assert "Measure next" not in body
+    assert 'data-chart="cost"' not in body
 
 
 def test_a_study_that_ran_no_step_has_no_answer(nodewise, folder):

@@ -164,7 +164,7 @@ def test_measured_points_are_the_rows_and_predicted_ones_lie_beyond():
     assert all(row["K"] > study.scales[-1] for row in data_of(spec, beyond))
     assert marks_of(spec, "interval") and len(marks_of(spec, "cap")) == 2
     ticks = points["encoding"]["x"]["axis"]["values"]
-    assert ticks == list(study.scales)
+    assert ticks == [*study.scales, 2 * study.scales[-1]]  # the predicted one too
 
 
 def test_a_strong_study_has_the_ideal_line_and_a_weak_one_never():
@@ -183,13 +183,13 @@ def test_a_strong_study_has_the_ideal_line_and_a_weak_one_never():
 def test_the_waterfall_goes_from_the_ideal_to_the_measured_speedup():
     figure = drawn("breakdown")["ledger"]
     folds = {row["cause"]: row["folds"] for row in figure.rows}
-    assert round(folds["communication"], 2) == 2.25
-    assert round(folds["idle"], 2) == 1.86
-    assert figure.title == "What 4.12 of 8 folds are lost to at K=8"
+    assert round(folds["communication"], 2) == 6.47  # 16 * 95 s / 235 s
+    assert round(folds["idle"], 2) == 6.13
+    assert figure.title == "12.60x of 16x lost at K=16"
     spec = spec_of("breakdown", "ledger")
     bars = [row for rows in spec["datasets"].values() for row in rows if "bar" in row]
     ends = {row["bar"]: row["to"] for row in bars}
-    assert math.isclose(ends["idle"], 800 / 206)
+    assert math.isclose(ends["idle"], 800 / 235)
 
 
 def test_stages_and_time_line_show_the_seconds_of_the_ranks():
@@ -221,9 +221,11 @@ def test_cost_marks_the_textbook_optimum_and_the_price_of_speed():
     assert "K=25, the fastest" in figure.caption and "$2.272 more" in figure.caption
     spec = sized(figure.chart)
     alt.Chart.from_json(json.dumps(spec))  # by the schema
-    (gap,) = marks_of(spec, "gap")
-    (bar,) = data_of(spec, gap)
-    assert bar["K"] == 25 and math.isclose(bar["top"] - bar["shown"], 2.272, abs_tol=0.001)
+    marks = spec["datasets"]["marks"]
+    assert [(row["K"], row["role"].split(":")[0]) for row in marks] == [
+        (8, "cheapest (K*)"), (22, "balanced"), (25, "fastest"),
+    ]  # fmt: skip
+    assert math.isclose(marks[2]["shown"] - marks[0]["shown"], 2.272, abs_tol=0.001)
 
 
 def test_rows_of_money_equal_the_decision():
@@ -288,17 +290,30 @@ def test_what_a_study_lacks_is_not_drawn():
     study, unpriced = answered("breakdown", Price())
     assert energy(find(study, Question(price=PRICE), ()).decision) is None
     without_money = {one.name for one in figures(study, unpriced)}
-    assert not {"cost", "payment", "sensitivity"} & without_money
-    assert "pareto" in without_money  # in node-hours
+    assert not {"payment", "sensitivity"} & without_money
+    assert {"cost", "pareto"} < without_money  # in node-hours
     _, plain = answered("breakdown", Price(per_node_hour=3.2))
     assert CHARTS["sensitivity"].draw(study, plain) is None
+
+
+def test_every_chart_over_k_marks_the_recommended_scale_and_nothing_else_has_its_colour():
+    _, found = answered("step-times")
+    best = found.decision.recommended.nodes
+    for name in ("speedup", "efficiency", "cost", "payment", "energy", "forecast"):
+        spec = spec_of("step-times", name)
+        lines = marks_of(spec, "chosen")
+        assert lines, name
+        assert all(data_of(spec, line) == [{"K": best}] for line in lines)
+    assert not marks_of(spec_of("step-times", "efficiency"), "ring")
+    bands = spec_of("step-times", "repeats")["layer"][-1]["encoding"]["x"]["axis"]
+    assert bands["labelColor"]["condition"]["value"] == PALETTE["chosen"]
 
 
 def test_a_scale_that_failed_is_crossed_out():
     for chart in ("speedup", "efficiency", "cost"):
         spec = spec_of("broken", chart)
-        (cross,) = marks_of(spec, "refused")
-        (row,) = data_of(spec, cross)
+        crossed = [row for cross in marks_of(spec, "refused") for row in data_of(spec, cross)]
+        (row,) = [row for row in crossed if "outcome" in row]
         assert (row["K"], row["outcome"]) == (8, "out of memory")
     assert "Every run at K=8 failed: out of memory" in drawn("broken")["speedup"].caption
 
@@ -324,10 +339,10 @@ def test_a_paper_is_a_column_wide_and_a_slide_is_a_slide(chart: str):
     assert figure.chart == before
 
 
-def test_on_a_page_charts_are_as_wide_as_their_place_and_let_it_shine_through():
+def test_on_a_page_charts_are_a_third_of_it_and_let_it_shine_through():
     chart = sized(drawn("ddp-step")["speedup"].chart, "page", titled=False)
     spec = chart
-    assert spec["width"] == "container" and isinstance(spec["height"], int)
+    assert spec["width"] == 408 and isinstance(spec["height"], int)
     assert spec["config"]["background"] == "transparent"
     assert "title" not in spec
 

@@ -42,6 +42,14 @@ def test_a_page_resamples_the_timings_once(monkeypatch):
     assert [row.nodes for row in findings.forecast.doublings] == [1, 2, 4, 8, 16, 32]
 
 
+def test_idle_nodes_have_a_price():
+    study = golden_study("breakdown")
+    idling = find(study, Question(price=Price(per_node_hour=3.2))).idling
+    assert (idling.nodes, idling.share) == (16, pytest.approx(90 / 235))
+    assert idling.cost == pytest.approx(16 * 90 / 3600 * 3.2)
+    assert find(golden_study("rubric"), PRICED).idling is None  # no stages
+
+
 def test_two_scales_have_no_forecast():
     study = simulate(PlantedTruth(law=Law(s=0.03), scales=(1, 2)))
     assert find(study, Question()).forecast is None

@@ -39,8 +39,6 @@ def print_page(html: str) -> bytes:
         page.write_text(html, encoding="utf-8")
         command = [browser, "--headless", "--disable-gpu", "--no-pdf-header-footer"]
         command += [f"--user-data-dir={place}/profile", f"--print-to-pdf={printed}"]
-        # The charts are drawn by a script; this lets it finish before the page is printed.
-        command += ["--virtual-time-budget=20000"]
         if os.geteuid() == 0:  # the sandbox of Chromium refuses root
             command.append("--no-sandbox")
         try:

@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 @click.command("report")
 @table_argument
 @file_option("A file .html, .md or .pdf; default: report.html in the study folder, or TABLE.html.")
+@click.option("--static", is_flag=True, help="Leave out the scripts: no sliders, a third the size.")
 @question_options
 @analysis_options
-def command(table: Path, output: Path | None, **options: Any) -> None:
+def command(table: Path, output: Path | None, static: bool, **options: Any) -> None:
     """One page with the verdict, the evidence, the charts, the checks and the study itself.
 
     TABLE is a CSV file (- reads stdin), a study folder, or a page that this command made: its study
-    is inside. The page needs no network. A PDF is printed by the Chromium, Chrome or Edge of this
-    machine. Exits with 1 when the measurement is invalid.
+    is inside. The page needs no network, and no scripts but for sliders and values under the
+    pointer. A PDF is printed by the Chromium, Chrome or Edge of this machine. Exits with 1 when the
+    measurement is invalid.
 
     \b
     Examples:
@@ -43,7 +45,8 @@ def command(table: Path, output: Path | None, **options: Any) -> None:
     if target.suffix == ".md":
         _write_markdown(study, findings, target)
     else:
-        _write_page(page_of(study, findings, table), target)
+        is_plain = static or target.suffix == ".pdf"
+        _write_page(page_of(study, findings, table, is_plain), target)
     if findings.decision.validity.state == "invalid":
         sys.exit(GATE_NOT_MET)
 
@@ -57,17 +60,17 @@ def _write_page(html: str, target: Path) -> None:
     write(print_page(html), target)
 
 
-def page_of(study: "Study", findings: "Findings", table: Path) -> str:
+def page_of(study: "Study", findings: "Findings", table: Path, static: bool = False) -> str:
     """The page, with the command that made it."""
     from nodewise.report.page.html import page
     from nodewise.report.page.vega import vega_bundle
 
     asked = shlex.join(["nodewise", *sys.argv[1:]])
     spec = table / "study.toml"
-    measured = f"nodewise study {spec.name}   # measures anew\n" if spec.is_file() else ""
+    measured = f"nodewise study {spec.name}   # measures again\n" if spec.is_file() else ""
     commands = f"{measured}{asked}\nnodewise report THIS-PAGE.html --price 2.50 -o other.html"
     text = spec.read_text() if spec.is_file() else ""
-    return page(study, findings, commands, vega_bundle(), text)
+    return page(study, findings, commands, "" if static else vega_bundle(), text)
 
 
 def _write_markdown(study: "Study", findings: "Findings", target: Path) -> None:

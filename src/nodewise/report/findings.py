@@ -18,6 +18,7 @@ from nodewise.study.study import Study
 if TYPE_CHECKING:
     from nodewise.audit.rules import Rule
     from nodewise.decide.forecast import Forecast
+    from nodewise.decide.idle import Idling
     from nodewise.decide.sliders import SliderNumbers
     from nodewise.diagnose.next_ceiling import NextCeiling
 
@@ -73,6 +74,13 @@ class Findings:
         from nodewise.decide.forecast import forecast_ahead
 
         return forecast_ahead(self.study, self.question, self._times, self._decided)
+
+    @cached_property
+    def idling(self) -> "Idling | None":
+        """What the idle time at the largest scale costs; None where none is recorded."""
+        from nodewise.decide.idle import idling
+
+        return idling(self.attribution, self.decision)
 
     @cached_property
     def next_ceiling(self) -> "NextCeiling":

@@ -97,7 +97,7 @@ def stages(study: Study) -> Figure | None:
     y = linear("share", "share of the wall time, %", 0, 110, ticks)
     x = places("left", len(recorded))
     layers = [
-        _stage_bars("rect", bars, x=x, x2="right", y=y.of("start"), y2="end"),
+        _stage_bars("rect", bars, 6, x=x, x2="right", y=y.of("start"), y2="end"),
         mark("rule", [{"share": 100}], "wall", y=y),
     ]
     by_rank = any(len(ranks) > 1 for ranks in recorded.values())
@@ -137,7 +137,7 @@ def timeline(study: Study) -> Figure | None:
     ]
     late = max(shown, key=lambda one: one.busy)
     step = "step" if steps > 1 else "run"
-    longest = max(wall / unit.seconds, *values_of(bars, "end"))
+    longest, ready = max(wall / unit.seconds, *values_of(bars, "end")), late.busy / unit.seconds
     x = linear("share", f"time of a {step}, {unit.name}", 0, longest * 1.02)
     y = {
         "field": "row",
@@ -147,10 +147,13 @@ def timeline(study: Study) -> Figure | None:
         "axis": {"labelOverlap": "greedy", "grid": False},
     }
     layers = [
-        _stage_bars("bar", bars, x=x.of("start"), x2="end", y=y),
-        mark("rule", [{"share": late.busy / unit.seconds}], "wall", x=x),
-    ]
-    read = f"line: when the last rank is ready (rank {late.rank}); order within a {step} assumed"
+        _stage_bars("bar", bars, 20, x=x.of("start"), x2="end", y=y),
+        mark("rule", [{"share": ready}], "wall", x=x),
+        mark("text", [{"share": ready, "text": f"rank {late.rank} is ready"}], "label",
+             {"align": "right" if ready > longest / 2 else "left", "baseline": "bottom", "dy": -3},
+             x=x, y={"value": 0}, text="text"),
+    ]  # fmt: skip
+    read = f"line: when the last rank is ready; order within a {step} assumed"
     return figure(
         "timeline",
         f"A mean {step} of every rank at K={nodes}",
@@ -162,18 +165,18 @@ def timeline(study: Study) -> Figure | None:
 
 
 def ledger(attribution: Attribution) -> Figure | None:
-    """From the ideal folds down to the measured ones, a bar for each cause; where the curve bends.
+    """From the ideal to the measured speedup at the largest scale, a bar for each cause.
 
-    Nothing at the smallest scale, where nothing can be lost.
+    Nothing where there is one scale only.
     """
-    row = attribution.bend_row
+    row = attribution.rows[-1]
     if row.ideal <= 1:
         return None
     bars = _waterfall(row)
     ends = values_of(bars, "from", "to", "label at")
-    folds = "folds of speedup" if attribution.regime == "strong" else "folds of scaled speedup"
+    axis = "speedup" if attribution.regime == "strong" else "scaled speedup"
     # The words behind a bar need room: those of the measured one are the longest.
-    x = linear("from", folds, min(0.0, *ends), max(max(ends) * 1.16, row.speedup * 1.5))
+    x = linear("from", axis, min(0.0, *ends), max(max(ends) * 1.16, row.speedup * 1.5))
     y = names_axis("bar", [bar["bar"] for bar in bars])
     totals = [bar for bar in bars if bar["kind"] in _TOTALS]
     losses = [bar for bar in bars if bar["kind"] not in _TOTALS]
@@ -198,11 +201,11 @@ def ledger(attribution: Attribution) -> Figure | None:
         *intervals(losses, x, y, "ink"),
         mark("text", bars, "label", text, x=x.of("label at"), y=y, text="folds"),
     ]
-    title = f"From the ideal to the measured speedup at K={row.nodes}"
+    title = f"From ideal to measured speedup at K={row.nodes}"
+    if row.loses:
+        title = f"{format_speedup(row.lost_folds)}x of {row.ideal:g}x lost at K={row.nodes}"
     caption = capitalised(attribution_headline(attribution, row).replace("**", ""))
     if row.dominant_cause is not None:
-        lost = format_speedup(row.lost_folds)
-        title = f"What {lost} of {row.ideal:g} folds are lost to at K={row.nodes}"
         without = format_speedup(row.causes[0].speedup_without)
         caption += f" Without it the speedup would be {without}."
     caption = f"{caption} {gain_words(row)}".rstrip()
@@ -228,7 +231,7 @@ def ledger(attribution: Attribution) -> Figure | None:
             }
             for loss in row.causes
         ],
-        layered(layers, 24.0 * len(bars) + 20),
+        layered(layers, max(24.0 * len(bars) + 20, 0.8 * HEIGHT)),
     )
 
 
@@ -308,10 +311,10 @@ def _stage_row(nodes: int, one: _Rank, wall: float) -> Row:
     return {"K": nodes, "rank": one.rank, "wall": wall, **named}
 
 
-def _stage_bars(kind: str, bars: Sequence[Row], **channels: Any) -> Definition:
+def _stage_bars(kind: str, bars: Sequence[Row], offset: float, **channels: Any) -> Definition:
     used = {bar["stage"] for bar in bars}
     colors = {words: PALETTE[color] for words, color in _STAGES.values() if words in used}
-    color = choice("stage", colors, legend={"symbolType": "square", "columns": 3})
+    color = choice("stage", colors, legend={"symbolType": "square", "columns": 3, "offset": offset})
     tips = ("K", "rank", "stage", "time", "of the wall")
     return mark(kind, bars, tips=tips, color=color, **channels)
 
@@ -397,7 +400,7 @@ def _loss_bar(loss: Loss, level: float, words: str) -> Row:
     bar |= {"time": format_duration(loss.seconds), "share of the time": format_percent(loss.share)}
     if loss.folds_low is None or loss.folds_high is None:
         return bar
-    low, high = level - loss.folds_high, level - loss.folds_low
+    low, high = max(level - loss.folds_high, 0.0), level - loss.folds_low
     return {
         **bar,
         "low": low,

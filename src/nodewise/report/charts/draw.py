@@ -11,18 +11,30 @@ from typing import NamedTuple
 
 import msgspec
 
+from nodewise.base.units import capitalised
 from nodewise.report.charts.causes import ledger, stages, timeline
 from nodewise.report.charts.ceilings import study_flow, study_roofline
 from nodewise.report.charts.energy import energy
 from nodewise.report.charts.forecast import beyond
-from nodewise.report.charts.look import SCALE_TITLE, Figure, sized
+from nodewise.report.charts.look import (
+    SCALE_TITLE,
+    Definition,
+    Figure,
+    beside,
+    shortened,
+    sized,
+    with_recommended,
+)
 from nodewise.report.charts.money import cost, marginal, pareto, payment, sensitivity, triangle
 from nodewise.report.charts.speedup import compare, efficiency, repeats, speedup
 from nodewise.report.findings import Findings
+from nodewise.report.text.findings import verdict
 from nodewise.study.scale_unit import plural
 from nodewise.study.study import Study
 
-__all__ = ["CHARTS", "beyond", "compare", "draw", "figures", "sized"]
+__all__ = ["CHARTS", "FIRST", "beyond", "compare", "draw", "figures", "sized", "slide"]
+
+FIRST = ("speedup", "cost", "ledger")  # the charts of the first screen of a page
 
 
 class ChartKind(NamedTuple):
@@ -39,13 +51,13 @@ CHARTS: dict[str, ChartKind] = {
         lambda study, found: speedup(found.scaling, study),
     ),
     "efficiency": ChartKind(
-        "efficiency at each K, its threshold, and the last K above it",
+        "efficiency at each K, and its threshold",
         lambda study, found: efficiency(found.scaling, study),
     ),
     "ledger": ChartKind(
-        "the folds between ideal and measured speedup, a bar for each cause",
+        "from the ideal to the measured speedup at the largest K, a bar for each cause",
         lambda study, found: ledger(found.attribution),
-        "a loss at the bend or the largest K",
+        "two scales",
     ),
     "stages": ChartKind(
         "compute, communication, input/output and waiting of every rank at each K",
@@ -70,9 +82,8 @@ CHARTS: dict[str, ChartKind] = {
         "facts of every run: flops, memory_bytes, peak_flops, memory_bandwidth",
     ),
     "cost": ChartKind(
-        "what a run costs at each K: the cheapest, the fastest, the money between them",
+        "cost and time of a run at each K: the cheapest, the balanced and the fastest scale",
         lambda study, found: cost(found.decision, study),
-        "a price",
     ),
     "pareto": ChartKind(
         "time against cost, and the scales that no other beats in both",
@@ -120,11 +131,26 @@ CHARTS: dict[str, ChartKind] = {
 def draw(name: str, study: Study, findings: Findings) -> Figure | None:
     """One figure by its name, or nothing where the study lacks what `CHARTS[name].needs` says."""
     drawn, unit = CHARTS[name].draw(study, findings), findings.decision.unit
-    if drawn is None or unit.counts_nodes:
-        return drawn
-    title = json.dumps(f"{plural(unit.unit)} K")
-    chart = json.loads(json.dumps(drawn.chart).replace(json.dumps(SCALE_TITLE), title))
+    if drawn is None:
+        return None
+    chart, recommended = drawn.chart, findings.decision.recommended.nodes
+    if recommended is not None:
+        chart = with_recommended(chart, recommended)
+    if not unit.counts_nodes:
+        title = json.dumps(f"{plural(unit.unit)} K")
+        chart = json.loads(json.dumps(chart).replace(json.dumps(SCALE_TITLE), title))
     return msgspec.structs.replace(drawn, chart=chart)
+
+
+def slide(study: Study, findings: Findings) -> Definition:
+    """The charts of the first screen as one picture, with the answer above them."""
+    decision = findings.decision
+    drawn = [draw(name, study, findings) for name in FIRST]
+    return beside(
+        [one for one in drawn if one is not None],
+        f"{shortened(study.name, 40)}: {verdict(decision)}",
+        f"{capitalised(decision.recommended.because)}.",
+    )
 
 
 def figures(study: Study, findings: Findings) -> tuple[Figure, ...]:

@@ -13,11 +13,11 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from nodewise.base.units import SECONDS_PER_HOUR
+from nodewise.base.units import SECONDS_PER_HOUR, capitalised
 from nodewise.study.spec import Regime
 
 Definition = dict[str, Any]  # of a chart or a part of one, in Vega-Lite
-Size = Literal["screen", "page", "paper", "slide"]
+Size = Literal["screen", "page", "third", "paper", "slide"]
 Row = dict[str, Any]  # text and numbers by column; None where there is none
 Rows = Sequence[Mapping[str, Any]]
 
@@ -31,7 +31,7 @@ PALETTE: dict[str, str] = {
     "measured": "#0b6cb0",
     "predicted": "#c2620a",
     "second": "#b8580c",
-    "third": "#0a8a68",
+    "third": "#8a4a9c",
     "chosen": "#087f5f",
     "refused": "#c0271d",
     "compute": "#0072b2",
@@ -60,10 +60,10 @@ _SERIES = (
     ("third", "diamond", [2, 2]),
 )
 
-FONT = "system-ui, 'Liberation Sans', Arial, sans-serif"
+FONT = "'Liberation Sans', Arial, Helvetica, sans-serif"  # of one width on every machine
 HEIGHT = 300  # of a chart of one panel on a screen; other sizes scale it
 _MOST_TICKS = 16
-_MOST_HEADS = 7  # texts above more columns than these would meet
+_MOST_HEADS = 6  # texts above more columns than these would meet
 _ROLE_SHAPES = ("diamond", "triangle-up", "square", "circle")
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 
@@ -81,7 +81,8 @@ class _Look(NamedTuple):
 
 _LOOKS: dict[Size, _Look] = {
     "screen": _Look(680, 1.0, 12, 64, 1.8, 7),
-    "page": _Look(528, 1.0, 12, 64, 1.8, 7),  # half a page, where panels cannot fit their container
+    "page": _Look(408, 0.85, 12, 58, 1.8, 5),  # three beside each other on a screen of 1400
+    "third": _Look(310, 1.2, 12, 58, 1.8, 14),  # of a slide of 960 by 540
     "paper": _Look(326, 0.68, 9, 26, 1.2, 5),
     "slide": _Look(1280, 1.72, 22, 200, 3.2, 26),
 }
@@ -97,6 +98,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     description: str  # for those who do not see it
     chart: Definition  # without a size yet: see `sized`
     rows: tuple[Row, ...]  # the numbers behind it, unrounded
+    reading: str = ""  # what points, bars and lines are
 
 
 def figure(
@@ -116,6 +118,7 @@ def figure(
         description=description,
         chart=definition({**chart, **words}),
         rows=table,
+        reading=". ".join(capitalised(line) for line in subtitle[1:]),
     )
 
 
@@ -148,11 +151,10 @@ def _spoken(rows: Sequence[Row], most: int = 12) -> str:
 
 
 def sized(chart: Definition, size: Size = "screen", titled: bool = True) -> Definition:
-    """A figure's chart for a screen, a page (as wide as its container), a paper or a slide.
+    """A figure's chart for a screen, a page (a third of it), a paper or a slide.
 
-    A paper's column is 3.4 inches wide; a slide is 1280 by 720. Panels stand above each other, on a
-    slide beside each other; they have fixed widths, because Vega-Lite cannot fit several to a
-    container.
+    A paper's column is 3.4 inches wide; a slide is 1280 by 720. Panels are above each other, on a
+    slide beside each other.
     """
     look = _LOOKS[size]
     made = copy.deepcopy(chart)
@@ -160,7 +162,7 @@ def sized(chart: Definition, size: Size = "screen", titled: bool = True) -> Defi
     if "vconcat" in made:
         _size_panels(made, size)
     else:
-        made["width"] = "container" if size == "page" else look.width
+        made["width"] = look.width
         made["height"] = _SLIDE_HEIGHT if size == "slide" else round(made["height"] * look.height)
         fit = "fit" if size == "slide" else "fit-x"
         made["autosize"] = {"type": fit, "contains": "padding"}
@@ -169,6 +171,47 @@ def sized(chart: Definition, size: Size = "screen", titled: bool = True) -> Defi
         made["title"] = _title(title, look)
     made["config"] = _config(look, size)
     return made
+
+
+def beside(figures: Sequence[Figure], title: str, subtitle: str) -> Definition:
+    """Figures beside each other under one title, as one picture of 16 to 9."""
+    look = _LOOKS["third"]
+    panels: list[Definition] = []
+    tables: Definition = {}
+    top: Definition = {}
+    for figure in figures:
+        own = json.dumps(figure.chart).replace('"rows-', f'"{figure.name}-rows-')
+        chart = json.loads(own)
+        tables |= chart.pop("datasets")
+        top |= {name: chart.pop(name) for name in ("params", "$schema") if name in chart}
+        panels.append({**_as_panel(chart, look), "title": {"text": figure.title, "fontSize": 13}})
+    words = {"text": [title], "subtitle": [subtitle]}
+    wide = look._replace(width=look.width * len(panels))
+    config = _config(look, "screen")
+    config["title"] |= {"fontSize": 18, "offset": 14}
+    independent = dict.fromkeys(("color", "shape", "fill", "stroke"), "independent")
+    return {
+        **top,
+        "hconcat": panels,
+        "spacing": 2 * look.font,
+        "title": _title(words, wide),
+        "datasets": tables,
+        "resolve": {"scale": independent},
+        "config": config,
+    }
+
+
+def _as_panel(chart: Definition, look: _Look) -> Definition:
+    """A chart of given width and height, without what belongs to the whole picture."""
+    panels = chart.get("vconcat", [chart])
+    heights = sum(panel["height"] for panel in panels)
+    room = look.height * HEIGHT - 5 * look.font * (len(panels) - 1)
+    names = [layer["encoding"].get("y", {}).get("sort") or [] for layer in panels[0]["layer"]]
+    axis = 0.52 * look.font * max((len(name) for some in names for name in some), default=8)
+    for panel in panels:
+        panel["width"] = round(look.width - axis)
+        panel["height"] = round(room * panel["height"] / heights)
+    return {key: part for key, part in chart.items() if key not in ("description", "usermeta")}
 
 
 def _size_panels(chart: Definition, size: Size) -> None:
@@ -217,6 +260,7 @@ def _config(look: _Look, size: Size) -> dict[str, Any]:
         "background": "transparent" if size == "page" else PALETTE["paper"],
         "font": FONT,
         "padding": look.padding,
+        "aria": size != "page",  # a page describes its charts in words
         "view": {"stroke": None},
         "title": {
             "anchor": "start",
@@ -294,11 +338,12 @@ def _styles(look: _Look) -> dict[str, Any]:
         "limit": line("muted", thin, strokeDash=[look.line, 1.5 * look.line]),
         "bend": line("refused", thin, strokeDash=dash),
         "wall": line("ink", thin),
-        "gap": line("chosen"),
+        "chosen": line("chosen", thin, strokeDash=[look.line, look.line]),
         "label": text("ink"),
         "head": text("ink", fontSize=0.83 * look.font),  # seven of them stand beside each other
         "inside": text("paper"),
         "remark": text("muted"),
+        "expected": text("predicted"),
         "warning": text("refused"),
         "verdict": text("chosen", fontWeight="bold"),
     }
@@ -349,6 +394,11 @@ def _text(field: str) -> Definition:
     return {"field": field, "type": "nominal"}
 
 
+def some(test: str, layer: Definition) -> Definition:
+    """A layer of those rows only for which a Vega expression holds."""
+    return {**layer, "transform": [{"filter": test}]}
+
+
 def layered(layers: Sequence[Definition], height: float = HEIGHT) -> Definition:
     """Layers over each other, as high as given on a screen; those without rows are left out."""
     drawn = [layer for layer in layers if layer["data"].get("values", True)]
@@ -384,6 +434,7 @@ def folds(field: str, title: str, low: float, high: float) -> Axis:
 
 
 SCALE_TITLE = "nodes K"  # as long as K counts nodes
+RECOMMENDED = "recommended"  # the dataset and the parameter with the recommended K
 
 
 def nodes_axis(nodes: Sequence[int], reach: float = 0.0) -> Axis:
@@ -397,6 +448,30 @@ def nodes_axis(nodes: Sequence[int], reach: float = 0.0) -> Axis:
     return logarithmic("K", SCALE_TITLE, low / margin, high * margin, 2, shown)
 
 
+def with_recommended(chart: Definition, nodes: int) -> Definition:
+    """The chart with the recommended K marked on every axis of K: its tick, and a line over it."""
+    made = copy.deepcopy(chart)
+    made["params"] = [{"name": RECOMMENDED, "value": nodes}]
+    made["datasets"][RECOMMENDED] = [{"K": nodes}]
+    test = f"datum.value == {RECOMMENDED}"
+    look = {
+        "labelColor": {
+            "condition": {"test": test, "value": PALETTE["chosen"]},
+            "value": PALETTE["ink"],
+        },
+        "labelFontWeight": {"condition": {"test": test, "value": "bold"}, "value": "normal"},
+    }
+    for panel in made.get("vconcat", [made]):
+        scales = [layer["encoding"].get("x", {}) for layer in panel["layer"]]
+        scales = [x for x in scales if x.get("title") == SCALE_TITLE]
+        for x in scales:
+            x["axis"] = {**x["axis"], **look}
+        if scales and scales[0]["type"] == "quantitative":
+            x = {**scales[0], "field": "K"}
+            panel["layer"].insert(0, mark("rule", RECOMMENDED, "chosen", x=x))
+    return made
+
+
 def names_axis(field: str, names: Sequence[str]) -> Definition:
     """A row for each name, from top to bottom."""
     axis = {"grid": False, "domain": False, "ticks": False, "labelPadding": 6}
@@ -404,10 +479,12 @@ def names_axis(field: str, names: Sequence[str]) -> Definition:
 
 
 def intervals(
-    rows: Rows, x: Axis | Definition, y: Axis | Definition, color: str = "measured"
+    rows: Rows | str, x: Axis | Definition, y: Axis | Definition, color: str = "measured"
 ) -> list[Definition]:
     """Bars from `low` to `high` with caps, of the rows that have them; lying where y is names."""
-    bounded = [row for row in rows if row.get("low") is not None and row.get("high") is not None]
+    bounded: Rows | str = rows
+    if not isinstance(rows, str):
+        bounded = [row for row in rows if None not in (row.get("low"), row.get("high"))]
     (along, other), orient = ("yx", "horizontal") if isinstance(y, Axis) else ("xy", "vertical")
     axes = {"x": x, "y": y}
     axis, fixed, tint = axes[along], {other: axes[other]}, {"color": PALETTE[color]}
@@ -437,8 +514,11 @@ def series(
     looks = dict(zip(names, _SERIES, strict=False))
     for name, (color, _, dash) in looks.items():
         own = [row for row in rows if row[field] == name]
-        line = {"color": PALETTE[color], "strokeDash": dash}
-        layers += [mark("line", own, "join", line, x=x, y=y), *intervals(own, x, y, color)]
+        line = mark("line", rows, "join", {"color": PALETTE[color], "strokeDash": dash}, x=x, y=y)
+        layers += [
+            some(f"datum[{json.dumps(field)}] === {json.dumps(name)}", line),
+            *intervals(own, x, y, color),
+        ]
     colors = {name: PALETTE[color] for name, (color, _, _) in looks.items()}
     shapes = {name: shape for name, (_, shape, _) in looks.items()}
     points = mark(

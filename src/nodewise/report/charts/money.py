@@ -1,4 +1,4 @@
-"""Charts of what scale costs: the U of cost, the margin, ways to pay, time against money."""
+"""Charts of what scale costs: cost and time, the margin, ways to pay, time against money."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from nodewise.base.units import (
 from nodewise.decide.decide import Decision, DecisionRow, Marginal, Quality
 from nodewise.report.charts.look import (
     HEIGHT,
+    PALETTE,
     Axis,
     Definition,
     Figure,
@@ -25,7 +26,6 @@ from nodewise.report.charts.look import (
     failures,
     figure,
     intervals,
-    label,
     layered,
     linear,
     logarithmic,
@@ -35,6 +35,7 @@ from nodewise.report.charts.look import (
     role_words,
     roles,
     series,
+    some,
     time_unit,
     values_of,
 )
@@ -42,6 +43,8 @@ from nodewise.report.tables import input_words
 from nodewise.report.text.findings import listed, quality_words, verdict
 from nodewise.study.study import Study
 
+# What the page fills in when a slider moves.
+SCALES, MARKS = "scales", "marks"
 _MOST_STEPS = 12
 _MOST_LABELS = 12
 _SHORT = {"price": "node price", "fixed": "overhead", "value-per-hour": "waiting"}
@@ -59,27 +62,34 @@ class _Money(NamedTuple):
         return " to ".join(format_money(cost, self.currency) for cost in costs)
 
 
-def cost(decision: Decision, study: Study | None = None) -> Figure | None:
-    """The U of cost: the cheapest K, the fastest, and the money between them.
+def cost(decision: Decision, study: Study | None = None) -> Figure:
+    """Cost over time at each K, with the cheapest, the balanced and the fastest scale.
 
-    Nothing without a price. `study` adds the scales at which every run failed.
+    `study` adds the scales at which every run failed. The page fills in `SCALES` and `MARKS` anew
+    when a slider moves, so the axis of cost follows them.
     """
-    if not decision.price.is_money:
-        return None
     failed = study.broken if study else {}
-    money = _money(decision)
+    money, unit = _money(decision), time_unit(max(map(_seconds, decision.rows)))
     points = _points(decision, money)
-    low, high = _span(values_of(points, "shown", "low", "high"))
+    for point in points:
+        point["units"] = point["seconds"] / unit.seconds
+        point["took"] = format_duration(point["seconds"])
     x = nodes_axis([*(row.nodes for row in decision.rows), *failed])
-    y = linear("shown", money.title, low, high)
-    allowed = _allowed(points)
-    layers = [
-        *_curve(allowed, x, y),
-        *intervals(allowed, x, y),
-        *_money_between(decision, money, x, y),
-        *_marks(points, x, y),
-        *failures(failed, x, y, low),
-        _roles(decision, points, x, y),
+    five, four = ({"tickCount": count, "format": "~f"} for count in (5, 4))
+    costs = Axis("shown", money.title, {"zero": True, "nice": True}, five)
+    times = linear("units", f"time, {unit.name}", 0.0, _most(values_of(points, "units")), four)
+    found = {"cheapest (K*)": decision.cheapest, "balanced": decision.balanced}
+    words = role_words({**found, decision.fastest_words: decision.fastest})
+    marks = [
+        {**row, "role": f"{words[row['K']]}: K={row['K']}, {row['price']}, {row['took']}"}
+        for nodes in words
+        for row in points
+        if row["K"] == nodes
+    ] or [{**points[0], "role": "no scale passes every gate", "none": True}]
+    bars = [some("isValid(datum.low)", layer) for layer in intervals(SCALES, x, costs)]
+    panels = [
+        layered([*_over_k(x, costs, bars), *failures(failed, x, costs, 0.0)], 0.62 * HEIGHT),
+        layered(_over_k(x, times), 0.36 * HEIGHT),
     ]
     rows = [
         {
@@ -96,12 +106,37 @@ def cost(decision: Decision, study: Study | None = None) -> Figure | None:
     ]
     return figure(
         "cost",
-        "What a run costs at each scale",
+        "Cost and time at each scale",
         about(decision.name, decision.regime, _price_line(decision)),
         _cost_caption(decision) + failed_words(failed),
         rows,
-        layered(layers),
+        {
+            "vconcat": panels,
+            "datasets": {SCALES: points, MARKS: marks},
+            "usermeta": {"factor": money.factor},
+        },
     )
+
+
+def _over_k(x: Axis, y: Axis, bars: Sequence[Definition] = ()) -> list[Definition]:
+    """Every scale as a point, and those with a role by their shape."""
+    shape = {
+        "field": "role",
+        "type": "nominal",
+        "sort": None,
+        "scale": {"range": ["triangle-up", "diamond", "square"]},
+        "legend": {"columns": 1},
+    }
+    hidden = {"condition": {"test": "datum.none", "value": 0}, "value": 1}
+    order = {"field": "K", "type": "quantitative"}
+    tips = ("K", "time", "price", "S", "E")
+    return [
+        some("!datum.excluded", mark("line", SCALES, "join", x=x, y=y, order=order)),
+        *bars,
+        some("!datum.excluded", mark("point", SCALES, "measured", x=x, y=y, tips=tips)),
+        some("datum.excluded", mark("point", SCALES, "refused", x=x, y=y, tips=("K", "excluded"))),
+        mark("point", MARKS, "role", x=x, y=y, shape=shape, opacity=hidden),
+    ]
 
 
 def pareto(decision: Decision) -> Figure | None:
@@ -118,7 +153,7 @@ def pareto(decision: Decision) -> Figure | None:
         point["label"] = str(point["K"]) if point["K"] in named else ""
     same = "of a run" if decision.regime == "strong" else "for the first run's work"
     x = _time_axis(values_of(points, "units"), f"time {same}, {unit.name}")
-    y = linear("shown", money.title, *_span(values_of(points, "shown")))
+    y = linear("shown", money.title, 0.0, _most(values_of(points, "shown")))
     best = [row for row in points if row["K"] in decision.frontier]
     beaten = [row for row in _allowed(points) if row not in best]
     text = {"align": "left", "baseline": "bottom", "dx": 5, "dy": -4}
@@ -133,7 +168,6 @@ def pareto(decision: Decision) -> Figure | None:
     read += ["line: no other scale is faster and cheaper"] if len(best) > 1 else []
     read += ["grey: beaten"] if beaten else []
     read += ["crossed out: excluded"] if any(row["excluded"] for row in points) else []
-    chosen, because = decision.recommended.nodes, decision.recommended.because
     caption = "No scale passes every gate."
     if decision.frontier:
         caption = f"Pareto-optimal in time and cost: K={listed(decision.frontier)}."
@@ -141,7 +175,7 @@ def pareto(decision: Decision) -> Figure | None:
         "pareto",
         "Time against cost",
         about(decision.name, decision.regime, "; ".join(read)),
-        f"{caption} Recommended: K={chosen}, {because}." if chosen else caption,
+        caption,
         [
             {
                 "K": row.nodes,
@@ -228,10 +262,17 @@ def payment(decision: Decision) -> Figure | None:
         for row in rows
     ]
     x = nodes_axis([row.nodes for row in decision.rows])
-    y = linear("shown", money.title, 0, 1.08 * max(values_of(points, "shown")) or 1.0)
+    y = linear("shown", money.title, 0, _most(values_of(points, "shown")))
     layers = [
         *series(list(words.values()), "way", points, x, y, ("payment", "K", "price")),
-        mark("point", [row for row in points if row["cheapest"]], "ring", x=x, y=y),
+        mark(
+            "point",
+            [row for row in points if row["cheapest"]],
+            "ring",
+            {"color": PALETTE["ink"]},
+            x=x,
+            y=y,
+        ),
     ]
     return figure(
         "payment",
@@ -269,7 +310,7 @@ def triangle(decision: Decision) -> Figure | None:
         linear("throughput", unit, 0, 1.15 * max(rates), plain),
         linear("shown", money.title, 0, 1.15 * max(costs) or 1.0, plain),
     ]
-    read = f"band: quality within {quality.tolerance:g} of K={first}; ring: the recommended scale"
+    read = f"band: quality within {quality.tolerance:g} of K={first}"
     return figure(
         "triangle",
         "Quality, throughput and cost at each scale",
@@ -467,6 +508,11 @@ def _points(decision: Decision, money: _Money) -> list[Row]:
     return points
 
 
+def _most(values: Sequence[float]) -> float:
+    """The end of an axis from zero."""
+    return 1.08 * max(values) or 1.0
+
+
 def _allowed(points: Sequence[Row]) -> list[Row]:
     return [row for row in points if not row["excluded"]]
 
@@ -483,17 +529,8 @@ def _money(decision: Decision) -> _Money:
         factor = float(runs)
     many = f"{runs:,} runs" if runs > 1 else "a run"
     if decision.regime == "weak":
-        many = f"{'' if runs == 1 else f'{runs:,} x '}the first run's work"
+        many = "the same work" if runs == 1 else f"{runs:,} x the same work"
     return _Money(f"cost of {many}, {unit}", factor, currency)
-
-
-def _span(values: Sequence[float]) -> tuple[float, float]:
-    """From zero, unless that would press the curve flat."""
-    low, high = min(values), max(values)
-    if low < 0.6 * high:
-        return 0.0, 1.08 * high
-    margin = 0.25 * (high - low) or 0.1 * high or 1.0
-    return max(0.0, low - margin), high + margin
 
 
 def _curve(rows: Rows, x: Axis, y: Axis) -> list[Definition]:
@@ -530,23 +567,6 @@ def _roles(decision: Decision, points: Rows, x: Axis, y: Axis) -> Definition:
     }
     named = {nodes: f"{role}: {words[nodes]}" for nodes, role in _role_words(decision).items()}
     return roles(points, named, x, y, decision.recommended.nodes)
-
-
-def _money_between(decision: Decision, money: _Money, x: Axis, y: Axis) -> list[Definition]:
-    """The price of pure speed: from the cost of the cheapest up to that of the fastest."""
-    if decision.cheapest is None or decision.fastest is None:
-        return []
-    first, last = decision.cheapest.nodes, decision.fastest.nodes
-    least, most = _cost(decision.row(first)), _cost(decision.row(last))
-    if most <= least:
-        return []
-    low, high = least * money.factor, most * money.factor
-    text = f"+{money.form(most - least)}"
-    return [
-        mark("line", [{"K": nodes, "shown": low} for nodes in (first, last)], "limit", x=x, y=y),
-        mark("rule", [{"K": last, "shown": low, "top": high}], "gap", x=x, y=y, y2="top"),
-        label(text, x, y, (last, low), style="verdict", align="right", side="below", away=4),
-    ]
 
 
 def _price_line(decision: Decision) -> str:
@@ -697,6 +717,4 @@ def _panel(points: Sequence[Row], y: Axis, decision: Decision) -> Definition:
     layers += _curve(points, x, y)
     if y.field == "shown":
         layers += intervals(points, x, y)
-    chosen = [row for row in points if row["K"] == decision.recommended.nodes]
-    layers += [*_marks(points, x, y), _dots(chosen, x, y, "ring")]
-    return layered(layers, 0.42 * HEIGHT)
+    return layered([*layers, *_marks(points, x, y)], 0.42 * HEIGHT)

@@ -1,60 +1,9 @@
-"""What a reader changes in the page: the U of cost at prices of their own, and its sliders."""
-
-from typing import Any
+"""The sliders of a page: what a reader may change, and what they leave as it is."""
 
 from nodewise.base.units import format_duration, format_money, format_quantity
-from nodewise.decide.decide import Decision
 from nodewise.decide.inputs import INPUTS, is_spot_only
 from nodewise.decide.sliders import SliderNumbers
-from nodewise.report.charts.look import Definition, definition, layered, mark, nodes_axis
 from nodewise.report.findings import Findings
-
-# The page's script fills these two when a slider moves.
-SCALES, MARKS = "scales", "marks"
-_SIDES = {"above": -18, "below": 18}
-
-
-def what_if(decision: Decision) -> Definition:
-    """Cost against K; the page marks the cheapest, the fastest and the recommended scale."""
-    rows = [
-        {"K": row.nodes, "cost": row.cost, "allowed": not row.excluded} for row in decision.rows
-    ]
-    currency = decision.price.currency
-    money = currency if decision.price.is_money else f"{currency}ours"
-    money = "dollars" if currency == "$" else money
-    work = "a run" if decision.regime == "strong" else "for the work of the first run"
-    channels: dict[str, Any] = {
-        "x": nodes_axis([row.nodes for row in decision.rows]),
-        "y": {
-            "field": "cost",
-            "type": "quantitative",
-            "title": f"{money} {work}",
-            "scale": {"zero": True, "nice": True},
-        },
-    }
-
-    def some(test: str, layer: Definition) -> Definition:
-        return {**layer, "transform": [{"filter": test}]}
-
-    tips = ("K", "cost")
-    layers = [
-        some("datum.allowed", mark("line", SCALES, "join", **channels)),
-        some("datum.allowed", mark("point", SCALES, "measured", tips=tips, **channels)),
-        some("!datum.allowed", mark("point", SCALES, "refused", tips=tips, **channels)),
-        mark("point", MARKS, "ring", **channels),
-        *(
-            some(
-                f"datum.align === '{align}' && datum.side === '{side}'",
-                mark("text", MARKS, "verdict", {"dy": away, "align": align}, text="label",
-                     **channels),
-            )
-            for align in ("left", "right")
-            for side, away in _SIDES.items()
-        ),
-    ]  # fmt: skip
-    # room for the words above the highest point
-    room = {"top": 28, "left": 5, "right": 5, "bottom": 5}
-    return definition({**layered(layers), "datasets": {SCALES: rows, MARKS: []}, "padding": room})
 
 
 def unmoved_inputs(findings: Findings) -> str:

@@ -1,7 +1,7 @@
 """Charts of the measured times: speedup, efficiency, repeats, and two studies beside each other."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from nodewise.report.charts.look import (
     shortened,
     values_of,
 )
-from nodewise.report.tables import Formatter, place_of_ceiling
+from nodewise.report.tables import Formatter
 from nodewise.report.text.compare import comparison_verdict
 from nodewise.report.text.findings import bend_line, scaling_headline
 from nodewise.study.study import Study
@@ -49,14 +49,16 @@ _LAW_NAMES: dict[Growth, str] = {
     "linear": "the universal scalability law",
     "log2": "the law with log2 K",
 }
+_SHORT_NAMES: dict[Growth, str] = {"none": "Amdahl", "linear": "USL", "log2": "log2 law"}
 _MOST_POINTS = 100  # of one scale; more are a cloud
-_BEYOND = 2.0  # a law is drawn to twice the largest measured scale, not further
+_BEYOND = 2  # a law is drawn to twice the largest measured scale, not further
 
 
 class _Curve(NamedTuple):
     """A fitted law to draw: its name, its fit, its points among the measured scales and beyond."""
 
     name: str
+    short: str
     fit: LawFit
     inside: list[Row]
     beyond: list[Row]
@@ -78,7 +80,7 @@ class _Plane(NamedTuple):
     @property
     def edge(self) -> float:
         """The largest K to be drawn."""
-        reach = self.scaling.rows[-1].nodes * (_BEYOND if self.curve else 1.0)
+        reach = self.scaling.rows[-1].nodes * (_BEYOND if self.curve else 1)
         return max(reach, *self.failed, 0)
 
     def values(self, field: str) -> list[float]:
@@ -95,10 +97,11 @@ class _Plane(NamedTuple):
         layers: Sequence[Definition],
         low: float = 0.0,
         height: float = HEIGHT,
+        law_side: Literal["above", "below"] = "above",
     ) -> Figure:
         """The layers, over them the law and the points with their intervals."""
         scaling, curve = self.scaling, self.curve
-        drawn = [*layers, *_law_line(curve, self.x, y), *_measured(self, y)]
+        drawn = [*layers, *_law_line(curve, self.x, y, law_side), *_measured(self, y)]
         crosses = failures(self.failed, self.x, y, low)
         return figure(
             name,
@@ -114,7 +117,7 @@ def _plane(scaling: Scaling, study: Study | None, field: str, columns: Sequence[
     failed = study.broken if study else {}
     curve = _curve(scaling, field)
     measured = [row.nodes for row in scaling.rows]
-    x = nodes_axis([*measured, *failed], measured[-1] * _BEYOND if curve else 0.0)
+    x = nodes_axis([*measured, *failed, *([measured[-1] * _BEYOND] if curve else [])])
     rows = [
         {"K": row.nodes, "rounds": row.rounds, "seconds": row.seconds, **more}
         for row, more in zip(scaling.rows, columns, strict=True)
@@ -166,7 +169,7 @@ def _strong(scaling: Scaling, study: Study | None) -> Figure:
         *_bend(scaling, x, y, low),
     ]
     title = "Speedup against the ideal line S = K"
-    return plane.figure("speedup", title, caption, y, layers, low, 1.13 * HEIGHT)
+    return plane.figure("speedup", title, caption, y, layers, low, 1.13 * HEIGHT, "below")
 
 
 def _weak_time(scaling: Scaling, study: Study | None) -> Figure:
@@ -199,7 +202,7 @@ def _weak_time(scaling: Scaling, study: Study | None) -> Figure:
 
 
 def efficiency(scaling: Scaling, study: Study | None = None) -> Figure:
-    """Efficiency against the flat line 1, its threshold, and the last K that keeps it."""
+    """Efficiency against the flat line 1, and its threshold."""
     plane = _plane(
         scaling,
         study,
@@ -223,13 +226,14 @@ def efficiency(scaling: Scaling, study: Study | None = None) -> Figure:
         mark("rule", [{"efficiency": 1.0}], "ideal", y=y),
         label("ideal E = 1", x, y, (edge, 1.0), align="right"),
         *_threshold(scaling, x, y, edge, end),
-        *_last_above(scaling, x, y),
     ]
     caption = (
         f"{bend_line(scaling)} At K={last.nodes} efficiency is "
         f"{format_efficiency(last.efficiency)} ({format_duration(last.seconds)})."
     )
-    return plane.figure("efficiency", "Efficiency against the flat line 1", caption, y, layers)
+    side: Literal["above", "below"] = "below" if end > 0.8 else "above"  # off the ideal line
+    title = "Efficiency against the flat line 1"
+    return plane.figure("efficiency", title, caption, y, layers, law_side=side)
 
 
 def _curve(scaling: Scaling, field: str) -> _Curve | None:
@@ -263,18 +267,24 @@ def _curve(scaling: Scaling, field: str) -> _Curve | None:
 
     largest = scaling.rows[-1].nodes / base.nodes
     beyond = points(largest, largest * _BEYOND, 12)
-    return _Curve(_LAW_NAMES[growth], fit, points(1.0, largest, 60), beyond)
+    names = _LAW_NAMES[growth], _SHORT_NAMES[growth]
+    return _Curve(*names, fit, points(1.0, largest, 40), beyond)
 
 
-def _law_line(curve: _Curve | None, x: Axis, y: Axis) -> list[Definition]:
+def _law_line(
+    curve: _Curve | None, x: Axis, y: Axis, side: Literal["above", "below"]
+) -> list[Definition]:
     """The law through the measured scales, and what it predicts beyond them: dashed, hollow."""
     if curve is None:
         return []
+    place = {"align": "right", "dx": 14, "baseline": "middle", "dy": 14 if side == "below" else -14}
+    named = [{**curve.beyond[-1], "text": curve.short}]
     tips = ("predicted K", "predicted value", "predicted time")
     return [
         mark("line", curve.inside, "law", x=x, y=y),
         mark("line", curve.beyond, "beyond", x=x, y=y),
         mark("point", curve.beyond[-1:], "predicted", x=x, y=y, tips=tips),
+        mark("text", named, "expected", place, x=x, y=y, text="text"),
     ]
 
 
@@ -289,7 +299,7 @@ def _ceiling(
     ceiling = curve.fit.ceiling if curve else None
     if curve is None or ceiling is None or not 1 < ceiling < 0.9 * high:
         return []
-    text = f"ceiling {format_speedup(ceiling)}{place_of_ceiling(curve.fit, scaling)}"
+    text = f"ceiling {format_speedup(ceiling)} ({curve.short})"
     rule = mark("rule", [{"speedup": ceiling}], "limit", y=y)
     # on the side of the chart where the ideal line does not cross the ceiling
     base, reach = scaling.base_nodes, scaling.rows[-1].nodes * _BEYOND
@@ -302,7 +312,7 @@ def _bend(scaling: Scaling, x: Axis, y: Axis, low: float) -> list[Definition]:
     bend = scaling.bend.first_below
     if bend is None:
         return []
-    text = f"bend: E < {scaling.bend.threshold:.2f} from K={bend}"
+    text = f"bend: E < {scaling.bend.threshold:.2f}"
     # the text lies to the right, where the curve has risen away, unless that is the edge
     left = bend * 2 > scaling.rows[-1].nodes
     return [
@@ -330,18 +340,6 @@ def _threshold(scaling: Scaling, x: Axis, y: Axis, edge: float, end: float) -> l
             side="above" if threshold - 0.12 < near < threshold else "below",
             away=3,
         ),
-    ]
-
-
-def _last_above(scaling: Scaling, x: Axis, y: Axis) -> list[Definition]:
-    last = scaling.bend.last_above
-    if last is None or scaling.bend.first_below is None:
-        return []
-    height = scaling.row(last).efficiency
-    text = f"K={last}: E = {format_efficiency(height)}"
-    return [
-        mark("point", [{"K": last, "efficiency": height}], "ring", x=x, y=y),
-        label(text, x, y, (last, height), style="verdict", away=9),
     ]
 
 
@@ -414,7 +412,7 @@ def repeats(study: Study, scaling: Scaling) -> Figure | None:
     read = f"line: {scaling.center}; band: {band}; points from left to right by round"
     return figure(
         "repeats",
-        "Every run, beside the centre of its scale",
+        "Run-to-run variation",
         about(study.name, study.regime, read),
         _repeats_caption(study, scaling),
         [

@@ -13,7 +13,6 @@ from urllib.parse import parse_qs
 from nodewise.base.errors import NodewiseError
 from nodewise.report.live import views
 from nodewise.report.live.studies import Snapshot, Studies
-from nodewise.report.page.vega import vega_bundle
 
 _ADDRESS = "127.0.0.1"
 # A foreign page can send us requests under its own name, never under these. Any port is right: a
@@ -85,8 +84,6 @@ class Server(ThreadingHTTPServer):
                 return Answer(views.style(), "text/css", keep=True)
             case ["live.js"]:
                 return Answer(views.script(), "text/javascript", keep=True)
-            case ["vega.js"]:
-                return Answer(vega_bundle(), "text/javascript", keep=True)
             case ["study", key, page] if (snapshot := self.studies.find(key)) is not None:
                 return _study_page(snapshot, page)
         return _refused(404, "There is no such page.", "../" * (len(path) - 1))

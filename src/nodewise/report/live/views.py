@@ -17,9 +17,11 @@ from nodewise.base.errors import NodewiseError
 from nodewise.base.units import format_duration, format_seconds, format_speedup
 from nodewise.decide.compare import compare_costs
 from nodewise.decide.prices.lookup import question_of
-from nodewise.report.charts.draw import draw, sized
+from nodewise.report.charts.draw import draw
+from nodewise.report.charts.look import Figure
 from nodewise.report.live.studies import Reading, Snapshot, State, damage_as_error, seconds_left
 from nodewise.report.page import html
+from nodewise.report.page.sections import first_figures, reasons
 from nodewise.report.page.vega import vega_bundle
 from nodewise.report.tables import Table, failures_table, rows_table, scaling_table
 from nodewise.report.text import findings as text
@@ -27,7 +29,10 @@ from nodewise.study import store
 from nodewise.study.study import Study
 
 _BOARD_PARTS = ("count", "rows")
-_STUDY_PARTS = ("verdict", "progress", "cards", "actions", "problem", "table", "failures", "runs")
+_STUDY_PARTS = (
+    "verdict", "because", "progress", "cards", "actions", "problem", "figures", "table",
+    "failures", "runs",
+)  # fmt: skip
 
 
 def board(snapshots: Sequence[Snapshot], home: Path) -> str:
@@ -46,18 +51,12 @@ def study(snapshot: Snapshot) -> str:
 
 
 def study_state(snapshot: Snapshot) -> dict[str, Any]:
-    """The parts of that page and its charts, as they are now."""
+    """The parts of that page, as they are now."""
     content = _study(snapshot)
-    figures: list[dict[str, Any]] = []
-    try:
-        figures = _charts(snapshot.reading)
-    except NodewiseError as problem:
-        content["problem"] = problem
-    return {
-        "parts": _parts("study", _STUDY_PARTS, content),
-        "figures": figures,
-        "busy": content["state"] == "running",
-    }
+    # while a study cannot be read, the charts stay as they are
+    names = [name for name in _STUDY_PARTS if name != "figures" or content["figures"]]
+    parts = _parts("study", names, content)
+    return {"parts": parts, "busy": content["state"] == "running"}
 
 
 def message(title: str, what: str, fix: str = "", root: str = "") -> str:
@@ -102,7 +101,7 @@ def style() -> str:
 @cache
 def script() -> str:
     """What follows a study in the browser."""
-    return _source("draw.js") + _source("live.js")
+    return _source("live.js")
 
 
 def _comparable(reading: Reading) -> Study:
@@ -172,6 +171,12 @@ def _study(snapshot: Snapshot) -> dict[str, Any]:
     reading, state = snapshot.reading, snapshot.state
     made = reading.study
     scaling = reading.findings.scaling if reading.findings else None
+    figures: tuple[tuple[Figure, str], ...] = ()
+    problem = reading.problem
+    try:
+        figures = _drawn(reading)
+    except NodewiseError as error:
+        problem = error
     return {
         "name": reading.name,
         "folder": str(reading.folder),
@@ -182,7 +187,9 @@ def _study(snapshot: Snapshot) -> dict[str, Any]:
         "planned": (len(made.runs) if made else 0) + len(reading.left),
         "cards": _cards(reading, state),
         "reportable": reading.findings is not None and state != "running",
-        "problem": reading.problem,
+        "figures": figures,
+        "because": reasons(reading.findings) if reading.findings else (),
+        "problem": problem,
         "table": scaling_table(scaling) if scaling else None,
         "intervals": f"{scaling.regime} scaling; intervals: {scaling.interval}." if scaling else "",
         # what is amiss in the middle of a round is no news
@@ -271,23 +278,14 @@ def _reasons(made: Study) -> list[tuple[str, str]]:
 
 
 @lru_cache(maxsize=64)
-def _charts(reading: Reading) -> list[dict[str, Any]]:
-    """The charts that are worth watching: speedup, and every run."""
+def _drawn(reading: Reading) -> tuple[tuple[Figure, str], ...]:
+    """The charts of the first screen and every run, with their pictures."""
     if reading.study is None or reading.findings is None:
-        return []
+        return ()
     with damage_as_error():
-        drawn = [draw(name, reading.study, reading.findings) for name in ("speedup", "repeats")]
-        return [
-            {
-                "name": figure.name,
-                "title": figure.title,
-                "caption": figure.caption,
-                "description": figure.description,
-                "chart": html.colored(sized(figure.chart, "page", titled=False)),
-            }
-            for figure in drawn
-            if figure is not None
-        ]
+        found = first_figures(reading.study, reading.findings)
+        found += [one for one in [draw("repeats", reading.study, reading.findings)] if one]
+        return tuple((figure, html.svg(figure)) for figure in found)
 
 
 def _ago(passed: datetime.timedelta) -> str:

@@ -1,6 +1,7 @@
 """The report as one file: no network, readable from disk, on paper and in the dark.
 
-The study itself is inside, so that the page can be read back, checked and decided anew.
+Charts are drawn when the page is written; scripts only add values under the pointer and sliders.
+The study itself is inside, so the page can be opened like a table and answer other questions.
 """
 
 import json
@@ -14,31 +15,26 @@ from markupsafe import Markup, escape
 
 from nodewise import __version__
 from nodewise.base.errors import DataError
-from nodewise.base.units import (
-    capitalised,
-    format_efficiency,
-    format_percent,
-    format_speedup,
-)
+from nodewise.base.units import capitalised
 from nodewise.decide.compare import PricedComparison
 from nodewise.decide.inputs import Question, ask, read_tables
-from nodewise.report.charts.draw import compare, figures, sized
+from nodewise.report.charts.draw import compare, sized
 from nodewise.report.charts.look import PALETTE, Definition, Figure
-from nodewise.report.charts.panel import sliders, unmoved_inputs, what_if
+from nodewise.report.charts.panel import sliders, unmoved_inputs
 from nodewise.report.findings import Findings
-from nodewise.report.tables import (
-    BAR,
-    Table,
-    cost_cell,
-    failures_table,
-    provenance_table,
-    rows_table,
-    rubric_table,
-    time_cell,
+from nodewise.report.images import image
+from nodewise.report.page.sections import (
+    Section,
+    cards,
+    first_figures,
+    labels,
+    reasons,
+    scales,
+    sections,
 )
+from nodewise.report.tables import BAR, Table, provenance_table, rows_table
 from nodewise.report.text import compare as compare_text
 from nodewise.report.text import findings as text
-from nodewise.report.text.forecast import beyond_lines
 from nodewise.study.question import split
 from nodewise.study.study import Study
 
@@ -51,7 +47,7 @@ DARK: dict[str, str] = {
     "measured": "#5ab0ee",
     "predicted": "#f2994a",
     "second": "#f0a35e",
-    "third": "#3fc9a0",
+    "third": "#cf9be0",
     "chosen": "#4fd0a5",
     "refused": "#ff8a80",
     "compute": "#4aa3df",
@@ -69,21 +65,13 @@ DARK: dict[str, str] = {
 }
 
 _EMBEDDED = b'<script type="application/json" id="nodewise-study">'
+# Attributes of an SVG that the page gives it, that have their default, or that scripts would need.
+_NEEDLESS = re.compile(
+    r' (?:(?:font-family|class|xmlns(?::xlink)?|version|role|aria-[a-z]+|pointer-events)="[^"]*"'
+    r'|opacity="1"|stroke-width="1"|font-weight="normal")'
+)
+_LONG_NUMBER = re.compile(r"\d+\.\d{3,}")
 FOLDER = ("nodewise.report", "page")  # of the templates
-_MEASURE = ("speedup", "efficiency", "repeats")
-_ATTRIBUTE = ("ledger", "stages", "timeline", "flow", "roofline")
-_BEYOND = "forecast"
-
-
-class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the page: what it says, what it shows, and the rest for those who read on."""
-
-    name: str
-    title: str
-    lead: text.Report = []
-    figures: Sequence[Figure] = ()
-    rest: text.Report = []
-    live: bool = False  # whether prices can be tried here
 
 
 class _Embedded(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,27 +81,33 @@ class _Embedded(msgspec.Struct, frozen=True, kw_only=True):
     question: Question
 
 
-def page(study: Study, findings: Findings, reproduce: str, vega: str, spec_text: str = "") -> str:
-    """The page of a study; `reproduce` are the commands that make it again, `vega` draws it."""
+def page(
+    study: Study, findings: Findings, reproduce: str, vega: str = "", spec_text: str = ""
+) -> str:
+    """The page of a study; `reproduce` are the commands that make it again.
+
+    `vega` is the script that adds values under the pointer and sliders; without it the page has no
+    scripts.
+    """
     decision = findings.decision
     embedded = _Embedded(study=study, question=findings.question)
+    content = sections(study, findings)
     return _render(
-        _sections(study, findings),
-        {"what-if": what_if(decision)},
+        content,
+        first_figures(study, findings),
         vega,
         name=study.name,
         kicker=f"{study.regime} scaling, {'measured' if decision.measured else 'from a model'}",
-        labels=_labels(study),
+        labels=labels(study),
         verdict=text.verdict(decision),
-        because=capitalised(decision.recommended.because),
-        certainty=text.certainty_lines(decision),
-        claim=decision.claim,
-        cards=_cards(findings),
+        reasons=reasons(findings),
+        cards=cards(findings),
+        scales=scales(findings),
         checks=findings.checks,
         doubts=sorted(findings.doubts, key=lambda check: check.shown_verdict),
         provenance=provenance_table(study),
-        reproduce_lead="The whole study is inside this file. To make it again, and to decide anew "
-        "with other prices:",
+        reproduce_lead="The whole study is inside this file. These commands make the page "
+        "again, or answer another question:",
         reproduce=reproduce,
         spec=spec_text,
         made=max((run.started for run in study.runs), default=""),
@@ -124,13 +118,13 @@ def page(study: Study, findings: Findings, reproduce: str, vega: str, spec_text:
     )
 
 
-def comparison_page(result: PricedComparison, reproduce: str, vega: str) -> str:
+def comparison_page(result: PricedComparison, reproduce: str, vega: str = "") -> str:
     """The page of two studies side by side."""
     times, money = compare_text.times_lines(result), compare_text.money_lines(result)[1:]
     scalings = (("first", result.first_scaling), ("second", result.second_scaling))
-    sections = [
-        Section(name="times", title="Times", figures=[compare(result)], rest=times),
-        Section(name="cost", title="Cost and recommendation", rest=money),
+    parts = [
+        Section(name="times", title="Times", rest=times, is_open=True),
+        Section(name="cost", title="Cost and recommendation", rest=money, is_open=True),
         Section(name="ledger", title="Lost speedup", rest=compare_text.ledger_lines(result)),
         *(
             Section(name=name, title=scaling.name, rest=text.scaling_lines(scaling))
@@ -139,39 +133,55 @@ def comparison_page(result: PricedComparison, reproduce: str, vega: str) -> str:
         ),
     ]
     return _render(
-        sections,
-        {},
+        parts,
+        [compare(result)],
         vega,
         name=f"{result.second} against {result.first}",
         kicker=f"{result.regime} scaling, two studies",
         verdict=compare_text.comparison_verdict(result),
-        because=capitalised(compare_text.advice_verdict(result)),
+        reasons=[f"{capitalised(compare_text.advice_verdict(result))}."],
         reproduce_lead="To make this page again:",
         reproduce=reproduce,
     )
 
 
-def _render(
-    sections: Sequence[Section], charts: dict[str, Definition], vega: str, **content: Any
-) -> str:
-    """The page around its content, with the charts of its sections; what is not given is empty."""
-    charts |= {figure.name: figure.chart for part in sections for figure in part.figures}
+def _render(parts: Sequence[Section], first: Sequence[Figure], vega: str, **content: Any) -> str:
+    """The page around its content; what is not given is empty."""
+    drawn = [*first, *(figure for part in parts for figure in part.figures)]
     pages = templates(FOLDER)
-    css, *scripts = (source(pages, name) for name in ("page.css", "draw.js", "page.js"))
-    specs = {name: colored(sized(chart, "page", titled=False)) for name, chart in charts.items()}
+    charts = {figure.name: _on_page(figure) for figure in drawn} if vega else {}
+    looks = [chart.pop("config") for chart in charts.values()][:1]  # all have the same
     optional = (
-        "labels because certainty claim cards checks doubts provenance spec made sliders also live "
-        "study_json"
+        "labels reasons cards scales checks doubts provenance spec made sliders also "
+        "live study_json"
     )
     return pages.get_template("page.html.jinja").render(
         {**dict.fromkeys(optional.split(), ""), **content},
-        sections=sections,
+        sections=parts,
+        first=first,
         version=__version__,
-        css=Markup(with_colors(css)),
-        charts_json=_inert(json.dumps(specs)),
+        css=Markup(with_colors(source(pages, "page.css"))),
+        charts_json=_inert(json.dumps({"charts": charts, "looks": looks}, separators=(",", ":"))),
         vega=Markup(vega),
-        script=Markup("".join(scripts)),
+        script=Markup(source(pages, "page.js") if vega else ""),
     )
+
+
+def _on_page(figure: Figure) -> Definition:
+    return _colored(sized(figure.chart, "page", titled=False))
+
+
+def svg(figure: Figure) -> Markup:
+    """The chart as part of a page, which gives it its colours and its font."""
+    drawn = image(_on_page(figure), "svg").decode()
+    plain = re.sub(
+        "<[^>]+>", lambda tag: _LONG_NUMBER.sub(_shorter, _NEEDLESS.sub("", tag[0])), drawn
+    )
+    return Markup(plain.replace("<svg", '<svg aria-hidden="true"', 1))
+
+
+def _shorter(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.2f}"
 
 
 def templates(*folders: tuple[str, str]) -> jinja2.Environment:
@@ -251,20 +261,25 @@ def _numbers(figure: Figure) -> Table:
     return rows_table(figure.title, rows, left=words)
 
 
-_FILTERS = {"strong": _strong, "bar": _bar, "numbers": _numbers}
+_FILTERS = {"strong": _strong, "bar": _bar, "numbers": _numbers, "svg": svg}
 
 
 def _variable(name: str) -> str:
     return f"--chart-{name.replace(' ', '-')}"
 
 
-def colored(chart: Definition) -> Definition:
+def _colored(chart: Definition) -> Definition:
     """The chart with variables for colours, so that the page decides between light and dark."""
     encoded = json.dumps(chart)
     for name, color in PALETTE.items():
         encoded = encoded.replace(f'"{color}"', f'"var({_variable(name)})"')
-    made: Definition = json.loads(encoded)
+    made: Definition = json.loads(encoded, parse_float=_six_digits)
     return made
+
+
+def _six_digits(number: str) -> float:
+    """A number as exact as a picture needs it."""
+    return float(f"{float(number):.6g}")
 
 
 def with_colors(css: str) -> str:
@@ -273,84 +288,3 @@ def with_colors(css: str) -> str:
         lines = "".join(f"  {_variable(name)}: {color};\n" for name, color in palette.items())
         css = css.replace(place, lines)
     return css
-
-
-def _labels(study: Study) -> list[str]:
-    labels = []
-    if any(run.provenance.get("emulated") for run in study.runs):
-        labels.append("rehearsal: emulated nodes")
-    if any(run.provenance.get("oversubscribed") for run in study.runs):
-        labels.append("more workers than cores")
-    return labels
-
-
-def _cards(findings: Findings) -> list[tuple[str, str, str]]:
-    """What a reader looks for first, at the recommended scale."""
-    decision, scaling = findings.decision, findings.scaling
-    chosen = decision.recommended.nodes
-    if chosen is None:
-        return []
-    row, measured = decision.row(chosen), scaling.row(chosen)
-    between = ""
-    if measured.speedup_low is not None and measured.speedup_high is not None:
-        low, high = format_speedup(measured.speedup_low), format_speedup(measured.speedup_high)
-        between = f"{low} to {high}"
-    first = scaling.rows[0]
-    relative = "" if first.nodes == 1 else f", relative to K={first.nodes}"
-    cards = [
-        ("Run on", decision.unit.named(chosen), f"of {scaling.rows[-1].nodes}"),
-        (
-            "Speedup" if scaling.regime == "strong" else "Scaled speedup",
-            f"{format_speedup(row.speedup)}x",
-            between,
-        ),
-        ("Throughput" if decision.is_rate else "Time", time_cell(row, decision),
-         f"{time_cell(decision.row(first.nodes), decision)} at K={first.nodes}"),
-        ("Efficiency", format_efficiency(row.efficiency),
-         f"threshold {scaling.bend.threshold:.2f}{relative}"),
-        (f"Cost of a million {decision.work_unit}" if decision.is_rate else "Cost of a run",
-         cost_cell(row, decision), decision.price.source),
-    ]  # fmt: skip
-    if row.quality is not None and decision.quality is not None:
-        held = {"held": "held", "excluded": "not held at every K", "undecided": "undecided"}[
-            decision.quality.state
-        ]
-        cards.append(("Quality", format_efficiency(row.quality), held))
-    lost = next((r for r in findings.attribution.rows if r.nodes > chosen), None)
-    lost = lost or findings.attribution.rows[-1]
-    if lost.loses:
-        where = "Most is lost to" if chosen == scaling.rows[-1].nodes else "Lost beyond it to"
-        cards.append((where, decision.cause or "not identifiable", ""))
-    bound = findings.attribution.bound
-    if bound is not None:
-        cards.append(("Of the time", f"{format_percent(bound.share)} {bound.cause}", "at every K"))
-    return cards
-
-
-def _sections(study: Study, findings: Findings) -> list[Section]:
-    """The rubric; measure, attribute, decide in this order; at last the scales nobody ran."""
-    decision, attribution = findings.decision, findings.attribution
-    drawn = {figure.name: figure for figure in figures(study, findings)}
-    others = [name for name in drawn if name not in (*_MEASURE, *_ATTRIBUTE, _BEYOND)]
-    measured = text.scaling_lines(findings.scaling)
-    attributed = text.attribution_lines(attribution, decision.recommended.nodes)
-    failures = failures_table(study)
-    broke: text.Report = ["**Where scaling broke**", failures] if failures else []
-
-    def part(name: str, title: str, wanted: Sequence[str] = (), **content: Any) -> Section:
-        own = [drawn[one] for one in wanted if one in drawn]
-        return Section(name=name, title=title, figures=own, **content)
-
-    rubric = [rubric_table(decision), text.rubric_caption(decision), *text.excluded(decision)]
-    decided = text.decision_lines(decision, attribution)
-    sections = [
-        part("rubric", "Rubric", lead=[*rubric, *broke]),
-        part("measure", "Measure", _MEASURE, lead=measured[:1], rest=measured[1:]),
-        part("attribute", "Attribute", _ATTRIBUTE, lead=attributed[:1], rest=attributed[1:]),
-        part("decide", "Decide", others, rest=decided, live=True),
-    ]
-    if findings.forecast is not None:
-        priced = not any(run.rate_per_hour for run in study.runs)
-        ahead = beyond_lines(findings.forecast, priced)
-        sections.append(part("beyond", "Beyond what was measured", [_BEYOND], rest=ahead))
-    return sections

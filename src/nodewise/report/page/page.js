@@ -1,18 +1,46 @@
-// Draws the charts, and lets the reader try other prices. The numbers of the page itself are
-// computed before; only `decide` below repeats a part of it, and is tested against it.
+// Adds to the drawn page what needs a script: values under the pointer, linear axes, and prices of
+// the reader's own. Only `decide` repeats a computation of nodewise, and is tested against it.
 const read = (id) => JSON.parse(document.getElementById(id)?.textContent ?? "null");
-const charts = read("nodewise-charts");
+const { charts, looks } = read("nodewise-charts");
 const live = read("nodewise-live");
-const views = {};
+const views = {}; // a promise for each chart that has been drawn again
+let linear = false;
 
-for (const element of document.querySelectorAll("[data-chart]")) {
-  const name = element.dataset.chart;
-  views[name] = (await drawChart(element, charts[name])).view;
+// The chart in its place, drawn by Vega; it looks as it did before.
+function drawn(name) {
+  views[name] ??= redrawn(name);
+  return views[name];
 }
-document.documentElement.dataset.charts = "drawn";
-// On paper nothing can be unfolded.
+
+async function redrawn(name) {
+  const element = document.querySelector(`[data-chart="${name}"]`);
+  element.style.minHeight = `${element.offsetHeight}px`;
+  const spec = { ...(linear ? withLinearAxes(charts[name]) : charts[name]), config: looks[0] };
+  const { view } = await vegaEmbed(element, spec, { actions: false, renderer: "svg", logLevel: 1 });
+  element.querySelector("svg").setAttribute("aria-hidden", "true"); // described by the element
+  element.style.minHeight = "";
+  return view;
+}
+
+function withLinearAxes(spec) {
+  const straight = (key, value) => (value?.type === "log" ? { ...value, type: "linear", base: undefined } : value);
+  return JSON.parse(JSON.stringify(spec, straight));
+}
+
+for (const element of document.querySelectorAll("[data-chart]"))
+  element.addEventListener("pointerenter", () => drawn(element.dataset.chart), { once: true });
+
+document.getElementById("axes").addEventListener("change", async (event) => {
+  linear = event.target.checked;
+  for (const [name, view] of Object.entries(views)) (await view).finalize(), delete views[name];
+  for (const name of Object.keys(charts))
+    if (JSON.stringify(charts[name]).includes('"type":"log"')) await drawn(name);
+  if (form) show(asked());
+});
+
+// What print styles cannot unfold in older browsers.
 addEventListener("beforeprint", () => {
-  for (const part of document.querySelectorAll("#provenance details, #reproduce details")) part.open = true;
+  for (const part of document.querySelectorAll("details.section")) part.open = true;
 });
 
 // The bill of one scale, as nodewise.decide.prices.bill has it.
@@ -69,7 +97,7 @@ function decide(asked) {
   else if (asked.deadline > 0) chosen = cheapest;
   else if (live.budget !== null) chosen = fastest;
   const isClearlyFastest = live.speedup[fastest] >= live.speedup[ladder.reduce(faster)] * (1 - tie);
-  return { bills, ladder, cheapest, fastest, chosen, isClearlyFastest };
+  return { bills, ladder, cheapest, balanced, fastest, chosen, isClearlyFastest };
 }
 
 function money(amount) {
@@ -79,72 +107,80 @@ function money(amount) {
 
 function show(asked) {
   const found = decide(asked);
+  const isStart = asked === live.asked;
   // Where inputs are ranges the page has weighed them; the sliders take their centres.
-  if (asked === live.asked && found.ladder.length && live.chosen !== null) found.chosen = live.nodes.indexOf(live.chosen);
+  if (isStart && found.ladder.length && live.chosen !== null) found.chosen = live.nodes.indexOf(live.chosen);
   const status = document.getElementById("live-verdict");
   const fastestWords = found.isClearlyFastest ? "fastest" : "fastest within noise";
-  const rows = live.nodes.map((nodes, at) => ({
-    K: nodes,
-    cost: found.bills[at].paid / live.relative_work[at],
-    allowed: found.ladder.includes(at),
-  }));
-  const at = { cheapest: found.cheapest, fastest: found.fastest, chosen: found.chosen };
-  for (const [name, position] of Object.entries(at))
-    status.dataset[name] = position === undefined ? "" : live.nodes[position];
+  const costs = live.nodes.map((_, at) => found.bills[at].paid / live.relative_work[at]);
+  for (const name of ["cheapest", "fastest", "chosen"])
+    status.dataset[name] = found[name] === undefined ? "" : live.nodes[found[name]];
   if (found.cheapest === undefined) {
     status.textContent = "No scale passes every gate: give more time or a larger budget.";
   } else {
-    const name = (position) => `K=${live.nodes[position]} (${money(rows[position].cost)})`;
-    const gap = rows[found.fastest].cost - rows[found.cheapest].cost;
+    const name = (at) => `K=${live.nodes[at]} (${money(costs[at])})`;
+    const gap = costs[found.fastest] - costs[found.cheapest];
     const both =
       found.cheapest === found.fastest
         ? `Cheapest and ${fastestWords}: ${name(found.cheapest)}.`
         : `Cheapest ${name(found.cheapest)}, ${fastestWords} ${name(found.fastest)}: ${money(gap)} between them${live.weak ? ", for the work of the first run" : ""}.`;
     status.textContent = `${both} Recommended: K=${live.nodes[found.chosen]}.`;
   }
-  redraw(rows, at, fastestWords);
+  if (!isStart || views.cost) redraw(found, costs, isStart, fastestWords);
 }
 
-function redraw(rows, at, fastestWords) {
-  const view = views["what-if"];
-  if (!view) return;
-  view.data("scales", rows);
-  const names = { cheapest: "cheapest", fastest: fastestWords, chosen: "recommended" };
-  const line = rows.filter((row) => row.allowed);
-  const most = Math.max(...line.map((row) => row.cost));
-  const marks = [];
-  for (const position of new Set(Object.values(at))) {
-    if (position === undefined) continue;
-    const { K, cost } = rows[position];
-    const label = Object.keys(names).filter((name) => at[name] === position).map((name) => names[name]).join(", ");
-    const room = view.width() > 400; // the sentence above says the rest
-    // Words lean towards the middle, so that the edge cuts none, and keep off the line: where it rises
-    // they stand below it, unless that is on the axis, where it is flat.
-    const align = K * K < rows[0].K * rows.at(-1).K ? "left" : "right";
-    const beside = line[line.indexOf(rows[position]) + (align === "left" ? 1 : -1)];
-    const side = beside?.cost > cost && cost > 0.12 * most ? "below" : "above";
-    marks.push({ align, side, label: room ? `K=${K} ${label}` : `K=${K}`, K, cost });
+// The chart of cost and time at the prices asked for.
+async function redraw(found, costs, isStart, fastestWords) {
+  const view = await drawn("cost");
+  const { datasets, usermeta } = charts.cost;
+  if (isStart) {
+    for (const name of ["scales", "marks", "recommended"]) if (datasets[name]) view.data(name, datasets[name]);
+  } else {
+    const rows = datasets.scales.map((row, at) => ({
+      ...row,
+      shown: costs[at] * usermeta.factor,
+      price: money(costs[at]),
+      low: null,
+      high: null,
+      excluded: found.ladder.includes(at) ? "" : "excluded",
+    }));
+    const roles = new Map();
+    for (const [name, words] of [["cheapest", "cheapest (K*)"], ["balanced", "balanced"], ["fastest", fastestWords]])
+      if (found[name] !== undefined) roles.set(found[name], [...(roles.get(found[name]) ?? []), words]);
+    const label = ({ K, price, took }, names) => `${names.join(", ")}: K=${K}, ${price}, ${took}`;
+    view.data("scales", rows);
+    const marks = [...roles].map(([at, names]) => ({ ...rows[at], role: label(rows[at], names) }));
+    view.data("marks", marks.length ? marks : [{ ...rows[0], role: "no scale passes every gate", none: true }]);
+    if (datasets.recommended) view.data("recommended", found.chosen === undefined ? [] : [{ K: live.nodes[found.chosen] }]);
   }
-  view.data("marks", marks);
-  view.runAsync();
+  if (datasets.recommended) view.signal("recommended", isStart ? live.chosen : live.nodes[found.chosen] ?? 0);
+  await view.runAsync();
 }
 
 const form = document.getElementById("live");
+const names = ["price", "fixed", "deadline", "threshold"];
+const field = (name) => document.getElementById(`live-${name}-number`);
+const slider = (name) => document.getElementById(`live-${name}`);
+let asked = () => live.asked;
+
 if (form && live) {
-  const names = ["price", "fixed", "deadline", "threshold"];
-  const field = (name) => document.getElementById(`live-${name}-number`);
-  const slider = (name) => document.getElementById(`live-${name}`);
   const start = () => {
     for (const name of names) slider(name).value = field(name).value = live.asked[name] ?? "";
+    asked = () => live.asked;
     show(live.asked);
   };
-  const asked = () =>
+  const typed = () =>
     Object.fromEntries(names.map((name) => [name, field(name).value === "" ? live.asked[name] : Number(field(name).value)]));
+  const move = () => {
+    asked = typed;
+    show(asked());
+  };
   for (const name of names) {
-    slider(name).addEventListener("input", () => { field(name).value = slider(name).value; show(asked()); });
-    field(name).addEventListener("input", () => { slider(name).value = field(name).value; show(asked()); });
+    slider(name).addEventListener("input", () => { field(name).value = slider(name).value; move(); });
+    field(name).addEventListener("input", () => { slider(name).value = field(name).value; move(); });
   }
   form.addEventListener("reset", (event) => { event.preventDefault(); start(); });
   form.addEventListener("submit", (event) => event.preventDefault());
   start();
 }
+document.documentElement.dataset.charts = "drawn";

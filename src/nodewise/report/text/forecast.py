@@ -105,7 +105,7 @@ def beyond_lines(result: Forecast, priced: bool) -> Report:
     return [
         f"Predictions, except rows marked measured. {capitalised(forecast_headline(result))}",
         *(f"  **{name}**: {where(landmark)}." for name, landmark in landmarks),
-        f"  {_knee(result).replace('Knee', '**Knee**', 1)}",
+        *([] if result.measured_knee else [f"  {_knee(result).replace('Knee', '**Knee**', 1)}"]),
         beyond_table(result),
         f"From {result.evidence}. Intervals are calibrated on published scaling curves; those of "
         f"measured rows are {_noise(result)}.",
