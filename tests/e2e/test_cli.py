@@ -185,4 +185,4 @@ def test_a_single_scale_is_refused_before_anything_runs(tmp_path):
     assert outcome.returncode == 2
     assert len(outcome.stderr.splitlines()) == 2
     assert not (tmp_path / "job.study").exists()
-    assert "the only scale" in run("measure", spec).stderr
+    assert "add a second scale" in run("measure", spec).stdout

@@ -69,9 +69,12 @@ def command(spec: Path, output: Path | None, dry_run: bool, as_json: bool) -> No
     folder = measure_spec(spec, output)
     if as_json:
         click.echo(to_json(_summary(folder)), nl=False)
-    read_folder(folder)  # an error where no run worked
+    study = read_folder(folder)  # an error where no run worked
     if not as_json:
-        click.echo(f"The study is in {folder}. Next: nodewise decide {shlex.quote(str(folder))}")
+        further = f"nodewise decide {shlex.quote(str(folder))}"
+        if len(study.scales) == 1:
+            further = "add a second scale to the spec and run this again"
+        click.echo(f"The study is in {folder}. Next: {further}")
 
 
 def _summary(folder: Path) -> _Measured:
@@ -102,12 +105,6 @@ def measure_spec(path: Path, output: Path | None, rounds: str = "rounds = {} in 
 
     text, spec = read_spec(path)
     folder = output or path.parent / f"{spec.name}.study"
-    if len(spec.scales) == 1:
-        click.echo(
-            f"warning: K={spec.scales[0]} is the only scale, and scaling needs two. Add one to "
-            "scales and run this again.",
-            err=True,
-        )
 
     def enough(study: "Study") -> bool:
         return spec.precision is not None and speedup_is_known(study, spec.precision.speedup)
