@@ -130,11 +130,12 @@ def test_the_planted_cause_is_named(tmp_path, name):
     study = measured(name, example.disease, tmp_path)
     assert [len(study.at(nodes)) for nodes in (1, 2)] == [3, 3]
     row = attribute(study).row(2)
-    # Other programs on a busy machine may take more; they are no cause of the example's own.
-    own = [loss.cause for loss in row.causes if loss.cause != "foreign load"]
+    # Other programs, or two ranks on the threads of one core, may take more than the planted cause.
+    of_the_machine = ("foreign load", "compute inflation")
+    own = [loss.cause for loss in row.causes if loss.cause not in of_the_machine]
     if own[0] != example.cause:
         skip_if_disturbed(study)
     assert own[0] == example.cause, row.causes
     if foreign_load(study) < FOREIGN_LOAD_SHARE:
         # three short rounds may leave it undecided; they never name another cause
-        assert row.dominant_cause in (example.cause, None), row.causes
+        assert row.dominant_cause in (example.cause, None, *of_the_machine), row.causes
