@@ -522,7 +522,7 @@ def count_costs(trial: Trial, scales: Candidates, question: Question, intervals:
 
 
 def count_predictions(trial: Trial, tally: Tally) -> None:
-    """Scales nobody ran: between the measured ones, at twice and at four times the largest."""
+    """Unmeasured scales: between the measured ones, at twice and at four times the largest."""
     curve = fit_curve(trial.study, times=trial.times)
     last = trial.times.nodes[-1]
     places = {"between": 12, "twice the largest": 2 * last, "four times": 4 * last}

@@ -1,10 +1,12 @@
 """What tests of real measuring share: a job and its spec in a folder, the command, what it left."""
 
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -75,6 +77,23 @@ def workers(mark: str, **told: str) -> list[psutil.Process]:
         except psutil.Error:
             continue
     return found
+
+
+def interrupted(
+    words: list[str], ready: Callable[[], object], **options: Any
+) -> tuple[int, list[str]]:
+    """The exit code and the errors of a nodewise that gets Ctrl-C as soon as it is ready."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nodewise", *words], stderr=subprocess.PIPE, text=True, **options
+    )
+    try:
+        wait_until(ready)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
+        process.wait()
+    return process.returncode, err.splitlines()
 
 
 FOREIGN_LOAD_SHARE = 0.10  # from here on the report itself calls the machine a cause

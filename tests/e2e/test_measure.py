@@ -4,7 +4,6 @@ import json
 import os
 import pty
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -17,7 +16,7 @@ from nodewise.audit.own_study import answers
 from nodewise.explain.scaling import scale
 from nodewise.study import store
 from nodewise.study.spec import parse_file
-from tests.jobs import left_behind, measure, wait_until, workers, write_job
+from tests.jobs import interrupted, left_behind, measure, wait_until, workers, write_job
 
 pytestmark = pytest.mark.slow
 
@@ -225,20 +224,9 @@ time.sleep(60)
 
 def test_ctrl_c_keeps_every_finished_run_and_leaves_no_process(tmp_path):
     spec = write(tmp_path, JOB.replace("0.04", "2.0"), rounds=5)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "nodewise", "study", str(spec)],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        wait_until(lambda: workers(tmp_path.name))
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=120)
-    finally:
-        process.kill()
-        process.wait()
-    assert process.returncode == 3
-    assert err.splitlines()[-1].startswith("  fix: Go on with: nodewise study")
+    code, errors = interrupted(["study", str(spec)], lambda: workers(tmp_path.name))
+    assert code == 3
+    assert errors[-1].startswith("  fix: Go on with: nodewise study")
     assert left_behind(tmp_path.name) == []
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ from nodewise.cli.measure import _ProgressLine
 from nodewise.study import store
 from nodewise.study.spec import Spec, Workload, parse_file
 from nodewise.study.study import Run
-from tests.jobs import left_behind, marked, wait_until
+from tests.jobs import interrupted, left_behind, marked
 
 PROBED = """
 import os, sys
@@ -160,19 +159,14 @@ def test_workers_that_do_not_follow_k_are_invalid(tmp_path):
 def test_ctrl_c_leaves_no_process_and_loses_nothing(tmp_path):
     words = ["run", "-n", "1,2", "--rounds", "2", "--name", "nap", "--"]
     words += ["sh", "-c", 'test "$NODEWISE_ROUND" = 0 || sleep 60 & wait # {n}']
-    process = subprocess.Popen(
-        [sys.executable, "-m", "nodewise", *words], cwd=tmp_path, stderr=subprocess.PIPE,
-        text=True, env={**os.environ, "MARK": tmp_path.name},
-    )  # fmt: skip
-    try:
-        wait_until(lambda: marked(tmp_path.name, NODEWISE_ROUND="1"))
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=120)
-    finally:
-        process.kill()
-        process.wait()
-    assert process.returncode == 3
-    assert err.splitlines()[-1].startswith("  fix: Go on with: nodewise run -n 1,2")
+    code, errors = interrupted(
+        words,
+        lambda: marked(tmp_path.name, NODEWISE_ROUND="1"),
+        cwd=tmp_path,
+        env={**os.environ, "MARK": tmp_path.name},
+    )
+    assert code == 3
+    assert errors[-1].startswith("  fix: Go on with: nodewise run -n 1,2")
     assert left_behind(tmp_path.name) == []
     assert [run.round for run in runs(tmp_path / "nap.study")] == [0, 0]
     assert start(tmp_path, "run", "--rounds", "1", *words[1:3], *words[5:]).returncode == 0

@@ -261,13 +261,17 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename={"payments": "r
         return bool(self.ranges)
 
     @property
-    def fastest_words(self) -> str:
-        """What the fastest scale is called: another may have a shorter mean, within the noise."""
+    def is_clearly_fastest(self) -> bool:
+        """Whether no scale has a shorter mean than the fastest one, not only within the noise."""
         if self.fastest is None:
-            return "fastest"
+            return True
         most = max(row.speedup for row in self.rows if not row.excluded)
-        is_first = self.row(self.fastest.nodes).speedup >= most * (1 - TIE)
-        return "fastest" if is_first else "fastest within noise"
+        return self.row(self.fastest.nodes).speedup >= most * (1 - TIE)
+
+    @property
+    def fastest_words(self) -> str:
+        """What the fastest scale is called."""
+        return "fastest" if self.is_clearly_fastest else "fastest within noise"
 
     def flip(self, name: str) -> Flip:
         """The first flip of an input."""

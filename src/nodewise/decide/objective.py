@@ -172,7 +172,7 @@ def objective_of(
     )
 
 
-def cost_limit(threshold: float, of: str = "of the least bill") -> str:
+def cost_limit(threshold: float, of: str = "of the least bill", bound: str = "up to") -> str:
     """How much a scale may cost for its speed.
 
     >>> cost_limit(0.7), cost_limit(0.004), cost_limit(0.0)
@@ -181,7 +181,7 @@ def cost_limit(threshold: float, of: str = "of the least bill") -> str:
     if threshold <= 0:
         return "any amount"
     share = f"{threshold:.2f}" if threshold >= 0.01 else f"{threshold:.2g}"
-    return f"up to 1/{share} {of}"
+    return f"{bound} 1/{share} {of}"
 
 
 def _lower_than_the_smallest(

@@ -73,9 +73,8 @@ def _rule(judged: Judged, question: Question) -> str:
         rule = f"the fastest scale within the budget of {format_money(needs.budget, currency)}"
         others.discard("budget")
     elif judged.objective.name == "fastest worth its cost":
-        limit = cost_limit(needs.threshold, f"of the cheapest{per}")
-        costs = "costs at most" if limit.startswith("up to ") else "may cost"
-        rule = f"the fastest scale that {costs} {limit.removeprefix('up to ')}"
+        limit = cost_limit(needs.threshold, f"of the cheapest{per}", "at most")
+        rule = f"the fastest scale that {'costs' if needs.threshold > 0 else 'may cost'} {limit}"
     else:
         rule = (
             f"the lowest bill plus waiting{per}"

@@ -596,8 +596,8 @@ def _cost_caption(decision: Decision) -> str:
             f"{format_duration(_seconds(least))} {work}"
         )
         if least is quick:
-            is_first = decision.fastest_words == "fastest"
-            text += f"; {'it is the fastest, too' if is_first else 'no scale is clearly faster'}."
+            first = decision.is_clearly_fastest
+            text += f"; {'it is the fastest, too' if first else 'no scale is clearly faster'}."
         else:
             ratio = _seconds(least) / _seconds(quick)
             text += (
