@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 @click.command("report")
 @table_argument
 @file_option("A file .html, .md or .pdf; default: report.html in the study folder, or TABLE.html.")
-@click.option("--static", is_flag=True, help="Leave out the scripts: no sliders, a third the size.")
+@click.option(
+    "--static", is_flag=True, help="Leave out the scripts: no sliders, a tenth of the size."
+)
 @question_options
 @analysis_options
 def command(table: Path, output: Path | None, static: bool, **options: Any) -> None:

@@ -101,7 +101,6 @@ def command(
         _refuse_another_job(before, path, folder, words, engine, values)
         text = with_values(kept, values)
     _check(text, path.parent, folder)
-    refuse_one_scale(parse_text(text).scales)
     _write(path, text, kept)
     if kept is None and engine == "local":
         click.echo(
@@ -192,6 +191,7 @@ def _check(text: str, home: Path, folder: Path) -> None:
     spec = parse_text(text)
     with contextlib.closing(registry.engine_of(spec.engine, home)) as engine:
         check(spec, home, folder, engine)
+    refuse_one_scale(spec.scales)
 
 
 def _write(path: Path, text: str, kept: str | None) -> None:

@@ -10,6 +10,7 @@ from nodewise.base.errors import SpecError
 from nodewise.base.stats import Floats
 from nodewise.base.units import format_duration, format_money, format_percent, format_quantity
 from nodewise.decide.candidates import Candidates, Needs
+from nodewise.decide.choose import TIE
 from nodewise.decide.prices.bill import Bills, Price
 from nodewise.explain.quality import DriftState
 from nodewise.explain.scaling import Scaling
@@ -19,7 +20,6 @@ Mask = NDArray[np.bool_]
 Gate = Literal["validity", "failures", "least", "quality", "deadline", "budget", "energy", "carbon"]
 
 _ROUNDING = 1e-12
-_TIE = 1e-9  # relative
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ def _above(values: Floats | None, budget: float | None, what: str, scales: Candi
             "Add a column energy_j, or --watts and for grams --grid.",
         )
     # what is not known, nan, is not within; a figure at the limit is, whatever its rounding
-    return np.asarray(~(values <= budget * (1 + _TIE)), dtype=bool)
+    return np.asarray(~(values <= budget * (1 + TIE)), dtype=bool)
 
 
 def _most(scales: Candidates) -> tuple[Floats | None, Floats | None]:
