@@ -2,8 +2,9 @@
 
 from nodewise.base.units import format_speedup
 from nodewise.diagnose.next_ceiling import NextCeiling
+from nodewise.report.charts.flow import questions_chart
 from nodewise.report.charts.look import Figure
-from nodewise.report.charts.roofline import Point, questions_chart, roofline_chart
+from nodewise.report.charts.roofline import Point, roofline_chart
 from nodewise.study.study import Run, Study
 
 _ROOFS = ("peak_flops", "memory_bandwidth")  # of a node
@@ -15,7 +16,7 @@ def study_flow(result: NextCeiling) -> Figure:
     at = f"{result.regime} scaling, K={result.nodes}"
     lost = f"{format_speedup(result.lost_folds)}x of {result.ideal:g}x is lost"
     words = f"{at}; {lost}; evidence: {result.evidence}; confidence: {result.confidence}"
-    return questions_chart(result.branches, words, result.verdict)
+    return questions_chart(result.branches, words, result.verdict, result.verdict)
 
 
 def study_roofline(study: Study) -> Figure | None:

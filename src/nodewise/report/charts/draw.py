@@ -9,8 +9,6 @@ import json
 from collections.abc import Callable
 from typing import NamedTuple
 
-import msgspec
-
 from nodewise.base.units import capitalised
 from nodewise.report.charts.causes import ledger, stages, timeline
 from nodewise.report.charts.ceilings import study_flow, study_roofline
@@ -139,7 +137,7 @@ def draw(name: str, study: Study, findings: Findings) -> Figure | None:
     if not unit.counts_nodes:
         title = json.dumps(f"{plural(unit.unit)} K")
         chart = json.loads(json.dumps(chart).replace(json.dumps(SCALE_TITLE), title))
-    return msgspec.structs.replace(drawn, chart=chart)
+    return drawn.with_chart(chart)
 
 
 def slide(study: Study, findings: Findings) -> Definition:

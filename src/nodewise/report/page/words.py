@@ -1,0 +1,94 @@
+"""The words of a page: what its command prints, cut into the answer, a table and sections."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from nodewise.report.page.content import Section
+from nodewise.report.tables import Table
+from nodewise.report.text.findings import Report
+
+_CHECK = re.compile(r"\s*(pass|warn|fail|unknown) {2,}")
+
+
+class Words(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said about one result; the checks are not among it."""
+
+    verdict: str
+    reasons: tuple[str, ...] = ()
+    table: Table | None = None
+    sections: tuple[Section, ...] = ()
+
+
+def words_of(printed: Any, name: str = "") -> Words:
+    """The parts of what a command prints: lines and tables, or a struct that has them apart.
+
+    `name` is what the answer begins with, and the page has above it.
+    """
+    if isinstance(printed, list):
+        words = _of_lines(printed)
+    else:
+        words = Words(
+            verdict=printed.answer[0],
+            reasons=printed.answer[1:],
+            table=printed.table,
+            sections=tuple(
+                Section(name=one.name, title=one.title, rest=[*one.parts, *one.details])
+                for one in printed.sections
+                if one.name != "checks"
+            ),
+        )
+    verdict = _plain(words.verdict).removeprefix(f"{name}: ")
+    reasons = tuple(_plain(line) for line in words.reasons)
+    return msgspec.structs.replace(words, verdict=verdict, reasons=reasons)
+
+
+def _plain(line: str) -> str:
+    return (
+        line.replace("**", "").strip().removesuffix(".") if line.count("**") == 2 else line.strip()
+    )
+
+
+def _of_lines(report: Report) -> Words:
+    """Lines that blank ones divide: the first block is the answer, each further one a section."""
+    blocks = list(_blocks(report))
+    answer, *rest = blocks or [[""]]
+    lines = [line for line in answer if isinstance(line, str)]
+    tables = [line for line in answer if isinstance(line, Table)]
+    table = tables[0] if tables else None
+    sections: list[Section] = []
+    for at, block in enumerate(rest):
+        first = block[0]
+        if table is None and isinstance(first, Table) and len(block) == 1:
+            table = first
+            continue
+        sections.append(_section(f"part-{at}", block))
+    return Words(
+        verdict=lines[0] if lines else "",
+        reasons=tuple(lines[1:]),
+        table=table,
+        sections=tuple(sections),
+    )
+
+
+def _blocks(report: Report) -> Iterator[Report]:
+    """What is between blank lines, without checks: a page has a place for them."""
+    block: Report = []
+    for line in [*report, ""]:
+        if line != "":
+            block.append(line)
+            continue
+        if block and not any(isinstance(one, str) and _CHECK.match(one) for one in block):
+            yield block
+        block = []
+
+
+def _section(name: str, block: Sequence[str | Table]) -> Section:
+    first = block[0]
+    headed = isinstance(first, str) and first.startswith("**") and first.endswith("**")
+    rest = list(block[1:] if headed else block)
+    titles = [one.name for one in block if isinstance(one, Table)]
+    title = str(first).strip("*") if headed else titles[0] if titles else "Remarks"
+    return Section(name=name, title=title, rest=rest)
