@@ -34,6 +34,14 @@ _ACCOUNT = {
     "system": "in the kernel",
     "blocked": "waiting",
 }
+_CEILINGS = {
+    "compute": "compute",
+    "memory bandwidth": "slow node",
+    "data I/O": "io",
+    "page faults": "overhead",
+    "coordination": "idle",
+    "communication": "communication",
+}
 _BINDS, _OTHER = "refused", "measured"  # colours of bars
 
 
@@ -134,8 +142,8 @@ def stage_chart(result: TrainingStep) -> Figure | None:
         return None
     rows = [
         {
-            **_bar(row.name, 100 * row.share_of_time, f"{format_percent(row.share_of_time)}, "
-                   f"{row.ceiling}", "binds" if row.ceiling == result.ceiling else "other"),
+            **_bar(row.name, 100 * row.share_of_time, format_percent(row.share_of_time),
+                   row.ceiling),
             "seconds": row.seconds,
             "reached": row.share,
         }
@@ -149,7 +157,7 @@ def stage_chart(result: TrainingStep) -> Figure | None:
         f"{format_latency(result.seconds)} and reaches {format_percent(slowest.share)} of its "
         f"ceiling, {slowest.ceiling}.",
         rows,
-        {"binds": _BINDS, "other": _OTHER},
+        {row.ceiling: _CEILINGS.get(row.ceiling, "unexplained") for row in result.stages},
         "share of the time, %",
         most=100,
     )
@@ -171,17 +179,18 @@ def _bars(
 ) -> Figure:
     """A bar for each row with its value behind it, coloured by kind; `limit` is a line."""
     ends = [*values_of(rows, "value"), *([limit[0]] if limit else []), most]
-    x = linear("value", unit, 0, 1.25 * max(ends))
+    x = linear("value", unit, 0, 1.3 * max(ends))
     y = names_axis("name", [row["name"] for row in rows])
     used = {row["kind"] for row in rows}
     shown = {kind: PALETTE[color] for kind, color in colors.items() if kind in used}
     legend = {"symbolType": "square", "offset": 20} if len(shown) > 1 else None
     start = [{**row, "zero": 0.0} for row in rows]
-    text = {"align": "left", "baseline": "middle", "dx": 5}
+    end = {"value": {"expr": "width"}}
+    text = {"align": "right", "baseline": "middle"}
     layers = [
         mark("bar", start, "", {"cornerRadius": 2}, x=x.of("zero"), x2="value", y=y,
              color=choice("kind", shown, legend=legend)),
-        mark("text", rows, "label", text, x=x, y=y, text="words"),
+        mark("text", rows, "label", text, x=end, y=y, text="words"),
     ]  # fmt: skip
     if limit is not None:
         layers += _limit(limit, x)

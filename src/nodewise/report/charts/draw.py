@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from nodewise.base.units import capitalised
-from nodewise.report.charts.causes import ledger, stages, timeline
+from nodewise.report.charts.causes import ledger, rank_map, stages, timeline
 from nodewise.report.charts.ceilings import study_flow, study_roofline
 from nodewise.report.charts.energy import energy
 from nodewise.report.charts.forecast import beyond
@@ -66,6 +66,11 @@ CHARTS: dict[str, ChartKind] = {
         "a mean step of every rank up to the barrier, at the largest K",
         lambda study, found: timeline(study),
         "stages of ranks",
+    ),
+    "ranks": ChartKind(
+        "how busy each rank was in each round or step, at the largest K",
+        lambda study, found: rank_map(study),
+        "stages of ranks in two runs",
     ),
     "flow": ChartKind(
         "which cause takes the lost speedup at the bend or the largest K, and what is not recorded",

@@ -152,12 +152,12 @@ def token_cost_chart(result: FleetDecision) -> Figure:
         *series(list(kinds.values()), "account", rows, x, y, ("K", "account", "cost", "meets")),
         mark("point", short, "refused", x=x, y=y, tips=("K", "meets")),
     ]
-    crossed = "; crossed out: does not meet it" if short else ""
+    crossed = ["crossed out: does not meet the constraint"] if short else []
     source = f"; price: {result.price.source}" if result.price.source else ""
     made = figure(
         "tokens",
         f"Cost of a million good {result.unit}",
-        [f"{shortened(result.name)}{source}", f"within {result.constraint}{crossed}"],
+        [f"{shortened(result.name)}{source}; within {result.constraint}", *crossed],
         _cost_caption(result),
         rows,
         layered(layers),

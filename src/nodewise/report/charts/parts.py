@@ -6,6 +6,7 @@ from typing import Any
 from nodewise.report.charts.look import PALETTE, Definition, Row, choice, mark
 
 _INVISIBLE = 0.002  # of the whole: less than a pixel
+_PALE = 0.02  # of the darkest cell: it looks empty
 
 
 def stacked(parts: Mapping[str, float], start: float = 0.0, **more: Any) -> list[Row]:
@@ -31,9 +32,9 @@ def part_bars(
     """The segments and a legend of their parts; `colors` are roles of the palette."""
     used = {segment["part"] for segment in segments}
     shown = {name: PALETTE[color] for name, color in colors.items() if name in used}
-    color = choice(
-        "part", shown, legend={"symbolType": "square", "columns": columns, "offset": offset}
-    )
+    # a browser may have a wider font than the one that the columns were measured with
+    legend = {"symbolType": "square", "columns": columns, "offset": offset, "columnPadding": 22}
+    color = choice("part", shown, legend=legend)
     return mark(kind, segments, tips=tips, color=color, **channels)
 
 
@@ -46,6 +47,10 @@ def heat_cells(
     tips: Sequence[str],
 ) -> Definition:
     """A cell for each pair of `x` and `y` (column and title), darker where `value` is higher."""
+    orders: dict[str, list[Any]] = {
+        field: list(dict.fromkeys(cell[field] for cell in cells)) for field, _ in (x, y)
+    }
+    cells = [cell for cell in cells if cell["value"] > _PALE * most]
     scale = {"domain": [0, most], "range": [0, 1], "clamp": True}
     legend = {"title": title, "titleFontWeight": "normal", "titleColor": PALETTE["muted"],
               "symbolType": "square", "tickCount": 4,
@@ -53,10 +58,16 @@ def heat_cells(
               "symbolStrokeColor": PALETTE["muted"], "symbolStrokeWidth": 0.5}  # fmt: skip
     shade = {"field": "value", "type": "quantitative", "scale": scale, "legend": legend}
     look = {"fill": PALETTE["imbalance"], "stroke": PALETTE["grid"], "strokeWidth": 0.5}
-    places = {"x": _band(*x), "y": _band(*y)}
+    places = {"x": _band(*x, orders[x[0]]), "y": _band(*y, sorted(orders[y[0]], key=int))}
     return mark("rect", cells, "", look, tips=tips, opacity=shade, **places)
 
 
-def _band(field: str, title: str) -> Definition:
+def _band(field: str, title: str, order: Sequence[object]) -> Definition:
     axis = {"labelAngle": 0, "labelOverlap": "greedy", "grid": False, "ticks": False}
-    return {"field": field, "type": "ordinal", "title": title, "sort": None, "axis": axis}
+    return {
+        "field": field,
+        "type": "ordinal",
+        "title": title,
+        "scale": {"domain": list(order)},
+        "axis": axis,
+    }

@@ -107,7 +107,7 @@ def _rate_row(row: PlanRow, result: Planned) -> Row:
 def _rate_caption(result: Planned) -> str:
     first, last = result.fitting[0], result.fitting[-1]
     rates = [format_quantity(row.tokens_per_second or 0.0) for row in (first, last)]
-    text = f"From K={first.nodes} to K={last.nodes}, {rates[0]} become {rates[1]} tokens/s"
+    text = f"Throughput is {rates[0]} tokens/s at K={first.nodes} and {rates[1]} at K={last.nodes}"
     if result.price is None or result.cheapest is None:
         return f"{text}."
     cost = result.row(result.cheapest).cost_per_billion_tokens or 0.0

@@ -33,7 +33,7 @@ def audit_page(result: Audit) -> Page:
     cards = [Card(title, str(verdicts.count(verdict))) for verdict, title in _CARDS.items()]
     asked: Report = [f"  {at}. {question}" for at, question in enumerate(result.questions, start=1)]
     sections = [
-        Section(name="ask", title="Questions to the author", rest=asked, is_open=bool(asked)),
+        Section(name="ask", title="Questions to the author", rest=asked),
         Section(name="notes", title="Notes", rest=[f"note: {note}" for note in result.notes]),
     ]
     figures = [claim_chart(result), claim_efficiency_chart(result), implied_chart(result)]
@@ -69,7 +69,7 @@ def audits_page(results: Sequence[Audit]) -> Page:
         verdict=words.verdict,
         reasons=words.reasons,
         figures=[rules_chart(results)],
-        table=[words.table] if words.table else [],
+        table=words.table,
         sections=parts,
         basis=_BASIS,
     )

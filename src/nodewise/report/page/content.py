@@ -4,7 +4,7 @@ A kind of page is a function that fills in a `Page` from one result; `template.r
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -51,6 +51,13 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     numbers: str
 
 
+class Data(NamedTuple):
+    """Data inside a page: JSON, or JSON as gzip in base 64."""
+
+    form: Literal["json", "gzip"]
+    content: str
+
+
 class Page(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a page, from the answer to the commands that make it again.
 
@@ -74,4 +81,4 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     made: str = ""  # when
     basis: str = "All figures are computed from the raw runs."
     panel: Panel | None = None
-    study: str = ""  # inside the page, as JSON
+    study: Data | None = None  # inside the page

@@ -62,14 +62,18 @@ def _page(
     name: str, kicker: str, result: Any, report: Any, figures: Sequence[Figure | None]
 ) -> Page:
     words = words_of(report)
+    drawn = [figure for figure in figures if figure is not None]
+    titles = {figure.title for figure in drawn}
+    # A chart has its own table.
+    table = [one for one in words.table if isinstance(one, str) or one.name not in titles]
     return Page(
         name=name,
         kicker=kicker,
         verdict=words.verdict,
         reasons=words.reasons,
         cards=_cards(result),
-        figures=[figure for figure in figures if figure is not None],
-        table=[words.table] if words.table else [],
+        figures=drawn,
+        table=table,
         sections=words.sections,
         basis="Nothing beyond what is shown here was measured.",
     )

@@ -4,6 +4,10 @@ The study itself is inside its page, so the page can be opened like a table and 
 questions.
 """
 
+import base64
+import gzip
+import re
+import zlib
 from typing import Any
 
 import msgspec
@@ -15,7 +19,7 @@ from nodewise.decide.inputs import Question, ask, read_tables
 from nodewise.report.charts.draw import compare
 from nodewise.report.charts.panel import sliders, unmoved_inputs
 from nodewise.report.findings import Findings
-from nodewise.report.page.content import Page, Panel, Section
+from nodewise.report.page.content import Data, Page, Panel, Section
 from nodewise.report.page.sections import cards, first_figures, labels, reasons, scales, sections
 from nodewise.report.page.template import render
 from nodewise.report.tables import provenance_table
@@ -24,7 +28,12 @@ from nodewise.report.text import findings as text
 from nodewise.study.question import split
 from nodewise.study.study import Study
 
-_EMBEDDED = b'<script type="application/json" id="nodewise-study">'
+# The study as JSON, or as compressed JSON where it is large.
+_EMBEDDED = re.compile(
+    rb'<script type="application/(json|gzip)" id="nodewise-study">(.*?)</script>', re.DOTALL
+)
+_LARGE_BYTES = 32_768  # of JSON; a smaller one can be read by people
+_MOST_BYTES = 256 * 2**20  # of a study, as of a table
 
 
 class _Embedded(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +71,7 @@ def page(
             also=unmoved_inputs(findings),
             numbers=msgspec.json.encode(findings.sliders).decode(),
         ),
-        study=msgspec.json.encode(embedded).decode(),
+        study=_packed(msgspec.json.encode(embedded)),
     )
     return render(content, vega)
 
@@ -95,17 +104,32 @@ def comparison_page(result: PricedComparison, reproduce: str, vega: str = "") ->
 
 def study_of_page(content: bytes) -> tuple[Study, Question]:
     """The study inside a page, and the question that the page answers."""
-    _, begun, rest = content.partition(_EMBEDDED)
-    inside, ended, _ = rest.partition(b"</script>")
-    if not begun or not ended:
+    found = _EMBEDDED.search(content)
+    if found is None:
         raise DataError("The page holds no study.", "Name a page that nodewise report made.")
     try:
+        inside = _unpacked(found[2]) if found[1] == b"gzip" else found[2]
         embedded = msgspec.json.decode(inside, type=_Embedded)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, ValueError, zlib.error, RecursionError) as error:
         raise DataError(
             f"The study inside the page is damaged: {error}.", "Make the page anew from its study."
         ) from None
     return _with_old_question(embedded, msgspec.json.decode(inside))
+
+
+def _packed(encoded: bytes) -> Data:
+    """JSON as it is, or compressed where it is large; the same study gives the same bytes."""
+    if len(encoded) <= _LARGE_BYTES:
+        return Data("json", encoded.decode())
+    return Data("gzip", base64.b64encode(gzip.compress(encoded, mtime=0)).decode())
+
+
+def _unpacked(packed: bytes) -> bytes:
+    reader = zlib.decompressobj(wbits=31)
+    inside = reader.decompress(base64.b64decode(packed, validate=True), _MOST_BYTES)
+    if not reader.eof:
+        raise ValueError("it is cut off, or larger than 256 MiB")
+    return inside
 
 
 def _with_old_question(embedded: _Embedded, raw: dict[str, Any]) -> tuple[Study, Question]:

@@ -27,7 +27,7 @@ def plan_page(result: Planned) -> Page:
         reasons=words.reasons,
         cards=_cards(result),
         figures=[chart(result) for chart in charts],
-        table=[words.table] if words.table else [],
+        table=words.table,
         sections=words.sections,
         basis="All figures are computed from the data sheets of the model and the cluster.",
     )

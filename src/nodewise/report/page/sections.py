@@ -143,7 +143,7 @@ def sections(study: Study, findings: Findings) -> list[Section]:
     part("runs", "Runs and variation", ("efficiency", "repeats"), [*measured, *broke])
     if _is_invalid(findings):
         return made
-    part("ranks", "Stages and idle time", ("timeline", "stages"), _idle_lines(findings))
+    part("ranks", "Stages and idle time", ("timeline", "ranks", "stages"), _idle_lines(findings))
     attributed = text.attribution_lines(attribution, decision.recommended.nodes)
     part("causes", "Causes of lost speedup", ("roofline",), attributed)
     part("cost", "Cost and payment", ("pareto", "payment", "sensitivity", "energy"),

@@ -56,8 +56,8 @@ FOLDER = ("nodewise.report", "page")  # of the templates
 def render(page: Page, vega: str = "") -> str:
     """The HTML of a page.
 
-    `vega` is the script that adds values under the pointer and sliders; without it the page has no
-    scripts.
+    `vega` is what draws values under the pointer and sliders (`vega_bundle`); without it the page
+    has no scripts.
     """
     drawn = [*page.figures, *(figure for part in page.sections for figure in part.figures)]
     charts = {figure.name: _on_page(figure.chart) for figure in drawn} if vega else {}
@@ -79,7 +79,10 @@ def render(page: Page, vega: str = "") -> str:
 
 
 def _on_page(chart: Definition) -> Definition:
-    return _colored(sized(chart, "page", titled=False))
+    """As it is drawn in a page, which says in words what it shows."""
+    made = _colored(sized(chart, "page", titled=False))
+    made.pop("description", None)
+    return made
 
 
 def svg(figure: Figure) -> Markup:

@@ -25,7 +25,7 @@ def trace_page(job: JobBreakdown, name: str) -> Page:
         reasons=words.reasons,
         cards=_cards(job),
         figures=[figure for figure in figures if figure is not None],
-        table=[words.table] if words.table else [],
+        table=words.table,
         sections=words.sections,
         basis=_BASIS,
     )
@@ -63,7 +63,7 @@ def stages_page(runs: Sequence[Run], study: Study) -> Page:
         verdict=words.verdict,
         reasons=words.reasons,
         figures=[figure for figure in figures if figure is not None],
-        table=[words.table] if words.table else [],
+        table=words.table,
         sections=words.sections,
         basis=_BASIS,
     )

@@ -1,7 +1,7 @@
 """The words of a page: what its command prints, cut into the answer, a table and sections."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -18,7 +18,7 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
 
     verdict: str
     reasons: tuple[str, ...] = ()
-    table: Table | None = None
+    table: Report = []  # with the lines below it
     sections: tuple[Section, ...] = ()
 
 
@@ -33,7 +33,7 @@ def words_of(printed: Any, name: str = "") -> Words:
         words = Words(
             verdict=printed.answer[0],
             reasons=printed.answer[1:],
-            table=printed.table,
+            table=[] if printed.table is None else [printed.table],
             sections=tuple(
                 Section(name=one.name, title=one.title, rest=[*one.parts, *one.details])
                 for one in printed.sections
@@ -52,25 +52,20 @@ def _plain(line: str) -> str:
 
 
 def _of_lines(report: Report) -> Words:
-    """Lines that blank ones divide: the first block is the answer, each further one a section."""
-    blocks = list(_blocks(report))
-    answer, *rest = blocks or [[""]]
-    lines = [line for line in answer if isinstance(line, str)]
-    tables = [line for line in answer if isinstance(line, Table)]
-    table = tables[0] if tables else None
-    sections: list[Section] = []
-    for at, block in enumerate(rest):
-        first = block[0]
-        if table is None and isinstance(first, Table) and len(block) == 1:
-            table = first
-            continue
-        sections.append(_section(f"part-{at}", block))
-    return Words(
-        verdict=lines[0] if lines else "",
-        reasons=tuple(lines[1:]),
-        table=table,
-        sections=tuple(sections),
-    )
+    """Lines that blank ones divide: the answer, the table, then sections; words alone are one."""
+    answer, *rest = list(_blocks(report)) or [[""]]
+    said = [line for line in answer if isinstance(line, str)]
+    table = next((block for block in rest if isinstance(block[0], Table)), [])
+    plain = [block for block in rest if all(isinstance(line, str) for line in block)]
+    sections = [
+        _section(f"part-{at}", block)
+        for at, block in enumerate(rest)
+        if block is not table and block not in plain
+    ]
+    remarks = [line for block in plain for line in block]
+    if remarks:
+        sections.append(Section(name="remarks", title="Remarks", rest=remarks))
+    return Words(verdict=said[0], reasons=tuple(said[1:]), table=table, sections=tuple(sections))
 
 
 def _blocks(report: Report) -> Iterator[Report]:
@@ -85,10 +80,12 @@ def _blocks(report: Report) -> Iterator[Report]:
         block = []
 
 
-def _section(name: str, block: Sequence[str | Table]) -> Section:
+def _section(name: str, block: Report) -> Section:
     first = block[0]
     headed = isinstance(first, str) and first.startswith("**") and first.endswith("**")
-    rest = list(block[1:] if headed else block)
-    titles = [one.name for one in block if isinstance(one, Table)]
-    title = str(first).strip("*") if headed else titles[0] if titles else "Remarks"
-    return Section(name=name, title=title, rest=rest)
+    title = (
+        str(first).strip("*")
+        if headed
+        else next(one.name for one in block if isinstance(one, Table))
+    )
+    return Section(name=name, title=title, rest=block[1:] if headed else block)
