@@ -118,7 +118,10 @@ def rules_chart(audits: Sequence[Audit]) -> Figure:
         key=lambda rule: -counts[rule]["broken"],
     )[:16]
     rules = broken or list(counts)[:16]
-    segments = [segment for rule in rules for segment in stacked(counts[rule], rule=rule)]
+    names = {rule: shortened(rule, 28) for rule in rules}
+    segments = [
+        segment for rule in rules for segment in stacked(counts[rule], rule=names[rule], whole=rule)
+    ]
     x = linear("start", "claims", 0, len(audits), {"tickMinStep": 1, "format": "d"})
     worst = f"Most often broken: {broken[0]}." if broken else "No claim breaks a rule."
     return figure(
@@ -128,7 +131,17 @@ def rules_chart(audits: Sequence[Audit]) -> Figure:
         worst,
         [{"rule": rule, **counts[rule]} for rule in counts],
         layered(
-            [part_bars("bar", segments, _VERDICTS, x=x, x2="end", y=names_axis("rule", rules))],
+            [
+                part_bars(
+                    "bar",
+                    segments,
+                    _VERDICTS,
+                    ("whole", "part"),
+                    x=x,
+                    x2="end",
+                    y=names_axis("rule", list(names.values())),
+                )
+            ],
             max(0.5 * HEIGHT, 22.0 * len(rules)),
         ),
     )

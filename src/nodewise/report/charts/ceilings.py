@@ -16,7 +16,7 @@ def study_flow(result: NextCeiling) -> Figure:
     at = f"{result.regime} scaling, K={result.nodes}"
     lost = f"{format_speedup(result.lost_folds)}x of {result.ideal:g}x is lost"
     words = f"{at}; {lost}; evidence: {result.evidence}; confidence: {result.confidence}"
-    return questions_chart(result.branches, words, result.verdict, result.verdict)
+    return questions_chart(result.branches, words, result.verdict)
 
 
 def study_roofline(study: Study) -> Figure | None:

@@ -13,7 +13,6 @@ from nodewise.diagnose.roofline import Roofline
 from nodewise.diagnose.symptoms import ENOUGH, Symptoms
 from nodewise.diagnose.training_step import TrainingStep
 from nodewise.report.charts.look import (
-    HEIGHT,
     PALETTE,
     Axis,
     Figure,
@@ -179,7 +178,8 @@ def _bars(
 ) -> Figure:
     """A bar for each row with its value behind it, coloured by kind; `limit` is a line."""
     ends = [*values_of(rows, "value"), *([limit[0]] if limit else []), most]
-    x = linear("value", unit, 0, 1.3 * max(ends))
+    ticks = {"values": [0, 20, 40, 60, 80, 100]} if most else None
+    x = linear("value", unit, 0, 1.3 * max(ends), ticks)
     y = names_axis("name", [row["name"] for row in rows])
     used = {row["kind"] for row in rows}
     shown = {kind: PALETTE[color] for kind, color in colors.items() if kind in used}
@@ -188,15 +188,14 @@ def _bars(
     end = {"value": {"expr": "width"}}
     text = {"align": "right", "baseline": "middle"}
     layers = [
-        mark("bar", start, "", {"cornerRadius": 2}, x=x.of("zero"), x2="value", y=y,
+        mark("bar", start, "", {"cornerRadius": 2, "size": 20}, x=x.of("zero"), x2="value", y=y,
              color=choice("kind", shown, legend=legend)),
         mark("text", rows, "label", text, x=end, y=y, text="words"),
     ]  # fmt: skip
     if limit is not None:
         layers += _limit(limit, x)
     table = [{key: row[key] for key in row if key != "words"} for row in rows]
-    height = max(0.45 * HEIGHT, 34.0 * len(rows))
-    return figure(name, title, [""], caption, table, layered(layers, height))
+    return figure(name, title, [""], caption, table, layered(layers, 40.0 * len(rows)))
 
 
 def _limit(limit: tuple[float, str], x: Axis) -> list[dict[str, object]]:

@@ -48,14 +48,11 @@ class _Text(NamedTuple):
 
 def flow_chart(diagnosis: Diagnosis) -> Figure:
     """The way of a job on paper through the questions."""
-    evidence = "; ".join(diagnosis.evidence) or "no known fact names a ceiling"
     words = f"confidence: {diagnosis.confidence}"
-    return questions_chart(diagnosis.branches, words, evidence, headline(diagnosis))
+    return questions_chart(diagnosis.branches, words, headline(diagnosis))
 
 
-def questions_chart(
-    branches: Sequence[Branch], words: str, caption: str, end: str = "no ceiling is named"
-) -> Figure:
+def questions_chart(branches: Sequence[Branch], words: str, end: str) -> Figure:
     """Questions from top to bottom: the way goes down, or turns right to what binds.
 
     `end` is where the way leads when nothing binds.
@@ -85,10 +82,19 @@ def questions_chart(
         "flow",
         "Bottleneck check",
         [words, "thick: the way that the figures take"],
-        f"{capitalised(caption)}.",
+        _caption(branches, end),
         table,
         layered(layers, _FORK * rows / 0.85),
     )
+
+
+def _caption(branches: Sequence[Branch], end: str) -> str:
+    known = sum(one.answer not in (*_OPEN, "not asked") for one in branches)
+    open_ = [one for one in branches if one.answer in _OPEN]
+    binds = next((one for one in branches if one.answer == "binds"), None)
+    where = f"The way ends at {binds.ceiling}" if binds and binds.ceiling else capitalised(end)
+    left = f", {len(open_)} lack data" if open_ else ""
+    return f"{where}: {known} of {len(branches)} questions are answered{left}."
 
 
 def _fork(

@@ -58,11 +58,14 @@ def heat_cells(
               "symbolStrokeColor": PALETTE["muted"], "symbolStrokeWidth": 0.5}  # fmt: skip
     shade = {"field": "value", "type": "quantitative", "scale": scale, "legend": legend}
     look = {"fill": PALETTE["imbalance"], "stroke": PALETTE["grid"], "strokeWidth": 0.5}
-    places = {"x": _band(*x, orders[x[0]]), "y": _band(*y, sorted(orders[y[0]], key=int))}
+    places = {
+        "x": _band(*x, orders[x[0]]),
+        "y": _band(*y, sorted(orders[y[0]], key=int)),
+    }
     return mark("rect", cells, "", look, tips=tips, opacity=shade, **places)
 
 
-def _band(field: str, title: str, order: Sequence[object]) -> Definition:
+def _band(field: str, title: str, order: Sequence[Any]) -> Definition:
     axis = {"labelAngle": 0, "labelOverlap": "greedy", "grid": False, "ticks": False}
     return {
         "field": field,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from nodewise.base.units import format_bandwidth, format_flops
+from nodewise.base.units import capitalised, format_bandwidth, format_flops
 from nodewise.diagnose.training_step import TrainingStep
 from nodewise.report.charts.look import (
     PALETTE,
@@ -55,7 +55,7 @@ def roofline_chart(
         for point in points
     ]
     findings = [
-        f"{point.name} has {point.intensity:.4g} FLOP per byte, "
+        f"{capitalised(point.name)} has {point.intensity:.4g} FLOP per byte, "
         f"{'above' if point.intensity >= ridge else 'below'} the ridge of {ridge:.4g}: "
         f"{'compute' if point.intensity >= ridge else 'memory bandwidth'} is its roof."
         for point in points

@@ -69,7 +69,6 @@ def audits_page(results: Sequence[Audit]) -> Page:
         verdict=words.verdict,
         reasons=words.reasons,
         figures=[rules_chart(results)],
-        table=words.table,
         sections=parts,
         basis=_BASIS,
     )

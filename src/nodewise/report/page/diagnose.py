@@ -86,5 +86,4 @@ def _cards(result: Any) -> list[Card]:
         *found,
         Card("Ceiling", result.ceiling or "undecided"),
         Card("Remedy", capitalised(axis_words(result.axis)) if result.ceiling else "measure first"),
-        Card("Confidence", result.confidence),
     ]

@@ -40,15 +40,12 @@ def words_of(printed: Any, name: str = "") -> Words:
                 if one.name != "checks"
             ),
         )
-    verdict = _plain(words.verdict).removeprefix(f"{name}: ")
-    reasons = tuple(_plain(line) for line in words.reasons)
+    # **The answer.** What follows it in the same line is a reason.
+    answer, ended, rest = words.verdict.removeprefix("**").partition(".**")
+    said = [line.replace("**", "").strip() for line in (rest if ended else "", *words.reasons)]
+    verdict = answer.replace("**", "").strip().removesuffix(".").removeprefix(f"{name}: ")
+    reasons = tuple(line for line in said if line)
     return msgspec.structs.replace(words, verdict=verdict, reasons=reasons)
-
-
-def _plain(line: str) -> str:
-    return (
-        line.replace("**", "").strip().removesuffix(".") if line.count("**") == 2 else line.strip()
-    )
 
 
 def _of_lines(report: Report) -> Words:
