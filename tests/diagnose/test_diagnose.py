@@ -11,7 +11,8 @@ from nodewise.diagnose.flow import Facts, diagnose
 from nodewise.diagnose.machine.hot_spots import shares_of
 from nodewise.diagnose.steps import judge_steps
 from nodewise.diagnose.symptoms import Roofs, classify
-from nodewise.report.charts.roofline import Point, flow_chart, roofline_chart
+from nodewise.report.charts.flow import flow_chart
+from nodewise.report.charts.roofline import Point, roofline_chart
 from nodewise.report.steps import Step, counted, steps
 from nodewise.study.machine import Ceiling, Machine
 from nodewise.study.observed import Observation, Sample, TimedStep

@@ -233,9 +233,13 @@ def test_without_scripts_every_chart_is_there_and_the_page_is_small(browser, tmp
     context = browser.new_context(java_script_enabled=False)
     tab = context.new_page()
     tab.goto(target.as_uri())
-    assert tab.locator("[data-chart] svg").count() == tab.locator("[data-chart]").count() >= 8
-    assert tab.locator("#first svg").first.is_visible()
-    assert tab.locator("input").count() == 0
+    assert tab.locator("[data-chart] > svg").count() == tab.locator("[data-chart]").count() >= 8
+    assert tab.locator("#first .chart > svg").first.is_visible()
+    assert tab.locator("input").count() == 1  # the switch to linear axes, which needs no script
+    shown = tab.locator("#figure-speedup .chart > svg"), tab.locator("#figure-speedup .linear svg")
+    assert [one.is_visible() for one in shown] == [True, False]
+    tab.check("#axes")
+    assert [one.is_visible() for one in shown] == [False, True]
     context.close()
 
 

@@ -15,6 +15,7 @@ from nodewise.cli.options import (
     emit,
     json_option,
 )
+from nodewise.cli.pages import page_option
 from nodewise.cli.sources import format_option, report_skipped
 from nodewise.report.open import open_study, read_bytes, read_folder, runs_in, study_of_runs
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 @input_options("threshold")
 @click.option("--curve", help="Of a file with several curves, only the one of this name.")
 @format_option
+@page_option
 @json_option
 def command(
     sources: tuple[Source, ...],
@@ -43,6 +45,7 @@ def command(
     threshold: float | None,
     curve: str | None,
     form: str,
+    page: Path | None,
     as_json: bool,
 ) -> None:
     """Is this scaling claim honest? Which inflations it shows, rules out, and what to ask.
@@ -71,6 +74,12 @@ def command(
         emit(audits[0], as_json, audit_report)
     else:
         emit(audits, as_json, audits_report)
+    if page is not None:
+        from nodewise.cli.pages import write_page
+        from nodewise.report.page.audit import audit_page, audits_page
+
+        content = audit_page(audits[0]) if len(audits) == 1 else audits_page(audits)
+        write_page(content, page, [path for _, path in sources])
     if not all(one.passes for one in audits):
         sys.exit(GATE_NOT_MET)
 

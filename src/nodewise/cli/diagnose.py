@@ -16,6 +16,7 @@ from nodewise.cli.options import (
     json_option,
     shared,
 )
+from nodewise.cli.pages import page_option, write_page
 from nodewise.cli.roofline import BANDWIDTH, COUNT, SIZE, step_of, step_options
 from nodewise.diagnose.axes import CEILINGS, PROPOSALS
 
@@ -102,6 +103,7 @@ _service_options = shared(
 @_service_options
 @step_options(hidden=True)
 @file_option("Draw it: .svg, .png, .pdf or .json.")
+@page_option
 @json_option
 def command(
     program: tuple[str, ...],
@@ -109,6 +111,7 @@ def command(
     propose: str | None,
     menu: bool,
     output: Path | None,
+    page: Path | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -134,16 +137,16 @@ def command(
         return
     answer: Answer | None
     if as_torch:
-        answer = _count(program, propose, as_json, output, options["watch_for"])
+        answer = _count(program, propose, as_json, output, page, options["watch_for"])
     elif program:
         if output is not None:
             raise SpecError(
                 "-o draws a torch step or a job on paper, not a program or a study.", "Drop -o."
             )
         if _is_study(program):
-            answer = _after_distribution(Path(program[0]), propose, as_json)
+            answer = _after_distribution(Path(program[0]), propose, as_json, page)
         else:
-            answer = _watch(program, propose, as_json, options["watch_for"])
+            answer = _watch(program, propose, as_json, page, options["watch_for"])
     else:
         from nodewise.diagnose.flow import diagnose
 
@@ -151,6 +154,10 @@ def command(
         emit(diagnosis, as_json, text_diagnose.diagnosis_report)
         if output is not None:
             _draw_flow(diagnosis, output)
+        if page is not None:
+            from nodewise.report.page.diagnose import diagnosis_page
+
+            write_page(diagnosis_page(diagnosis), page)
         answer = diagnosis.answer
     if answer is not None and answer.answer != "yes":
         sys.exit(GATE_NOT_MET)
@@ -217,7 +224,11 @@ def _service(options: dict[str, Any]) -> "Service | None":
 
 
 def _watch(
-    program: tuple[str, ...], propose: str | None, as_json: bool, most_seconds: float
+    program: tuple[str, ...],
+    propose: str | None,
+    as_json: bool,
+    page: Path | None,
+    most_seconds: float,
 ) -> "Answer | None":
     from nodewise.diagnose.machine.measured import one_core
     from nodewise.diagnose.machine.watching import watch
@@ -227,6 +238,10 @@ def _watch(
     seen = watch(program, most_seconds)
     symptoms = classify(seen, Roofs(*one_core(Path.cwd())), propose)
     emit(symptoms, as_json, text_diagnose.symptoms_report)
+    if page is not None:
+        from nodewise.report.page.diagnose import symptoms_page
+
+        write_page(symptoms_page(symptoms), page)
     return symptoms.answer
 
 
@@ -235,6 +250,7 @@ def _count(
     propose: str | None,
     as_json: bool,
     output: Path | None,
+    page: Path | None,
     most_seconds: float,
 ) -> "Answer | None":
     from nodewise.diagnose.machine.measured import machine
@@ -253,6 +269,10 @@ def _count(
     emit(step, as_json, text_diagnose.training_step_report)
     if output is not None:
         _draw_step(step, output)
+    if page is not None:
+        from nodewise.report.page.diagnose import training_step_page
+
+        write_page(training_step_page(step), page)
     return step.answer
 
 
@@ -262,7 +282,9 @@ def _is_study(program: tuple[str, ...]) -> bool:
     return len(program) == 1 and (place.is_dir() or place.suffix in (".csv", ".html"))
 
 
-def _after_distribution(place: Path, propose: str | None, as_json: bool) -> "Answer | None":
+def _after_distribution(
+    place: Path, propose: str | None, as_json: bool, page: Path | None
+) -> "Answer | None":
     from nodewise.cli.inputs import valid_or_exit
     from nodewise.diagnose.next_ceiling import next_ceiling
     from nodewise.explain.attribute import attribute
@@ -274,12 +296,16 @@ def _after_distribution(place: Path, propose: str | None, as_json: bool) -> "Ans
     found = attribute(study, question.needs.threshold, question.center)
     result = next_ceiling(study, found, propose)
     emit(result, as_json, text_diagnose.next_ceiling_report)
+    if page is not None:
+        from nodewise.report.page.diagnose import next_ceiling_page
+
+        write_page(next_ceiling_page(result, study, found), page, [place])
     return result.answer
 
 
 def _draw_flow(diagnosis: "Diagnosis", output: Path) -> None:
     from nodewise.cli.roofline import write_figure
-    from nodewise.report.charts.roofline import flow_chart
+    from nodewise.report.charts.flow import flow_chart
 
     write_figure(flow_chart(diagnosis), output)
 

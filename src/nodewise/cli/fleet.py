@@ -20,6 +20,7 @@ from nodewise.cli.options import (
     json_option,
     shared,
 )
+from nodewise.cli.pages import page_option
 
 if TYPE_CHECKING:
     from nodewise.decide.prices.bill import Price
@@ -51,8 +52,9 @@ def command() -> None:
 @command.command("sweep", short_help="Load replicas until the objective breaks; decide.")
 @spec_argument
 @output_option
+@page_option
 @json_option
-def sweep_command(spec: Path, output: Path | None, as_json: bool) -> None:
+def sweep_command(spec: Path, output: Path | None, page: Path | None, as_json: bool) -> None:
     """Load the fleet of SPEC at each number of replicas until the objective breaks, then decide.
 
     Requests are sent at their intended moments, whatever the server does, and latencies count
@@ -72,6 +74,7 @@ def sweep_command(spec: Path, output: Path | None, as_json: bool) -> None:
     windows = _measure(text, fleet, spec, folder, output)
     decision = decide_fleet(fleet.name, windows, _question(fleet), _price(fleet))
     emit(decision, as_json, fleet_report)
+    _page(decision, page, [folder])
     # A study has a report when two of its scales worked.
     worked = [row for row in decision.rows if row.rate_high]
     then = "report" if len(worked) > 1 else "fleet decide"
@@ -108,13 +111,17 @@ _objective_options = shared(
     "--spares", type=click.IntRange(min=0), help="Replicas that may be lost at peak demand."
 )
 @click.option(
-    "--plot", type=click.Path(path_type=Path), help="Also a chart: latency.png or cost.svg."
+    "--plot",
+    type=click.Path(path_type=Path),
+    help="Also a chart: latency.png, capacity.png or cost.svg.",
 )
+@page_option
 @json_option
 def decide_command(
     windows: tuple[Source, ...],
     demand_curve: str | None,
     plot: Path | None,
+    page: Path | None,
     as_json: bool,
     **asked: Any,
 ) -> None:
@@ -140,6 +147,7 @@ def decide_command(
     if plot is not None:
         _plot(decision, plot)
     emit(decision, as_json, fleet_report)
+    _page(decision, page, [path for _, path in windows])
     if decision.chosen is None:
         sys.exit(GATE_NOT_MET)
 
@@ -383,12 +391,21 @@ def _read(sources: "Sequence[Source]") -> "tuple[str, list[Window | Summary], Fl
 
 def _plot(decision: "FleetDecision", path: Path) -> None:
     from nodewise.cli.roofline import write_figure
-    from nodewise.report.charts.fleet import latency_chart, token_cost_chart
+    from nodewise.report.charts.fleet import capacity_chart, latency_chart, token_cost_chart
 
-    charts = {"latency": latency_chart, "cost": token_cost_chart}
+    charts = {"latency": latency_chart, "capacity": capacity_chart, "cost": token_cost_chart}
     if path.stem not in charts:
-        raise click.UsageError(f"{path}: name it latency or cost, and .svg, .png or .pdf")
+        raise click.UsageError(f"{path}: name it latency, capacity or cost, and .svg, .png or .pdf")
     write_figure(charts[path.stem](decision), path)
+
+
+def _page(decision: "FleetDecision", page: Path | None, sources: Sequence[Path]) -> None:
+    if page is None:
+        return
+    from nodewise.cli.pages import write_page
+    from nodewise.report.page.fleet import fleet_page
+
+    write_page(fleet_page(decision), page, sources)
 
 
 def _curve(text: str | None) -> tuple[float, ...]:

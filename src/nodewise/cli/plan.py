@@ -8,6 +8,7 @@ import click
 from nodewise.base.errors import GATE_NOT_MET, SpecError
 from nodewise.cli.inputs import input_options, value
 from nodewise.cli.options import emit, json_option, parse_scales
+from nodewise.cli.pages import page_option, write_page
 
 
 @click.command("plan")
@@ -21,9 +22,15 @@ from nodewise.cli.options import emit, json_option, parse_scales
     help="The K to plan: 1..64 for the doublings in it, or a list such as 4,6,8.",
 )
 @input_options("threshold")
+@page_option
 @json_option
 def command(
-    model: Path, cluster: Path, scales: str, threshold: float | None, as_json: bool
+    model: Path,
+    cluster: Path,
+    scales: str,
+    threshold: float | None,
+    page: Path | None,
+    as_json: bool,
 ) -> None:
     """The knee on paper: step time and memory of a transformer before any run.
 
@@ -53,5 +60,9 @@ def command(
             "Use a batch and layers with more divisors, other --scales, or drop what is fixed.",
         )
     emit(planned, as_json, plan_report)
+    if page is not None:
+        from nodewise.report.page.plan import plan_page
+
+        write_page(plan_page(planned), page, (model, cluster))
     if planned.fastest is None:
         sys.exit(GATE_NOT_MET)

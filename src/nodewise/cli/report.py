@@ -10,6 +10,7 @@ import click
 from nodewise.base.errors import GATE_NOT_MET
 from nodewise.cli.inputs import analysis_options, find_in, question_options
 from nodewise.cli.options import file_option, table_argument, write
+from nodewise.cli.pages import save_page
 
 if TYPE_CHECKING:
     from nodewise.report.findings import Findings
@@ -48,18 +49,9 @@ def command(table: Path, output: Path | None, static: bool, **options: Any) -> N
         _write_markdown(study, findings, target)
     else:
         is_plain = static or target.suffix == ".pdf"
-        _write_page(page_of(study, findings, table, is_plain), target)
+        save_page(page_of(study, findings, table, is_plain), target)
     if findings.decision.validity.state == "invalid":
         sys.exit(GATE_NOT_MET)
-
-
-def _write_page(html: str, target: Path) -> None:
-    if target.suffix == ".html":
-        write(html, target)
-        return
-    from nodewise.cli.printing import print_page
-
-    write(print_page(html), target)
 
 
 def page_of(study: "Study", findings: "Findings", table: Path, static: bool = False) -> str:

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nodewise.cli.options import SOURCE, Source, emit, json_option, write
+from nodewise.cli.pages import page_option, write_page
 from nodewise.cli.sources import (
     broken_option,
     format_option,
     reading_options,
 )
-from nodewise.report.open import break_down_digests, digest_files, runs_in
+from nodewise.report.open import break_down_digests, digest_files, runs_in, study_of_runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,11 +34,13 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     type=_FILE,
     help="Write what was read, some kilobytes a rank; parts of a job are merged by naming them.",
 )
+@page_option
 @json_option
 def command(
     sources: tuple[Source, ...],
     form: str,
     part: Path | None,
+    page: Path | None,
     as_json: bool,
     **reading: Any,
 ) -> None:
@@ -60,7 +63,13 @@ def command(
 
     files = registry.open_files([path for _, path in sources], form)
     if files.format.gives != "trace":
-        emit(_staged_runs(sources, form), as_json, _stages_report)
+        runs = _staged_runs(sources, form)
+        emit(runs, as_json, _stages_report)
+        if page is not None:
+            from nodewise.report.page.trace import stages_page
+
+            study = study_of_runs(sources[0][1].stem, "strong", runs)
+            write_page(stages_page(runs, study), page, [path for _, path in sources])
         return
     how = TraceReading(**reading)
     digests = digest_files(files, how)
@@ -68,7 +77,13 @@ def command(
         from nodewise.importers.profilers.digests import pack
 
         write(pack(digests, how.window, how.collective_kernels), part)
-    emit(break_down_digests(digests, how), as_json, _job_report)
+    job = break_down_digests(digests, how)
+    emit(job, as_json, _job_report)
+    if page is not None:
+        from nodewise.report.page.trace import trace_page
+
+        places = [path for _, path in sources]
+        write_page(trace_page(job, places[0].stem or str(places[0])), page, places)
 
 
 def _staged_runs(sources: "Sequence[Source]", form: str) -> "list[Run]":

@@ -66,6 +66,7 @@ class Branch(msgspec.Struct, frozen=True):
     answer: BranchAnswer = "not known"
     evidence: str = ""
     confidence: Confidence = "high"
+    turn: Literal["yes", "no", ""] = "no"  # the answer that leads to the ceiling; "": either does
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
@@ -221,7 +222,7 @@ def _step(facts: Facts) -> list[Branch]:
     if step is None:
         if facts.measured is not None:
             return []
-        return [Branch(exchange, "communication"), Branch(intensity, "compute")]
+        return [Branch(exchange, "communication"), Branch(intensity, "compute", turn="")]
     branches = []
     if step.comm_s is not None:
         answer: BranchAnswer = "binds" if step.axis == "coordination" else "fine"
@@ -230,14 +231,14 @@ def _step(facts: Facts) -> list[Branch]:
     near = abs(step.intensity / step.ridge - 1) < 0.1
     words = f"{step.intensity:.4g} FLOP per byte against a ridge of {step.ridge:.4g}"
     sure: Confidence = "medium" if near else "high"
-    return [*branches, Branch(intensity, step.bound, "binds", words, sure)]
+    return [*branches, Branch(intensity, step.bound, "binds", words, sure, "")]
 
 
 def _measured(facts: Facts) -> list[Branch]:
     if facts.measured is None:
         return []
     words = f"{facts.measured}, as given"
-    return [Branch("Which ceiling was named?", facts.measured, "binds", words, "medium")]
+    return [Branch("Which ceiling was named?", facts.measured, "binds", words, "medium", "")]
 
 
 def replicas_for(service: Service) -> int | None:

@@ -229,6 +229,7 @@ def _branches(
                 answer=answer,
                 evidence="" if answer in _OPEN else ", ".join(amounts),
                 confidence=_CONFIDENCE.get(attribution.evidence, "low"),
+                turn="yes",
             )
         )
     return tuple(branches)

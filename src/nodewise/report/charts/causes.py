@@ -26,6 +26,7 @@ from nodewise.report.charts.look import (
     time_unit,
     values_of,
 )
+from nodewise.report.charts.parts import heat_cells
 from nodewise.report.text.findings import attribution_headline, gain_words
 from nodewise.study.study import STAGES, Run, Stage, Study
 
@@ -55,7 +56,9 @@ _CAUSE_COLORS: dict[str, str] = {
     "unexplained": "unexplained",
 }
 _BARS_APART = 8
-_MOST_BARS = 64  # thinner bars than these cannot be told apart
+_MOST_BARS = 16  # of one scale: thinner bars than these cannot be told apart
+_MOST_ROWS = 24  # of a timeline or a map of ranks
+_MOST_ROUNDS = 32  # of a map of ranks
 _CLOCK_ERROR = 0.005  # of the wall time: what is missing is then a matter of clocks
 _INVISIBLE = 0.002  # of the wall time: less than a pixel
 _MINUS = "\N{MINUS SIGN}"
@@ -84,7 +87,7 @@ def stages(study: Study) -> Figure | None:
     rows: list[Row] = []
     for at, (nodes, ranks) in enumerate(recorded.items()):
         wall = _wall(study, nodes)
-        shown = _pick(ranks)
+        shown = _pick(ranks, _MOST_BARS)
         width = 0.86 / len(shown)
         for position, one in enumerate(shown):
             left = at + 0.07 + position * width
@@ -92,7 +95,7 @@ def stages(study: Study) -> Figure | None:
             reach = 0.94 if len(shown) <= _BARS_APART else 1.0 if one is shown[-1] else 1.5
             edges = {"left": left, "right": left + width * reach}
             bars += [{**edges, "K": nodes, **segment} for segment in _segments(one, wall, wall)]
-        rows += [_stage_row(nodes, one, wall) for one in ranks]
+        rows += [_stage_row(nodes, one, wall) for one in shown]
     ticks = {"values": [0, 20, 40, 60, 80, 100], "format": "d"}
     y = linear("share", "share of the wall time, %", 0, 110, ticks)
     x = places("left", len(recorded))
@@ -129,13 +132,13 @@ def timeline(study: Study) -> Figure | None:
         return None
     wall = _wall(study, nodes) / steps
     unit = time_unit(wall)
-    shown = _pick(ranks)
+    shown = _pick(ranks, _MOST_ROWS)
     bars = [
         {"row": str(one.rank), "K": nodes, **segment}
         for one in shown
         for segment in _segments(one, wall, unit.seconds * 100)
     ]
-    late = max(shown, key=lambda one: one.busy)
+    late = max(ranks, key=lambda one: one.busy)
     step = "step" if steps > 1 else "run"
     longest, ready = max(wall / unit.seconds, *values_of(bars, "end")), late.busy / unit.seconds
     x = linear("share", f"time of a {step}, {unit.name}", 0, longest * 1.02)
@@ -158,9 +161,55 @@ def timeline(study: Study) -> Figure | None:
         "timeline",
         f"A mean {step} of every rank at K={nodes}",
         about(study.name, study.regime, read),
-        _timeline_caption(shown, late, wall, step, nodes) + _few_drawn(len(ranks)),
-        [_stage_row(nodes, one, wall) for one in ranks],
+        _timeline_caption(ranks, late, wall, step, nodes) + _few_drawn(len(ranks), _MOST_ROWS),
+        [_stage_row(nodes, one, wall) for one in shown],
         layered(layers, max(0.5 * HEIGHT, min(18.0 * len(shown), 1.6 * HEIGHT))),
+    )
+
+
+def rank_map(study: Study) -> Figure | None:
+    """Rank by round at the largest scale: how much busier than the median a rank was.
+
+    Runs that were read from traces are steps, so a column is then a step. Nothing where fewer than
+    two ranks or two runs recorded their stages.
+    """
+    nodes = study.scales[-1]
+    runs = study.at(nodes)
+    ranks = _ranks(runs)
+    if len(ranks) < 2 or len(runs) < 2:
+        return None
+    shown = {one.rank for one in _pick(ranks, _MOST_ROWS)}
+    column = "step" if all(run.steps == 1 for run in runs) else "round"
+    cells: list[Row] = []
+    for at, run in enumerate(runs[:_MOST_ROUNDS]):
+        own = [_Rank(rank.rank, _mean([rank.stages])) for rank in run.ranks]
+        usual = float(np.median([one.busy for one in own]))
+        cells += [
+            {
+                "rank": one.rank,
+                column: at + 1,
+                "value": 100 * (one.busy / usual - 1) if usual else 0.0,
+                "busy": format_duration(one.busy),
+            }
+            for one in own
+            if one.rank in shown
+        ]
+    worst = max(cells, key=lambda cell: cell["value"])
+    layer = heat_cells(
+        cells, (column, column), ("rank", "rank"), "% busier than the median rank",
+        max(worst["value"], 5.0), ("rank", column, "busy"),
+    )  # fmt: skip
+    most = f"the first {_MOST_ROUNDS} of {len(runs)} {column}s" if len(runs) > _MOST_ROUNDS else ""
+    return figure(
+        "ranks",
+        f"How busy each rank was in each {column}, at K={nodes}",
+        about(
+            study.name, study.regime, "; ".join(filter(None, ["white: the median or less", most]))
+        ),
+        f"Rank {worst['rank']} is {worst['value']:.0f} % busier than the median in {column} "
+        f"{worst[column]}, the most of all.",
+        [{key: cell[key] for key in ("rank", column, "value")} for cell in cells],
+        layered([layer], max(0.5 * HEIGHT, min(18.0 * len(shown), 1.1 * HEIGHT))),
     )
 
 
@@ -270,12 +319,12 @@ def _per_step(one: _Rank, steps: int) -> dict[str, float]:
     return {stage: seconds / steps for stage, seconds in one.stages.items()}
 
 
-def _pick(ranks: Sequence[_Rank]) -> list[_Rank]:
+def _pick(ranks: Sequence[_Rank], most: int) -> list[_Rank]:
     """All ranks, or so many as can be drawn: evenly by how busy they are, with both extremes."""
-    if len(ranks) <= _MOST_BARS:
+    if len(ranks) <= most:
         return list(ranks)
     by_busy = sorted(ranks, key=lambda one: one.busy)
-    at = np.linspace(0, len(ranks) - 1, _MOST_BARS).round().astype(int)
+    at = np.linspace(0, len(ranks) - 1, most).round().astype(int)
     return sorted((by_busy[where] for where in at), key=lambda one: one.rank or 0)
 
 
@@ -335,11 +384,13 @@ def _stages_caption(study: Study, recorded: Mapping[int, Sequence[_Rank]]) -> st
     text = f"Compute takes {first} and {last}"
     if rest[most] > 0:
         text += f"; there {_STAGES[most][0]} takes {format_percent(rest[most])}"
-    return f"{text}.{_few_drawn(len(recorded[study.scales[-1]]))}"
+    return f"{text}.{_few_drawn(len(recorded[study.scales[-1]]), _MOST_BARS)}"
 
 
-def _few_drawn(ranks: int) -> str:
-    return f" {_MOST_BARS} of the {ranks} ranks are drawn." if ranks > _MOST_BARS else ""
+def _few_drawn(ranks: int, most: int) -> str:
+    if ranks <= most:
+        return ""
+    return f" {most} of the {ranks} ranks are drawn, evenly from the least to the most busy."
 
 
 def _timeline_caption(

@@ -2,8 +2,9 @@
 
 from nodewise.base.units import format_speedup
 from nodewise.diagnose.next_ceiling import NextCeiling
+from nodewise.report.charts.flow import questions_chart
 from nodewise.report.charts.look import Figure
-from nodewise.report.charts.roofline import Point, questions_chart, roofline_chart
+from nodewise.report.charts.roofline import Point, roofline_chart
 from nodewise.study.study import Run, Study
 
 _ROOFS = ("peak_flops", "memory_bandwidth")  # of a node

@@ -9,10 +9,8 @@ import json
 from collections.abc import Callable
 from typing import NamedTuple
 
-import msgspec
-
 from nodewise.base.units import capitalised
-from nodewise.report.charts.causes import ledger, stages, timeline
+from nodewise.report.charts.causes import ledger, rank_map, stages, timeline
 from nodewise.report.charts.ceilings import study_flow, study_roofline
 from nodewise.report.charts.energy import energy
 from nodewise.report.charts.forecast import beyond
@@ -68,6 +66,11 @@ CHARTS: dict[str, ChartKind] = {
         "a mean step of every rank up to the barrier, at the largest K",
         lambda study, found: timeline(study),
         "stages of ranks",
+    ),
+    "ranks": ChartKind(
+        "how busy each rank was in each round or step, at the largest K",
+        lambda study, found: rank_map(study),
+        "stages of ranks in two runs",
     ),
     "flow": ChartKind(
         "which cause takes the lost speedup at the bend or the largest K, and what is not recorded",
@@ -139,7 +142,7 @@ def draw(name: str, study: Study, findings: Findings) -> Figure | None:
     if not unit.counts_nodes:
         title = json.dumps(f"{plural(unit.unit)} K")
         chart = json.loads(json.dumps(chart).replace(json.dumps(SCALE_TITLE), title))
-    return msgspec.structs.replace(drawn, chart=chart)
+    return drawn.with_chart(chart)
 
 
 def slide(study: Study, findings: Findings) -> Definition:

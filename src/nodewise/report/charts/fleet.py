@@ -1,11 +1,11 @@
-"""A fleet in two charts: latency against the rate, and what a token costs at each size."""
+"""A fleet in three charts: latency against the rate, capacity and cost at each size."""
 
+from collections.abc import Sequence
 from itertools import cycle
 from statistics import fmean
-from typing import Literal
 
 from nodewise.base.errors import DataError
-from nodewise.base.units import format_money
+from nodewise.base.units import format_money, format_percent
 from nodewise.fleet.decide import FleetDecision, FleetRow, TokenCost, money_in_words
 from nodewise.fleet.latency import Served, requests_to_certify
 from nodewise.report.charts.look import (
@@ -16,6 +16,7 @@ from nodewise.report.charts.look import (
     Row,
     figure,
     folds,
+    intervals,
     label,
     layered,
     linear,
@@ -25,13 +26,15 @@ from nodewise.report.charts.look import (
     series,
     shortened,
     values_of,
+    with_recommended,
 )
 from nodewise.study.service_objective import format_share
 
 _TITLES = {"ttft": "time to the first token", "tpot": "time per token", "latency": "latency"}
 # One colour for each size of fleet, smallest first; a label at the end of its line names it.
-_COLORS = ("measured", "second", "third", "serial", "imbalance", "slow node")
+_COLORS = ("third", "imbalance", "foreign", "slow node", "serial", "overhead")
 _MEETS = "meets the constraint"
+_REPLICAS = "replicas r"
 _TICKS = tuple(base * 10.0**power for power in range(-1, 7) for base in (1, 2, 5))
 
 
@@ -63,10 +66,10 @@ def latency_chart(result: FleetDecision) -> Figure:
     for row in sorted(rows, key=lambda row: (row["replicas"], row["simulated"])):
         lines.setdefault((row["replicas"], row["simulated"]), []).append(row)
     for (replicas, _), own in lines.items():
-        layers += _line(own, x, y, PALETTE[colors[replicas]])
+        layers += _line(own, x, y, PALETTE[colors[replicas]], replicas == result.chosen)
     return figure(
         "latency",
-        f"Latency against the rate: {share} of the requests are quicker than this",
+        f"Latency of {share} of the requests, by rate",
         [
             f"{shortened(result.name)}; {objective.words}",
             "filled: that is kept, with 95 % certainty; hollow: it is not",
@@ -100,7 +103,8 @@ def _latency_rows(result: FleetDecision) -> list[Row]:
     return rows
 
 
-def _line(rows: list[Row], x: Axis, y: Axis, color: str) -> list[Definition]:
+def _line(rows: list[Row], x: Axis, y: Axis, color: str, is_chosen: bool) -> list[Definition]:
+    """The windows of one fleet; the name of the chosen one is green, as on every chart."""
     last = rows[-1]
     simulated = last["simulated"] == "simulated"
     tips = ("replicas", "rate", "ms", "kept", "simulated")
@@ -112,7 +116,7 @@ def _line(rows: list[Row], x: Axis, y: Axis, color: str) -> list[Definition]:
         mark("line", rows, "join", look, x=x, y=y),
         mark("point", kept, "measured", {"color": color}, x=x, y=y, tips=tips),
         mark("point", broken, "predicted", {"stroke": color}, x=x, y=y, tips=tips),
-        label(name, x, y, (last["rate"], last["ms"]), style="label"),
+        label(name, x, y, (last["rate"], last["ms"]), style="verdict" if is_chosen else "label"),
     ]
 
 
@@ -139,7 +143,7 @@ def token_cost_chart(result: FleetDecision) -> Figure:
     rows = [
         _cost_row(row, getattr(row, kind), name) for kind, name in kinds.items() for row in priced
     ]
-    x = nodes_axis([row.replicas for row in priced])._replace(title="replicas r")
+    x = _sizes(result)
     title = f"{money_in_words(result.price)} for a million good {result.unit}"
     y = linear("cost", title, 0.0, max(values_of(rows, "cost", "high")) * 1.12)
     shown = [row for row in rows if row["account"] == next(iter(kinds.values()))]
@@ -148,24 +152,101 @@ def token_cost_chart(result: FleetDecision) -> Figure:
         *series(list(kinds.values()), "account", rows, x, y, ("K", "account", "cost", "meets")),
         mark("point", short, "refused", x=x, y=y, tips=("K", "meets")),
     ]
-    for row in shown:
-        if row["K"] == result.chosen:
-            last = 1 < row["K"] == priced[-1].replicas
-            align: Literal["left", "right"] = "right" if last else "left"
-            at = (row["K"], row["cost"])
-            layers += [
-                mark("point", [row], "ring", x=x, y=y),
-                label("chosen", x, y, at, style="verdict", away=11, align=align),
-            ]
-    crossed = "; crossed out: does not meet it" if short else ""
+    crossed = ["crossed out: does not meet the constraint"] if short else []
     source = f"; price: {result.price.source}" if result.price.source else ""
-    return figure(
+    made = figure(
         "tokens",
-        f"What a million good {result.unit} cost at each size of the fleet",
-        [f"{shortened(result.name)}{source}", f"within {result.constraint}{crossed}"],
+        f"Cost of a million good {result.unit}",
+        [f"{shortened(result.name)}{source}; within {result.constraint}", *crossed],
         _cost_caption(result),
         rows,
         layered(layers),
+    )
+    return _marked(made, result)
+
+
+def capacity_chart(result: FleetDecision) -> Figure:
+    """The highest rate within the limit at each size, over the rounds; and the demand."""
+    rows = [
+        {
+            "K": row.replicas,
+            "rate": row.rate_per_second,
+            "low": row.rate_low if row.rounds > 1 else None,
+            "high": row.rate_high if row.rounds > 1 else None,
+            "breaks at": row.breaks_at,
+            "efficiency": row.efficiency,
+            "evidence": row.evidence,
+        }
+        for row in result.rows
+    ]
+    floor, x = result.question.floor, _sizes(result)
+    most = max([*values_of(rows, "rate", "high"), floor or 0.0])
+    y = linear("rate", "requests per second within the limit", 0.0, 1.2 * most or 1.0)
+    measured = [row for row in rows if row["evidence"] == "measured"]
+    simulated = [row for row in rows if row["evidence"] != "measured"]
+    tips = ("K", "rate", "breaks at", "evidence")
+    layers = [
+        *_in_proportion(rows, x, y),
+        *_demand(floor, x, y),
+        mark("line", rows, "join", x=x, y=y),
+        *intervals(rows, x, y),
+        mark("point", measured, "measured", x=x, y=y, tips=tips),
+        mark("point", simulated, "predicted", x=x, y=y, tips=tips),
+    ]
+    spread = "bars: the least and the most of the rounds" if any(r["low"] for r in rows) else ""
+    hollow = "hollow: simulated" if simulated else ""
+    made = figure(
+        "capacity",
+        "Highest rate within the limit",
+        [shortened(result.name), "; ".join(part for part in (spread, hollow) if part)],
+        _capacity_caption(result),
+        rows,
+        layered(layers),
+    )
+    return _marked(made, result)
+
+
+def _sizes(result: FleetDecision) -> Axis:
+    return nodes_axis([row.replicas for row in result.rows])._replace(title=_REPLICAS)
+
+
+def _marked(made: Figure, result: FleetDecision) -> Figure:
+    if result.chosen is None:
+        return made
+    return made.with_chart(with_recommended(made.chart, result.chosen, _REPLICAS))
+
+
+def _in_proportion(rows: Sequence[Row], x: Axis, y: Axis) -> list[Definition]:
+    """The rate that each replica would add if it served as much as those of the smallest fleet."""
+    base = next((row for row in rows if row["rate"]), None)
+    if base is None or base is rows[-1]:
+        return []
+    sizes = [row["K"] for row in rows if row["K"] >= base["K"]]
+    ideal = [{"K": size, "rate": base["rate"] * size / base["K"]} for size in sizes]
+    last = ideal[-1]
+    return [
+        mark("line", ideal, "ideal", x=x, y=y),
+        label("in proportion", x, y, (last["K"], last["rate"]), align="right", away=9),
+    ]
+
+
+def _demand(floor: float | None, x: Axis, y: Axis) -> list[Definition]:
+    if floor is None:
+        return []
+    right = x.scale["domain"][1]
+    return [
+        mark("rule", [{"rate": floor}], "limit", y=y),
+        label(f"demand {floor:.4g}/s", x, y, (right, floor), align="right"),
+    ]
+
+
+def _capacity_caption(result: FleetDecision) -> str:
+    last = result.rows[-1]
+    if last.efficiency is None:
+        return f"r={last.replicas} serves {last.rate_per_second:.4g} requests/s within the limit."
+    return (
+        f"r={last.replicas} serves {last.rate_per_second:.4g} requests/s within the limit, "
+        f"{format_percent(last.efficiency)} of what its replicas would serve in proportion."
     )
 
 

@@ -100,6 +100,10 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[Row, ...]  # the numbers behind it, unrounded
     reading: str = ""  # what points, bars and lines are
 
+    def with_chart(self, chart: Definition) -> "Figure":
+        """The same figure, drawn in another way."""
+        return msgspec.structs.replace(self, chart=chart)
+
 
 def figure(
     name: str, title: str, subtitle: Sequence[str], caption: str, rows: Rows, chart: Definition
@@ -118,7 +122,7 @@ def figure(
         description=description,
         chart=definition({**chart, **words}),
         rows=table,
-        reading=". ".join(capitalised(line) for line in subtitle[1:]),
+        reading=". ".join(capitalised(line) for line in subtitle[1:] if line),
     )
 
 
@@ -448,7 +452,7 @@ def nodes_axis(nodes: Sequence[int], reach: float = 0.0) -> Axis:
     return logarithmic("K", SCALE_TITLE, low / margin, high * margin, 2, shown)
 
 
-def with_recommended(chart: Definition, nodes: int) -> Definition:
+def with_recommended(chart: Definition, nodes: int, title: str = SCALE_TITLE) -> Definition:
     """The chart with the recommended K marked on every axis of K: its tick, and a line over it."""
     made = copy.deepcopy(chart)
     made["params"] = [{"name": RECOMMENDED, "value": nodes}]
@@ -463,7 +467,7 @@ def with_recommended(chart: Definition, nodes: int) -> Definition:
     }
     for panel in made.get("vconcat", [made]):
         scales = [layer["encoding"].get("x", {}) for layer in panel["layer"]]
-        scales = [x for x in scales if x.get("title") == SCALE_TITLE]
+        scales = [x for x in scales if x.get("title") == title]
         for x in scales:
             x["axis"] = {**x["axis"], **look}
         if scales and scales[0]["type"] == "quantitative":

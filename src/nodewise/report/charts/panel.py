@@ -4,6 +4,7 @@ from nodewise.base.units import format_duration, format_money, format_quantity
 from nodewise.decide.inputs import INPUTS, is_spot_only
 from nodewise.decide.sliders import SliderNumbers
 from nodewise.report.findings import Findings
+from nodewise.report.page.content import Slider
 
 
 def unmoved_inputs(findings: Findings) -> str:
@@ -33,15 +34,17 @@ def unmoved_inputs(findings: Findings) -> str:
     return " ".join(lines)
 
 
-def sliders(numbers: SliderNumbers) -> list[tuple[str, str, str, float, float]]:
-    """Name, title, unit, largest value and step of each."""
+def sliders(numbers: SliderNumbers) -> list[Slider]:
+    """What a reader may change."""
     asked, money = numbers.asked, numbers.currency
     price = asked.price or max(numbers.rate_per_hour) / max(numbers.billed_units) or 1.0
     fixed = max(asked.fixed, 10 * price)
     longest = 2 * max(min(max(numbers.sure_seconds), 10 * max(numbers.seconds)), asked.deadline)
     return [
-        ("price", f"Price of a {numbers.billed_unit}", f"{money}/h", 4 * price, 4 * price / 400),
-        ("fixed", "Overhead beside the nodes", f"{money}/h", 2 * fixed, 2 * fixed / 400),
-        ("deadline", "Deadline (0: none)", "s", longest, longest / 400),
-        ("threshold", "Least efficiency", "", 1.0, 0.01),
+        Slider(
+            "price", f"Price of a {numbers.billed_unit}", f"{money}/h", 4 * price, 4 * price / 400
+        ),
+        Slider("fixed", "Overhead beside the nodes", f"{money}/h", 2 * fixed, 2 * fixed / 400),
+        Slider("deadline", "Deadline (0: none)", "s", longest, longest / 400),
+        Slider("threshold", "Least efficiency", "", 1.0, 0.01),
     ]

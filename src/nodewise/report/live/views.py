@@ -20,7 +20,8 @@ from nodewise.decide.prices.lookup import question_of
 from nodewise.report.charts.draw import draw
 from nodewise.report.charts.look import Figure
 from nodewise.report.live.studies import Reading, Snapshot, State, damage_as_error, seconds_left
-from nodewise.report.page import html
+from nodewise.report.page import html, template
+from nodewise.report.page.content import Card
 from nodewise.report.page.sections import first_figures, reasons
 from nodewise.report.page.vega import vega_bundle
 from nodewise.report.tables import Table, failures_table, rows_table, scaling_table
@@ -95,7 +96,7 @@ def comparison(first: Reading, second: Reading) -> str:
 @cache
 def style() -> str:
     """The look of the report, and what only the live pages have."""
-    return html.with_colors(_source("page.css")) + _source("ui.css")
+    return template.with_colors(_source("page.css")) + _source("ui.css")
 
 
 @cache
@@ -121,7 +122,7 @@ def _with_way_back(page: str, *links: tuple[str, str]) -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    return html.templates(("nodewise.report.live", "pages"), html.FOLDER)
+    return template.templates(("nodewise.report.live", "pages"), template.FOLDER)
 
 
 def _template(name: str) -> jinja2.Template:
@@ -129,13 +130,13 @@ def _template(name: str) -> jinja2.Template:
 
 
 def _source(name: str) -> str:
-    return html.source(_environment(), name)
+    return template.source(_environment(), name)
 
 
 def _parts(page: str, names: Sequence[str], content: dict[str, Any]) -> dict[str, str]:
-    template = _template(page)
-    context = template.new_context({**content, "root": ""})
-    return {name: "".join(template.blocks[name](context)).strip() for name in names}
+    made = _template(page)
+    context = made.new_context({**content, "root": ""})
+    return {name: "".join(made.blocks[name](context)).strip() for name in names}
 
 
 def _board(snapshots: Sequence[Snapshot], home: Path) -> dict[str, Any]:
@@ -200,27 +201,27 @@ def _study(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _cards(reading: Reading, state: State) -> list[tuple[str, str, str]]:
-    """What one who waits looks for: title, value, remark."""
+def _cards(reading: Reading, state: State) -> list[Card]:
+    """What one who waits looks for."""
     if reading.study is None or reading.spec is None:
         return []
     runs, left = reading.study.runs, reading.left
     failed = sum(run.outcome != "ok" for run in runs)
     most = "at most, until the speedup is known" if reading.spec.precision else ""
     remark = f"{failed} failed" if failed else most
-    cards = [("Runs", f"{len(runs)} of {len(runs) + len(left)}", remark)]
+    cards = [Card("Runs", f"{len(runs)} of {len(runs) + len(left)}", remark)]
     if state == "running" and left:
         task = left[0]
         now = "the baseline" if task.baseline else f"K={task.nodes}"
-        cards.append(("Now", now, f"round {task.round + 1}"))
+        cards.append(Card("Now", now, f"round {task.round + 1}"))
         rest = seconds_left(runs, left, datetime.datetime.now(datetime.UTC))
         known = "not known yet" if rest is None else format_duration(round(rest))
-        cards.append(("Time left", known, "" if rest is None else "estimated"))
+        cards.append(Card("Time left", known, "" if rest is None else "estimated"))
     if reading.findings:
         scaling = reading.findings.scaling
         fastest = scaling.row(scaling.fastest)
-        cards.append(("Best speedup", _fastest(reading), format_duration(fastest.seconds)))
-        cards.append(("Run on", _recommended(reading), "" if state == "finished" else "so far"))
+        cards.append(Card("Best speedup", _fastest(reading), format_duration(fastest.seconds)))
+        cards.append(Card("Run on", _recommended(reading), "" if state == "finished" else "so far"))
     return cards
 
 
@@ -285,7 +286,7 @@ def _drawn(reading: Reading) -> tuple[tuple[Figure, str], ...]:
     with damage_as_error():
         found = first_figures(reading.study, reading.findings)
         found += [one for one in [draw("repeats", reading.study, reading.findings)] if one]
-        return tuple((figure, html.svg(figure)) for figure in found)
+        return tuple((figure, template.svg(figure)) for figure in found)
 
 
 def _ago(passed: datetime.timedelta) -> str:

@@ -3,8 +3,18 @@
 const read = (id) => JSON.parse(document.getElementById(id)?.textContent ?? "null");
 const { charts, looks } = read("nodewise-charts");
 const live = read("nodewise-live");
+let embedder = null; // a promise for what draws charts; nothing needs it before the first is drawn
 const views = {}; // a promise for each chart that has been drawn again
 let linear = false;
+
+// Vega, unpacked from where the page keeps it.
+async function unpacked() {
+  const packed = atob(document.getElementById("nodewise-vega").textContent);
+  const bytes = Uint8Array.from(packed, (one) => one.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  new Function(`"use strict"; ${await new Response(stream).text()}`)();
+  return window.vegaEmbed;
+}
 
 // The chart in its place, drawn by Vega; it looks as it did before.
 function drawn(name) {
@@ -16,7 +26,8 @@ async function redrawn(name) {
   const element = document.querySelector(`[data-chart="${name}"]`);
   element.style.minHeight = `${element.offsetHeight}px`;
   const spec = { ...(linear ? withLinearAxes(charts[name]) : charts[name]), config: looks[0] };
-  const { view } = await vegaEmbed(element, spec, { actions: false, renderer: "svg", logLevel: 1 });
+  const embed = await (embedder ??= unpacked());
+  const { view } = await embed(element, spec, { actions: false, renderer: "svg", logLevel: 1 });
   element.querySelector("svg").setAttribute("aria-hidden", "true"); // described by the element
   element.style.minHeight = "";
   return view;

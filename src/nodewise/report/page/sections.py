@@ -1,4 +1,4 @@
-"""What a page says: the first screen, then sections that open on demand. Nothing is said twice."""
+"""What the page of a study says; nothing is said twice."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -17,6 +17,7 @@ from nodewise.decide.idle import Idling
 from nodewise.report.charts.draw import FIRST, draw
 from nodewise.report.charts.look import Figure
 from nodewise.report.findings import Findings
+from nodewise.report.page.content import Card, Section
 from nodewise.report.tables import Table, cost_cell, failures_table, rubric_table, time_cell
 from nodewise.report.text import findings as text
 from nodewise.report.text.forecast import beyond_lines
@@ -24,17 +25,6 @@ from nodewise.study.study import Study
 
 _SHOWN = ("work/s", "seconds", "speedup", "efficiency", "")  # in the table of every scale
 _RENAMED = {"between": "speedup between"}
-
-
-class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the page that opens on demand: figures, and the text beside or below them."""
-
-    name: str
-    title: str
-    figures: Sequence[Figure] = ()
-    rest: text.Report = []
-    has_sliders: bool = False
-    is_open: bool = False
 
 
 def first_figures(study: Study, findings: Findings) -> list[Figure]:
@@ -69,8 +59,8 @@ def labels(study: Study) -> list[str]:
     return found
 
 
-def cards(findings: Findings) -> list[tuple[str, str, str]]:
-    """The alternatives and what the answer is worth: title, value, remark."""
+def cards(findings: Findings) -> list[Card]:
+    """The alternatives and what the answer is worth."""
     decision, scaling = findings.decision, findings.scaling
     chosen = decision.recommended.nodes
     if chosen is None:
@@ -81,19 +71,19 @@ def cards(findings: Findings) -> list[tuple[str, str, str]]:
         low, high = format_speedup(measured.speedup_low), format_speedup(measured.speedup_high)
         bounds = f"between {low} and {high}"
     found = [
-        (f"Speedup at K={chosen}", f"{format_speedup(row.speedup)}x", bounds),
-        (f"Efficiency at K={chosen}", format_efficiency(row.efficiency), _threshold(findings)),
+        Card(f"Speedup at K={chosen}", f"{format_speedup(row.speedup)}x", bounds),
+        Card(f"Efficiency at K={chosen}", format_efficiency(row.efficiency), _threshold(findings)),
     ]
     if row.quality is not None and decision.quality is not None:
         held = {"held": "held", "excluded": "not held at every K", "undecided": "undecided"}
-        found.append(("Quality", format_efficiency(row.quality), held[decision.quality.state]))
+        found.append(Card("Quality", format_efficiency(row.quality), held[decision.quality.state]))
     for one in decision.deployments:
         at = decision.row(one.nodes)
-        found.append((capitalised(one.kind), f"K={one.nodes}",
-                      f"{cost_cell(at, decision)}, {time_cell(at, decision)}"))  # fmt: skip
+        remark = f"{cost_cell(at, decision)}, {time_cell(at, decision)}"
+        found.append(Card(capitalised(one.kind), f"K={one.nodes}", remark))
     if findings.attribution.rows[-1].loses:
         cause = findings.attribution.dominant_cause or "not identifiable"
-        found.append(("Main bottleneck", cause, f"at K={findings.attribution.nodes}"))
+        found.append(Card("Main bottleneck", cause, f"at K={findings.attribution.nodes}"))
     return found
 
 
@@ -153,7 +143,7 @@ def sections(study: Study, findings: Findings) -> list[Section]:
     part("runs", "Runs and variation", ("efficiency", "repeats"), [*measured, *broke])
     if _is_invalid(findings):
         return made
-    part("ranks", "Stages and idle time", ("timeline", "stages"), _idle_lines(findings))
+    part("ranks", "Stages and idle time", ("timeline", "ranks", "stages"), _idle_lines(findings))
     attributed = text.attribution_lines(attribution, decision.recommended.nodes)
     part("causes", "Causes of lost speedup", ("roofline",), attributed)
     part("cost", "Cost and payment", ("pareto", "payment", "sensitivity", "energy"),

@@ -1,13 +1,18 @@
 """The scripts that draw charts in a page, made once for each version and kept on disk."""
 
+import base64
+import gzip
 import os
 from importlib.metadata import version
 from pathlib import Path
 
 
 def vega_bundle() -> str:
-    """Vega, Vega-Lite and their embedder as one module, from the package that holds them."""
-    kept = _cache() / f"vega-{version('vl-convert-python')}.js"
+    """Vega, Vega-Lite and their embedder as one script, from the package that holds them.
+
+    It is compressed, in base 64: a page unpacks it when the reader first points at a chart.
+    """
+    kept = _cache() / f"vega-{version('vl-convert-python')}.js.gz.txt"
     try:
         return kept.read_text(encoding="utf-8")
     except OSError:
@@ -25,8 +30,8 @@ def vega_bundle() -> str:
 def _bundle() -> str:
     import vl_convert
 
-    made: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return made.replace("</script", "<\\/script")  # it stands inside such an element
+    script: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    return base64.b64encode(gzip.compress(script.encode(), mtime=0)).decode()
 
 
 def _cache() -> Path:
