@@ -31,7 +31,9 @@ work_unit = "items"
 
 [workload]
 command = ["train"]
-# {{python}}, {{nodes}}, {{round}} and {{seed}} are filled in; {{n}} too, with the engine "{own}"
+# {{python}}, {{nodes}}, {{round}}, {{seed}}, {{48/nodes}}: computed; also {{n}} with engine "{own}"
+# requires = "n % 2 == 0"  # scales that do not meet it are refused
+# log = "lammps"           # time, work and stages from the output; or seconds = 'Time: (\\S+)'
 directory = "."
 warmup_steps = 0           # steps before the clock starts
 [workload.environment]

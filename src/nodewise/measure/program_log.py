@@ -73,7 +73,7 @@ def _place(patterns: LogPatterns) -> str:
 
 def _fix(run: Run, patterns: LogPatterns) -> str:
     kept = f"outputs/{run.label}.log in the study folder"
-    return f"Correct the pattern; see {kept if patterns.output is None else patterns.output}."
+    return f"Correct the pattern; see {kept if patterns.output is None else patterns.output}"
 
 
 def _newest(directory: Path, pattern: str, since: float) -> Path:

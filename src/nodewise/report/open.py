@@ -103,7 +103,7 @@ def read_folder(folder: Path) -> Study:
         last = study.runs[-1]
         raise DataError(
             f"No run of {folder} worked; the last one, K={last.nodes}: {failure(last)}.",
-            f"Mend the job (what it printed is in {folder}/outputs), delete {folder}, and "
+            f"Correct the job (what it printed is in {folder}/outputs), delete {folder}, and "
             "measure again.",
         )
     return study

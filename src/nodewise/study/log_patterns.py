@@ -37,6 +37,7 @@ class Preset(Part, frozen=True, kw_only=True):
     seconds: str | Pattern
     output: str | None = None
     section: str | None = None
+    until: str | None = None
     work: str | Pattern | None = None
     quality: str | Pattern | None = None
     stage: dict[str, str | Pattern] = msgspec.field(default_factory=dict)
@@ -47,6 +48,7 @@ class _Figure(NamedTuple):
     pattern: re.Pattern[str]
     take: Take
     required: bool
+    is_own: bool  # of the spec, and searched everywhere; those of a preset within its section
 
 
 class LogPatterns(NamedTuple):
@@ -55,6 +57,7 @@ class LogPatterns(NamedTuple):
     clock: str  # what the seconds are, in words
     output: str | None  # a file that the program writes; None: its standard output
     section: re.Pattern[str] | None
+    until: re.Pattern[str] | None
     figures: tuple[_Figure, ...]
 
 
@@ -89,19 +92,23 @@ def log_patterns(workload: Workload) -> LogPatterns | None:
                 "Add seconds = 'PATTERN' or log = \"NAME\" under [workload].",
             )
         return None
-    figures = [_figure(name, one, required=True) for name, one in own.items()]
+    figures = [_figure(name, one, required=True, is_own=True) for name, one in own.items()]
     figures += [
-        _figure(name, one, required=name == "seconds")
+        _figure(name, one, required=name == "seconds", is_own=False)
         for name, one in known.items()
         if name not in own
     ]
-    section = None if preset is None or preset.section is None else preset.section
     return LogPatterns(
         clock=_clock(workload, own),
         output=workload.output or (preset.output if preset else None),
-        section=None if section is None else re.compile(section),
+        section=_compiled(preset.section if preset else None),
+        until=_compiled(preset.until if preset else None),
         figures=tuple(figures),
     )
+
+
+def _compiled(pattern: str | None) -> re.Pattern[str] | None:
+    return None if pattern is None else re.compile(pattern)
 
 
 def _clock(workload: Workload, own: Mapping[str, Pattern]) -> str:
@@ -135,7 +142,7 @@ def _by_name(source: Workload | Preset) -> dict[str, Pattern]:
     }
 
 
-def _figure(name: str, stated: Pattern, required: bool) -> _Figure:
+def _figure(name: str, stated: Pattern, required: bool, is_own: bool) -> _Figure:
     stage = name.removeprefix("stage.")
     if stage != name and stage not in STAGES:
         raise SpecError(
@@ -156,7 +163,7 @@ def _figure(name: str, stated: Pattern, required: bool) -> _Figure:
             f"workload.{name}: '{stated.pattern}' has no group for the number.",
             r"Put the number in parentheses: 'Loop time of (\S+)'.",
         )
-    return _Figure(name, pattern, stated.take, required)
+    return _Figure(name, pattern, stated.take, required, is_own)
 
 
 class Reading:
@@ -166,15 +173,19 @@ class Reading:
         """Nothing is found yet."""
         self._patterns = patterns
         self._found: dict[str, float] = {}
+        self._is_over = False  # until the next section
 
     def line(self, text: str) -> None:
         """Search one line."""
         text = text[:MAX_LINE]
-        section = self._patterns.section
+        section, until = self._patterns.section, self._patterns.until
         if section is not None and section.search(text):
-            self._found.clear()
+            self._forget_section()
+            self._is_over = False
+        elif until is not None and until.search(text):
+            self._is_over = True
         for figure in self._patterns.figures:
-            match = figure.pattern.search(text)
+            match = figure.pattern.search(text) if figure.is_own or not self._is_over else None
             if match:
                 self._keep(figure, _value(figure, match))
 
@@ -183,6 +194,11 @@ class Reading:
         for text in texts:
             self.line(text)
         return self.figures()
+
+    def _forget_section(self) -> None:
+        for figure in self._patterns.figures:
+            if not figure.is_own:
+                self._found.pop(figure.name, None)
 
     def _keep(self, figure: _Figure, value: float) -> None:
         before = self._found.get(figure.name)
