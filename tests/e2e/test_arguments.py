@@ -160,7 +160,7 @@ def test_pop_is_in_the_text_the_table_the_json_and_the_page(tmp_path, nodewise):
     assert nodewise("decide", table, "--json").json["attribution"]["pop"]["rows"][1]["K"] == 2
     nodewise("report", table, "-o", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
-    assert page.count("POP efficiencies") == 1 and "serialisation" in page
+    assert page.count("<h2>POP efficiencies</h2>") == 1 and "serialisation" in page
     bare = tmp_path / "bare.csv"
     bare.write_text("K,time_s\n1,10\n2,6\n4,4\n")
     assert "POP" not in nodewise("attribute", bare).out

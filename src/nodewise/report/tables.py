@@ -215,7 +215,7 @@ def pop_table(result: Pop) -> Table:
         }
         for row in result.rows
     ]
-    return rows_table("POP efficiencies", rows, sparse=True)
+    return rows_table("Efficiency and its factors at every K", rows, sparse=True)
 
 
 def causes_table(row: LedgerRow) -> Table:
