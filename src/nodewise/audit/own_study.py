@@ -3,6 +3,7 @@
 The rules themselves are data (rules.toml), and `rules` asks them.
 """
 
+from collections.abc import Iterator
 from statistics import mean, median
 from typing import NamedTuple
 
@@ -38,6 +39,7 @@ _WENT_OVER = 0.95
 _CPU_RULE = "the nodes had the CPU they were promised"
 _LINK_RULE = "transfer is bound by the link"
 _BYTES_RULE = "all bytes went over the links"
+_MUCH_OUTSIDE = 0.10  # of the wall time: then bills for the timed part alone are too low
 _PERIODS_PER_STEP = 6  # at 8 and more steps were true to compute/K; at 3 they were half of it
 
 
@@ -74,7 +76,33 @@ def own_checks(study: Study, needs: Needs, spec: Spec, scaling: Scaling) -> tupl
     return (
         *([limits] if limits is not None and limits.verdict == "fail" else []),
         *(_check(rule, answer) for rule, answer in rehearsal.items()),
+        *_clock_checks(study),
         *gate_checks(needs, scaling),
+    )
+
+
+def _clock_checks(study: Study) -> Iterator[Check]:
+    """Which clock gives the times, where that is not ours, and what it leaves out."""
+    runs = [run for run in distributed_runs(study) if "clock" in run.provenance]
+    if not runs:
+        return
+    outside = {
+        nodes: mean(
+            1 - run.seconds / run.wall_seconds for run in study.at(nodes) if run.wall_seconds
+        )
+        for nodes in study.scales
+        if all(run.wall_seconds for run in study.at(nodes))
+    }
+    at = max(outside, key=lambda nodes: outside[nodes], default=0)
+    share = outside.get(at, 0.0)
+    evidence = f"times are from {runs[0].provenance['clock']}"
+    evidence += (
+        f"; at K={at} that leaves out {format_percent(share)} of the wall time" if at else ""
+    )
+    verdict: Verdict = "warn" if share > _MUCH_OUTSIDE else "pass"
+    remedy = "Add --startup TIME, so that bills include it." if verdict == "warn" else ""
+    yield Check(
+        rule="the clock of a run is named", verdict=verdict, evidence=evidence, remedy=remedy
     )
 
 
@@ -133,6 +161,12 @@ def _fixed_workload(spec: Spec, study: Study) -> Answer:
 def _warmup(spec: Spec, study: Study) -> Answer:
     setups = [run.setup_seconds for run in study.runs if run.setup_seconds is not None]
     steps = [run.steps for run in study.runs if run.steps]
+    if not steps and any("clock" in run.provenance for run in study.runs):
+        return Answer(
+            "unknown",
+            "the program's log gives the time; whether that leaves out a warm-up is not recorded",
+            "See what the program times.",
+        )
     if not steps:
         return Answer(
             "unknown",

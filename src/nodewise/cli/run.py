@@ -45,10 +45,12 @@ _OTHER_NAME = "Give this study another name: --name NAME"
     "--engine",
     type=click.Choice(ENGINES),
     metavar="NAME",
-    help="What starts K workers: mpi, torchrun, ... [local]",
+    help="What starts K workers: mpi, ... [local]",
 )
 @rounds_option
 @click.option("--warmup-steps", type=WHOLE, help="Steps before the clock starts (probe). [0]")
+@click.option("--requires", metavar="EXPR", help="Condition on every K: 'n % 2 == 0'.")
+@click.option("--log", metavar="NAME", help="Time from the output: lammps, ... or a pattern.")
 @click.option("--timeout", type=POSITIVE_DURATION, help="Longest time of one run. [10min]")
 @click.option("--name", help="Name of the study [that of the program].")
 @click.option(
@@ -66,8 +68,8 @@ def command(
     """Run COMMAND at several scales; say what it loses and which scale pays.
 
     The engine starts K workers. A command with {n} starts its own K workers, and is run once at
-    each K. The spec is kept in NAME.toml, the runs in NAME.study: repeat the command to go on, or
-    edit NAME.toml and call nodewise study. Exit codes are those of nodewise study.
+    each K; {48/nodes} is computed. The spec is kept in NAME.toml, the runs in NAME.study: repeat
+    the command to go on, or edit NAME.toml and call nodewise study, with the same exit codes.
 
     \b
     Examples:
@@ -88,6 +90,8 @@ def command(
         "rounds": options["rounds"],
         "timeout_seconds": options["timeout"],
         "workload.warmup_steps": options["warmup_steps"],
+        "workload.requires": options["requires"],
+        **_clock(options["log"]),
         **stated_inputs(options, *INPUTS),
     }
     values = {place: value for place, value in stated.items() if value is not None}
@@ -109,6 +113,12 @@ def command(
             err=True,
         )
     answer(measure_spec(path, output, "--rounds {}"), as_json)
+
+
+def _clock(log: str | None) -> dict[str, str | None]:
+    """Where the time is in the output: a preset, or a pattern with a group."""
+    is_pattern = log is not None and "(" in log
+    return {f"workload.{'seconds' if is_pattern else 'log'}": log}
 
 
 def _job(words: Sequence[str], engine: str, home: Path) -> dict[str, Any]:
@@ -173,6 +183,11 @@ def _refuse_another_job(
         *([f"with the engine {before.engine.name}"] if before.engine.name != engine else []),
         *([f"after {job.warmup_steps} warm-up steps"] if job.warmup_steps != steps else []),
         *([f"in {place}"] if place != Path.cwd() else []),
+        *(
+            f"with {field} = {getattr(job, field)!r}"
+            for field in ("requires", "log", "seconds")
+            if values.get(f"workload.{field}", getattr(job, field)) != getattr(job, field)
+        ),
     ]
     if differences:
         how = " and ".join(differences)

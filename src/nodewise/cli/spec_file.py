@@ -9,6 +9,7 @@ import click
 
 from nodewise.base.errors import SpecError
 from nodewise.cli.options import COUNT
+from nodewise.study.expression import uses_alone
 from nodewise.study.spec import OWN_WORKERS, read_toml
 from nodewise.study.spec_text import toml_value
 
@@ -30,7 +31,9 @@ work_unit = "items"
 
 [workload]
 command = ["train"]
-# {{python}}, {{nodes}}, {{round}} and {{seed}} are filled in; {{n}} too, with the engine "{own}"
+# {{python}}, {{nodes}}, {{round}}, {{seed}}, {{48/nodes}}: computed; also {{n}} with engine "{own}"
+# requires = "n % 2 == 0"  # scales that do not meet it are refused
+# log = "lammps"           # time, work and stages from the output; or seconds = 'Time: (\\S+)'
 directory = "."
 warmup_steps = 0           # steps before the clock starts
 [workload.environment]
@@ -59,7 +62,7 @@ rounds_option = click.option("--rounds", type=COUNT, help="Rounds; each runs eve
 
 def engine_of(words: Sequence[str], chosen: str | None) -> str:
     """The engine of a command: with {n} in it, the command starts its own workers."""
-    if not any("{n}" in word for word in words):
+    if not uses_alone(words, "n"):
         return chosen or "local"
     if chosen not in (None, OWN_WORKERS):
         raise SpecError(

@@ -1,5 +1,6 @@
 """`nodewise table`."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from nodewise.report.findings import Findings
     from nodewise.report.tables import Table
 
-_NAMES = ("rubric", "scaling", "laws", "ledger", "causes", "marginal", "payment", "checks")
+_NAMES = ("rubric", "scaling", "laws", "ledger", "causes", "pop", "marginal", "payment", "checks")
 
 
 @click.command("table")
@@ -52,12 +53,13 @@ def _table(name: str, findings: "Findings") -> "Table | None":
     from nodewise.report import tables
 
     decision, attribution = findings.decision, findings.attribution
-    makers = {
+    makers: dict[str, Callable[[], Table | None]] = {
         "rubric": lambda: tables.rubric_table(decision),
         "scaling": lambda: tables.scaling_table(findings.scaling),
         "laws": lambda: tables.laws_table(findings.scaling),
         "ledger": lambda: tables.ledger_table(attribution),
         "causes": lambda: tables.causes_table(attribution.bend_row),
+        "pop": lambda: None if attribution.pop is None else tables.pop_table(attribution.pop),
         "marginal": lambda: tables.marginal_table(decision.marginal, decision),
         "payment": lambda: tables.payment_table(decision),
         "checks": lambda: tables.checks_table(findings.checks),

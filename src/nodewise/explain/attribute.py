@@ -34,6 +34,7 @@ from nodewise.explain.causes import (
     PartName,
 )
 from nodewise.explain.identify import LawRanges, law_ranges
+from nodewise.explain.pop import Pop, pop, stated_checks
 from nodewise.explain.scaling import THRESHOLD, Scaling, Timings, scale_timings, timings
 from nodewise.explain.shapes import EARLY_EXPONENT, Shape, growth_exponent, shape_of
 from nodewise.study.check import Check, warning
@@ -176,6 +177,7 @@ class Attribution(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
     other_changes: tuple[Remedy, ...]
     bound: TimeBound | None
     shape: Shape | None
+    pop: Pop | None  # efficiencies of the POP method; null without records of communication
     checks: tuple[Check, ...]  # of the scaling, and of the evidence of the ledger
 
     def row(self, nodes: int) -> LedgerRow:
@@ -199,16 +201,16 @@ def attribute_timings(study: Study, times: Timings, scaling: Scaling) -> Attribu
     checks: list[Check] = []
     late: dict[int, int] = {}
     measured: list[_Measured] = []
-    ranked = all(any(rank.stages for rank in run.ranks) for run in study.good_runs)
+    ranked = all(_has_stages(run) for run in study.good_runs)
     if ranked and all(len({len(run.ranks) for run in study.at(k)}) == 1 for k in study.scales):
         evidence: Evidence = "stages of each rank"
-        measured = [_measured(study, nodes) for nodes in times.nodes]
+        measured = [_measured(study, nodes, by_rank=True) for nodes in times.nodes]
         ledger = _rank_ledger(study, times, measured)
         late = _late_ranks(study, measured)
         checks += _rank_checks(study, ledger)
     elif all(run.stages for run in study.good_runs):
         evidence = "stage totals"
-        measured = [_measured(study, nodes) for nodes in times.nodes]
+        measured = [_measured(study, nodes, by_rank=False) for nodes in times.nodes]
         ledger = _total_ledger(study, times, measured)
     elif len(times.nodes) == 2:
         evidence = "two bare times"
@@ -223,6 +225,7 @@ def attribute_timings(study: Study, times: Timings, scaling: Scaling) -> Attribu
     rows = _rows(times, ledger, measured, late)
     row = rows[-1]
     checks += _overlap_checks(times, measured)
+    checks += [*_region_checks(study), *stated_checks(study)]
     return Attribution(
         name=study.name,
         regime=study.regime,
@@ -236,6 +239,7 @@ def attribute_timings(study: Study, times: Timings, scaling: Scaling) -> Attribu
         other_changes=_other_changes(row, evidence, _recorded(measured, evidence)),
         bound=_time_bound(rows),
         shape=shape_of(times),
+        pop=pop(study),
         checks=(*scaling.checks, *checks),
     )
 
@@ -285,11 +289,16 @@ class _Measured(NamedTuple):
         )
 
 
-def _measured(study: Study, nodes: int) -> _Measured:
+def _has_stages(run: Run) -> bool:
+    """Whether the stages of ranks are recorded, of the time that the run is said to take."""
+    return any(rank.stages for rank in run.ranks) and run.ranks_are_timed
+
+
+def _measured(study: Study, nodes: int, by_rank: bool) -> _Measured:
     runs = study.at(nodes)
     ranked = [run.ranks for run in runs]
     seconds = np.array([run.seconds for run in runs])
-    if not ranked[0]:
+    if not by_rank:
         recorded = [stage for stage in STAGES if all(stage in run.stages for run in runs)]
         totals = {stage: np.array([[run.stages[stage]] for run in runs]) for stage in recorded}
         return _Measured(seconds, *_exposed(totals, seconds), None)
@@ -922,6 +931,20 @@ def _overlap_checks(times: Timings, measured: Sequence[_Measured]) -> Iterator[C
                 "the stages add up to the wall time",
                 f"at K={nodes} compute and waiting exceed the wall time by {beside:.3g} s",
                 "Look for stages that overlap, or for one that was measured wrongly.",
+            )
+            return
+
+
+def _region_checks(study: Study) -> Iterator[Check]:
+    """Stages of ranks that the log's clock does not cover cannot be set against its time."""
+    for run in study.good_runs:
+        if any(rank.stages for rank in run.ranks) and not run.ranks_are_timed:
+            covered = max(rank.seconds or 0.0 for rank in run.ranks)
+            yield warning(
+                "the stages of the ranks lie in the timed part",
+                f"at K={run.nodes} the ranks recorded {covered:.3g} s, and the log times "
+                f"{run.seconds:.3g} s: their stages are not used",
+                "Record the same part of the run, or drop the pattern for the seconds.",
             )
             return
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 AMBER, RED = 0.02, 0.10  # share of the CPU that other processes took; above RED, no evidence
 ENOUGH_TO_TRUST = 3  # rounds; fewer leave a measurement doubtful
 SAME_WORK = 0.01  # relative
+_NEAR_WORK = 0.05  # relative: sizes of a growing job are rounded to whole cells
 QUOTA_HELD = 1.05  # CPU of an emulated node against its quota; above it the quota leaks
 _NOT_LIMITED = 1.5
 _LIMITED_SHARE = 0.9  # of a run in which the quota must be in force
@@ -128,6 +129,13 @@ def changed_work(study: Study) -> Check | None:
     if not work or not changed_amount(work, study.regime).seen:
         return None
     other: Regime = "strong" if study.regime == "weak" else "weak"
+    base = work[min(work)] / min(work)
+    off = {nodes: done / nodes / base - 1 for nodes, done in work.items()}
+    worst = max(off, key=lambda nodes: abs(off[nodes]))
+    if study.regime == "weak" and abs(off[worst]) <= _NEAR_WORK:
+        evidence = f"the work per node changes with K, by {off[worst]:+.1%} at K={worst}"
+        remedy = "Choose scales at which the size has no remainder, with workload.requires."
+        return Check(rule=_WORKLOAD, verdict="warn", evidence=evidence, remedy=remedy)
     fits = not changed_amount(work, other).seen
     what = f"the work contradicts {study.regime} scaling" if fits else "the work changes"
     listed = ", ".join(f"{done:g} at K={nodes}" for nodes, done in _ends(work))

@@ -8,10 +8,9 @@ import numpy as np
 
 from nodewise.base.time_sets import transfer_and_wait
 from nodewise.measure.engines.base import Finished
+from nodewise.measure.program_log import failure_lines
 from nodewise.study.spec import Amount, Number, Signed
 from nodewise.study.study import SHORTEST_SECONDS, STAGES, Fact, Outcome, Rank, Run, Stage, Usage
-
-LOG_TAIL_LINES = 20
 
 
 class RankReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +91,7 @@ def collect(
     if outcome == "ok" and seconds < SHORTEST_SECONDS:
         outcome, detail = "crashed", f"no run takes {seconds:g} s"
     if outcome != "ok":
-        detail = "\n".join([detail, *_tail(log)])
+        detail = "\n".join([detail, *failure_lines(log)])
     versions: dict[str, Fact] = {
         f"version_{name}": version for report in reports for name, version in report.modules.items()
     }
@@ -194,14 +193,3 @@ def _shared_facts(reports: list[RankReport]) -> dict[str, Fact]:
         for name, value in report.facts.items():
             facts[name] = value if facts.get(name, value) == value else "differs between ranks"
     return facts
-
-
-def _tail(log: Path) -> list[str]:
-    if not log.exists():
-        return []
-    with log.open("rb") as file:
-        file.seek(0, 2)
-        file.seek(max(file.tell() - 4000, 0))
-        text = file.read().decode("utf-8", "replace")
-    printable = "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
-    return printable.splitlines()[-LOG_TAIL_LINES:]

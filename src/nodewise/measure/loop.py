@@ -28,9 +28,12 @@ from nodewise.measure.collect import collect
 from nodewise.measure.energy import Meter, with_energy
 from nodewise.measure.engines import base
 from nodewise.measure.engines.base import Engine, Job
+from nodewise.measure.program_log import kept_output, with_figures
 from nodewise.measure.watch import Watch, cores
 from nodewise.probe import RANK_NAMES
 from nodewise.study import store
+from nodewise.study.expression import expand, holds, uses_alone
+from nodewise.study.log_patterns import log_patterns
 from nodewise.study.spec import OWN_WORKERS, Spec
 from nodewise.study.study import Fact, Rank, Run, Study
 
@@ -124,6 +127,7 @@ def _tasks(spec: Spec, study: Study, enough: Callable[[Study], bool]) -> list[Ta
 
 def check(spec: Spec, home: Path, folder: Path, engine: Engine) -> None:
     """Raise an error where the job cannot be started here; nothing is written."""
+    _refuse_scales(spec, engine)
     engine.check(spec.scales)
     for _ in _first_jobs(spec, home, folder, engine):
         pass
@@ -131,6 +135,7 @@ def check(spec: Spec, home: Path, folder: Path, engine: Engine) -> None:
 
 def plans(spec: Spec, home: Path, folder: Path, engine: Engine) -> Iterator[tuple[Task, str]]:
     """What would be run, for each scale and the baseline, without running it."""
+    _refuse_scales(spec, engine)
     engine.check_spec(spec.scales)
     for task, job in _first_jobs(spec, home, folder, engine):
         yield task, engine.plan(job)
@@ -151,7 +156,7 @@ def _job(spec: Spec, home: Path, scratch: Path, engine: Engine, task: Task) -> J
             f"workload.directory: there is no folder {directory}.",
             "Name it from the spec's folder.",
         )
-    command = _command(spec, task)
+    command = _command(spec, engine, task)
     if not engine.elsewhere and not base.has_program(command[0], directory):
         raise RunError(
             f"There is no program {command[0]}.",
@@ -263,12 +268,15 @@ def _run(
             provenance=facts,
             started=start.isoformat(timespec="seconds"),
         )
+        store.keep_output(folder, run, kept_output(job.log))
         if engine.watched and not engine.elsewhere:
             run = _with_usage(run, watch, ranks, emulated=engine.emulated)
         if not engine.elsewhere:
             run = with_energy(run, meter, local=spec.engine.name == "local")
         store.keep_stamps(folder, run, scratch)
-        return run
+        run = msgspec.structs.replace(run, wall_seconds=finished.seconds)
+        patterns = log_patterns(spec.workload)
+        return with_figures(run, patterns, job.log, job.directory, start.timestamp())
 
 
 def _shares_cores(engine: Engine, nodes: int, watch: Watch) -> bool:
@@ -298,28 +306,58 @@ def _with_usage(run: Run, watch: Watch, expected: int | None, emulated: bool) ->
     )
 
 
-def _command(spec: Spec, task: Task) -> tuple[str, ...]:
+def _refuse_scales(spec: Spec, engine: Engine) -> None:
+    """Refuse the scales at which the job cannot run, as its `requires` says."""
+    condition = spec.workload.requires
+    if condition is None:
+        return
+
+    def fits(nodes: int) -> bool:
+        return holds(condition, _numbers(spec, engine, nodes), "workload.requires")
+
+    wrong = [nodes for nodes in spec.scales if not fits(nodes)]
+    if wrong:
+        other = [nodes for nodes in range(1, 2 * max(spec.scales) + 1) if fits(nodes)][:8]
+        listed = ", ".join(map(str, other))
+        raise SpecError(
+            f"scales: K={', '.join(map(str, wrong))} does not meet workload.requires = "
+            f"'{condition}'.",
+            f"Use scales that do: {listed}." if other else "Correct the condition.",
+        )
+
+
+def _numbers(spec: Spec, engine: Engine, nodes: int) -> dict[str, int | str]:
+    """What an expression may name; the ranks where the engine starts them."""
+    ranks = engine.ranks(nodes)
+    return {
+        "n": nodes,
+        "nodes": nodes,
+        "k": nodes,
+        **({} if ranks is None else {"ranks": ranks}),
+        "seed": spec.seed,
+    }
+
+
+def _command(spec: Spec, engine: Engine, task: Task) -> tuple[str, ...]:
+    raw, field = spec.workload.command, "workload.command"
     if task.baseline:
         assert spec.baseline is not None
-        raw = spec.baseline.command
+        raw, field = spec.baseline.command, "baseline.command"
     elif spec.workload.function is not None:
         raw = ("{python}", "-m", "nodewise.measure.launch", spec.workload.function)
-    else:
-        raw = spec.workload.command
-    if spec.engine.name != OWN_WORKERS and any("{n}" in word for word in raw):
+    if spec.engine.name != OWN_WORKERS and uses_alone(raw, "n"):
         raise SpecError(
             "workload.command: {n} is for a command that starts its own K workers; the engine "
             f"'{spec.engine.name}' starts K workers too.",
             f'Write name = "{OWN_WORKERS}" under [engine], or {{nodes}} for the number alone.',
         )
     values = {
-        "{n}": str(task.nodes),
-        "{nodes}": str(task.nodes),
-        "{round}": str(task.round),
-        "{seed}": str(spec.seed),
-        "{python}": sys.executable,
+        **_numbers(spec, engine, task.nodes),
+        "round": task.round,
+        "python": sys.executable,
     }
-    return tuple(base.fill_in(raw, values))
+    further = () if task.baseline else spec.workload.arguments.get(task.nodes, ())
+    return (*expand(raw, values, field), *expand(further, values, "workload.arguments"))
 
 
 def _own_environment(spec: Spec, task: Task, scratch: Path, ranks: int | None) -> dict[str, str]:

@@ -1,6 +1,5 @@
 """What a path holds: a study with its question, from a folder, a page, a table or a log."""
 
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from nodewise.study import store
 from nodewise.study.scale_unit import ScaleUnit
 from nodewise.study.study import PER_NODE, Run, Study
 from nodewise.study.table import parse_table
+from nodewise.study.telling_lines import telling_line
 
 if TYPE_CHECKING:
     from nodewise.decide.inputs import Question
@@ -103,7 +103,7 @@ def read_folder(folder: Path) -> Study:
         last = study.runs[-1]
         raise DataError(
             f"No run of {folder} worked; the last one, K={last.nodes}: {failure(last)}.",
-            f"Mend the job (the ends of its logs are in {folder}/runs.jsonl), delete {folder}, and "
+            f"Correct the job (what it printed is in {folder}/outputs), delete {folder}, and "
             "measure again.",
         )
     return study
@@ -112,9 +112,7 @@ def read_folder(folder: Path) -> Study:
 def failure(run: Run) -> str:
     """How a run failed, on one line: the outcome and the line of its log that says most."""
     how, *log = run.detail.splitlines() or [""]
-    lines = [line.strip() for line in log if any(sign.isalpha() for sign in line)]
-    telling = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b", line)] or lines
-    return printable(": ".join([run.outcome, how, *(line[:200] for line in telling[-1:])]))
+    return printable(": ".join(part for part in (run.outcome, how, telling_line(log)) if part))
 
 
 def runs_in(

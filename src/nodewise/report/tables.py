@@ -26,6 +26,7 @@ from nodewise.decide.payment.ways import SpotOutlook
 from nodewise.explain.attribute import Attribution, LedgerRow, Loss
 from nodewise.explain.compare import Comparison
 from nodewise.explain.laws import LawFit
+from nodewise.explain.pop import Pop
 from nodewise.explain.scaling import Scaling
 from nodewise.study.check import Check
 from nodewise.study.study import Study
@@ -192,6 +193,29 @@ def _folds_lost(loss: Loss | None, is_law: bool) -> str:
 
 def _hidden_seconds(hidden: float, seconds: float) -> str:
     return format_seconds(hidden) if hidden > _MIN_HIDDEN * seconds else ""
+
+
+def pop_table(result: Pop) -> Table:
+    """The efficiencies of the POP method at every scale; unknown ones are left empty."""
+    rows = [
+        {
+            "K": row.nodes,
+            "seconds": format_seconds(row.seconds),
+            "global": given(row.global_efficiency, format_efficiency),
+            "parallel": given(row.parallel_efficiency, format_efficiency),
+            "load balance": given(row.load_balance, format_efficiency),
+            "communication": given(row.communication_efficiency, format_efficiency),
+            "serialisation": given(row.serialisation, format_efficiency),
+            "transfer": given(row.transfer, format_efficiency),
+            "threads": given(row.thread_efficiency, format_efficiency),
+            "computation": given(row.computation_scaling, format_efficiency),
+            "instructions": given(row.instruction_scaling, format_efficiency),
+            "IPC": given(row.ipc_scaling, format_efficiency),
+            "frequency": given(row.frequency_scaling, format_efficiency),
+        }
+        for row in result.rows
+    ]
+    return rows_table("Efficiency and its factors at every K", rows, sparse=True)
 
 
 def causes_table(row: LedgerRow) -> Table:

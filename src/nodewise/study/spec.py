@@ -34,17 +34,38 @@ class Part(
     """A table of the file; a field that it does not know is an error, not a silence."""
 
 
-class Workload(Part, frozen=True, kw_only=True):
-    """The job. In the command `{nodes}`, `{round}`, `{seed}` and `{python}` are filled in.
+class Pattern(Part, frozen=True, kw_only=True):
+    """A regular expression over the output of a program, with a group for the number."""
 
-    `{n}` is K too, of a command that starts its own workers.
+    pattern: str
+    take: Literal["last", "first", "sum"] = "last"  # of several matches
+
+
+class Workload(Part, frozen=True, kw_only=True):
+    """The job. Expressions in the command are computed: `{nodes}`, `{48/nodes}`, `{seed}`.
+
+    `{n}` alone is K of a command that starts its own workers. See `nodewise.study.expression`, and
+    `nodewise.study.log_patterns` for the figures that are read from the output.
     """
 
     command: tuple[str, ...] = ()
+    arguments: dict[Nodes, tuple[str, ...]] = {}  # further ones, by scale
+    requires: str | None = None  # a condition that every scale must meet
     function: str | None = None  # module:function instead of a command
     directory: str = "."  # from the folder of the spec
     environment: dict[str, str] = {}
     warmup_steps: Annotated[int, msgspec.Meta(ge=0)] = 0
+    log: str | None = None  # a preset of patterns
+    output: str | None = None  # the file they are searched in; default: standard output
+    seconds: str | Pattern | None = None
+    work: str | Pattern | None = None
+    quality: str | Pattern | None = None
+    stage: dict[str, str | Pattern] = {}
+
+    def at(self, scales: Sequence[int]) -> "Workload":
+        """The job at these scales alone."""
+        kept = {nodes: words for nodes, words in self.arguments.items() if nodes in scales}
+        return msgspec.structs.replace(self, arguments=kept)
 
 
 class Baseline(Part, frozen=True, kw_only=True):
@@ -113,9 +134,8 @@ class Spec(Part, frozen=True, kw_only=True, forbid_unknown_fields=False):
     def continues(self, before: "Spec") -> bool:
         """Whether this measures what `before` did: the same job, at the same scales or more."""
         same_job = all(
-            getattr(self, name) == getattr(before, name)
-            for name in ("workload", "baseline", "engine", "seed")
-        )
+            getattr(self, name) == getattr(before, name) for name in ("baseline", "engine", "seed")
+        ) and self.workload.at(before.scales) == before.workload.at(before.scales)
         return same_job and set(before.scales) <= set(self.scales)
 
 
@@ -144,7 +164,22 @@ def parse_file(text: str) -> tuple[Spec, Tables]:
             "workload: give a command or a function, one of the two.",
             'Write command = ["python", "train.py"] or function = "module:function".',
         )
+    _check_workload(spec)
     return spec, asked
+
+
+def _check_workload(spec: Spec) -> None:
+    """Refuse arguments that leave out a scale, and patterns that cannot be searched."""
+    from nodewise.study.log_patterns import log_patterns  # which needs the stages of a study
+
+    listed = spec.workload.arguments
+    absent = [nodes for nodes in spec.scales if nodes not in listed]
+    if listed and absent:
+        raise SpecError(
+            f"workload.arguments: K={absent[0]} has no arguments.",
+            f'Add {absent[0]} = ["..."] under [workload.arguments], or leave out this scale.',
+        )
+    log_patterns(spec.workload)
 
 
 def refuse_one_scale(scales: Sequence[int]) -> None:

@@ -2,6 +2,7 @@
 
 study.toml   the spec as run          runs.jsonl   one line a run, synced to disk
 ranks/       step stamps, one file a run       lock   held by the one process that measures
+outputs/     what each run printed, its beginning and its end
 """
 
 import fcntl
@@ -16,6 +17,7 @@ from nodewise.study.spec import Regime, parse_file, parse_spec, scale_unit_in
 from nodewise.study.study import Run, Study
 
 SPEC, RUNS, RANKS, LOCK = "study.toml", "runs.jsonl", "ranks", "lock"
+OUTPUTS = "outputs"
 
 
 def is_study(folder: Path) -> bool:
@@ -108,14 +110,20 @@ def load(folder: Path) -> Study:
 
 def keep_stamps(folder: Path, run: Run, source: Path) -> None:
     """Keep the binary stamps of a run's ranks, one file a run."""
-    label = "baseline" if run.baseline else f"K{run.nodes}"
-    target = folder / RANKS / f"{label}-round{run.round}.bin"
+    target = folder / RANKS / f"{run.label}.bin"
     with target.open("wb") as file:
         for rank in run.ranks:
             stamps = source / f"rank-{rank.rank}.bin"
             if stamps.exists():
                 with stamps.open("rb") as one:
                     shutil.copyfileobj(one, file)
+
+
+def keep_output(folder: Path, run: Run, output: bytes) -> None:
+    """Keep what a run printed; nothing is written for a silent one."""
+    if output:
+        (folder / OUTPUTS).mkdir(exist_ok=True)
+        (folder / OUTPUTS / f"{run.label}.log").write_bytes(output)
 
 
 def _write_whole(path: Path, text: str) -> None:

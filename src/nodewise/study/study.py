@@ -17,12 +17,19 @@ Stage = Literal["compute", "communication", "idle", "io", "serial", "overhead"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 
 
-Outcome = Literal["ok", "crashed", "timeout", "out of memory", "wrong workers", "not a number"]
+Outcome = Literal[
+    "ok", "crashed", "timeout", "out of memory", "wrong workers", "not a number", "no match"
+]
+Efficiency = Literal[
+    "parallel", "load balance", "communication", "serialisation", "transfer", "threads"
+]
+Counter = Literal["instructions", "cycles"]
 Fact = str | int | float | bool
 PER_NODE = "accelerators_per_node"  # a fact of logs whose K counts accelerators
 PROGRAM = "program_"  # and the name of a file: its checksum, in the provenance of a run
 
 
+SAME_REGION = 0.05  # relative: stages of ranks and the clock of a log cover the same time
 SHORTEST_SECONDS = 1e-15  # of a run that ended well; also one operation at 1e15 a second
 
 
@@ -72,6 +79,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     nodes: Nodes
     round: Number
     seconds: Amount
+    wall_seconds: Amount | None = None  # from its start to its end; `seconds` may be a part
     outcome: Outcome = "ok"
     detail: str = ""  # of a failure: the code in words and the tail of the log
     baseline: bool = False  # the best single-worker program, not the distributed one
@@ -83,10 +91,33 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     energy_joules: Amount | None = None
     setup_seconds: Amount | None = None
     steps: int | None = None
+    efficiencies: dict[Efficiency, Signed] = {}  # that a profiler computed itself
+    counters: dict[Counter, Amount] = {}  # while computing, summed over CPUs
     facts: dict[str, Fact] = {}  # what the workload says it did: batch, dtype, data hash
     contention: Contention | None = None
     provenance: dict[str, Fact] = {}
     started: str = ""  # date and time, UTC
+
+    @property
+    def label(self) -> str:
+        """Its name, for its files."""
+        return f"{'baseline' if self.baseline else f'K{self.nodes}'}-round{self.round}"
+
+    @property
+    def ranks_are_timed(self) -> bool:
+        """Whether the ranks recorded the time that the run is said to take.
+
+        Where a log gives that time, they may have recorded more than the part that it times.
+        """
+        covered = max((rank.seconds or self.seconds for rank in self.ranks), default=0.0)
+        other = abs(covered - self.seconds) > SAME_REGION * self.seconds
+        return bool(self.ranks) and not ("clock" in self.provenance and other)
+
+    @property
+    def timed_ranks(self) -> tuple[Rank, ...]:
+        """The ranks, if the stages of all are recorded, of the time of the run."""
+        staged = all(rank.stages for rank in self.ranks)
+        return self.ranks if staged and self.ranks_are_timed else ()
 
     def __post_init__(self) -> None:
         """Refuse a run of no time, wherever it comes from: every speedup divides by it."""

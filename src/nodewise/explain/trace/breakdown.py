@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodewise.base.time_sets import Cover, transfer_and_wait, union, without
+from nodewise.explain.pop import factors
 from nodewise.study.study import Fact, Rank, Run, Stage
 from nodewise.study.trace import (
     COMMUNICATION,
@@ -538,22 +539,19 @@ def _pop(
         return None
     elapsed = whole[1] - whole[0] if aligned else max(one.end - one.start for one in digests)
     useful = [one.useful for one in digests]
-    most = max(useful)
-    if not most or not elapsed:
-        return None
-    mean = sum(useful) / len(useful)
-    serialisation = transfer = None
+    transfer = None
     if matched.count:
-        # On a network without delay the busiest rank would be spared what it spends on transfer.
-        busiest = useful.index(most)
+        busiest = useful.index(max(useful))
         share = 1 - matched.wait_shares.get(busiest, 0.0)
-        ideal = elapsed - share * digests[busiest].exposed_communication
-        serialisation, transfer = most / ideal, ideal / elapsed
+        transfer = share * digests[busiest].exposed_communication
+    found = factors(useful, elapsed, transfer)
+    if found is None:
+        return None
     return Pop(
-        parallel_efficiency=mean / elapsed,
-        load_balance=mean / most,
-        serialisation=serialisation,
-        transfer=transfer,
+        parallel_efficiency=found.parallel,
+        load_balance=found.load_balance,
+        serialisation=found.serialisation,
+        transfer=found.transfer,
         elapsed_us=_us(elapsed),
     )
 

@@ -21,6 +21,7 @@ from nodewise.report.page.content import Card, Section
 from nodewise.report.tables import Table, cost_cell, failures_table, rubric_table, time_cell
 from nodewise.report.text import findings as text
 from nodewise.report.text.forecast import beyond_lines
+from nodewise.report.text.pop import pop_lines
 from nodewise.study.study import Study
 
 _SHOWN = ("work/s", "seconds", "speedup", "efficiency", "")  # in the table of every scale
@@ -146,6 +147,7 @@ def sections(study: Study, findings: Findings) -> list[Section]:
     part("ranks", "Stages and idle time", ("timeline", "ranks", "stages"), _idle_lines(findings))
     attributed = text.attribution_lines(attribution, decision.recommended.nodes)
     part("causes", "Causes of lost speedup", ("roofline",), attributed)
+    part("pop", "POP efficiencies", (), pop_lines(attribution.pop)[1:])
     part("cost", "Cost and payment", ("pareto", "payment", "sensitivity", "energy"),
          text.decision_lines(decision, None), has_sliders=True)  # fmt: skip
     if findings.forecast is not None:

@@ -45,6 +45,7 @@ from nodewise.report.tables import (
     title_of,
     tornado_table,
 )
+from nodewise.report.text.pop import pop_lines
 from nodewise.study.check import Check, validity_of
 from nodewise.study.scale_unit import plural
 from nodewise.study.spec import Regime
@@ -69,7 +70,8 @@ def scaling_report(result: Scaling) -> Report:
 
 def attribution_report(result: Attribution) -> Report:
     """The ledger, the cause of the bend, and what would move it."""
-    return [*attribution_lines(result), *checks_report(result.checks)]
+    lines = [*attribution_lines(result), "", *pop_lines(result.pop)]
+    return [*lines, *checks_report(result.checks)]
 
 
 def decision_report(result: Findings) -> Report:

@@ -1,0 +1,79 @@
+"""Which lines of a log say why a program failed.
+
+The first error is usually the cause. What a launcher prints afterwards (who was aborted, whom to
+ask) comes last in the log and says nothing about it.
+"""
+
+import re
+from collections.abc import Sequence
+
+_EXCEPTION = re.compile(r"^\s*(?:\[[\w.:, ]+\][: ]*)?[\w.]*(?:Error|Exception|Interrupt)\b(?!s)")
+_CAUSE = re.compile(
+    r"not enough slots|segmentation fault|bus error|illegal instruction|floating[- ]point exception"
+    r"|out of memory|cannot allocate memory|bad_alloc|error while loading shared libraries"
+    r"|undefined symbol|command not found|no such file or directory|permission denied"
+    r"|fatal error|assert\w* .*failed|terminate called|what\(\):|forrtl: severe|cuda error"
+    r"|error in routine|address already in use|no space left|disk quota exceeded"
+    r"|^\s*error\b|\berror on proc|\*\*\* error|error:",
+    re.IGNORECASE,
+)
+_SIGN = re.compile(
+    r"\b(?:error|fatal|fail(?:ed|ure)|abort(?:ed|ing)?|exception|invalid|cannot|could not|unable"
+    r"|killed|unknown|missing|unrecognized|unsupported|traceback)\b",
+    re.IGNORECASE,
+)
+_EPILOGUE = re.compile(
+    r"(?:mpirun|mpiexec|prterun|srun|orterun) (?:noticed|detected|has exited)|primary job\s+term"
+    r"|bad termination|exit (?:code|status):|cleaning up remaining|your application terminated"
+    r"|^=\s|^=+$|^-+$|invoking mpi_abort|mpi_abort was invoked|you may or may not see"
+    r"|exactly when open mpi|with errorcode|pmi_abort|^srun: error: .*task"
+    r"|slurmstepd: error: \*\*\*|childfailederror|^srun: terminating"
+    r"|step tasks have been terminated|^\[\w+\] .*more processes"
+    r"|we reiterate|root cause \(first|^\s*(?:exitcode|error_file|traceback) *:|sent signal"
+    r"|elastic.*(?:failed|error)|mpi_abort\(|application called mpi_abort",
+    re.IGNORECASE,
+)
+_SIGNAL = re.compile(r"signal:? |signal \d+", re.IGNORECASE)
+_WORDS = re.compile(r"[A-Za-z]{2}")
+_MAX_LINE = 200
+
+
+def telling_line(lines: Sequence[str]) -> str:
+    """The line that says most about a failure, with the next one where it only announces it.
+
+    >>> telling_line(["step 1", "ValueError: no such basis", "= BAD TERMINATION", "= EXIT CODE: 1"])
+    'ValueError: no such basis'
+    """
+    at = telling_place(lines)
+    if at is None:
+        return ""
+    line = lines[at].strip()
+    following = next((one.strip() for one in lines[at + 1 :] if _WORDS.search(one)), "")
+    announces = line.endswith(":") or re.fullmatch(r"\W*(?:\w+ ){0,2}error\W*", line, re.IGNORECASE)
+    if announces and following and not _EPILOGUE.search(following):
+        line = f"{line} {following}"
+    return line[:_MAX_LINE]
+
+
+def telling_place(lines: Sequence[str]) -> int | None:
+    """Where the most telling line is: the first of the highest weight, else the last with words."""
+    weights = [_weight(line) for line in lines]
+    most = max(weights, default=0)
+    if most > 1:
+        return weights.index(most)
+    said = [at for at, weight in enumerate(weights) if weight == 1]
+    worded = [at for at, line in enumerate(lines) if _WORDS.search(line)]
+    return next(reversed(said or worded), None)
+
+
+def _weight(line: str) -> int:
+    """How much a line says: 0 for a launcher's epilogue, 1 for any other words."""
+    if not _WORDS.search(line):
+        return 0
+    if _EPILOGUE.search(line):
+        return 2 if _SIGNAL.search(line) else 0
+    if _EXCEPTION.match(line):
+        return 5
+    if _CAUSE.search(line):
+        return 4
+    return 3 if _SIGN.search(line) else 1

@@ -1,0 +1,111 @@
+"""The output of a run: figures from it, what is kept, what is searched, and for how long."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from nodewise.measure import program_log
+from nodewise.measure.program_log import KEPT_BYTES, failure_lines, kept_output, with_figures
+from nodewise.study import store
+from nodewise.study.log_patterns import log_patterns
+from nodewise.study.spec import Workload
+from nodewise.study.study import Rank, Run
+
+RUN = Run(nodes=4, round=0, seconds=9.0, wall_seconds=9.5)
+
+
+def read(tmp_path: Path, text: str, run: Run = RUN, since: float = 0.0, **workload: object) -> Run:
+    log = tmp_path / "log"
+    log.write_text(text)
+    return with_figures(run, log_patterns(Workload(**workload)), log, tmp_path, since)
+
+
+def test_a_run_keeps_both_clocks(tmp_path):
+    run = read(tmp_path, "took 7.5 s\nmoved 2 s\nloss 0.25\n", seconds=r"took (\S+) s",
+               quality=r"loss (\S+)", stage={"communication": r"moved (\S+) s"})  # fmt: skip
+    assert (run.seconds, run.wall_seconds, run.quality) == (7.5, 9.5, 0.25)
+    assert run.stages == {"communication": 2.0}
+    assert run.provenance["clock"] == r"the program's log, took (\S+) s"
+
+
+def test_figures_without_a_time_leave_the_clock_alone(tmp_path):
+    run = read(tmp_path, "work 12\n", work=r"work (\S+)")
+    assert (run.seconds, run.work) == (9.0, 12.0) and "clock" not in run.provenance
+
+
+def test_without_patterns_a_run_is_left_as_it_is(tmp_path):
+    assert read(tmp_path, "took 7.5 s") == RUN
+
+
+def test_a_pattern_without_a_match_makes_the_run_invalid(tmp_path):
+    run = read(tmp_path, "took seven s", seconds=r"took ([\d.]+) s")
+    assert run.outcome == "no match"
+    assert "workload.seconds: 'took ([\\d.]+) s' matches no line of the output" in run.detail
+    assert "outputs/K4-round0.log" in run.detail
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"), [("took nan s", "not a number"), ("took 0 s", "no match")]
+)
+def test_a_time_that_is_none_is_refused(tmp_path, text, outcome):
+    assert read(tmp_path, text, seconds=r"took (\S+) s").outcome == outcome
+
+
+def test_a_failed_run_is_not_searched(tmp_path):
+    crashed = Run(nodes=1, round=0, seconds=1.0, outcome="crashed")
+    assert read(tmp_path, "", run=crashed, seconds="(x)") == crashed
+
+
+def test_the_file_that_the_run_wrote_is_read_and_not_an_older_one(tmp_path):
+    now = time.time()
+    for name, seconds, age in (("out-1.txt", 5, 1000), ("out-2.txt", 6, 0)):
+        (tmp_path / name).write_text(f"t={seconds}")
+        os.utime(tmp_path / name, (now - age, now - age))
+    find = {"seconds": r"t=(\S+)", "output": "out-*.txt"}
+    assert read(tmp_path, "t=9", since=now - 10, **find).seconds == 6.0
+    (tmp_path / "out-2.txt").unlink()
+    missing = read(tmp_path, "t=9", since=now - 10, **find)
+    assert missing.outcome == "no match" and "wrote no file out-*.txt" in missing.detail
+
+
+def test_a_pattern_that_never_ends_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(program_log, "_MAX_SEARCH_SECONDS", 0.3)
+    begin = time.monotonic()
+    run = read(tmp_path, "a" * 60 + "!", seconds=r"((?:a+)+)b")
+    assert run.outcome == "no match" and "takes longer than 0.3 s" in run.detail
+    assert time.monotonic() - begin < 60  # not the age of the universe
+
+
+def test_the_beginning_and_the_end_of_a_long_output_are_kept(tmp_path):
+    log = tmp_path / "log"
+    assert kept_output(log) == b""
+    log.write_bytes(b"a" * KEPT_BYTES + b"b" * 1000 + b"c" * KEPT_BYTES)
+    kept = kept_output(log)
+    assert kept.startswith(b"a" * KEPT_BYTES + b"\n[... 1000 bytes")
+    assert kept.endswith(b"\n" + b"c" * KEPT_BYTES) and b"b" * 100 not in kept
+    log.write_bytes(b"x" * 2 * KEPT_BYTES)
+    assert kept_output(log) == b"x" * 2 * KEPT_BYTES
+
+
+def test_the_output_is_kept_in_the_study_folder(tmp_path):
+    store.keep_output(tmp_path, RUN, b"hello")
+    assert (tmp_path / "outputs" / "K4-round0.log").read_bytes() == b"hello"
+
+
+def test_the_cause_of_a_crash_is_kept_however_much_follows(tmp_path):
+    log = tmp_path / "log"
+    log.write_text("begin\nValueError: bad mesh\n" + "cleaning rank\n" * 500)
+    lines = failure_lines(log)
+    assert lines[0] == "ValueError: bad mesh" and len(lines) <= 22
+
+
+def test_stages_of_ranks_count_only_where_they_cover_the_timed_part():
+    ranks = (Rank(rank=0, stages={"compute": 8.0}, seconds=9.0),)
+    run = Run(nodes=1, round=0, seconds=9.0, ranks=ranks)
+    assert run.timed_ranks == ranks
+    of_log = Run(nodes=1, round=0, seconds=5.0, ranks=ranks, provenance={"clock": "log"})
+    assert of_log.timed_ranks == () and not of_log.ranks_are_timed
+    near = Run(nodes=1, round=0, seconds=8.8, ranks=ranks, provenance={"clock": "log"})
+    assert near.timed_ranks == ranks

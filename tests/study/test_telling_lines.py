@@ -1,0 +1,88 @@
+"""Which line of a log says why a run failed."""
+
+import pytest
+
+from nodewise.study.telling_lines import telling_line
+
+SLOTS = """--------------------------------------------------------------------------
+There are not enough slots available in the system to satisfy the 4
+slots that were requested by the application:
+
+  lmp
+
+Either request fewer procs for your application, or make more slots
+available for use.
+--------------------------------------------------------------------------
+We reiterate our advice to use fewer processes on this
+launch."""
+MPICH = """step 1
+Traceback (most recent call last):
+  File "job.py", line 3, in <module>
+    main()
+ValueError: the mesh has no cells
+Abort(1) on node 0 (rank 0 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 1) - process 0
+===================================================================================
+=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES
+=   PID 4711 RUNNING AT vm
+=   EXIT CODE: 1
+=   CLEANING UP REMAINING PROCESSES
+=   YOU CAN IGNORE THE BELOW CLEANUP MESSAGES
+==================================================================================="""
+OPEN_MPI = """LAMMPS (29 Aug 2024)
+ERROR: Unknown pair style lj/cutt (src/force.cpp:275)
+Last command: pair_style lj/cutt 2.5
+--------------------------------------------------------------------------
+MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD
+with errorcode 1.
+
+NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.
+You may or may not see output from other processes, depending on
+exactly when Open MPI kills them.
+--------------------------------------------------------------------------"""
+TORCH = """[rank0]: Traceback (most recent call last):
+[rank0]:   File "train.py", line 9, in <module>
+[rank0]: RuntimeError: shape mismatch
+E1118 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: 0
+Traceback (most recent call last):
+  File "torchrun", line 8, in <module>
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+train.py FAILED
+Root Cause (first observed failure):
+  exitcode  : 1 (pid: 4711)"""
+SEGFAULT = """starting
+--------------------------------------------------------------------------
+mpirun noticed that process rank 1 with PID 0 on node vm exited on signal 11 (Segmentation fault).
+--------------------------------------------------------------------------"""
+FOAM = """Time = 0.005
+--> FOAM FATAL ERROR:
+cannot find file "system/fvSchemes"
+
+    From function Foam::IOobject::readOpt
+FOAM exiting"""
+
+
+@pytest.mark.parametrize(
+    ("log", "says"),
+    [
+        (SLOTS, "There are not enough slots available in the system to satisfy the 4"),
+        (MPICH, "ValueError: the mesh has no cells"),
+        (OPEN_MPI, "ERROR: Unknown pair style lj/cutt (src/force.cpp:275)"),
+        (TORCH, "[rank0]: RuntimeError: shape mismatch"),
+        (SEGFAULT, "exited on signal 11 (Segmentation fault)"),
+        (FOAM, '--> FOAM FATAL ERROR: cannot find file "system/fvSchemes"'),
+        ("a\nbash: lmp: command not found\n= EXIT CODE: 127", "bash: lmp: command not found"),
+        ("fine\nstill fine\n\n---", "still fine"),
+        ("one\nInput is invalid\nbye", "Input is invalid"),
+        ("", ""),
+        ("=====\n---", ""),
+    ],
+)
+def test_the_cause_is_found_and_the_epilogue_is_not(log, says):
+    found = telling_line(log.splitlines())
+    assert says in found
+    assert bool(found) == bool(says)
+
+
+def test_a_long_line_is_cut():
+    assert len(telling_line(["ValueError: " + "x" * 999])) == 200
