@@ -88,6 +88,15 @@ _open: list[_Span] = []  # the innermost last: time goes to that one alone
 _since = 0  # up to here it has been given out
 
 
+class _Used:
+    """What a span used between two pacing points, in nanoseconds."""
+
+    __slots__ = ("blocked", "cpu", "wall")
+
+    def __init__(self) -> None:
+        self.cpu = self.wall = self.blocked = 0
+
+
 class _Pace:
     """Makes a rank as slow as the emulated node that it runs on.
 
@@ -111,8 +120,8 @@ class _Pace:
         self.transfer = 0.0  # seconds that the modelled link takes for the call under way
         self.schedule: int | None = None
         self.slices = _Slices()
-        self.used: dict[_Span | None, tuple[int, int]] = {}  # CPU and wall time since then
-        self.charged = self.since = self.seen = self.credit = 0  # where counting stands
+        self.used: dict[_Span | None, _Used] = {}  # since the last pacing point
+        self.charged = self.seen = self.credit = 0  # where counting stands
         self.scheduled = (0, 0, 0)
         self.forget()
 
@@ -183,17 +192,21 @@ class _Pace:
             self.transfer += messages * self.latency + sent_bytes / self.bandwidth
 
     def _charge(self, span: _Span | None) -> None:
-        cpu, wall = self.used.get(span, (0, 0))
-        charged, seen = self._cpu(), perf_counter_ns()
-        self.used[span] = (cpu + charged - self.charged, wall + seen - self.seen)
-        self.charged, self.seen = charged, seen
+        """Note what a span used since the last call."""
+        charged, seen, scheduled = self._cpu(), perf_counter_ns(), self._scheduled()
+        used = self.used.setdefault(span, _Used())
+        on_core = sum(scheduled[:2]) - sum(self.scheduled[:2])
+        used.cpu += charged - self.charged
+        used.wall += seen - self.seen
+        used.blocked += max(seen - self.seen - on_core, 0) if self.schedule is not None else 0
+        self.charged, self.seen, self.scheduled = charged, seen, scheduled
 
     def _restart(self, credit: int = 0) -> None:
         self.used.clear()
         self.credit = credit
         self.charged = self._cpu()
         self.scheduled = self._scheduled()
-        self.since = self.seen = perf_counter_ns()
+        self.seen = perf_counter_ns()
 
     def _settle(self) -> None:
         """Sleep what is missing, or be late for the others."""
@@ -202,41 +215,32 @@ class _Pace:
         self._sleep()
         self._restart()
 
-    def _blocked(self) -> int:
-        """How long this thread neither ran nor waited for a core since counting began."""
-        ran, delayed, _ = self._scheduled()
-        on_core = ran - self.scheduled[0] + delayed - self.scheduled[1]
-        return max(perf_counter_ns() - self.since - on_core, 0) if ran else 0
-
     def _missing(self) -> int:
         """Nanoseconds that the node would still need for what was computed; negative: late."""
-        cpu = sum(cpu for cpu, _ in self.used.values())
-        wall = perf_counter_ns() - self.since
-        return int(cpu / self.share) + self._blocked() - wall - self.credit
+        owed = sum(used.cpu / self.share + used.blocked - used.wall for used in self.used.values())
+        return int(owed) - self.credit
 
     def _sleep(self) -> int:
         """Sleep what is missing; by how much that took longer."""
         global _since
-        missing, blocked, begin = self._missing(), self._blocked(), perf_counter_ns()
-        slept = 0
+        missing, begin, slept = self._missing(), perf_counter_ns(), 0
         if missing > 0:
             sleep(missing / 1e9)
             slept = perf_counter_ns() - begin
         self.paced_ns += slept
         _since += slept
-        self._give_out(begin + slept - self.since + self.credit, blocked)
+        self._give_out(slept)
         return max(slept - missing, 0)
 
-    def _give_out(self, wall: int, blocked: int) -> None:
-        """Give each span the time that its CPU takes on the node, and its part of the blocking."""
-        cpu = sum(cpu for cpu, _ in self.used.values())
-        beside = sum(max(own - used, 0) for used, own in self.used.values())
+    def _give_out(self, slept: int) -> None:
+        """Give each span the time that its CPU takes on the node, and in which it was blocked."""
+        cpu = sum(used.cpu for used in self.used.values())
+        computed = slept + self.credit
+        computed += sum(used.wall - used.blocked for used in self.used.values())
         self.cpu_ns += cpu
-        for span, (used, own) in self.used.items():
+        for span, used in self.used.items():
             if span is not None and cpu:
-                target = (wall - blocked) * used // cpu
-                target += blocked * max(own - used, 0) // max(beside, 1)
-                span.total += target - own
+                span.total += computed * used.cpu // cpu + used.blocked - used.wall
 
     def _cpu(self) -> int:
         """CPU time of this process, without the threads that a network card would replace."""
