@@ -16,6 +16,9 @@ the inner one takes its time from the outer. One thread calls the probe.
 
 The clock runs from `setup`, or else from the first `steps`, to the end of the last `steps`. So with
 a `steps` for each epoch, what lies between epochs is timed and what follows the last is not.
+
+On an emulated node (`NODEWISE_PACE_SHARE`) the probe also paces: the rank computes at full speed,
+and sleeps before it communicates or ends a step until it is as slow as the node would be.
 """
 
 import atexit
@@ -24,12 +27,13 @@ import json
 import os
 import resource
 import socket
+import struct
 import sys
 from array import array
 from collections.abc import Iterable, Iterator
 from math import isfinite, nan
 from pathlib import Path
-from time import monotonic, perf_counter_ns, sleep, time
+from time import clock_gettime_ns, monotonic, perf_counter_ns, process_time_ns, sleep, time
 from types import TracebackType
 from typing import TypeVar
 
@@ -37,6 +41,8 @@ Item = TypeVar("Item")
 
 # The variables in which launchers tell a worker its rank.
 RANK_NAMES = ("NODEWISE_RANK", "RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
+_STAGES = ("compute", "communication", "idle", "io", "serial")
+_COMPUTE_SLICE_NS, _URGENT_SLICE_NS = 100_000_000, 100_000  # the most and the least there are
 _MEET_SECONDS = 600.0  # a rank that never comes must not hold the others for ever
 
 
@@ -82,6 +88,215 @@ _open: list[_Span] = []  # the innermost last: time goes to that one alone
 _since = 0  # up to here it has been given out
 
 
+class _Used:
+    """What a span used between two pacing points, in nanoseconds."""
+
+    __slots__ = ("blocked", "cpu", "wall")
+
+    def __init__(self) -> None:
+        self.cpu = self.wall = self.blocked = 0
+
+
+class _Pace:
+    """Makes a rank as slow as the emulated node that it runs on.
+
+    The CPU time between two pacing points (a communication call, the end of a step) must take that
+    time divided by the node's share of a core. What is missing is slept, and belongs to the spans
+    that used the CPU. Time blocked on anything but the core passes as it does on any node. In
+    communication and waiting nothing is counted, so a library that spins there costs nothing.
+
+    Many ranks share few cores. So a rank that communicates goes before those that compute, and if
+    it still waits for a core after its message has come, that counts as part of its next pace.
+    """
+
+    def __init__(self, environment: "os._Environ[str]") -> None:
+        self.share = float(environment["NODEWISE_PACE_SHARE"])
+        self.latency = float(environment.get("NODEWISE_PACE_LATENCY", "0"))
+        self.bandwidth = float(environment.get("NODEWISE_PACE_BANDWIDTH", "0"))  # 0: a real link
+        self.ranks = int(environment.get("NODEWISE_RANKS", environment.get("NODEWISE_NODES", "1")))
+        self.resting: list[_Span] = []  # the spans in which nothing is counted
+        self.other_clocks: list[int] = []  # of threads that only move bytes
+        self.running = False
+        self.transfer = 0.0  # seconds that the modelled link takes for the call under way
+        self.schedule: int | None = None
+        self.slices = _Slices()
+        self.used: dict[_Span | None, _Used] = {}  # since the last pacing point
+        self.charged = self.seen = self.credit = 0  # where counting stands
+        self.scheduled = (0, 0, 0)
+        self.forget()
+
+    def forget(self) -> None:
+        """Start the sums again: the timed region begins."""
+        self.cpu_ns = self.paced_ns = self.late_ns = 0
+        self.calls_without_bytes = 0
+
+    def begin(self) -> None:
+        """Count from here on."""
+        self.running = True
+        if self.schedule is None:
+            with contextlib.suppress(OSError):  # Linux only
+                self.schedule = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+        self._restart()
+
+    def end(self) -> None:
+        """Pace what is left and stop counting."""
+        self.point()
+        self.late_ns += max(-self._missing(), 0)
+        self.running = False
+
+    def point(self) -> None:
+        """The end of a step or a gradient: sleep until the wall time fits the CPU time.
+
+        Nobody waits for the rank here, so one that is late may catch up, and a sleep that took too
+        long makes the next one shorter.
+        """
+        outer = _open[-1] if _open else None
+        if self.running and outer not in self.resting:
+            self._charge(outer)
+            if self._missing() > 0:
+                self._restart(credit=self._sleep())
+
+    def enter(self, span: _Span) -> None:
+        """A span begins: charge the one around it, and pace before communication."""
+        outer = _open[-1] if _open else None
+        if self.running and outer not in self.resting:
+            self._charge(outer)
+            if span in self.resting:
+                self._settle()
+
+    def leave(self, span: _Span) -> None:
+        """A span is about to end."""
+        if not self.running or _open[-1] is not span:
+            return
+        outer = _open[-2] if len(_open) > 1 else None
+        if span not in self.resting:
+            self._charge(span)
+        elif outer not in self.resting:
+            _, delayed, times = self.scheduled
+            _, now_delayed, now_times = self._scheduled()
+            credit = (now_delayed - delayed) // max(now_times - times, 1)  # of the last time
+            span.total -= credit
+            self._restart(credit)
+            self.slices.ask(_COMPUTE_SLICE_NS)
+
+    def use_link(self) -> None:
+        """Take the time of the modelled link, at the end of a communication call."""
+        if self.running and self.bandwidth and self.ranks > 1:
+            sleep(self.transfer or self.latency)
+            self.calls_without_bytes += not self.transfer
+        self.transfer = 0.0
+
+    def send(self, sent_bytes: float, messages: int) -> None:
+        """What the call under way sends over the link of this rank."""
+        if self.bandwidth:
+            self.transfer += messages * self.latency + sent_bytes / self.bandwidth
+
+    def _charge(self, span: _Span | None) -> None:
+        """Note what a span used since the last call."""
+        charged, seen, scheduled = self._cpu(), perf_counter_ns(), self._scheduled()
+        used = self.used.setdefault(span, _Used())
+        on_core = sum(scheduled[:2]) - sum(self.scheduled[:2])
+        used.cpu += charged - self.charged
+        used.wall += seen - self.seen
+        used.blocked += max(seen - self.seen - on_core, 0) if self.schedule is not None else 0
+        self.charged, self.seen, self.scheduled = charged, seen, scheduled
+
+    def _restart(self, credit: int = 0) -> None:
+        self.used.clear()
+        self.credit = credit
+        self.charged = self._cpu()
+        self.scheduled = self._scheduled()
+        self.seen = perf_counter_ns()
+
+    def _settle(self) -> None:
+        """Sleep what is missing, or be late for the others."""
+        self.slices.ask(_URGENT_SLICE_NS)
+        self.late_ns += max(-self._missing(), 0)
+        self._sleep()
+        self._restart()
+
+    def _missing(self) -> int:
+        """Nanoseconds that the node would still need for what was computed; negative: late."""
+        owed = sum(used.cpu / self.share + used.blocked - used.wall for used in self.used.values())
+        return int(owed) - self.credit
+
+    def _sleep(self) -> int:
+        """Sleep what is missing; by how much that took longer."""
+        global _since
+        missing, begin, slept = self._missing(), perf_counter_ns(), 0
+        if missing > 0:
+            sleep(missing / 1e9)
+            slept = perf_counter_ns() - begin
+        self.paced_ns += slept
+        _since += slept
+        self._give_out(slept)
+        return max(slept - missing, 0)
+
+    def _give_out(self, slept: int) -> None:
+        """Give each span the time that its CPU takes on the node, and in which it was blocked."""
+        cpu = sum(used.cpu for used in self.used.values())
+        computed = slept + self.credit
+        computed += sum(used.wall - used.blocked for used in self.used.values())
+        self.cpu_ns += cpu
+        for span, used in self.used.items():
+            if span is not None and cpu:
+                span.total += computed * used.cpu // cpu + used.blocked - used.wall
+
+    def _cpu(self) -> int:
+        """CPU time of this process, without the threads that a network card would replace."""
+        return process_time_ns() - sum(map(clock_gettime_ns, self.other_clocks))
+
+    def _scheduled(self) -> tuple[int, int, int]:
+        """How long this thread ran, waited for a core, and how often; zeros where not known."""
+        if self.schedule is None:
+            return 0, 0, 0
+        ran, delayed, times = os.pread(self.schedule, 100, 0).split()
+        return int(ran), int(delayed), int(times)
+
+
+class _Slices:
+    """How long a rank asks to keep the core: who asks for less goes first (Linux 6.12 or newer)."""
+
+    def __init__(self) -> None:
+        import ctypes  # only ranks that are paced need it
+
+        self.call = {"x86_64": 314, "aarch64": 274}.get(os.uname().machine)  # sched_setattr
+        self.library = ctypes.CDLL(None)
+        self.nice = os.getpriority(os.PRIO_PROCESS, 0)
+
+    def ask(self, nanoseconds: int) -> None:
+        """Ask for this from now on; where it is not possible, nothing changes."""
+        if self.call is not None:
+            attributes = struct.pack("IIQiIQQQ", 48, 0, 0, self.nice, 0, nanoseconds, 0, 0)
+            self.library.syscall(self.call, 0, attributes, 0)
+
+
+class _PacedSpan(_Span):
+    """A span of a rank that is paced."""
+
+    __slots__ = ("is_comm", "pace")
+
+    def __init__(self, pace: _Pace, calls: "array[int] | None" = None) -> None:
+        super().__init__(calls)
+        self.pace = pace
+        self.is_comm = calls is not None
+
+    def __enter__(self) -> None:
+        self.pace.enter(self)
+        super().__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        trace: TracebackType | None = None,
+    ) -> None:
+        if self.is_comm:
+            self.pace.use_link()
+        self.pace.leave(self)
+        super().__exit__(kind, error, trace)
+
+
 def _settle() -> int:
     """Give the innermost open span its time up to now."""
     global _since
@@ -107,13 +322,10 @@ class _Report:
         self.door: socket.socket | None = None  # open from the gate until no more steps can come
         self.comm_calls = array("q")
         self.step_ends = array("q")
-        self.spans = {
-            "compute": _Span(),
-            "communication": _Span(self.comm_calls),
-            "idle": _Span(),
-            "io": _Span(),
-            "serial": _Span(),
-        }
+        self.pace = _pace_of(environment)
+        self.spans = {name: self._span(name) for name in _STAGES}
+        if self.pace is not None:
+            self.pace.resting = [self.spans["communication"], self.spans["idle"]]
         self.setup_ns = 0
         self.begin_ns = 0
         self.began = 0.0  # the same moment, for clocks of others
@@ -128,12 +340,23 @@ class _Report:
         self.usage_at_begin: dict[str, float] = {}
         self.usage_at_end: dict[str, float] = {}
 
+    def _span(self, stage: str) -> _Span:
+        calls = self.comm_calls if stage == "communication" else None
+        return _Span(calls) if self.pace is None else _PacedSpan(self.pace, calls)
+
     def open_region(self) -> None:
         """Start the clock, once all ranks are here."""
         if self.begin_ns:
             return
         self._pass_gate()
         self._restart()
+        self.go_on()
+
+    def go_on(self) -> None:
+        """More steps come: their time counts, and is paced."""
+        self.end_ns = 0
+        if self.pace is not None and not self.pace.running:
+            self.pace.begin()
 
     def _pass_gate(self) -> None:
         """Wait until every rank is ready, so that none is timed while others still load."""
@@ -163,9 +386,13 @@ class _Report:
             span.total = span.in_calls = 0
         del self.comm_calls[:]
         del self.step_ends[:]
+        if self.pace is not None:
+            self.pace.forget()
 
     def step_done(self) -> None:
-        """Count a step; the clock starts anew when the warm-up is over."""
+        """Count a step; the clock starts again when the warm-up is over."""
+        if self.pace is not None:
+            self.pace.point()
         self.steps += 1
         if self.steps == self.warmup:
             self._restart()
@@ -180,12 +407,16 @@ class _Report:
 
     def close_region(self) -> None:
         """Stop the clock, until more steps come."""
+        if self.pace is not None and self.pace.running:
+            self.pace.end()
         self.note_end()
         if self.begin_ns:
             self.usage_at_end = _usage()
 
     def leave(self) -> None:
         """Tell the gate that no more steps come."""
+        if self.pace is not None:
+            self.pace.running = False
         if self.door is not None:
             with contextlib.suppress(OSError):  # the other side may have ended
                 # Closing alone is not noticed while a child, such as a loader's worker, has it too.
@@ -226,6 +457,7 @@ class _Report:
             ),
             "facts": {name: _as_json(fact) for name, fact in self.facts.items()},
             "usage": usage,
+            **({} if self.pace is None else _paced_facts(self.pace)),
             "comm_calls": self.calls,
             "step_ends": len(self.step_ends),
             "modules": {
@@ -240,6 +472,23 @@ class _Report:
             array("q", [end - self.begin_ns for end in self.step_ends]).tofile(file)
         path.with_suffix(".part").write_text(json.dumps(told))
         path.with_suffix(".part").rename(path.with_suffix(".json"))
+
+
+def _pace_of(environment: "os._Environ[str]") -> _Pace | None:
+    """The pace of this rank; none on a real node, or where the MPI library is paced itself."""
+    if environment.get("NODEWISE_MPI_INTERPOSED") == "1":
+        return None
+    return _Pace(environment) if "NODEWISE_PACE_SHARE" in environment else None
+
+
+def _paced_facts(pace: _Pace) -> dict[str, float]:
+    """What the pacing of a rank did, for its report."""
+    return {
+        "cpu_s": pace.cpu_ns / 1e9,
+        "paced_s": pace.paced_ns / 1e9,
+        "late_s": pace.late_ns / 1e9,
+        "calls_without_bytes": pace.calls_without_bytes,
+    }
 
 
 def _finite(value: float | None) -> float | None:
@@ -285,8 +534,20 @@ def compute() -> contextlib.AbstractContextManager[None]:
     return _compute
 
 
-def comm() -> contextlib.AbstractContextManager[None]:
-    """A span in a collective or a message; its calls are matched over the ranks by their order."""
+def comm(
+    sent_bytes: float | None = None, all_reduce_bytes: float | None = None
+) -> contextlib.AbstractContextManager[None]:
+    """A span in a collective or a message; its calls are matched over the ranks by their order.
+
+    The bytes matter only on emulated nodes whose link is modelled: those that this rank sends in
+    one message, or the size of the array that a ring of all ranks reduces.
+    """
+    if _report is not None and _report.pace is not None:
+        if sent_bytes is not None:
+            _report.pace.send(sent_bytes, 1)
+        if all_reduce_bytes is not None:
+            hops = 2 * (_report.pace.ranks - 1)
+            _report.pace.send(hops * all_reduce_bytes / _report.pace.ranks, hops)
     return _comm
 
 
@@ -326,7 +587,7 @@ def steps(batches: Iterable[Item]) -> Iterator[Item]:
         return
     _report.steps_are_told = True
     _report.open_region()
-    _report.end_ns = 0  # what ended before was an epoch
+    _report.go_on()  # what ended before was an epoch
     try:
         with _io:
             source = iter(batches)

@@ -20,15 +20,16 @@ from nodewise.explain.attribute import attribute
 from nodewise.explain.scaling import scale
 from nodewise.measure.engines.base import Finished, Job
 from nodewise.measure.engines.rehearsal.control_groups import remove_leftovers
-from nodewise.measure.engines.rehearsal.rehearsal import RehearsalEngine
+from nodewise.measure.engines.rehearsal.rehearsal import RehearsalEngine, fitting_share
 from nodewise.measure.engines.rehearsal.virtual_nodes import VirtualNodes, missing
+from nodewise.study import store
 from nodewise.study.spec import Rehearsal
 from tests.jobs import skip_if_disturbed, wait_until
 
 pytestmark = pytest.mark.slow
 
 _NOBODY = 65534
-_LACKING = missing(Rehearsal())
+_LACKING = missing(Rehearsal(cpu="quota", link="real"))
 needs_nodes = pytest.mark.skipif(_LACKING is not None, reason=f"This machine lacks {_LACKING}.")
 needs_mpi = pytest.mark.skipif(
     importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed."
@@ -101,6 +102,19 @@ import os, time
 rank = os.environ.get("NODEWISE_RANK") or os.environ["PMI_RANK"]
 taken = bytearray(160_000_000 if rank == "1" else 1_000)
 time.sleep(0 if rank == "1" else 10)
+"""
+
+# Half a second of CPU time over all ranks, and four messages of 0.1 s at 80 Mbit/s.
+PACED = """
+import os, time
+from nodewise import probe
+for _ in probe.steps(range(4)):
+    with probe.compute():
+        end = time.process_time() + 0.125 / int(os.environ["NODEWISE_NODES"])
+        while time.process_time() < end:
+            pass
+    with probe.comm(sent_bytes=1_000_000):
+        pass
 """
 
 # A harness that makes nodes, starts a job that does not end with it, and waits to be killed.
@@ -193,6 +207,10 @@ def _received(folder: Path, megabits: float) -> tuple[float, float]:
     return float((folder / "rate").read_text()), float(checks["node1.sent_bytes"])
 
 
+def _quota(**options: object) -> Rehearsal:
+    return Rehearsal(launcher="local", cpu="quota", **options)  # type: ignore[arg-type]
+
+
 def _python(script: str, *arguments: object) -> list[str]:
     return [sys.executable, "-c", script, *(str(argument) for argument in arguments)]
 
@@ -212,7 +230,7 @@ class TestNodes:
     def test_a_spinning_job_gets_its_quota_under_other_load(self, tmp_path: Path) -> None:
         load = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(3)]
         try:
-            shares, checks = _spin(Rehearsal(launcher="local", cores_per_node=0.1), tmp_path, 2)
+            shares, checks = _spin(_quota(cores_per_node=0.1), tmp_path, 2)
         finally:
             for process in load:
                 process.kill()
@@ -221,7 +239,7 @@ class TestNodes:
         assert checks["limited_by"] == "the gate"
 
     def test_a_slow_node_gets_half(self, tmp_path: Path) -> None:
-        options = Rehearsal(launcher="local", cores_per_node=0.2, slow_node=-1, slow_factor=2)
+        options = _quota(cores_per_node=0.2, slow_node=-1, slow_factor=2)
         shares, checks = _spin(options, tmp_path, 3)
         assert shares == pytest.approx([0.2, 0.2, 0.1], rel=0.1)
         assert [checks[f"node{rank}.cores"] for rank in range(3)] == [0.2, 0.2, 0.1]
@@ -229,7 +247,7 @@ class TestNodes:
     def test_the_gate_puts_the_quota_in_force(self, tmp_path: Path) -> None:
         """The job spins without a limit for half a second, which must not be counted."""
         spin = "while :; do :; done"
-        options = Rehearsal(launcher="local", cores_per_node=0.1)
+        options = _quota(cores_per_node=0.1)
         engine = RehearsalEngine(options, start_seconds=60)
         moments = [time.monotonic()]
 
@@ -257,7 +275,7 @@ class TestNodes:
 
     def test_lifting_the_quota_ends_what_is_compared(self, tmp_path: Path) -> None:
         """The job spins on without a limit, which must not be counted either."""
-        engine = RehearsalEngine(Rehearsal(launcher="local", cores_per_node=0.1), start_seconds=60)
+        engine = RehearsalEngine(_quota(cores_per_node=0.1), start_seconds=60)
         moments = []
 
         def limit_and_lift(leaders: Sequence[int]) -> None:
@@ -402,6 +420,21 @@ def _is_on_a_disk(path: Path) -> bool:
     return Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").exists()
 
 
+class TestPlans:
+    def test_a_dry_run_shows_nodes_shares_link_and_launcher(self, tmp_path: Path) -> None:
+        options = Rehearsal(cores_per_node=0.05, link="modelled", slow_node=-1, slow_factor=2)
+        plan = RehearsalEngine(options).plan(_job(tmp_path, ["true"], 32))
+        nodes, cpu, link, launcher, command = plan.splitlines()
+        assert nodes.startswith("nodes: 32 emulated, 0.05 cores each; node31 has 0.025, 1.6 of ")
+        assert cpu.startswith("CPU: paced")
+        assert link == "link: 300 Mbit/s, 0.05 ms a message, modelled by pacing"
+        assert (launcher, command) == ("launcher: mpi", "true")
+
+    @pytest.mark.parametrize(("nodes", "cores"), [(2, 2), (16, 2), (32, 2), (8, 64)])
+    def test_the_proposed_share_fits(self, nodes: int, cores: int) -> None:
+        assert 0.6 * cores < nodes * fitting_share(nodes, cores) <= 0.7 * cores
+
+
 @needs_nodes
 class TestRefusals:
     def test_more_cores_than_there_are(self) -> None:
@@ -411,7 +444,7 @@ class TestRefusals:
         assert "cores_per_node" in refused.value.fix
 
     def test_a_quota_below_what_the_kernel_takes(self) -> None:
-        options = Rehearsal(launcher="local", cores_per_node=0.04, slow_node=0, slow_factor=2)
+        options = _quota(cores_per_node=0.04, slow_node=0, slow_factor=2)
         with pytest.raises(RunError, match="less than 1 ms") as refused:
             RehearsalEngine(options).check([1])
         assert refused.value.fix == "Set period_ms to 50 or more."
@@ -471,11 +504,36 @@ class TestWithoutRoot:
         )
         main = "from nodewise.cli.main import main; main()"
         done = self._run(main, "measure", spec, "-o", folder / "study")
-        assert done.returncode == 3  # so that `make study` goes on without a rehearsal
+        assert done.returncode == 3
         what, fix = done.stderr.splitlines()
-        assert what.startswith("nodewise: This machine lacks the right to ")
-        assert "delegated" in fix
-        assert not (folder / "study").exists()
+        assert what.startswith("nodewise: The program calls neither probe.setup nor probe.steps")
+        assert "run as root" in fix
+
+    @pytest.mark.parametrize("link", ["auto", "modelled"])
+    def test_a_paced_rehearsal_needs_no_root(self, folder: Path, link: str) -> None:
+        (folder / "job.py").write_text(PACED)
+        spec = folder / "study.toml"
+        spec.write_text(
+            'name = "rootless"\nscales = [1, 2, 4]\nrounds = 2\n[workload]\n'
+            'command = ["{python}", "job.py"]\n[engine]\nname = "rehearsal"\n[engine.rehearsal]\n'
+            f'launcher = "local"\nlink = "{link}"\nlink_mbit_per_second = 80.0\n'
+        )
+        main = "from nodewise.cli.main import main; main()"
+        done = self._run(main, "measure", spec, "-o", folder / "study")
+        assert done.returncode == 0, done.stderr
+        study = store.load(folder / "study")
+        for run in study.runs:
+            assert run.provenance["rehearsal_cpu"] == "paced"
+            for rank in run.ranks:
+                assert rank.pace is not None
+                on_node = rank.pace.cpu_seconds / 0.1
+                expected = on_node + (0.4 if link == "modelled" and run.nodes > 1 else 0.0)
+                assert rank.seconds > 0.95 * expected
+                if rank.pace.late_seconds < 0.02 * on_node:
+                    assert rank.seconds < 1.2 * expected + 0.1
+        words = {check.rule: check.evidence for check in scale(study).checks}
+        assert "by pacing" in words["nodes are machines"]
+        assert ("modelled" in words["nodes are machines"]) == (link == "modelled")
 
     @needs_nodes
     def test_delegated_groups_are_enough(self, folder: Path) -> None:

@@ -22,7 +22,7 @@ from nodewise.study.spec import Rehearsal
 
 pytest.importorskip("torch", reason="torch is not installed: pip install 'nodewise[torch]'")
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")
-_LACKING = missing(Rehearsal())
+_LACKING = missing(Rehearsal(cpu="quota", link="real"))
 pytestmark = pytest.mark.skipif(_LACKING is not None, reason=f"This machine lacks {_LACKING}.")
 
 ROOT = Path(__file__).parents[2]

@@ -173,7 +173,10 @@ def test_a_worker_that_is_killed_ends_its_run_alone(tmp_path):
     assert alive(tmp_path) == []
 
 
-@pytest.mark.skipif(missing(Rehearsal()) is not None, reason="this machine cannot emulate nodes")
+@pytest.mark.skipif(
+    missing(Rehearsal(cpu="quota", link="real")) is not None,
+    reason="this machine cannot emulate nodes",
+)
 def test_a_node_that_is_killed_ends_its_run_alone(tmp_path):
     engine = '[engine]\nname = "rehearsal"\n[engine.rehearsal]\nlauncher = "local"\n'
     spec = write(tmp_path, "slow at first", rounds=2, scales="2", more=engine)

@@ -426,3 +426,74 @@ def test_ranks_on_several_machines_meet_in_a_shared_folder(tmp_path):
         assert first.wait(timeout=240) == 0
     reports = [json.loads((tmp_path / f"rank-{rank}.json").read_text()) for rank in range(2)]
     assert all(report["began"] >= alone for report in reports)
+
+
+# The same CPU time in each step, then a library that spins while it waits, then a sleep.
+PACED = """
+    import time
+    from nodewise import probe
+    def spin(seconds):
+        end = time.process_time() + seconds
+        while time.process_time() < end:
+            pass
+    with probe.setup():
+        spin(0.05)
+    for step in probe.steps(range(5)):
+        with probe.compute():
+            spin(0.01)
+        with probe.comm(sent_bytes=1000):
+            spin(0.002)
+        with probe.io():
+            time.sleep(0.02)
+    spin(0.01)  # after the clock
+    probe.work(items=1)
+"""
+
+
+def test_a_paced_rank_is_as_slow_as_its_node(tmp_path):
+    told = run(PACED, tmp_path, NODEWISE_PACE_SHARE="0.1")
+    assert 0.05 <= told["cpu_s"] < 0.06  # neither the setup nor the spinning counts
+    on_node = told["cpu_s"] / 0.1
+    assert told["stages"]["compute"] == pytest.approx(on_node, rel=0.1, abs=told["late_s"] + 0.01)
+    assert told["stages"]["io"] >= 5 * 0.02  # what blocks passes as on any node
+    assert told["seconds"] >= 0.98 * (on_node + 5 * 0.02)
+    assert told["paced_s"] > 0
+    assert sum(told["stages"].values()) <= told["seconds"] + 1e-6
+
+
+def test_half_the_share_takes_twice_the_time(tmp_path):
+    found = []
+    for share in ("0.1", "0.05"):
+        (tmp_path / share).mkdir()
+        told = run(PACED, tmp_path / share, NODEWISE_PACE_SHARE=share)
+        found.append((told["stages"]["compute"] - told["late_s"]) / told["cpu_s"])
+    assert found[1] / found[0] == pytest.approx(2, rel=0.1)
+
+
+def test_a_modelled_link_takes_its_latency_and_its_bytes(tmp_path):
+    link = {"NODEWISE_PACE_LATENCY": "0.01", "NODEWISE_PACE_BANDWIDTH": "50000"}
+    told = run(PACED, tmp_path, NODEWISE_PACE_SHARE="0.5", NODEWISE_RANKS="2", **link)
+    assert told["stages"]["communication"] >= 5 * (0.01 + 0.02)
+    assert told["calls_without_bytes"] == 0
+    silent = run(
+        PACED.replace("sent_bytes=1000", ""), tmp_path, NODEWISE_PACE_SHARE="0.5",
+        NODEWISE_RANKS="2", **link,
+    )  # fmt: skip
+    assert silent["calls_without_bytes"] == 5
+
+
+def test_a_ring_sends_what_its_arithmetic_says(tmp_path):
+    link = {"NODEWISE_PACE_LATENCY": "0.001", "NODEWISE_PACE_BANDWIDTH": "50000"}
+    told = run(
+        PACED.replace("sent_bytes", "all_reduce_bytes"), tmp_path, NODEWISE_PACE_SHARE="0.5",
+        NODEWISE_RANKS="4", **link,
+    )  # fmt: skip
+    one = 6 * 0.001 + 2 * 3 / 4 * 1000 / 50000
+    assert told["stages"]["communication"] == pytest.approx(5 * one, rel=0.5)
+    assert told["stages"]["communication"] >= 5 * one
+
+
+def test_where_the_mpi_library_is_paced_the_probe_is_not(tmp_path):
+    told = run(PACED, tmp_path, NODEWISE_PACE_SHARE="0.01", NODEWISE_MPI_INTERPOSED="1")
+    assert "paced_s" not in told
+    assert told["seconds"] < 3

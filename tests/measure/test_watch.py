@@ -9,7 +9,7 @@ from nodewise.measure import watch
 from nodewise.measure.engines.local import Local
 from nodewise.measure.engines.own_workers import OwnWorkers
 from nodewise.measure.loop import _shares_cores, _with_usage
-from nodewise.study.study import Run, Usage
+from nodewise.study.study import Pace, Rank, Run, Usage
 
 RUN = Run(nodes=2, round=0, seconds=10.0)
 
@@ -37,20 +37,38 @@ def waited(seconds: float | None) -> Usage:
     ],
 )
 def test_a_wait_for_cores_is_known_or_unknown_but_never_made_up(groups, ranks, delay):
-    run = _with_usage(RUN, watched(*groups), 2, emulated=False)
+    run = _with_usage(RUN, watched(*groups), 2)
     assert run.contention is not None
     assert (len(run.ranks), run.contention.run_delay) == (ranks, delay)
 
 
-def test_an_emulated_node_waits_by_design():
-    run = _with_usage(RUN, watched([waited(1.0)], [waited(3.0)]), 2, emulated=True)
-    assert run.contention is not None
-    assert run.contention.run_delay == 0.0
+def test_a_paced_node_says_itself_how_late_it_was():
+    pace = Pace(cpu_seconds=1.0, late_seconds=0.5)
+    ranks = (
+        Rank(rank=0, stages={}, pace=Pace(cpu_seconds=1.0)),
+        Rank(rank=1, stages={}, pace=pace),
+    )
+    run = msgspec.structs.replace(RUN, ranks=ranks, provenance={"emulated": True})
+    assert _with_usage(run, watched([waited(9.0)]), 2).contention.run_delay == 0.05
+
+
+@pytest.mark.parametrize(
+    ("groups", "delay"), [([[waited(1.0)], [waited(3.0)]], 0.1), ([[waited(4.0)]], 0.25)]
+)
+def test_under_a_quota_the_wait_for_the_next_period_is_no_foreign_load(groups, delay):
+    held = {"rehearsal_node0.throttled_seconds": 1.5, "rehearsal_node1.throttled_seconds": 2.0}
+    run = msgspec.structs.replace(RUN, provenance={"emulated": True, **held})
+    assert _with_usage(run, watched(*groups), 2).contention.run_delay == delay
+
+
+def test_what_an_emulated_node_waited_is_unknown_where_nothing_records_it():
+    run = msgspec.structs.replace(RUN, provenance={"emulated": True})
+    assert _with_usage(run, watched([waited(1.0)]), 2).contention.run_delay is None
 
 
 def test_one_process_is_no_rank_where_the_command_starts_the_workers():
     alone = msgspec.structs.replace(RUN, nodes=1)
-    run = _with_usage(alone, watched([waited(1.0)]), None, emulated=False)
+    run = _with_usage(alone, watched([waited(1.0)]), None)
     assert (run.ranks, run.contention.run_delay) == ((), 0.1)
 
 

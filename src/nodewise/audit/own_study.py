@@ -4,15 +4,17 @@ The rules themselves are data (rules.toml), and `rules` asks them.
 """
 
 from collections.abc import Iterator
-from statistics import mean, median
+from statistics import mean
 from typing import NamedTuple
 
 from nodewise.base.stats import ENOUGH_ROUNDS
 from nodewise.base.units import format_duration, format_percent
 from nodewise.decide.candidates import Needs
 from nodewise.decide.gates import gate_checks
+from nodewise.explain.fidelity import latency_words, link_of, of_node, transfer_seconds
 from nodewise.explain.scaling import Scaling
 from nodewise.explain.validity import (
+    LIMITED_IN_TIME,
     changed_work,
     distributed_runs,
     limit_check,
@@ -33,8 +35,6 @@ _CHANGES_WITH_SCALE = {
 # What an engine measured of each run says nothing of the place that it ran in.
 _OF_ONE_RUN = ("rehearsal_", "slurm_", "sacct_", "ray_", "dask_", "spark_")
 _QUOTA_FILLED = 0.9
-_LATENCY_BOUND = 2.0  # transfer against what its bytes need on the link
-_LATENCY_MATTERS = 0.05  # of the run
 _WENT_OVER = 0.95
 _CPU_RULE = "the nodes had the CPU they were promised"
 _LINK_RULE = "transfer is bound by the link"
@@ -282,21 +282,25 @@ def _same_place(study: Study) -> Answer:
 def _rehearsal(spec: Spec, study: Study) -> dict[str, Answer]:
     """What emulated nodes can answer for: their CPU, their link, and that nothing went round it."""
     runs = [run for run in study.runs if run.outcome == "ok"]
-    if any(run.provenance.get("rehearsal_limited_by") != "the gate" for run in runs):
+    if any(run.provenance.get("rehearsal_limited_by") not in LIMITED_IN_TIME for run in runs):
         return {}  # `limit_check` says so
     spread = [run for run in runs if run.nodes > 1]
     counted = [run for run in spread if "allreduce_bytes" in run.facts]
     limits = limit_check(study)
     assert limits is not None
+    modelled = any(run.provenance.get("rehearsal_link") == "modelled" for run in runs)
+    link = {} if modelled else {_LINK_RULE: _rehearsed_link(study, spread)}
     return {
         **({} if limits.verdict == "fail" else {_CPU_RULE: _rehearsed_cpu(spec, runs, limits)}),
-        _LINK_RULE: _rehearsed_link(spec, spread),
-        **({_BYTES_RULE: _rehearsed_bytes(counted)} if counted else {}),
+        **link,
+        **({_BYTES_RULE: _rehearsed_bytes(counted)} if counted and not modelled else {}),
     }
 
 
 def _rehearsed_cpu(spec: Spec, runs: list[Run], limits: Check) -> Answer:
-    """Quotas must hold, be filled, and be short against a step."""
+    """Quotas must hold, be filled, and be short against a step; a pace has no periods."""
+    if all(run.provenance.get("rehearsal_cpu") == "paced" for run in runs):
+        return Answer("pass", limits.evidence)
     period = spec.engine.rehearsal.period_ms / 1000
     least = min((_filled(run, at) for run, at in _nodes(runs)), default=1.0)
     if least < _QUOTA_FILLED:
@@ -320,46 +324,24 @@ def _filled(run: Run, at: int) -> float:
     """CPU of a rank against what its quota gives in the time that it computed."""
     rank = run.ranks[at]
     computed = rank.stages.get("compute", 0.0) + rank.stages.get("serial", 0.0)
-    promised = computed * _of_node(run, at, "cores")
+    promised = computed * of_node(run, at, "cores")
     return rank.usage.cpu_seconds / promised if rank.usage is not None and promised else 1.0
 
 
-def _rehearsed_link(spec: Spec, runs: list[Run]) -> Answer:
+def _rehearsed_link(study: Study, runs: list[Run]) -> Answer:
     """Transfer must take about as long as its bytes need; the rest would be latency of ours."""
-    if not any(_transfer_seconds(run) for run in runs):
+    if not any(transfer_seconds(run) for run in runs):
         return Answer("unknown", "no communication is recorded", "Put it into probe.comm.")
-    most = 0.0
-    for nodes in sorted({run.nodes for run in runs}):
-        group = [run for run in runs if run.nodes == nodes]
-        transfer = median(_transfer_seconds(run) for run in group)
-        floor = median(_link_seconds(spec, run) for run in group)
-        beyond = (transfer - floor) / median(run.seconds for run in group)
-        most = max(most, beyond)
-        if transfer > _LATENCY_BOUND * floor and beyond > _LATENCY_MATTERS:
-            evidence = (
-                f"latency-bound here, not rehearsable: at K={nodes} transfer takes "
-                f"{format_duration(transfer)}, and the link needs {format_duration(floor)} for "
-                "its bytes"
-            )
-            return Answer(
-                "fail", evidence, "Send fewer, larger messages, or rehearse a slower link."
-            )
-    rate = spec.engine.rehearsal.link_mbit_per_second
-    share = f"{format_percent(most)} of a run at most"
+    link = link_of(study)
+    if link is None:
+        return Answer("unknown", "no bytes are recorded", "Use a real link.")
+    if link.is_latency_bound:
+        remedy = "Send fewer, larger messages, or rehearse a slower link."
+        return Answer("fail", latency_words(link), remedy)
+    assert study.spec is not None
+    rate = study.spec.engine.rehearsal.link_mbit_per_second
+    share = f"{format_percent(max(link.beyond, 0.0))} of a run at most"
     return Answer("pass", f"beyond what its bytes need at {rate:g} Mbit/s it takes {share}")
-
-
-def _transfer_seconds(run: Run) -> float:
-    """The part of communication in which no rank waited for another."""
-    return min((rank.stages.get("communication", 0.0) for rank in run.ranks), default=0.0)
-
-
-def _link_seconds(spec: Spec, run: Run) -> float:
-    """How long the busiest node's link needs for its bytes, of the timed steps."""
-    ways = ("sent_bytes", "received_bytes")
-    most = max(_of_node(run, at, way) for _, at in _nodes([run]) for way in ways)
-    timed = run.steps / (run.steps + spec.workload.warmup_steps) if run.steps else 1.0
-    return timed * most * 8e-6 / spec.engine.rehearsal.link_mbit_per_second
 
 
 def _rehearsed_bytes(runs: list[Run]) -> Answer:
@@ -367,7 +349,7 @@ def _rehearsed_bytes(runs: list[Run]) -> Answer:
     shares = []
     for run in runs:
         ring = 2 * (run.nodes - 1) / run.nodes * float(run.facts["allreduce_bytes"])
-        sent = mean(_of_node(run, at, "sent_bytes") for _, at in _nodes([run]))
+        sent = mean(of_node(run, at, "sent_bytes") for _, at in _nodes([run]))
         shares.append(sent / (ring * (run.steps or 1)))
     least = min(shares)
     if least < _WENT_OVER:
@@ -378,8 +360,3 @@ def _rehearsed_bytes(runs: list[Run]) -> Answer:
 
 def _nodes(runs: list[Run]) -> list[tuple[Run, int]]:
     return [(run, at) for run in runs for at in range(run.nodes)]
-
-
-def _of_node(run: Run, at: int, name: str) -> float:
-    """A figure that the rehearsal recorded of one node."""
-    return float(run.provenance.get(f"rehearsal_node{at}.{name}", 0.0))

@@ -59,6 +59,7 @@ _QUESTIONS = (
     ),
     _Question("Is it the exchange of data?", ("communication",)),
     _Question("Is it the engine?", ("engine overhead",), optional=True),
+    _Question("Is it the emulation of the nodes?", ("emulation",), optional=True),
     _Question("Does some work not split?", ("serial fraction",)),
     _Question("Does the work itself grow?", ("compute inflation",)),
     _Question("Do other processes take the cores?", ("foreign load",), optional=True),

@@ -16,6 +16,7 @@ From bare timings a cause is named only where every law that fits about as well 
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from statistics import mean
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -39,7 +40,7 @@ from nodewise.explain.scaling import THRESHOLD, Scaling, Timings, scale_timings,
 from nodewise.explain.shapes import EARLY_EXPONENT, Shape, growth_exponent, shape_of
 from nodewise.study.check import Check, warning
 from nodewise.study.spec import Regime
-from nodewise.study.study import STAGES, Run, Stage, Study
+from nodewise.study.study import DRY_WAIT, STAGES, Run, Stage, Study
 
 Evidence = Literal["stages of each rank", "stage totals", "fitted law", "two bare times"]
 Losses = dict[CauseName, Floats]  # seconds lost to each cause: a row a draw, a column a scale
@@ -275,6 +276,7 @@ class _Measured(NamedTuple):
     items: Floats | None
     delays: Floats | None = None  # seconds that other processes had the rank's core
     steps: int | None = None  # of the shortest run
+    dry_wait: float = 0.0  # of a step on emulated nodes, that the emulation makes ranks wait
 
     def of(self, stage: Stage) -> Floats:
         return self.stages.get(stage, np.zeros_like(next(iter(self.stages.values()))))
@@ -319,6 +321,7 @@ def _measured(study: Study, nodes: int, by_rank: bool) -> _Measured:
         items,
         _foreign_delays(runs, stages),
         None if None in steps else min(step for step in steps if step is not None),
+        mean(float(run.provenance.get(DRY_WAIT, 0.0)) for run in runs),
     )
 
 
@@ -345,12 +348,21 @@ def _foreign_delays(runs: Sequence[Run], stages: dict[Stage, Floats]) -> Floats 
     """How long each rank was kept from its core while it computed; taken out of its compute.
 
     The wait is known for the whole timed region: compute has the share of it that it has of the
-    time. Emulated nodes wait for their core by design, so there it says nothing of other load.
+    time. A rank that was paced as an emulated node counts its wait beyond the pace itself. Under a
+    quota a rank waits for its core by design, so there it says nothing of other load.
     """
+    if "compute" not in stages:
+        return None
+    paces = [[rank.pace for rank in run.ranks] for run in runs]
+    late = [[None if pace is None else pace.late_seconds for pace in one] for one in paces]
+    if all(seconds is not None for one in late for seconds in one):
+        paced = np.minimum(np.array(late, dtype=np.float64), stages["compute"])
+        stages["compute"] = stages["compute"] - paced
+        return np.asarray(paced)
     usages = [[rank.usage for rank in run.ranks] for run in runs]
     emulated = any(run.provenance.get("emulated") for run in runs)
     known = [[None if u is None else u.run_delay_seconds for u in one] for one in usages]
-    if emulated or "compute" not in stages or any(wait is None for one in known for wait in one):
+    if emulated or any(wait is None for one in known for wait in one):
         return None
     waits = np.array(known, dtype=np.float64)
     regions = np.array([[rank.seconds or run.seconds for rank in run.ranks] for run in runs])
@@ -523,12 +535,15 @@ def _rank_parts(one: _Measured, kind: CauseName, center: Center) -> dict[CauseNa
     alone = float(mean["serial"][late])
     for_serial = min(max(waiting, 0.0), float(mean["serial"].max()) - alone)
     even, imbalance, rest = _late_compute(one, late, kind)
+    by_chance = waiting - for_serial
+    emulation = min(max(by_chance, 0.0), one.dry_wait * (one.steps or 0))
     parts: dict[CauseName, float] = {
         "foreign load": 0.0 if one.delays is None else fit * float(one.delays[:, late].mean()),
         "compute inflation": fit * even,
         "load imbalance": fit * imbalance,
         "slow node": 0.0,
-        "jitter": waiting - for_serial,
+        "jitter": by_chance - emulation,
+        "emulation": emulation,
         "late rank": 0.0,
         "communication": transfer,
         "input/output": float(mean["io"][late]),
@@ -957,6 +972,8 @@ def _recorded(measured: Sequence[_Measured], evidence: Evidence) -> set[CauseNam
     recorded: set[CauseName] = {CAUSE_OF_STAGE[stage] for stage in one.stages}
     if one.delays is not None:
         recorded.add("foreign load")
+    if one.dry_wait:
+        recorded.add("emulation")
     waits = evidence == "stages of each rank" or "idle" in one.stages
     return recorded.union(_WAITED_FOR) if waits else recorded
 
@@ -974,8 +991,8 @@ def _other_changes(
     if evidence == "stage totals":
         waited += sum(folds.get(cause, 0.0) for cause in ("idle", *_WAITED_FOR))
     silent: set[str] = {*row.possible_causes, "unexplained", "idle", "late rank"}
-    # Most jobs have no engine that hands out their work, and need not hear of it.
-    silent |= {"engine overhead"}.difference(recorded)
+    # Most jobs have no engine that hands out their work and no emulated nodes.
+    silent |= {"engine overhead", "emulation"}.difference(recorded)
     remedies = []
     for cause, facts in CAUSES.items():
         if cause in silent:

@@ -17,6 +17,7 @@ CauseName = Literal[
     "compute inflation",
     "foreign load",
     "engine overhead",
+    "emulation",
     "idle",
     "unexplained",
 ]
@@ -92,6 +93,12 @@ CAUSES: dict[CauseName, Cause] = {
         "hand out fewer and larger tasks, keep the workers running between them, or take an engine "
         "that schedules less",
         "time in which the engine starts workers, schedules tasks and hands them out",
+    ),
+    "emulation": Cause(
+        "rehearse with fewer nodes or a smaller share of the CPU for each; real nodes do not have "
+        "this",
+        "waiting that emulated nodes add to every step, as a dry step shows it",
+        "the waits of a dry step (the rehearsal engine measures them)",
     ),
     "idle": Cause(
         "find what the ranks wait for: record the stages of each rank",

@@ -15,6 +15,7 @@ from nodewise.base.interval import LEVEL, Interval, median_interval
 from nodewise.base.stats import ENOUGH_ROUNDS, Center, Floats, resample, std
 from nodewise.base.units import format_percent
 from nodewise.explain.baseline import Detection, Points, points_of, slow_baseline
+from nodewise.explain.fidelity import fidelity_checks
 from nodewise.explain.laws import (
     LAW_ERROR,
     LawFit,
@@ -532,11 +533,7 @@ def _checks_of_runs(study: Study) -> Iterator[Check]:
             f"takes {sum(ones) / len(ones):.4g} s, and speedup against that would look better",
             key="baseline",
         )
-    if any(run.provenance.get("emulated") for run in study.runs):
-        yield warning(
-            "nodes are machines",
-            "rehearsal: emulated nodes on one machine; latencies are not those of a network",
-        )
+    yield from fidelity_checks(study)
 
 
 def _listed(scales: Sequence[int]) -> str:

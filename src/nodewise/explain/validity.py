@@ -25,6 +25,8 @@ _NEAR_WORK = 0.05  # relative: sizes of a growing job are rounded to whole cells
 QUOTA_HELD = 1.05  # CPU of an emulated node against its quota; above it the quota leaks
 _NOT_LIMITED = 1.5
 _LIMITED_SHARE = 0.9  # of a run in which the quota must be in force
+LIMITED_IN_TIME = ("the gate", "the start")  # what put the limits of emulated nodes in force
+_NOT_PACED = 0.5  # of a node's share: CPU of processes beside the rank that is paced
 _WORKERS = "K workers really ran"
 _WORKLOAD = "one workload at all K"
 _LIMITS = "the nodes had the CPU they were promised"
@@ -189,7 +191,9 @@ def limit_check(study: Study) -> Check | None:
     ]
     if not runs:
         return None
-    late = [run for run in runs if run.provenance.get("rehearsal_limited_by") != "the gate"]
+    late = [
+        run for run in runs if run.provenance.get("rehearsal_limited_by") not in LIMITED_IN_TIME
+    ]
     remedy = "Use probe.setup and probe.steps in the workload."
     for run in late:
         held = float(run.provenance.get("rehearsal_limited_seconds", 0.0))
@@ -206,6 +210,13 @@ def limit_check(study: Study) -> Check | None:
         return Check(
             rule=_LIMITS, verdict="fail", evidence=evidence, remedy=remedy, makes="doubtful"
         )
+    paced = [run for run in runs if run.provenance.get("rehearsal_cpu") == "paced"]
+    for run in paced:
+        if any(_escapes_pace(run, at) for at in range(run.nodes)):
+            evidence = f"at K={run.nodes} processes ran that the probe does not pace"
+            return _invalid(_LIMITS, evidence, 'Use cpu = "quota" in the rehearsal.')
+    if len(paced) == len(runs):
+        return Check(rule=_LIMITS, verdict="pass", evidence="emulated nodes; every rank was paced")
     period = study.spec.engine.rehearsal.period_ms / 1000 if study.spec is not None else 0.1
     most = max(_received_cpu(run, at, period) for run in runs for at in range(run.nodes))
     if most > QUOTA_HELD:
@@ -218,6 +229,19 @@ def limit_check(study: Study) -> Check | None:
         )
     evidence = f"emulated nodes; each received at most {most:.2f} of its quota"
     return Check(rule=_LIMITS, verdict="pass", evidence=evidence)
+
+
+def _escapes_pace(run: Run, at: int) -> bool:
+    """Whether a node computed more than its rank reports, or its rank was not paced at all."""
+    rank = next((rank for rank in run.ranks if rank.rank == at), None)
+    if rank is None or rank.pace is None:
+        return True
+    used = float(run.provenance.get(f"rehearsal_node{at}.cpu_seconds", 0.0))
+    cores = float(run.provenance.get(f"rehearsal_node{at}.cores", 0.0))
+    own = max(rank.pace.cpu_seconds, rank.usage.cpu_seconds if rank.usage is not None else 0.0)
+    seconds = float(run.provenance.get("rehearsal_limited_seconds", 0.0))
+    timed = min(run.seconds / seconds, 1.0) if seconds else 1.0  # the rest is warm-up
+    return used * timed - own > _NOT_PACED * cores * run.seconds
 
 
 def _received_cpu(run: Run, at: int, period: float) -> float:
@@ -267,8 +291,9 @@ def load_check(study: Study) -> Check:
             key="contention",
             makes="doubtful",
         )
-    loads = [run.contention for run in study.runs if run.contention is not None]
-    shares = [max(load.run_delay or 0.0, load.foreign_cpu) for load in loads]
+    seen = [run for run in study.runs if run.contention is not None]
+    loads = [run.contention for run in seen if run.contention is not None]
+    shares = [_share_taken(run) for run in seen]
     worst = max(shares, default=0.0)
     unknown = not loads or any(load.run_delay is None for load in loads)
     if unknown and worst <= RED:
@@ -282,6 +307,15 @@ def load_check(study: Study) -> Check:
         key="contention",
         makes="doubtful" if worst > RED else None,
     )
+
+
+def _share_taken(run: Run) -> float:
+    """What other load took of a run; of an emulated node, only what it was late by."""
+    assert run.contention is not None
+    late = run.contention.run_delay
+    if late is not None and run.provenance.get("emulated"):
+        return late
+    return max(late or 0.0, run.contention.foreign_cpu)
 
 
 def superlinear_check(times: "Timings") -> Check | None:

@@ -10,7 +10,17 @@ from nodewise.base.time_sets import transfer_and_wait
 from nodewise.measure.engines.base import Finished
 from nodewise.measure.program_log import failure_lines
 from nodewise.study.spec import Amount, Number, Signed
-from nodewise.study.study import SHORTEST_SECONDS, STAGES, Fact, Outcome, Rank, Run, Stage, Usage
+from nodewise.study.study import (
+    SHORTEST_SECONDS,
+    STAGES,
+    Fact,
+    Outcome,
+    Pace,
+    Rank,
+    Run,
+    Stage,
+    Usage,
+)
 
 
 class RankReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +43,12 @@ class RankReport(msgspec.Struct, frozen=True, kw_only=True):
     counts_steps: bool = False  # 0 steps are then none that ran
     has_rank: bool = True  # given by a launcher; the program that starts the workers has none
     no_number: str = ""  # "quality is nan"
+    # Of a rank that was paced as an emulated node: CPU time that counted, time slept to the pace,
+    # time beyond the pace as the core was not free, calls on a modelled link without their bytes.
+    cpu_s: Amount | None = None
+    paced_s: Amount | None = None
+    late_s: Amount | None = None
+    calls_without_bytes: int = 0
 
 
 # The stages that a probe times; an engine may tell of more.
@@ -53,6 +69,11 @@ def read_reports(folder: Path) -> list[RankReport]:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise DamagedReport(f"the report {path.name} is damaged: {error}") from None
     return sorted(reports, key=lambda report: report.rank)
+
+
+def read_ranks(folder: Path) -> list[Rank]:
+    """The ranks of a run as they report themselves."""
+    return _ranks(read_reports(folder), folder)
 
 
 def collect(
@@ -160,9 +181,22 @@ def _ranks(reports: list[RankReport], folder: Path) -> list[Rank]:
                 setup_seconds=report.setup_seconds,
                 host=report.host,
                 usage=None if report.usage == Usage() else report.usage,  # its clock never ran
+                pace=_pace_of(report),
             )
         )
     return ranks
+
+
+def _pace_of(report: RankReport) -> Pace | None:
+    """How a rank was paced; None where it was not."""
+    if report.cpu_s is None or report.paced_s is None or report.late_s is None:
+        return None
+    return Pace(
+        cpu_seconds=report.cpu_s,
+        paced_seconds=report.paced_s,
+        late_seconds=report.late_s,
+        calls_without_bytes=report.calls_without_bytes,
+    )
 
 
 def _comm_calls(report: RankReport, folder: Path) -> list[int]:

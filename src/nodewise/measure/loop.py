@@ -270,7 +270,7 @@ def _run(
         )
         store.keep_output(folder, run, kept_output(job.log))
         if engine.watched and not engine.elsewhere:
-            run = _with_usage(run, watch, ranks, emulated=engine.emulated)
+            run = _with_usage(run, watch, ranks)
         if not engine.elsewhere:
             run = with_energy(run, meter, local=spec.engine.name == "local")
         store.keep_stamps(folder, run, scratch)
@@ -289,11 +289,11 @@ def _shares_cores(engine: Engine, nodes: int, watch: Watch) -> bool:
     return engine.ranks(nodes) is not None or watch.share_used() > _BUSY_SHARE
 
 
-def _with_usage(run: Run, watch: Watch, expected: int | None, emulated: bool) -> Run:
+def _with_usage(run: Run, watch: Watch, expected: int | None) -> Run:
     """Add what was seen from outside, where the ranks did not say it themselves.
 
-    An emulated node waits for its core by design, so its run delay is not foreign load. A launcher
-    has all ranks in one group: who of them used what is unknown, but not the longest wait.
+    A launcher has all ranks in one group: who of them used what is unknown, but not the longest
+    wait.
     """
     seen = watch.usage()
     ranks = run.ranks
@@ -301,9 +301,30 @@ def _with_usage(run: Run, watch: Watch, expected: int | None, emulated: bool) ->
         ranks = tuple(Rank(rank=at, stages={}, usage=usage) for at, usage in enumerate(seen))
     usages = [rank.usage for rank in ranks] if ranks else seen
     delays = [None if usage is None else usage.run_delay_seconds for usage in usages]
+    if run.provenance.get("emulated"):
+        delays = _late_on_emulated_nodes(run, delays)
     return msgspec.structs.replace(
-        run, ranks=ranks, contention=watch.contention([0.0] if emulated else delays, run.seconds)
+        run, ranks=ranks, contention=watch.contention(delays, run.seconds)
     )
+
+
+def _late_on_emulated_nodes(run: Run, delays: list[float | None]) -> list[float | None]:
+    """How long other load kept ranks from their core, beyond what their node makes them wait.
+
+    A paced rank reports it. Under a quota the waits for a core include those for the next period.
+    """
+    if any(rank.pace is not None for rank in run.ranks):
+        return [None if rank.pace is None else rank.pace.late_seconds for rank in run.ranks]
+    held = [run.provenance.get(f"rehearsal_node{at}.throttled_seconds") for at in range(run.nodes)]
+    known = [float(seconds) for seconds in held if seconds is not None]
+    if len(known) < run.nodes or len(delays) not in (1, run.nodes):
+        return [None]
+    if len(delays) == 1:
+        return [None if delays[0] is None else max(delays[0] - min(known), 0.0)]
+    return [
+        None if delay is None else max(delay - throttled, 0.0)
+        for delay, throttled in zip(delays, known, strict=True)
+    ]
 
 
 def _refuse_scales(spec: Spec, engine: Engine) -> None:

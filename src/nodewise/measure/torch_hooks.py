@@ -18,14 +18,20 @@ A step is a step of the first optimizer that made one. All ranks meet at the gat
 step is done, where none depends on another any more; so the first step is always warm-up. The clock
 stops at the last step. A script that calls `probe.steps` counts its steps itself, and whatever span
 the script opens takes its time from these. One thread is timed: the one that imported torch.
+
+On emulated nodes the probe paces the rank before each collective and at the end of a step, and here
+before each gradient is handed to DistributedDataParallel: a bucket leaves when it would on such a
+node.
 """
 
+import contextlib
 import functools
 import importlib
 import threading
 import time
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
@@ -53,6 +59,7 @@ _COLLECTIVES = (
     "send",
 )
 _LAST_WORK_SECONDS = 0.1
+_BYTE_MOVERS = ("gloo", "pt_gloo")  # how the threads begin that a network card would replace
 _USAGE_EVERY_NS = 50_000_000  # reading the usage takes 0.1 ms, too much for every step
 
 
@@ -75,6 +82,8 @@ class _Recorder:
         def timed_call(*arguments: Any, **options: Any) -> Any:
             if threading.get_ident() != self.thread:
                 return call(*arguments, **options)
+            if stage == "communication":
+                _tell_bytes(call.__name__, arguments)
             with span:
                 return call(*arguments, **options)
 
@@ -103,6 +112,7 @@ class _Recorder:
             first = not report.begin_ns
             if first:
                 report.setup_ns += perf_counter_ns() - self.began_ns
+                _leave_out_byte_movers()
                 report.open_region()
             if report.warmup or not first:
                 report.step_done()
@@ -177,8 +187,14 @@ def _watch_gradients(recorder: _Recorder) -> None:
     span = recorder.report.spans["communication"]
 
     def begin() -> None:
+        for model in models:
+            _tell_bytes("all_reduce", [one for one in model.parameters() if one.requires_grad])
         span.__enter__()
         queue(span.__exit__)
+
+    def made(model: Any, *_: Any, **__: Any) -> None:
+        models.add(model)
+        _pace_gradients(model)
 
     def before_backward(*arguments: Any, **options: Any) -> None:
         exchanged = any(getattr(one, "require_backward_grad_sync", False) for one in models)
@@ -189,11 +205,42 @@ def _watch_gradients(recorder: _Recorder) -> None:
                     result.register_hook(lambda gradient: queue(begin))
 
     _replace(autograd, "backward", functools.partial(_after, before_backward))
-    _replace(
-        parallel, "__init__", functools.partial(_after, lambda model, *_, **__: models.add(model))
-    )
+    _replace(parallel, "__init__", functools.partial(_before, made))
     # Sent by C++ at the begin of a forward, for example the averages of a batch normalisation.
     _replace(parallel, "_sync_buffers", functools.partial(recorder.timed, "communication"))
+
+
+def _pace_gradients(model: Any) -> None:
+    """Pace the backward pass: a gradient is there when the node has had the time to compute it."""
+    pace = probe._report.pace if probe._report is not None else None
+    if pace is not None:
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.register_hook(lambda _: pace.point())
+
+
+def _tell_bytes(name: str, tensors: Any) -> None:
+    """Tell the pace what a collective sends, where the link is modelled: all of it at its start."""
+    pace = probe._report.pace if probe._report is not None else None
+    if pace is None or not pace.bandwidth:
+        return
+    sizes = [one.numel() * one.element_size() for one in tensors if hasattr(one, "element_size")]
+    if name == "all_reduce":
+        probe.comm(all_reduce_bytes=sum(sizes))
+    elif sizes or name == "wait":
+        probe.comm(sent_bytes=max(sizes, default=0))
+
+
+def _leave_out_byte_movers() -> None:
+    """Keep the threads that only move bytes out of the CPU time that is paced."""
+    pace = probe._report.pace if probe._report is not None else None
+    if pace is None:
+        return
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):
+            if (task / "comm").read_text().startswith(_BYTE_MOVERS):
+                clock = ~int(task.name) << 3 | 6  # as the kernel numbers the clock of a thread
+                pace.other_clocks.append(clock)
 
 
 def _let_gloo_finish(*_: Any, **__: Any) -> None:
@@ -213,6 +260,18 @@ def _after(first: Callable[..., object], call: Callable[..., Any]) -> Callable[.
     def both(*arguments: Any, **options: Any) -> Any:
         first(*arguments, **options)
         return call(*arguments, **options)
+
+    return both
+
+
+def _before(then: Callable[..., object], call: Callable[..., Any]) -> Callable[..., Any]:
+    """The same call, and another one with the same arguments after it."""
+
+    @functools.wraps(call)
+    def both(*arguments: Any, **options: Any) -> Any:
+        result = call(*arguments, **options)
+        then(*arguments, **options)
+        return result
 
     return both
 

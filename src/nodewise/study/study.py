@@ -26,6 +26,7 @@ Efficiency = Literal[
 Counter = Literal["instructions", "cycles"]
 Fact = str | int | float | bool
 PER_NODE = "accelerators_per_node"  # a fact of logs whose K counts accelerators
+DRY_STEP, DRY_WAIT = "rehearsal_dry_step_seconds", "rehearsal_dry_wait_seconds"  # provenance
 PROGRAM = "program_"  # and the name of a file: its checksum, in the provenance of a run
 
 
@@ -52,6 +53,15 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     written_bytes: int = 0
 
 
+class Pace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a rank was made as slow as its emulated node, in the timed region."""
+
+    cpu_seconds: Amount  # outside of communication
+    paced_seconds: Amount = 0.0  # slept
+    late_seconds: Amount = 0.0  # beyond the pace, as the core was not free
+    calls_without_bytes: int = 0  # communication that a modelled link could not time
+
+
 class Rank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one rank of a run did: seconds in each recorded stage, and its share of the items."""
 
@@ -62,6 +72,7 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     setup_seconds: Amount | None = None
     host: str = ""
     usage: Usage | None = None
+    pace: Pace | None = None
 
 
 class Contention(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

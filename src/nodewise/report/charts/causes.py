@@ -52,6 +52,7 @@ _CAUSE_COLORS: dict[str, str] = {
     "compute inflation": "compute",
     "foreign load": "foreign",
     "engine overhead": "overhead",
+    "emulation": "emulation",
     "idle": "idle",
     "unexplained": "unexplained",
 }

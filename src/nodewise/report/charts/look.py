@@ -45,6 +45,7 @@ PALETTE: dict[str, str] = {
     "jitter": "#d9c400",
     "foreign": "#8c5a2b",
     "overhead": "#7a5fc0",
+    "emulation": "#7f8f3a",
     "unexplained": "#5b6168",
 }
 

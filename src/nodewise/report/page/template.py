@@ -41,6 +41,7 @@ DARK: dict[str, str] = {
     "jitter": "#e6d53a",
     "foreign": "#b98a5e",
     "overhead": "#a793e0",
+    "emulation": "#b5c266",
     "unexplained": "#9aa2aa",
 }
 

@@ -108,6 +108,13 @@ class Groups:
         facts = _figures(self._trees["cpu"] / node / "job" / "cpu.stat")
         return int(facts.get("nr_periods", 0)), int(facts.get("nr_throttled", 0))
 
+    def throttled_seconds(self, node: str) -> float:
+        """How long the quota held the job up so far."""
+        facts = _figures(self._trees["cpu"] / node / "job" / "cpu.stat")
+        if "throttled_usec" in facts:
+            return int(facts["throttled_usec"]) / 1e6
+        return int(facts.get("throttled_time", 0)) / 1e9
+
     def memory_kills(self, node: str) -> int:
         """How many processes the kernel has ended because the node's memory was full."""
         if "memory" not in self._trees:
@@ -201,8 +208,70 @@ class UnifiedGroups(Groups):
         return int(_figures(self._trees["cpu"] / node / "job" / "cpu.stat")["usage_usec"]) / 1e6
 
 
+class NoGroups(Groups):
+    """Where control groups are not allowed: nothing is limited or counted, so ranks are paced."""
+
+    def __init__(self) -> None:
+        """Nothing is made."""
+        self._trees = {}
+
+    def make(self, node: str) -> None:
+        """Nothing to make."""
+
+    def adopt(self, node: str, process: int) -> None:
+        """Processes stay where they are."""
+
+    def procs_files(self, node: str) -> list[Path]:
+        """There are none."""
+        return []
+
+    def entered(self, node: str, command: Sequence[str]) -> list[str]:
+        """The command as it is."""
+        return [*command]
+
+    def limit_cpu(self, node: str, cores: float | None) -> None:
+        """Only a limit that is lifted can be had."""
+        if cores is not None:
+            raise RunError(
+                "The program calls neither probe.setup nor probe.steps, so it cannot be paced, "
+                "and a CPU quota needs control groups.",
+                "Call them in the program, or run as root.",
+            )
+
+    def cores(self, node: str) -> float | None:
+        """No limit."""
+        return None
+
+    def shield(self, on: bool) -> None:
+        """The nodes compete with other load as usual."""
+
+    def cpu_seconds(self, node: str) -> float:
+        """Not counted."""
+        return 0.0
+
+    def periods(self, node: str) -> tuple[int, int]:
+        """There are none."""
+        return 0, 0
+
+    def throttled_seconds(self, node: str) -> float:
+        """Never."""
+        return 0.0
+
+    def release_communication(self, node: str) -> int:
+        """There is no quota to leave."""
+        return 0
+
+    def kill(self, node: str, part: str = "job") -> None:
+        """Who started a process ends it."""
+
+    def remove(self) -> None:
+        """Nothing was made."""
+
+
 def make_groups(options: Rehearsal) -> Groups:
     """A set of groups, empty so far, of the version that this machine has."""
+    if missing_for_groups(options) is not None:
+        return NoGroups()
     trees = _trees(options)
     kind = Groups if "cpuacct" in trees else UnifiedGroups
     return kind(_set_name(), trees, round(options.period_ms * 1000))

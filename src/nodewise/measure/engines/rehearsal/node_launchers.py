@@ -1,23 +1,25 @@
 """How the ranks of a job are started on virtual nodes: as they are, or as a launcher would."""
 
 import shlex
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 
 from nodewise.measure.engines import commands
 from nodewise.measure.engines.base import Job, Worker, start
 from nodewise.measure.engines.rehearsal.fork_server import Fork, ForkServer
-from nodewise.measure.engines.rehearsal.virtual_nodes import VirtualNodes
+from nodewise.measure.engines.rehearsal.virtual_nodes import PlainNodes, cores_of
 from nodewise.study.spec import Rehearsal
 
 _PORTS = range(29500, 30500)
 
 # What keeps MPI on the link, whichever of its transports is chosen.
 _MPI_NETWORK = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0", "FI_TCP_IFACE": "eth0"}
-# On a core of its own a rank may spin while it waits; here that would burn the quota it computes
-# and communicates with (a 1 MB all-reduce took twice the link's time). So waiting ranks sleep.
+# On a core of its own a rank may spin while it waits; here it would take the cores from the ranks
+# that compute (a 1 MB all-reduce took twice the link's time). So waiting ranks sleep.
 _MPI_PATIENCE = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1"}
 _NAP_NANOSECONDS = 500_000
+_NAPPING = f'echo {_NAP_NANOSECONDS} > /proc/$$/timerslack_ns; exec "$@"'
 
 _AGENT = """#!/bin/sh
 while [ "${{1#-}}" != "$1" ]; do shift; done
@@ -39,30 +41,47 @@ class Ranks:
 
     def __init__(self, options: Rehearsal, arguments: Sequence[str]) -> None:
         """`arguments` are for mpiexec or torchrun."""
+        self._options = options
         self._arguments = tuple(arguments)
         self._threads = max(1, int(options.cores_per_node))
 
     def check(self) -> None:
         """Raise a `RunError` with its fix if the launcher is not here."""
 
-    def prepare(self, job: Job) -> None:
+    def prepare(self, nodes: PlainNodes, job: Job) -> None:
         """Do what comes before the first run and belongs to none."""
 
-    def start(self, nodes: VirtualNodes, job: Job) -> list[Worker]:
+    def start(self, nodes: PlainNodes, job: Job) -> list[Worker]:
         """The processes to wait for, on the first nodes."""
         return [self._start_rank(nodes, job, rank) for rank in range(job.nodes)]
 
     def close(self) -> None:
         """End what `prepare` left running."""
 
-    def _start_rank(self, nodes: VirtualNodes, job: Job, rank: int) -> Worker:
-        environment = self._environment(job) | {"NODEWISE_RANK": str(rank)}
+    def _start_rank(self, nodes: PlainNodes, job: Job, rank: int) -> Worker:
+        environment = self._environment(nodes, job, rank) | {"NODEWISE_RANK": str(rank)}
         return start(nodes.command(rank, job.command, job.directory), job, environment)
 
-    def _environment(self, job: Job) -> dict[str, str]:
-        """As the job has it, and by default no more threads than the node has cores."""
-        default = {"OMP_NUM_THREADS": str(self._threads), "GLOO_SOCKET_IFNAME": "eth0"}
-        return {**default, **job.environment, "NODEWISE_NODES": str(job.nodes)}
+    def _environment(self, nodes: PlainNodes, job: Job, rank: int | None = None) -> dict[str, str]:
+        """As the job has it, and by default no more threads than the node has cores.
+
+        With a rank, its pace too.
+        """
+        device = "eth0" if nodes.link == "real" else "lo"
+        default = {"OMP_NUM_THREADS": str(self._threads), "GLOO_SOCKET_IFNAME": device}
+        pace = {} if rank is None else self._pace(nodes, job, rank)
+        return {**default, **job.environment, **pace, "NODEWISE_NODES": str(job.nodes)}
+
+    def _pace(self, nodes: PlainNodes, job: Job, rank: int) -> dict[str, str]:
+        """What tells a rank how slow its node is, and its link where that is modelled."""
+        options = self._options
+        pace = {}
+        if options.cpu == "paced":
+            pace["NODEWISE_PACE_SHARE"] = f"{cores_of(options, rank, job.nodes):.6g}"
+            if nodes.link == "modelled":
+                pace["NODEWISE_PACE_LATENCY"] = f"{options.link_latency_ms / 1000:.9g}"
+                pace["NODEWISE_PACE_BANDWIDTH"] = f"{options.link_mbit_per_second * 125000:.9g}"
+        return pace
 
 
 class MpiRanks(Ranks):
@@ -72,17 +91,41 @@ class MpiRanks(Ranks):
         """There must be an mpiexec."""
         commands.mpiexec()
 
-    def start(self, nodes: VirtualNodes, job: Job) -> list[Worker]:
+    def start(self, nodes: PlainNodes, job: Job) -> list[Worker]:
         """The mpiexec, which ends with the first rank that fails."""
+        command = [commands.mpiexec()]
+        network: dict[str, str] = {}
+        if nodes.link == "real":
+            command += self._over_links(nodes, job)
+            network = _MPI_NETWORK
+        command += [*self._arguments, *self._ranks(nodes, job)]
+        environment = {**network, **_MPI_PATIENCE, **self._environment(nodes, job)}
+        napping = ["sh", "-c", _NAPPING, "mpiexec", *command]
+        return [start(nodes.command(None, napping, job.directory), job, environment)]
+
+    def _over_links(self, nodes: PlainNodes, job: Job) -> list[str]:
+        """The options by which mpiexec starts a rank on each node."""
         agent = job.folder / "agent"
         agent.write_text(_agent(nodes, job))
         agent.chmod(0o700)
         hosts = ",".join(f"node{rank}" for rank in range(job.nodes))
-        command = [commands.mpiexec(), "-launcher", "ssh", "-launcher-exec", str(agent)]
-        command += ["-hosts", hosts, "-ppn", "1", "-n", str(job.nodes)]
-        command += [*self._arguments, *job.command]
-        environment = {**_MPI_NETWORK, **_MPI_PATIENCE, **self._environment(job)}
-        return [start(nodes.command(None, command, job.directory), job, environment)]
+        agent_options = ["-launcher", "ssh", "-launcher-exec", str(agent)]
+        return [*agent_options, "-hosts", hosts, "-ppn", "1"]
+
+    def _ranks(self, nodes: PlainNodes, job: Job) -> list[str]:
+        """The ranks as mpiexec takes them: a part for each run of ranks with the same pace."""
+        parts: list[tuple[dict[str, str], int]] = []
+        for rank in range(job.nodes):
+            pace = self._pace(nodes, job, rank)
+            if parts and parts[-1][0] == pace:
+                parts[-1] = (pace, parts[-1][1] + 1)
+            else:
+                parts.append((pace, 1))
+        words: list[str] = []
+        for pace, ranks in parts:
+            variables = [word for name, value in pace.items() for word in ("-env", name, value)]
+            words += [*([":"] if words else []), "-n", str(ranks), *variables, *job.command]
+        return words
 
 
 class TorchrunRanks(Ranks):
@@ -90,25 +133,27 @@ class TorchrunRanks(Ranks):
 
     start_seconds = 60.0  # importing torch takes a while
     _runs = 0
+    _port = 0
 
     def check(self) -> None:
         """Torch must be installed beside us."""
         commands.require_torch()
 
-    def start(self, nodes: VirtualNodes, job: Job) -> list[Worker]:
+    def start(self, nodes: PlainNodes, job: Job) -> list[Worker]:
         """The launchers, at a new port each time, as the last may not be free yet."""
         self._runs += 1
+        self._port = _PORTS[self._runs % len(_PORTS)]
+        if nodes.link == "modelled":  # the ports are those of the machine
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                self._port = free.getsockname()[1]
         return super().start(nodes, job)
 
-    def _start_rank(self, nodes: VirtualNodes, job: Job, rank: int) -> Worker:
+    def _start_rank(self, nodes: PlainNodes, job: Job, rank: int) -> Worker:
         place = [f"--nnodes={job.nodes}", "--nproc-per-node=1", f"--node-rank={rank}"]
-        place += ["--master-addr=node0", f"--master-port={self._port}"]
+        place += [f"--master-addr={_first_host(nodes)}", f"--master-port={self._port}"]
         command = commands.torchrun(job, *place, *self._arguments)
-        return start(nodes.command(rank, command, job.directory), job, self._environment(job))
-
-    @property
-    def _port(self) -> int:
-        return _PORTS[self._runs % len(_PORTS)]
+        environment = self._environment(nodes, job, rank)
+        return start(nodes.command(rank, command, job.directory), job, environment)
 
 
 class ForkedRanks(TorchrunRanks):
@@ -116,9 +161,9 @@ class ForkedRanks(TorchrunRanks):
 
     _server: ForkServer | None = None
 
-    def prepare(self, job: Job) -> None:
+    def prepare(self, nodes: PlainNodes, job: Job) -> None:
         """Have torch imported as it would be in this job; in a study all jobs have that alike."""
-        variables = self._environment(job).items()
+        variables = self._environment(nodes, job).items()
         settled = {name: value for name, value in variables if not name.startswith("NODEWISE_")}
         if self._server is not None and self._server.environment != settled:
             self.close()
@@ -131,18 +176,22 @@ class ForkedRanks(TorchrunRanks):
             self._server.close()
             self._server = None
 
-    def _start_rank(self, nodes: VirtualNodes, job: Job, rank: int) -> Worker:
+    def _start_rank(self, nodes: PlainNodes, job: Job, rank: int) -> Worker:
         assert self._server is not None
-        place = commands.torchrun_environment(rank, job.nodes, "node0", self._port)
+        place = commands.torchrun_environment(rank, job.nodes, _first_host(nodes), self._port)
         fork = Fork(
             script=commands.script_of(job),
-            environment=self._environment(job) | place,
+            environment=self._environment(nodes, job, rank) | place,
             directory=str(job.directory),
             log=str(job.log),
             procs_files=nodes.procs_files(rank),
             spaces=nodes.spaces(rank),
         )
         return self._server.start(fork)
+
+
+def _first_host(nodes: PlainNodes) -> str:
+    return "node0" if nodes.link == "real" else "127.0.0.1"
 
 
 def launcher_of(options: Rehearsal, arguments: Sequence[str]) -> Ranks:
@@ -157,7 +206,7 @@ def launcher_of(options: Rehearsal, arguments: Sequence[str]) -> Ranks:
     return ForkedRanks(options, arguments)
 
 
-def _agent(nodes: VirtualNodes, job: Job) -> str:
+def _agent(nodes: PlainNodes, job: Job) -> str:
     """The script that mpiexec calls as it would call ssh: a node's name, then a command."""
     cases = []
     for rank in range(job.nodes):

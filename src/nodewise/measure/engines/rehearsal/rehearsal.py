@@ -1,10 +1,12 @@
-"""K virtual nodes on this machine, each with its own CPU quota and link, running the real job.
+"""K emulated nodes on this machine, each with its own share of the CPU and link, running the job.
 
-Start-up is outside the quota, as it is outside the timing: a run begins without limits, and
-`limit` puts them in force when the ranks are ready. Everything measured here is a rehearsal.
+A rank that comes to the gate has a probe, and paces itself to the share of its node. A program that
+never comes there gets a CPU quota instead. Either begins when the ranks are ready: start-up is not
+limited, as it is not timed. Everything measured here is a rehearsal.
 """
 
 import os
+import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -14,15 +16,26 @@ from typing import Self
 import msgspec
 
 from nodewise.base.errors import RunError
+from nodewise.measure.barrier import Barrier
 from nodewise.measure.engines.base import Engine, Finished, Job, Started, wait_for_all
-from nodewise.measure.engines.rehearsal.control_groups import remove_leftovers
-from nodewise.measure.engines.rehearsal.node_launchers import launcher_of
-from nodewise.measure.engines.rehearsal.virtual_nodes import VirtualNodes, missing
+from nodewise.measure.engines.rehearsal import dry_step
+from nodewise.measure.engines.rehearsal.control_groups import missing_for_groups, remove_leftovers
+from nodewise.measure.engines.rehearsal.dry_step import DryStep
+from nodewise.measure.engines.rehearsal.node_launchers import Ranks, launcher_of
+from nodewise.measure.engines.rehearsal.virtual_nodes import (
+    PlainNodes,
+    cores_of,
+    link_of,
+    make_nodes,
+    missing,
+)
 from nodewise.study.spec import EngineSpec, Rehearsal
 
 _LOOK_SECONDS = 0.2
 _RELEASE_SECONDS = 10.0  # how long after the start of the quota new threads are looked for
 _LEAST_QUOTA_MS = 1.0  # what the kernel takes
+_DRY_TIMEOUT_SECONDS = 60.0
+_USABLE = 0.7  # of the cores, where a share is proposed: the rest moves bytes and starts ranks
 
 
 class _Counters(msgspec.Struct, frozen=True):
@@ -31,6 +44,7 @@ class _Counters(msgspec.Struct, frozen=True):
     cpu_seconds: float
     periods: int
     throttled: int
+    throttled_seconds: float
     received_bytes: int
     sent_bytes: int
 
@@ -53,16 +67,19 @@ class RehearsalEngine(Engine):
         default = self._launcher.start_seconds
         self._start_seconds = default if start_seconds is None else start_seconds
         self._largest = 1
-        self._made: VirtualNodes | None = None
+        self._made: PlainNodes | None = None
         self._lock = threading.RLock()  # the gate, the watch and the run speak at once
         self._running = 0
         self._held = False
         self._failure: RunError | None = None
         self._limited_by = "never"
         self._limited_at = 0.0
+        self._paced = False
         self._before: list[_Counters] = []
         self._memory_kills: list[int] = []
         self._checks: dict[str, float | str] = {}
+        self._dry: dict[int, DryStep | None] = {}
+        self._has_no_hook = False  # a program that never came to the gate
 
     @classmethod
     def of(cls, chosen: EngineSpec, home: Path) -> Self:
@@ -74,26 +91,68 @@ class RehearsalEngine(Engine):
         lacking = missing(self._options)
         if lacking is not None:
             raise RunError(
-                f"This machine lacks {lacking} for virtual nodes.",
-                "Run as root, or where control groups are delegated to you, on Linux with iproute2 "
-                "and util-linux; or choose the engine 'local'.",
+                f"This machine lacks {lacking} for such nodes.",
+                'Run as root on Linux with iproute2 and util-linux; or take cpu = "paced", '
+                'link = "modelled" and no limit of memory or disk.',
             )
-        self._check_quotas(max(scales))
+        self._check_shares(max(scales))
         self._launcher.check()
         remove_leftovers()
         self._largest = max(scales)
 
+    def plan(self, job: Job) -> str:
+        """The nodes, their share of the CPU, their link, the launcher, and the command."""
+        options, real = self._options, link_of(self._options) == "real"
+        cores = cores_of(options, 0, job.nodes)
+        latency = "" if real else f", {options.link_latency_ms:g} ms a message"
+        where = "real, in network namespaces" if real else "modelled by pacing"
+        without_groups = missing_for_groups(options)
+        quota = f"no quota for a program without a hook: {without_groups} is missing"
+        if without_groups is None:
+            quota = f"a quota with periods of {options.period_ms:g} ms for a program without a hook"
+        cpu = f"paced; {quota}" if options.cpu == "paced" else f"quota ({options.period_ms:g} ms)"
+        slow = ""
+        if options.slow_node is not None:
+            named = f"node{options.slow_node % job.nodes}"
+            slow = f"; {named} has {cores / options.slow_factor:g}"
+        return "\n".join([
+            f"nodes: {job.nodes} emulated, {cores:g} cores each{slow}, "
+            f"{job.nodes * cores:.3g} of {_cores_here()} cores in all",
+            f"CPU: {cpu}",
+            f"link: {options.link_mbit_per_second:g} Mbit/s{latency}, {where}",
+            f"launcher: {options.launcher}",
+            super().plan(job),
+        ])  # fmt: skip
+
     def run(self, job: Job, started: Started) -> Finished:
         """Start the job without limits, put them in force when it is ready, wait for its end."""
         nodes = self._nodes_for(job)
-        self._launcher.prepare(job)
+        self._rehearse_dry(nodes, job)
+        self._launcher.prepare(nodes, job)
+        finished = self._run(nodes, job, started, self._launcher, self._has_no_hook)
+        unhooked = "NODEWISE_GATE" in job.environment and self._limited_by in ("never", "the clock")
+        if finished.outcome == "ok" and unhooked:
+            self._has_no_hook = True  # its whole time counts, so it is limited from its start
+            finished = self._run(nodes, job, started, self._launcher, at_once=True)
+        return finished
+
+    def _run(
+        self,
+        nodes: PlainNodes,
+        job: Job,
+        started: Started,
+        launcher: Ranks,
+        at_once: bool = False,
+    ) -> Finished:
         over = threading.Event()
         watch = threading.Thread(target=self._watch, args=(nodes, over), daemon=True)
         self._reset(nodes, job.nodes)
         watch.start()
         try:
+            if at_once:
+                self._limit("the start")
             begin = time.monotonic()
-            workers = self._launcher.start(nodes, job)
+            workers = launcher.start(nodes, job)
             started([worker.pid for worker in workers])
             finished = self._explain(nodes, wait_for_all(workers, job, begin))
             self._record(nodes)
@@ -111,8 +170,34 @@ class RehearsalEngine(Engine):
         facts = {f"rehearsal_{name}": value for name, value in self._checks.items()}
         return msgspec.structs.replace(finished, facts=facts)
 
+    def _rehearse_dry(self, nodes: PlainNodes, job: Job) -> None:
+        """Measure, once a scale, what ranks wait for each other by the emulation alone."""
+        if job.nodes in self._dry:
+            return
+        with tempfile.TemporaryDirectory(prefix="nodewise-dry-") as place:
+            folder = Path(place)
+            cores = cores_of(self._options, 0, job.nodes)
+            own = {
+                "NODEWISE_RUN": place,
+                "NODEWISE_GATE": str(folder / "gate"),
+                "NODEWISE_RANKS": str(job.nodes),
+                "NODEWISE_WARMUP_STEPS": "1",
+            }
+            dry = Job(
+                command=dry_step.command(folder, cores),
+                nodes=job.nodes,
+                directory=job.directory,
+                environment={**job.environment, **own},
+                folder=folder,
+                timeout_seconds=_DRY_TIMEOUT_SECONDS,
+            )
+            even = msgspec.structs.replace(self._options, slow_node=None)
+            with Barrier(folder / "gate", job.nodes, self.hold, self.limit, self.unlimit):
+                done = self._run(nodes, dry, lambda leaders: None, Ranks(even, ()))
+            self._dry[job.nodes] = dry_step.read(folder) if done.outcome == "ok" else None
+
     def limit(self) -> None:
-        """Put the quotas in force now; the gate calls this just before it lets the ranks go."""
+        """Put the limits in force now; the gate calls this just before it lets the ranks go."""
         self._limit("the gate")
 
     def unlimit(self) -> None:
@@ -138,7 +223,7 @@ class RehearsalEngine(Engine):
             self._made.remove()
             self._made = None
 
-    def _reset(self, nodes: VirtualNodes, running: int) -> None:
+    def _reset(self, nodes: PlainNodes, running: int) -> None:
         """Begin a run without limits."""
         with self._lock:
             nodes.unlimit()
@@ -151,7 +236,7 @@ class RehearsalEngine(Engine):
             ]
             self._note(nodes, "never")
 
-    def _explain(self, nodes: VirtualNodes, finished: Finished) -> Finished:
+    def _explain(self, nodes: PlainNodes, finished: Finished) -> Finished:
         """A full memory is told by the kernel; launchers tell only that some rank is gone."""
         before = enumerate(self._memory_kills)
         full = [node for node, kills in before if nodes.groups.memory_kills(f"node{node}") > kills]
@@ -161,18 +246,18 @@ class RehearsalEngine(Engine):
         detail = f"node{full[0]} needs more than its {limit} of memory"
         return Finished(outcome="out of memory", seconds=finished.seconds, detail=detail)
 
-    def _check_quotas(self, nodes: int) -> None:
+    def _check_shares(self, nodes: int) -> None:
         options = self._options
-        cores = len(os.sched_getaffinity(0))
+        cores = _cores_here()
         asked = nodes * options.cores_per_node
         if asked > cores + 1e-9:
             raise RunError(
                 f"{nodes} nodes of {options.cores_per_node:g} cores need {asked:g} cores; "
                 f"this machine has {cores}.",
-                f"Set cores_per_node to {cores / nodes:.2g} or less, or leave out the scale.",
+                f"Set cores_per_node to {fitting_share(nodes, cores):g} or leave out the scale.",
             )
         slowest = options.cores_per_node / self._slowness()
-        if slowest * options.period_ms < _LEAST_QUOTA_MS - 1e-9:
+        if options.cpu == "quota" and slowest * options.period_ms < _LEAST_QUOTA_MS - 1e-9:
             raise RunError(
                 f"{slowest:g} cores are less than 1 ms in a period of {options.period_ms:g} ms.",
                 f"Set period_ms to {_LEAST_QUOTA_MS / slowest:g} or more.",
@@ -181,17 +266,11 @@ class RehearsalEngine(Engine):
     def _slowness(self) -> float:
         return 1.0 if self._options.slow_node is None else self._options.slow_factor
 
-    def _cores(self, node: int) -> float:
-        """The quota of a node in the run under way; a slow node of -1 is its last."""
-        slow = self._options.slow_node
-        is_slow = slow is not None and node == (self._running - 1 if slow == -1 else slow)
-        return self._options.cores_per_node / (self._slowness() if is_slow else 1.0)
-
-    def _nodes_for(self, job: Job) -> VirtualNodes:
+    def _nodes_for(self, job: Job) -> PlainNodes:
         if self._made is None or len(self._made) < job.nodes:
             self.close()
-            self._check_quotas(job.nodes)
-            self._made = VirtualNodes(max(job.nodes, self._largest), self._options, job.directory)
+            self._check_shares(job.nodes)
+            self._made = make_nodes(max(job.nodes, self._largest), self._options, job.directory)
         return self._made
 
     def _limit(self, reason: str) -> None:
@@ -199,21 +278,26 @@ class RehearsalEngine(Engine):
         with self._lock:
             if self._made is None or not self._running or self._checks:
                 return
+            self._paced = reason == "the gate" and self._options.cpu == "paced"
             try:
-                self._release_communication(self._made)
-                self._made.limit([self._cores(node) for node in range(self._running)])
+                if self._paced:
+                    self._made.unlimit()  # a quota from before, by the clock
+                    self._made.groups.shield(True)
+                else:
+                    self._release_communication(self._made)
+                    self._made.limit(self._cores())
             except RunError as error:
                 self._failure = error
                 self._made.kill()
             self._note(self._made, reason)
 
-    def _note(self, nodes: VirtualNodes, reason: str) -> None:
+    def _note(self, nodes: PlainNodes, reason: str) -> None:
         """Remember why and from where on the quotas are as they are now."""
         self._limited_by = reason
         self._limited_at = time.monotonic()
         self._before = self._counters(nodes)
 
-    def _watch(self, nodes: VirtualNodes, over: threading.Event) -> None:
+    def _watch(self, nodes: PlainNodes, over: threading.Event) -> None:
         """Limit jobs that never come to the gate, and keep byte-moving threads out of the quota."""
         while not over.wait(_LOOK_SECONDS):
             with self._lock:
@@ -221,21 +305,29 @@ class RehearsalEngine(Engine):
                 limited = self._limited_by != "never"
                 if not limited and not self._held and waited > self._start_seconds:
                     self._limit("the clock")
-                elif limited and waited < _RELEASE_SECONDS:
+                elif limited and not self._paced and waited < _RELEASE_SECONDS:
                     self._release_communication(nodes)
 
-    def _release_communication(self, nodes: VirtualNodes) -> None:
+    def _release_communication(self, nodes: PlainNodes) -> None:
         for node in range(self._running):
             nodes.groups.release_communication(f"node{node}")
 
-    def _counters(self, nodes: VirtualNodes) -> list[_Counters]:
+    def _cores(self) -> list[float]:
+        return [cores_of(self._options, node, self._running) for node in range(self._running)]
+
+    def _counters(self, nodes: PlainNodes) -> list[_Counters]:
         groups = nodes.groups
         return [
-            _Counters(groups.cpu_seconds(name), *groups.periods(name), *nodes.traffic_bytes(node))
+            _Counters(
+                groups.cpu_seconds(name),
+                *groups.periods(name),
+                groups.throttled_seconds(name),
+                *nodes.traffic_bytes(node),
+            )
             for node, name in ((node, f"node{node}") for node in range(self._running))
         ]
 
-    def _record(self, nodes: VirtualNodes) -> None:
+    def _record(self, nodes: PlainNodes) -> None:
         """Compare what was promised with what was got since the quota came into force."""
         with self._lock:
             if self._checks:
@@ -244,24 +336,50 @@ class RehearsalEngine(Engine):
             limited = self._limited_by != "never"
             self._checks = {
                 "label": "rehearsal: emulated nodes",
+                "cpu": "paced" if self._paced else "quota",
+                "link": nodes.link,
                 "limited_by": self._limited_by,
                 "limited_seconds": seconds if limited else 0.0,
                 "link_mbit_per_second": self._options.link_mbit_per_second,
+                **self._dry_facts(),
             }
             after = self._counters(nodes)
             for node, (old, new) in enumerate(zip(self._before, after, strict=True)):
                 facts = _used(old, new)
-                cores = nodes.groups.cores(f"node{node}")
-                if cores is not None:
+                if self._paced:
+                    facts["cores"] = self._cores()[node]
+                elif (cores := nodes.groups.cores(f"node{node}")) is not None:
                     facts["cores"] = cores
                     facts["cpu_received_of_asked"] = facts["cpu_seconds"] / (cores * seconds)
                 self._checks |= {f"node{node}.{name}": value for name, value in facts.items()}
+
+    def _dry_facts(self) -> dict[str, float | str]:
+        dry = self._dry.get(self._running)
+        if dry is None:
+            return {}
+        return {"dry_step_seconds": dry.seconds, "dry_wait_seconds": dry.wait_seconds}
+
+
+def fitting_share(nodes: int, cores: int) -> float:
+    """The cores of a node, to two digits, of which so many fit on a machine.
+
+    >>> fitting_share(16, 2), fitting_share(32, 2)
+    (0.087, 0.043)
+    """
+    share = _USABLE * cores / nodes
+    step = 10.0 ** (int(f"{share:e}".partition("e")[2]) - 1)
+    return round(int(share / step) * step, 12)
+
+
+def _cores_here() -> int:
+    return len(os.sched_getaffinity(0))
 
 
 def _used(old: _Counters, new: _Counters) -> dict[str, float]:
     """What a node used between two moments."""
     return {
         "cpu_seconds": new.cpu_seconds - old.cpu_seconds,
+        "throttled_seconds": new.throttled_seconds - old.throttled_seconds,
         "throttled_periods": (new.throttled - old.throttled) / max(new.periods - old.periods, 1),
         "received_bytes": new.received_bytes - old.received_bytes,
         "sent_bytes": new.sent_bytes - old.sent_bytes,

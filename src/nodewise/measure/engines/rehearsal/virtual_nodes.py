@@ -5,6 +5,7 @@ Their namespaces live as long as a process that waits for the end of its input, 
 the harness, however it ends. How much of the machine a node gets, its control groups say.
 """
 
+import functools
 import json
 import os
 import selectors
@@ -22,7 +23,8 @@ from nodewise.study.spec import Rehearsal
 TOOLS = ("ip", "tc", "unshare", "nsenter", "mount", "hostname")
 HEAD = "head"  # beside the nodes and without limits: the switch, and launchers such as mpiexec
 
-_MTU_BYTES = 9000  # at 1500, a wake-up for each packet costs more than the link
+_MTU_BYTES = 1500, 9000  # least and most: at 1500 a wake-up for each packet costs more than a fast
+_PACKET_SECONDS = 0.001  # link, and at 9000 each hop over a slow one waits for a whole packet
 _QUEUE_BYTES = 16_000_000  # enough that nothing is dropped when all nodes send to one
 _WAIT_SECONDS = 15.0
 _NAMESPACES = ("--net", "--mount", "--uts", "--ipc")  # without the last, MPI has shared memory
@@ -119,8 +121,81 @@ class Node:
         self._holder.communicate()
 
 
-class VirtualNodes:
+class PlainNodes:
+    """Nodes without namespaces: they share the machine's network, so their link is modelled."""
+
+    link = "modelled"
+
+    def __init__(self, nodes: int, options: Rehearsal, disk: Path) -> None:
+        """Make the control groups of the nodes, where they are allowed."""
+        self._options = options
+        self._disk = disk
+        self._names = [HEAD, *(f"node{index}" for index in range(nodes))]
+        self.groups = control_groups.make_groups(options)
+        for name in self._names:
+            self._make_groups(name)
+
+    def __len__(self) -> int:
+        """How many nodes there are, the head apart."""
+        return len(self._names) - 1
+
+    def command(
+        self, node: int | None, command: Sequence[str], directory: Path, from_head: bool = False
+    ) -> list[str]:
+        """The command as it is started on a node, or on the head if that is None."""
+        there = ["sh", "-c", 'cd "$0" && exec "$@"', str(directory), *command]
+        return self.groups.entered(HEAD if node is None else f"node{node}", there)
+
+    def procs_files(self, node: int) -> list[str]:
+        """The files of the node's groups that a process writes its id to, to come in by itself."""
+        return [str(file) for file in self.groups.procs_files(f"node{node}")]
+
+    def spaces(self, node: int) -> list[str]:
+        """The files of the node's namespaces that such a process joins then, in this order."""
+        return []
+
+    def limit(self, cores: Sequence[float]) -> None:
+        """Give the first nodes this many cores, and put them before all other load."""
+        for node, share in enumerate(cores):
+            self.groups.limit_cpu(f"node{node}", share)
+        self.groups.shield(True)
+
+    def unlimit(self) -> None:
+        """Lift the quotas of all nodes; they compete with other load as usual."""
+        self.groups.shield(False)
+        for node in range(len(self)):
+            self.groups.limit_cpu(f"node{node}", None)
+
+    def traffic_bytes(self, node: int) -> tuple[int, int]:
+        """Bytes in and out of the node's link so far; a modelled link counts none."""
+        return 0, 0
+
+    def lost(self) -> list[str]:
+        """The nodes that somebody ended; those that are left are of no use without them."""
+        return []
+
+    def kill(self) -> None:
+        """End every job on the nodes and the head."""
+        for name in self._names:
+            self.groups.kill(name)
+
+    def remove(self) -> None:
+        """End every process and remove everything that was made."""
+        self.groups.remove()
+
+    def _make_groups(self, name: str) -> None:
+        self.groups.make(name)
+        if name != HEAD and self._options.memory_bytes is not None:
+            self.groups.limit_memory(name, self._options.memory_bytes)
+        if name != HEAD and self._options.disk_bytes_per_second is not None:
+            rate = self._options.disk_bytes_per_second
+            self.groups.limit_disk(name, control_groups.disk_of(self._disk), rate)
+
+
+class VirtualNodes(PlainNodes):
     """A set of equal nodes on one switch, called node0, node1 and so on."""
+
+    link = "real"
 
     def __init__(self, nodes: int, options: Rehearsal, disk: Path) -> None:
         """Make the nodes, all limits but the CPU's in force; `disk` is on the device to limit."""
@@ -152,25 +227,9 @@ class VirtualNodes:
         there = ["sh", "-c", 'cd "$0" && exec "$@"', str(directory), *command]
         return self.groups.entered(member.name, member.inside(there, from_head=from_head))
 
-    def procs_files(self, node: int) -> list[str]:
-        """The files of the node's groups that a process writes its id to, to come in by itself."""
-        return [str(file) for file in self.groups.procs_files(f"node{node}")]
-
     def spaces(self, node: int) -> list[str]:
         """The files of the node's namespaces that such a process joins then, in this order."""
         return self._nodes[node].spaces()
-
-    def limit(self, cores: Sequence[float]) -> None:
-        """Give the first nodes this many cores, and put them before all other load."""
-        for node, share in enumerate(cores):
-            self.groups.limit_cpu(f"node{node}", share)
-        self.groups.shield(True)
-
-    def unlimit(self) -> None:
-        """Lift the quotas of all nodes; they compete with other load as usual."""
-        self.groups.shield(False)
-        for node in self._nodes:
-            self.groups.limit_cpu(node.name, None)
 
     def traffic_bytes(self, node: int) -> tuple[int, int]:
         """Bytes in and out of the node's link so far."""
@@ -193,31 +252,25 @@ class VirtualNodes:
         self.groups.remove()
 
     def _make(self, name: str, hosts: str, outer: Node | None) -> Node:
-        self.groups.make(name)
+        self._make_groups(name)
         member = Node(name, hosts, outer)
         self._members.append(member)
         self.groups.adopt(name, member.process)
-        if name != HEAD:
-            if self._options.memory_bytes is not None:
-                self.groups.limit_memory(name, self._options.memory_bytes)
-            if self._options.disk_bytes_per_second is not None:
-                rate = self._options.disk_bytes_per_second
-                self.groups.limit_disk(name, control_groups.disk_of(self._disk), rate)
         return member
 
     def _connect(self) -> None:
         """Wire each node to the switch; both ends of the wire are limited, so it is full duplex."""
-        limit = _link_limit(self._options)
+        limit, mtu = _link_limit(self._options), _packet_bytes(self._options)
         wires = [
             "link set lo up",
-            f"link add switch mtu {_MTU_BYTES} type bridge mcast_snooping 0",
+            f"link add switch mtu {mtu} type bridge mcast_snooping 0",
             "link set switch addrgenmode none up",
             f"address add {_address(None)}/16 dev switch",
         ]
         for index, node in enumerate(self._nodes):
-            far_end = f"name eth0 mtu {_MTU_BYTES} netns {node.process}"
+            far_end = f"name eth0 mtu {mtu} netns {node.process}"
             wires += [
-                f"link add port{index} mtu {_MTU_BYTES} type veth peer {far_end}",
+                f"link add port{index} mtu {mtu} type veth peer {far_end}",
                 f"link set port{index} addrgenmode none master switch up",
             ]
         self.head.configure("ip", wires)
@@ -232,13 +285,14 @@ class VirtualNodes:
         """Trust no limit that was not seen."""
         ports = {f"port{index}" for index in range(len(self._nodes))}
         wanted = round(self._options.link_mbit_per_second * 1e6 / 8)
+        mtu = _packet_bytes(self._options)
         for member in self._members:
             devices = ports if member is self.head else {"eth0"}
             sizes = {link["ifname"]: link["mtu"] for link in member.ask("ip", "link", "show")}
             queues = member.ask("tc", "qdisc", "show")
             rates = {queue["dev"]: queue["options"].get("rate") for queue in queues}
             for device in devices:
-                if sizes.get(device) != _MTU_BYTES or rates.get(device) != wanted:
+                if sizes.get(device) != mtu or rates.get(device) != wanted:
                     raise RunError(
                         f"The link of {member.name} has a rate of {rates.get(device)} byte/s "
                         f"instead of {wanted} and packets of {sizes.get(device)} bytes.",
@@ -248,15 +302,41 @@ class VirtualNodes:
 
 def missing(options: Rehearsal) -> str | None:
     """What this machine lacks for such nodes, in words; None if nothing."""
+    lacking = missing_for_links() if options.link == "real" else None
+    limits = options.cpu == "quota" or options.memory_bytes or options.disk_bytes_per_second
+    return lacking or (control_groups.missing_for_groups(options) if limits else None)
+
+
+@functools.cache
+def missing_for_links() -> str | None:
+    """What this machine lacks for links of its own, in words; None if nothing."""
     tools = [tool for tool in TOOLS if shutil.which(tool) is None]
     if tools:
         return f"the programs {', '.join(tools)}"
     trial = subprocess.run(
         [*_make_namespaces(), "true"], capture_output=True, check=False, timeout=_WAIT_SECONDS
     )
-    if trial.returncode:
-        return "the right to make namespaces"
-    return control_groups.missing_for_groups(options)
+    return "the right to make namespaces" if trial.returncode else None
+
+
+def link_of(options: Rehearsal) -> str:
+    """Which link such nodes get here: "real" or "modelled"."""
+    if options.link == "auto":
+        return "modelled" if missing_for_links() else "real"
+    return options.link
+
+
+def make_nodes(nodes: int, options: Rehearsal, disk: Path) -> PlainNodes:
+    """Nodes with the link that they get here."""
+    kind = VirtualNodes if link_of(options) == "real" else PlainNodes
+    return kind(nodes, options, disk)
+
+
+def cores_of(options: Rehearsal, node: int, running: int) -> float:
+    """The cores of a node when this many run; a slow node of -1 is the last of them."""
+    slow = options.slow_node
+    is_slow = slow is not None and node == (running - 1 if slow == -1 else slow)
+    return options.cores_per_node / (options.slow_factor if is_slow else 1.0)
 
 
 def _make_namespaces() -> list[str]:
@@ -277,10 +357,16 @@ def _hosts(nodes: int) -> str:
     return "127.0.0.1 localhost\n::1 localhost\n" + "".join(lines)
 
 
+def _packet_bytes(options: Rehearsal) -> int:
+    """The packets of a link: as large as is sent in a millisecond."""
+    least, most = _MTU_BYTES
+    return min(max(round(options.link_mbit_per_second * 125_000 * _PACKET_SECONDS), least), most)
+
+
 def _link_limit(options: Rehearsal) -> str:
-    """The token bucket of a link: no more than a millisecond ahead, but some packets at least."""
+    """The token bucket of a link: a millisecond ahead, but two packets at least."""
     bits = round(options.link_mbit_per_second * 1e6)
-    burst = max(4 * _MTU_BYTES, bits // 8 // 1000)
+    burst = max(2 * _packet_bytes(options), bits // 8 // 1000)
     return f"tbf rate {bits}bit burst {burst} limit {_QUEUE_BYTES}"
 
 

@@ -1,0 +1,191 @@
+"""How faithful a rehearsal was: the CPU that emulated nodes received, their waits, their link.
+
+A study on emulated nodes states these figures, and is doubtful or invalid where they are bad.
+"""
+
+from collections.abc import Iterator
+from statistics import mean, median
+from typing import NamedTuple
+
+from nodewise.base.units import format_duration, format_percent
+from nodewise.study.check import Check, Effect, warning
+from nodewise.study.study import DRY_STEP, DRY_WAIT, Rank, Run, Study
+
+LATENCY_BOUND = 2.0  # transfer against what its bytes need on the link
+_LATENCY_MATTERS = 0.05  # of the run
+_RULE = "nodes are machines"
+_RECEIVED = "emulated nodes had their share of the CPU"
+_DRY = "emulated nodes do not wait for each other"
+_LINK = "the link was modelled for every message"
+_MIN_RECEIVED = {"invalid": 0.80, "doubtful": 0.92}  # of the share of the slowest rank
+_MAX_DRY_WAIT = {"invalid": 0.35, "doubtful": 0.15}  # of a step
+
+
+class Link(NamedTuple):
+    """Transfer against its floor at the scale where it is farthest from it."""
+
+    nodes: int
+    transfer_seconds: float
+    floor_seconds: float
+    beyond: float  # of the run
+
+    @property
+    def is_latency_bound(self) -> bool:
+        """Whether latencies of the emulation decide, which no real network has."""
+        slow = self.transfer_seconds > LATENCY_BOUND * self.floor_seconds
+        return slow and self.beyond > _LATENCY_MATTERS
+
+
+def rehearsed_runs(study: Study) -> list[Run]:
+    """The runs on emulated nodes that ended well."""
+    return [run for run in study.runs if run.outcome == "ok" and run.provenance.get("emulated")]
+
+
+def fidelity_checks(study: Study) -> Iterator[Check]:
+    """How faithful the rehearsal was; nothing where nothing is emulated."""
+    runs = rehearsed_runs(study)
+    if not runs:
+        return
+    received = {nodes: mean(map(_received, at)) for nodes, at in _by_scale(_paced(runs)).items()}
+    waits = {nodes: mean(map(_dry_wait, at)) for nodes, at in _by_scale(_with_dry(runs)).items()}
+    yield warning(_RULE, _summary(study, runs, received, waits))
+    if received:
+        worst = min(received, key=lambda nodes: received[nodes])
+        share = received[worst]
+        makes = _effect({name: share < limit for name, limit in _MIN_RECEIVED.items()})
+        evidence = (
+            f"emulated nodes received {format_percent(share)} of their CPU share at K={worst}"
+        )
+        yield from _verdict(_RECEIVED, evidence, "Keep other load away, or lower the share.", makes)
+    if waits:
+        worst = max(waits, key=lambda nodes: waits[nodes])
+        share = waits[worst]
+        makes = _effect({name: share > limit for name, limit in _MAX_DRY_WAIT.items()})
+        evidence = f"the emulation makes a step wait {format_percent(share)} at K={worst}"
+        yield from _verdict(_DRY, evidence, "Use longer steps or a smaller share.", makes)
+    yield from _link_checks(study, runs)
+
+
+def _link_checks(study: Study, runs: list[Run]) -> Iterator[Check]:
+    silent = [
+        rank for run in runs for rank in run.ranks if rank.pace and rank.pace.calls_without_bytes
+    ]
+    if silent:
+        evidence = "the modelled link does not know the bytes of some messages"
+        remedy = "Give them: probe.comm(sent_bytes=...) or all_reduce_bytes."
+        yield from _verdict(_LINK, evidence, remedy, "doubtful")
+    link = link_of(study)
+    if link is not None and link.is_latency_bound:
+        evidence = latency_words(link)
+        remedy = "Send fewer, larger messages, or rehearse a slower link."
+        yield from _verdict("transfer is bound by the link", evidence, remedy, "invalid")
+
+
+def latency_words(link: Link) -> str:
+    """That latencies of the emulation decide."""
+    return (
+        f"latency-bound here, not rehearsable: at K={link.nodes} transfer takes "
+        f"{format_duration(link.transfer_seconds)}, and the link needs "
+        f"{format_duration(link.floor_seconds)} for its bytes"
+    )
+
+
+def link_of(study: Study) -> Link | None:
+    """The real link against its floor, where it is farthest from it; None: nothing was sent."""
+    rate = study.spec.engine.rehearsal.link_mbit_per_second if study.spec is not None else None
+    warmup = study.spec.workload.warmup_steps if study.spec is not None else 0
+    links = []
+    for nodes, runs in _by_scale([run for run in study.runs if run.outcome == "ok"]).items():
+        transfer = median(map(transfer_seconds, runs))
+        sent = median(_busiest_bytes(run, warmup) for run in runs)
+        if nodes > 1 and transfer and sent and rate:
+            floor = sent * 8e-6 / rate
+            beyond = (transfer - floor) / median(run.seconds for run in runs)
+            links.append(Link(nodes, transfer, floor, beyond))
+    bound = [link for link in links if link.is_latency_bound]
+    return min(bound or links, key=lambda link: -link.beyond, default=None)
+
+
+def transfer_seconds(run: Run) -> float:
+    """The part of communication in which no rank waited for another."""
+    return min((rank.stages.get("communication", 0.0) for rank in run.ranks), default=0.0)
+
+
+def of_node(run: Run, at: int, name: str) -> float:
+    """A figure that the rehearsal recorded of one node."""
+    return float(run.provenance.get(f"rehearsal_node{at}.{name}", 0.0))
+
+
+def _busiest_bytes(run: Run, warmup: int) -> float:
+    """The bytes of the busiest node in the timed steps."""
+    ways = ("sent_bytes", "received_bytes")
+    most = max(of_node(run, at, way) for at in range(run.nodes) for way in ways)
+    return most * (run.steps / (run.steps + warmup) if run.steps else 1.0)
+
+
+def _summary(
+    study: Study, runs: list[Run], received: dict[int, float], waits: dict[int, float]
+) -> str:
+    """The line of a rehearsed study: what its nodes were, and how faithful."""
+    paced = all(run.provenance.get("rehearsal_cpu") == "paced" for run in runs)
+    cores = of_node(runs[0], 0, "cores")
+    words = ["rehearsal on emulated nodes of one machine"]
+    if cores:
+        words.append(f"{cores:g} cores each, by {'pacing' if paced else 'quota'}")
+    if received:
+        words.append(f"CPU share received {format_percent(min(received.values()))} or more")
+    if waits:
+        words.append(f"a dry step waits {format_percent(max(waits.values()))} at most")
+    modelled = any(run.provenance.get("rehearsal_link") == "modelled" for run in runs)
+    link = None if modelled else link_of(study)
+    if modelled:
+        words.append("the link is modelled, not real")
+    elif link is not None:
+        ratio = link.transfer_seconds / link.floor_seconds
+        words.append(f"transfer takes {ratio:.2f} of what the link needs for its bytes")
+    return "; ".join([*words, "latencies are not those of a network"])
+
+
+def _paced(runs: list[Run]) -> list[Run]:
+    return [run for run in runs if run.ranks and all(rank.pace is not None for rank in run.ranks)]
+
+
+def _received(run: Run) -> float:
+    """CPU share of the rank that received least, against its node's."""
+    return min(_received_by(rank, of_node(run, at, "cores")) for at, rank in enumerate(run.ranks))
+
+
+def _received_by(rank: Rank, cores: float) -> float:
+    assert rank.pace is not None
+    if not cores or not rank.pace.cpu_seconds:
+        return 1.0
+    wanted = rank.pace.cpu_seconds / cores
+    return wanted / (wanted + rank.pace.late_seconds)
+
+
+def _with_dry(runs: list[Run]) -> list[Run]:
+    return [run for run in runs if run.nodes > 1 and DRY_STEP in run.provenance]
+
+
+def _dry_wait(run: Run) -> float:
+    """The wait of a dry step against a step of the run, or against itself."""
+    step = run.seconds / run.steps if run.steps else float(run.provenance[DRY_STEP])
+    return min(float(run.provenance[DRY_WAIT]) / step, 1.0)
+
+
+def _by_scale(runs: list[Run]) -> dict[int, list[Run]]:
+    found: dict[int, list[Run]] = {}
+    for run in sorted(runs, key=lambda run: run.nodes):
+        if not run.baseline:
+            found.setdefault(run.nodes, []).append(run)
+    return found
+
+
+def _effect(crossed: dict[str, bool]) -> Effect | None:
+    """The gravest effect whose limit is crossed."""
+    return "invalid" if crossed["invalid"] else "doubtful" if crossed["doubtful"] else None
+
+
+def _verdict(rule: str, evidence: str, remedy: str, makes: Effect | None) -> Iterator[Check]:
+    if makes is not None:
+        yield Check(rule=rule, verdict="fail", evidence=evidence, remedy=remedy, makes=makes)

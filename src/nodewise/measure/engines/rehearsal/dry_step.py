@@ -1,0 +1,101 @@
+"""A dry step: the same CPU time on every node, then a barrier. What ranks wait is the emulation's.
+
+    python -m nodewise.measure.engines.rehearsal.dry_step SOCKET CPU_SECONDS
+
+Rank 0 is the hub of the barrier, over a Unix socket: no link and no library takes part.
+"""
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from nodewise import probe
+
+STEPS = 10
+STEP_SECONDS = 0.08  # of a node; about as short as a step that can be rehearsed
+_CONNECT_SECONDS = 20.0
+
+
+class DryStep(NamedTuple):
+    """What a dry step takes at one scale: means over steps and ranks."""
+
+    seconds: float
+    wait_seconds: float
+
+
+def command(place: Path, cores: float) -> tuple[str, ...]:
+    """The command of every rank, for nodes of this many cores."""
+    module = "nodewise.measure.engines.rehearsal.dry_step"
+    return (sys.executable, "-m", module, str(place / "hub"), f"{cores * STEP_SECONDS:.6g}")
+
+
+def read(folder: Path) -> DryStep | None:
+    """What the ranks of a dry run reported; None where one of them is missing."""
+    from nodewise.measure.collect import read_ranks  # the ranks need not load it
+
+    ranks = read_ranks(folder)
+    walls = [rank.seconds for rank in ranks if rank.seconds is not None]
+    if not walls:
+        return None
+    waits = sum(rank.stages.get("idle", 0.0) for rank in ranks) / len(ranks)
+    return DryStep(max(walls) / STEPS, waits / STEPS)
+
+
+def main() -> None:
+    """Run the steps as one rank."""
+    rank, ranks = int(os.environ["NODEWISE_RANK"]), int(os.environ["NODEWISE_NODES"])
+    hub, cpu_seconds = sys.argv[1], float(sys.argv[2])
+    with probe.setup():
+        meet = _lead(hub, ranks) if rank == 0 else _follow(hub)
+    for _ in probe.steps(range(STEPS + 1)):
+        with probe.compute():
+            end = time.process_time() + cpu_seconds
+            while time.process_time() < end:
+                pass
+        with probe.comm():
+            meet()
+
+
+def _lead(hub: str, ranks: int) -> Callable[[], None]:
+    """The barrier as rank 0 meets it: all have come, all may go."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.settimeout(_CONNECT_SECONDS)
+        listener.bind(hub)
+        listener.listen(ranks)
+        doors = [listener.accept()[0] for _ in range(ranks - 1)]
+    return lambda: _release(doors)
+
+
+def _release(doors: Sequence[socket.socket]) -> None:
+    for door in doors:
+        door.recv(1)
+    for door in doors:
+        door.sendall(b"g")
+
+
+def _follow(hub: str) -> Callable[[], None]:
+    """The barrier as any other rank meets it."""
+    door = socket.socket(socket.AF_UNIX)
+    deadline = time.monotonic() + _CONNECT_SECONDS
+    while True:
+        try:
+            door.connect(hub)
+            break
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+    def meet() -> None:
+        door.sendall(b"h")
+        door.recv(1)
+
+    return meet
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""How faithful a rehearsal was, from what its runs recorded."""
+
+import pytest
+
+from nodewise.explain.attribute import attribute
+from nodewise.explain.scaling import scale
+from nodewise.study.check import validity_of
+from nodewise.study.spec import EngineSpec, Spec, Workload
+from nodewise.study.study import Pace, Rank, Run, Study
+
+SPEC = Spec(
+    name="job",
+    scales=(1, 2, 4),
+    workload=Workload(command=("x",)),
+    engine=EngineSpec(name="rehearsal"),
+)
+
+
+def rehearsed(nodes: int, number: int, late: float, dry_wait: float, **pace: int) -> Run:
+    """Ten steps of 8 s in all; the ranks wait 0.1 s a step for each other."""
+    compute, wait = 8.0 / nodes, 1.0 if nodes > 1 else 0.0
+    paced = Pace(cpu_seconds=0.1 * (compute - late), late_seconds=late, **pace)
+    rank = {"stages": {"compute": compute, "communication": 0.0, "idle": wait}, "pace": paced}
+    return Run(
+        nodes=nodes,
+        round=number,
+        seconds=compute + wait,
+        steps=10,
+        ranks=tuple(Rank(rank=at, items=1.0 / nodes, **rank) for at in range(nodes)),
+        provenance={
+            "emulated": True,
+            "rehearsal_cpu": "paced",
+            "rehearsal_link": "modelled",
+            "rehearsal_limited_by": "the gate",
+            "rehearsal_limited_seconds": 100.0,
+            "rehearsal_dry_step_seconds": 0.08,
+            "rehearsal_dry_wait_seconds": dry_wait,
+            **{f"rehearsal_node{at}.cores": 0.1 for at in range(nodes)},
+        },
+    )
+
+
+def study(late: float = 0.0, dry_wait: float = 0.001, **pace: int) -> Study:
+    runs = tuple(
+        rehearsed(nodes, number, late, dry_wait, **pace)
+        for nodes in (1, 2, 4)
+        for number in range(6)
+    )
+    return Study(name="job", regime="strong", runs=runs, spec=SPEC)
+
+
+def test_a_rehearsed_study_says_how_faithful_it_was():
+    words = {check.rule: check.evidence for check in scale(study()).checks}
+    assert words["nodes are machines"] == (
+        "rehearsal on emulated nodes of one machine; 0.1 cores each, by pacing; CPU share received "
+        "100 % or more; a dry step waits 0.3 % at most; the link is modelled, not real; latencies "
+        "are not those of a network"
+    )
+    assert validity_of(scale(study()).checks).state == "valid"
+
+
+@pytest.mark.parametrize(
+    ("made", "state", "reason"),
+    [
+        (study(late=0.3), "doubtful", "received 85 % of their CPU share at K=4"),
+        (study(late=0.9), "invalid", "received 55 % of their CPU share at K=4"),
+        (study(dry_wait=0.06), "doubtful", "makes a step wait 20 % at K=4"),
+        (study(dry_wait=0.12), "invalid", "makes a step wait 40 % at K=4"),
+        (study(calls_without_bytes=3), "doubtful", "does not know the bytes of some messages"),
+    ],
+)
+def test_a_rehearsal_that_was_not_faithful_is_not_valid(made, state, reason):
+    found = validity_of(scale(made).checks)
+    assert found.state == state
+    assert reason in found.clause
+
+
+def test_what_a_dry_step_waits_is_put_down_to_the_emulation():
+    row = attribute(study(dry_wait=0.04)).row(4)
+    seconds = {loss.cause: loss.seconds for loss in row.causes}
+    assert seconds["emulation"] == pytest.approx(10 * 0.04)
+    assert seconds["jitter"] == pytest.approx(10 * 0.06)
+
+
+def test_the_wait_of_a_paced_rank_for_its_core_is_foreign_load():
+    row = attribute(study(late=0.3)).row(4)
+    seconds = {loss.cause: loss.gross_seconds for loss in row.causes}
+    assert seconds["foreign load"] == pytest.approx(0.3 - 0.3 / 4)
+
+
+def test_ranks_that_nothing_paced_are_invalid():
+    made = study()
+    loose = tuple(
+        Run(**{f: getattr(run, f) for f in Run.__struct_fields__ if f != "ranks"},
+            ranks=tuple(Rank(rank=rank.rank, stages=rank.stages) for rank in run.ranks))
+        for run in made.runs
+    )  # fmt: skip
+    found = validity_of(scale(Study(name="job", regime="strong", runs=loose, spec=SPEC)).checks)
+    assert found.state == "invalid"
+    assert "the probe does not pace" in found.clause
