@@ -20,6 +20,8 @@ STAGES: tuple[Stage, ...] = get_args(Stage)
 Outcome = Literal["ok", "crashed", "timeout", "out of memory", "wrong workers", "not a number"]
 Fact = str | int | float | bool
 PER_NODE = "accelerators_per_node"  # a fact of logs whose K counts accelerators
+OBSERVED = "observed"  # in the provenance of a run that a scheduler recorded
+RECORD = "job_"  # and the name of a field: what its job record says
 PROGRAM = "program_"  # and the name of a file: its checksum, in the provenance of a run
 
 
