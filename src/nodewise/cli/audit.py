@@ -16,7 +16,14 @@ from nodewise.cli.options import (
     json_option,
 )
 from nodewise.cli.sources import format_option, report_skipped
-from nodewise.report.open import open_study, read_bytes, read_folder, runs_in, study_of_runs
+from nodewise.report.open import (
+    open_study,
+    read_bytes,
+    read_folder,
+    read_logs,
+    runs_in,
+    study_of_runs,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,18 +88,23 @@ def _claims(
     """The claims in all sources; the runs of other formats make one claim together."""
     from nodewise.importers import registry
     from nodewise.importers.benchmarks.results import runs_of_json
+    from nodewise.importers.logs.survey import has_logs
     from nodewise.importers.tables.claims_tables import claims_of_text
     from nodewise.study import store
     from nodewise.study.claim import claim_of_study
 
     claims: list[Claim] = []
     runs: list[Run] = []
+    logs: list[Source] = []
     for nodes, path in sources:
         if store.is_study(path):
             claims.append(claim_of_study(read_folder(path)))
             continue
         if path.suffix == ".html":
             claims.append(claim_of_study(open_study(path, regime)[0]))
+            continue
+        if str(path) != "-" and not form and has_logs([(nodes, path)]):
+            logs.append((nodes, path))
             continue
         text = _text(path) if str(path) == "-" else ""
         if text.lstrip()[:1] in ("{", "["):
@@ -107,6 +119,8 @@ def _claims(
                 continue
             for file in files.paths:
                 claims += claims_of_text(_text(file), file.stem, regime)
+    if logs:
+        claims.append(claim_of_study(read_logs(logs, regime)))
     if runs:
         study = study_of_runs(sources[0][1].stem, regime or "strong", runs)
         if len(study.scales) < 2:

@@ -16,24 +16,34 @@ _COLOUR = re.compile(rb"\x1b\[[0-9;:?]{0,32}[A-Za-z]")
 
 def lines(path: Path) -> Iterator[bytes]:
     """Every line, also where a carriage return ends it."""
+    for block in blocks(path):
+        for line in block.removesuffix(b"\n").split(b"\n"):
+            yield line if len(line) <= MAX_LINE else line[:MAX_LINE]
+
+
+def blocks(path: Path) -> Iterator[bytes]:
+    """Whole lines, many at a time: without colours, and with a newline after each line."""
     rest = b""
     for chunk in _chunks(path):
         text = rest + chunk
         end = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
+        if end == len(text) and text.endswith(b"\r"):
+            end = max(text.rfind(b"\n"), text.rfind(b"\r", 0, -1)) + 1  # a newline may follow
         if not end and len(text) < _MAX_REST:
             rest = text
             continue
         whole, rest = (text[:end], text[end:]) if end else (text, b"")
-        yield from _split(whole)
-    yield from _split(rest)
+        yield _plain(whole)
+    if rest:
+        yield _plain(rest)
 
 
-def _split(text: bytes) -> Iterator[bytes]:
+def _plain(text: bytes) -> bytes:
     if b"\x1b" in text:
         text = _COLOUR.sub(b"", text)
-    for line in text.replace(b"\r", b"\n").split(b"\n"):
-        if line:
-            yield line if len(line) <= MAX_LINE else line[:MAX_LINE]
+    if b"\r" in text:
+        text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return text if text.endswith(b"\n") else text + b"\n"
 
 
 def _chunks(path: Path) -> Iterator[bytes]:

@@ -10,26 +10,33 @@ from nodewise.importers.logs.scan import LAUNCH, PAUSES, Seen, fact, rank_of, ru
 
 STEP = rb"completed step: \d{1,12}, seconds: [\d.]"
 _FIELD = re.compile(rb"([A-Za-z][\w/]{0,30}): ([\d.e+-]{1,24}|nan|inf)")
-_MOST_RATIOS = 10_000
+_MOST_RATIOS = 1000
+_WEIGHTS = b"total_weights: "
 
 
 def _step(log: Log, found: "re.Match[bytes]") -> None:
-    fields = dict(_FIELD.findall(found.string))
+    line = found.string
     seconds = number(found[2])
-    if not seconds or not log.step(int(found[1]), seconds, rank_of(found.string)):
+    if not seconds or not log.step(int(found[1]), seconds, rank_of(line)):
         return
-    rate, weights = number(fields.get(b"Tokens/s/device")), number(fields.get(b"total_weights"))
-    flops = number(fields.get(b"TFLOP/s/device"))
+    log.last = line
+    at = line.find(_WEIGHTS)
+    if at >= 0 and len(log.texts) < 2:
+        log.texts.add(line[at + len(_WEIGHTS) : line.find(b",", at)])
+    log.nan += b"loss: nan" in line
+    if len(log.numbers) < _MOST_RATIOS:
+        fields = dict(_FIELD.findall(line))
+        if rate := number(fields.get(b"Tokens/s/device")):
+            log.stages.setdefault("device", []).append(rate * seconds)
+
+
+def _last_line(log: Log) -> None:
+    """What the last step says of loss and of the model."""
+    fields = dict(_FIELD.findall(log.last))
+    rate, flops = number(fields.get(b"Tokens/s/device")), number(fields.get(b"TFLOP/s/device"))
     if rate and flops:
         log.size["TFLOP per token"] = flops / rate
-    if rate and len(log.stages.setdefault("device", [])) < _MOST_RATIOS:
-        log.stages["device"].append(rate * seconds)
-        log.stages.setdefault("all", []).append(weights or 0.0)
-    loss = number(fields.get(b"loss"))
-    if loss is not None:
-        log.values["loss"] = loss
-    elif b"loss" in fields:
-        log.nan += 1
+    log.put("loss", number(fields.get(b"loss")))
 
 
 RULES = (
@@ -48,12 +55,13 @@ RULES = (
 def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
     """The run in a log of MaxText. `total_weights` counts tokens, without padding."""
     log = scan(path, Log(path, "maxtext", "device"), RULES, seen)
-    device, every = log.stages.get("device", []), log.stages.get("all", [])
-    if device and min(every) > 0 and max(every) == min(every):
-        # Equal in every step: no padding. A rate is rounded, so the median of the ratios counts.
-        world = whole(statistics.median(a / d for a, d in zip(every, device, strict=True)))
-        log.put("world_size", world)
-        log.put("tokens_per_step", every[0])
+    _last_line(log)
+    device = log.stages.get("device", [])
+    weights = number(next(iter(log.texts))) if len(log.texts) == 1 else None
+    if weights:  # equal in every step: no padding
+        log.put("tokens_per_step", weights)
+        if device:  # a rate is rounded, so the median of the ratios counts
+            log.put("world_size", whole(statistics.median(weights / one for one in device)))
     elif device and log.get("world_size"):
         log.put("tokens_per_step", statistics.median(device) * log.get("world_size"))
     last = log.numbers[-1] + 1 if log.numbers else None

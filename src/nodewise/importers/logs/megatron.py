@@ -7,40 +7,52 @@ import re
 from pathlib import Path
 
 from nodewise.importers.logs.record import Log, LogRun, number
-from nodewise.importers.logs.scan import LAUNCH, PAUSES, Seen, fact, rank_of, rule, scan
+from nodewise.importers.logs.scan import (
+    LAUNCH,
+    PAUSES,
+    Seen,
+    fact,
+    rank_of,
+    rule,
+    scan,
+    text_after,
+)
 
 STEP = rb"iteration +\d{1,12}/ *(?:\d{1,12}|infinity) \|[^\n]{0,200}?elapsed time per iteration"
 NEMO_STEP = rb"train_step_timing in s[:=] ?[\d.]"
 _SKIPPED, _NAN = b"number of skipped iterations", b"number of nan iterations"
-_SECONDS = {b"elapsed time per iteration (ms)": 1e-3, b"elapsed time per iteration (s)": 1.0}
+_SECONDS = ((b"elapsed time per iteration (ms)", 1e-3), (b"elapsed time per iteration (s)", 1.0))
 _DOTS = r" \.{2,} *"
 
 
 def _step(log: Log, found: "re.Match[bytes]") -> None:
-    """One iteration line: fields of a name, a colon and a value."""
-    fields = dict(
-        (part[0].strip(), part[2].strip())
-        for text in found[2].split(b"|")
-        if (part := text.partition(b":"))[1]
-    )
+    """One iteration line: names, colons and values between bars, in any order."""
+    line = found.string
     seconds = None
-    for name, unit in _SECONDS.items():
-        value = number(fields.get(name, b"").partition(b"/")[0])  # Primus: this one/mean
-        seconds = value * unit if value else seconds
-    if seconds is None or not log.step(int(found[1]), seconds, rank_of(found.string)):
+    for label, unit in _SECONDS:
+        if value := number(text_after(line, label).partition(b"/")[0]):  # Primus: this one/mean
+            seconds = value * unit
+            break
+    if seconds is None or not log.step(int(found[1]), seconds, rank_of(line)):
         return
-    log.skipped += int(number(fields.get(_SKIPPED)) or 0)
-    log.nan += int(number(fields.get(_NAN)) or 0)
-    if batch := number(fields.get(b"global batch size")):
-        log.values["batch_now"] = int(batch)
-        log.values.setdefault("batches", set()).add(int(batch))
-    if (loss := number(fields.get(b"lm loss"))) is not None:
-        log.values["loss"] = loss
-    if length := number(fields.get(b"actual seqlen")):
-        log.values.setdefault("lengths", set()).add(int(length))
-    for name in (b"throughput per GPU (TFLOP/s/GPU)", b"TFLOPs"):
-        if rate := number(fields.get(name, b"").partition(b"/")[0]):
-            log.values["tflop"] = rate * seconds
+    log.last = line
+    for label, name in ((_SKIPPED, "skipped"), (_NAN, "nan")):
+        text = text_after(line, label)
+        if text not in (b"0", b""):
+            setattr(log, name, getattr(log, name) + int(number(text) or 0))
+    batch = text_after(line, b"global batch size")
+    if batch and batch not in log.texts:
+        log.texts.add(batch)
+
+
+def _last_line(log: Log) -> None:
+    """What the last step says of loss, sequence and rate."""
+    log.put("loss", number(text_after(log.last, b"lm loss")))
+    if length := number(text_after(log.last, b"actual seqlen")):
+        log.values["seq_length"] = int(length)
+    for label in (b"throughput per GPU (TFLOP/s/GPU)", b"TFLOPs"):
+        if rate := number(text_after(log.last, label).partition(b"/")[0]):
+            log.values["tflop"] = rate * log.seconds[-1]
 
 
 _HEADER = (
@@ -62,7 +74,7 @@ _HEADER = (
 )  # fmt: skip
 RULES = (
     rule("step", "elapsed time per iteration",
-         r"iteration +(\d{1,12})/ *(?:\d{1,12}|infinity) \|(.*)", _step, True),
+         r"iteration +(\d{1,12})/ *(?:\d{1,12}|infinity) \|", _step, True),
     *_HEADER, *LAUNCH, *PAUSES,
 )  # fmt: skip
 
@@ -70,14 +82,11 @@ RULES = (
 def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
     """The run in a log of Megatron-LM."""
     log = scan(path, Log(path, "megatron", "GPU"), RULES, seen)
-    batches = log.values.pop("batches", set())
-    if len(batches) == 1:  # a ramp has several, and then no one batch
-        log.values["global_batch"] = batches.pop()
-    elif not batches:
+    if len(log.texts) == 1:  # a ramp has several, and then no one batch
+        log.count("global_batch", log.texts.pop())
+    elif not log.texts and log.get("batch_argument"):
         log.values["global_batch"] = log.get("batch_argument")
-    lengths = log.values.pop("lengths", set())
-    if len(lengths) == 1:
-        log.values["seq_length"] = lengths.pop()
+    _last_line(log)
     return [_finish(log)]
 
 
@@ -131,7 +140,7 @@ _NEMO_RULES = (
          "tp"),
     fact("pipeline parallel", "pipeline_model",
          r"(?<!\w)pipeline_model_parallel_size[:=] ?(\d{1,7})\b", "pp"),
-    *LAUNCH, *PAUSES[:1],
+    *LAUNCH, *PAUSES[:2],
 )  # fmt: skip
 
 

@@ -87,6 +87,9 @@ class Log:
         self.restarts: list[int] = []
         self.skipped = self.nan = 0
         self.rank: bytes | None = None
+        self.factor = 1.0  # from the rate of a step to its seconds
+        self.last = b""  # line with a step
+        self.texts: set[bytes] = set()  # values as they are printed, of which there are few
         self._mark: PauseKind | None = None
         self._dropped: set[str] = set()
         self.is_new = True  # header lines are read: no step was seen since the last beginning

@@ -1,6 +1,8 @@
 """A study from logs: one workload, one regime and one meaning of K, or the reason why not."""
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -14,6 +16,7 @@ from nodewise.study.study import OBSERVED, RECORD, Fact, Run, Study
 _SAME_WORK = 0.01  # relative
 _SAME_SIZE = {"TFLOP per token": 0.05, "FLOP per sample": 0.05}  # a rate is printed with few digits
 _FAMILIES = {"hf-state": "hf", "hf-console": "hf", "torchtitan-jsonl": "torchtitan"}
+_ASSUMED = "The logs do not give the work of a run: strong scaling is assumed"
 _GIVE_K = "Write K=PATH, or a pattern of the path: --k 'n(\\d+)'."
 
 Count = Literal["scale", "world_size", "nodes"]
@@ -106,25 +109,34 @@ def study_of_logs(
         rounds[nodes] = rounds.get(nodes, -1) + 1
         numbered.append(_run(run, nodes, rounds[nodes], per_step))
     unit = next((run.work_unit for run in good if run.work), "items")
-    notes = ("The logs do not give the work of a run: strong scaling is assumed.",)
+    notes = [*([] if declared else [_ASSUMED]), *_left_out(found, runs)]
     return Study(
         name=name[:100] or "imported", regime=made, runs=tuple(numbered),
         scale_unit=found.scale_unit, asked={"work_unit": unit},
-        notes=() if declared else notes,
+        notes=tuple(notes),
     )  # fmt: skip
 
 
-def _natural(path: str) -> list[tuple[int, str]]:
-    import re
+def _left_out(found: Understood, used: list[LogRun]) -> list[str]:
+    """The files that are not in the study, as one note."""
+    left = [run for run in found.runs if run not in used]
+    if not left:
+        return []
+    named = [f"{Path(run.path).name} ({run.problem or f'job {run.job}'})" for run in left[:3]]
+    more = ["..."] if len(left) > 3 else []
+    return [f"{len(left)} of {len(found.runs)} logs are left out: {', '.join(named + more)}"]
 
+
+def _natural(path: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", path)]
 
 
 def _of_one_job(runs: list[LogRun], job: str) -> list[LogRun]:
     """The runs of one job name, where a scheduler recorded several."""
     records = [run for run in runs if run.is_record]
-    names = {run.job: {run.nodes for run in records if run.job == run.job} for run in records}
-    names = {name: {run.nodes for run in records if run.job == name} for name in names}
+    names: dict[str, set[int | None]] = {}
+    for run in records:
+        names.setdefault(run.job, set()).add(run.nodes)
     if job and records:
         if job not in names:
             raise DataError(f"No job is called {job}.", f"Use one of: {', '.join(sorted(names))}.")
@@ -185,15 +197,10 @@ def _regime(pairs: list[tuple[int, LogRun]], asked: Regime | None) -> tuple[Regi
     growing = all(abs(value / first * first_nodes / nodes - 1) <= _SAME_WORK
                   for nodes, value in known)  # fmt: skip
     if not steady and not growing:
-        nodes, other = next(
-            (nodes, value) for nodes, value in sorted(known)
-            if abs(value / first - 1) > _SAME_WORK
-            and abs(value / first * first_nodes / nodes - 1) > _SAME_WORK
-        ) if any(
-            abs(value / first - 1) > _SAME_WORK
-            and abs(value / first * first_nodes / nodes - 1) > _SAME_WORK
-            for nodes, value in known
-        ) else max(known)  # fmt: skip
+        odd = [(nodes, value) for nodes, value in sorted(known)
+               if abs(value / first - 1) > _SAME_WORK
+               and abs(value / first * first_nodes / nodes - 1) > _SAME_WORK]  # fmt: skip
+        nodes, other = odd[0] if odd else max(known)
         raise DataError(
             f"The work of a step is {first:g} at K={first_nodes} and {other:g} at K={nodes}: "
             "neither fixed (strong) nor proportional to K (weak).",
@@ -239,7 +246,7 @@ def _facts(run: LogRun) -> dict[str, Fact]:
     names = ("global_batch", "seq_length", "world_size", "tp", "pp", "dp", "iterations", "warmup",
              "skipped", "nan", "loss", "memory_bytes", "tokens_per_second")  # fmt: skip
     facts: dict[str, Fact] = {
-        name: value for name in names if (value := getattr(run, name)) is not None
+        name: value for name in names if (value := getattr(run, name)) not in (None, 0)
     }
     for kind in ("checkpoint", "evaluation", "other"):
         lost = [pause.seconds for pause in run.pauses if pause.kind == kind]

@@ -140,8 +140,11 @@ def _without_copies(runs: list[LogRun]) -> list[LogRun]:
 
 
 def _is_copy(one: LogRun, other: LogRun) -> bool:
-    if one.problem or other.problem or one.path == other.path or one.is_record:
+    if one.problem or other.problem or one.path == other.path:
         return False
+    if one.is_record and other.is_record:  # the job in two outputs of sacct
+        of_one, of_other = (run.path.rpartition(": job ")[2] for run in (one, other))
+        return of_one == of_other and one.run_seconds == other.run_seconds
     near = Path(one.path).parent == Path(other.path).parent
     times = [(one.run_seconds, other.run_seconds), (one.step_seconds, other.step_seconds)]
     known = [(a, b) for a, b in times if a and b]

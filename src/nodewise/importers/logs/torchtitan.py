@@ -19,32 +19,34 @@ STEP = rb"step: {1,12}\d{1,12} .{0,200}?(?:tps|wps): [\d,]"
 _NUMBER = r"([\d,.]{1,24})"
 _MEMORY = re.compile(rb"memory: {0,4}([\d.]{1,12})GiB")
 _TFLOPS = re.compile(rb"tflops: {0,4}([\d,.]{1,16})")
-_LOSS = re.compile(rb"loss: {0,8}(-?[\d.]{1,16}|nan|inf)")
+_LOSS = re.compile(rb"loss: {0,8}(-?[\d.]{1,16})")
 _MESH = re.compile(r"\b(pp|dp_replicate|dp_shard|dp|cp|tp) ?= ?(\d{1,7})")
 
 
 def _step(log: Log, found: "re.Match[bytes]") -> None:
     line = found.string
     rate = number(found[2])
-    tokens = log.get("tokens_per_step") or _tokens(log)
-    world = log.get("world_size")
     if not rate:
         return
-    # Where tokens or devices are unknown, the rate alone is kept: of one device.
-    seconds = tokens / (rate * world) if tokens and world else 1 / rate
-    log.values["in_seconds"] = bool(tokens and world)
-    if not log.step(int(found[1]), seconds, rank_of(line)):
-        return
-    if memory := _MEMORY.search(line):
-        log.values["memory_bytes"] = (number(memory[1]) or 0) * 2**30
-    if (flops := _TFLOPS.search(line)) and (value := number(flops[1])):
-        log.size["TFLOP per token"] = value / rate
-    if loss := _LOSS.search(line):
-        value = number(loss[1])
-        if value is None or not math.isfinite(value):
-            log.nan += 1
-        else:
-            log.values["loss"] = value
+    if log.is_new or not log.numbers:
+        tokens, world = log.get("tokens_per_step") or _tokens(log), log.get("world_size")
+        # Where tokens or devices are unknown, the rate alone is kept: of one device.
+        log.values["in_seconds"] = bool(tokens and world)
+        log.factor = tokens / world if tokens and world else 1.0
+    if log.step(int(found[1]), log.factor / rate, rank_of(line)):
+        log.last = line
+        log.nan += b"loss: nan" in line or b"loss:      nan" in line
+
+
+def _last_line(log: Log) -> None:
+    """What the last step says of memory, rate and loss."""
+    rate = re.search(rb"(?:tps|wps): {0,8}([\d,.]{1,24})", log.last)
+    if memory := _MEMORY.search(log.last):
+        log.put("memory_bytes", (number(memory[1]) or 0) * 2**30)
+    if (flops := _TFLOPS.search(log.last)) and (value := number(flops[1])) and rate:
+        log.size["TFLOP per token"] = value / (number(rate[1]) or 1.0)
+    if loss := _LOSS.search(log.last):
+        log.put("loss", number(loss[1]))
 
 
 def _tokens(log: Log) -> float | None:
@@ -101,6 +103,7 @@ RULES = (
 def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
     """The run in the console output."""
     log = scan(path, Log(path, "torchtitan", "GPU"), RULES, seen)
+    _last_line(log)
     tokens, length = log.get("tokens_per_step"), log.get("seq_length")
     if tokens and length and not log.get("global_batch") and tokens % length == 0:
         log.values["global_batch"] = int(tokens // length)

@@ -13,6 +13,7 @@ _FEWEST = 4  # entries; with fewer, no steady part can be told from the beginnin
 _MIN_DEVIATION = 0.05  # of a step from the steady level; less costs a median nothing
 _DEVIATIONS = 5.0  # of the noise
 _SIGMA_OF_MAD = 1.4826  # for normal noise
+_OFTEN, _OFTEN_SHARE = 3, 0.2  # steps of another kind: every fifth one, say
 _MIN_SHIFT, _SHIFT_ERRORS = 0.03, 6.0  # of a slow beginning as a whole, in its standard errors
 _FEWEST_IN_SHIFT = 6
 
@@ -43,6 +44,10 @@ def steady(seconds: ArrayLike) -> Steady:
     level = float(np.median(late))
     noise = _SIGMA_OF_MAD * float(np.median(np.abs(late - level)))
     limit = max(_MIN_DEVIATION, _DEVIATIONS * noise)
+    far = np.abs(late - level)
+    often = int((far > limit).sum())
+    if often >= _OFTEN and often > _OFTEN_SHARE * len(late):
+        limit = 1.5 * float(np.quantile(far, 0.95))  # such steps are usual here, no warm-up
     begin = _leading(np.abs(logs - level) > limit)
     begin += _slow_beginning(np.clip(logs[begin:], level - limit, level + limit))
     slow = np.flatnonzero(logs[begin:] - level > limit) + begin
