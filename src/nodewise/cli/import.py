@@ -150,7 +150,9 @@ def _import_logs(
     output = output or Path("imported.study")
     study = study_of_logs(found, name or output.stem, regime, job)
     words = [str(path) if nodes is None else f"{nodes}={path}" for nodes, path in sources]
-    _write(study, sorted({run.format for run in found.used}), ("nodewise", "import", *words), output)
+    _write(
+        study, sorted({run.format for run in found.used}), ("nodewise", "import", *words), output
+    )
     made = _summary(study, output)
     if as_json:
         emit({**msgspec.to_builtins(made), "logs": rows}, True, _next_lines)
@@ -173,10 +175,13 @@ def _log_rows(found: "Understood") -> "list[LogRow]":
 
 
 def _next_lines(made: "tuple[_Imported, Study]") -> "Report":
+    from nodewise.study.scale_unit import plural
+
     imported, study = made
-    unit = study.scale_unit.named(study.runs[0].nodes).split(" ", 1)[1]
-    lines: Report = ["", f"{study.regime} scaling; K counts {unit}"]
+    lines: Report = ["", f"{study.regime} scaling; K counts {plural(study.scale_unit.unit)}"]
     lines += [f"note: {note}." for note in study.notes if "left out" not in note]
+    if len(imported.scales) > 1:
+        return [*lines, f"Go on with: nodewise decide {imported.output}"]
     return [*lines, *_next_words(imported)]
 
 

@@ -139,9 +139,7 @@ def value(options: dict[str, Any], key: str) -> Any:
     return default_of(row) if given is None else given
 
 
-def find_in(
-    table: "Path | Sequence[Source]", options: dict[str, Any]
-) -> "tuple[Study, Findings]":
+def find_in(table: "Path | Sequence[Source]", options: dict[str, Any]) -> "tuple[Study, Findings]":
     """The study in a table, a study folder or a page, and what it says to the question asked."""
     from nodewise.audit.rules import read_rules
     from nodewise.report.findings import find

@@ -127,8 +127,10 @@ def _in_log(pattern: re.Pattern[bytes], *without: re.Pattern[bytes]) -> Callable
 
 
 def _is_lightning(head: Head) -> bool:
-    return "step" in head.titles and len(head.titles) > 2 and (
-        "epoch" in head.titles or any(_MONITOR_TIME.fullmatch(title) for title in head.titles)
+    return (
+        "step" in head.titles
+        and len(head.titles) > 2
+        and ("epoch" in head.titles or any(_MONITOR_TIME.fullmatch(title) for title in head.titles))
     )
 
 
@@ -145,9 +147,7 @@ def _is_sacct(head: Head) -> bool:
 
 def _is_csv(head: Head) -> bool:
     """Two rows with as many cells, of which the first is no number; or a file called .csv."""
-    if _is_lightning(head) or _is_nanotron(head) or _is_sacct(head) or (
-        _JUBE_RULE.search(head.text)
-    ):
+    if any(one.gives == "logs" and one.detect(head) for one in FORMATS):
         return False
     if (
         _is_codecarbon(head)
@@ -219,8 +219,7 @@ FORMATS = (
            _in_log(_TORCHTITAN)),
     Format("maxtext", "a log of MaxText", "logs", "logs.maxtext:read", _in_log(_MAXTEXT)),
     Format("hf-console", "a log of Hugging Face Trainer", "logs", "logs.huggingface:read",
-           lambda head: head.start not in (b"{", b"[") or b"{'" in head.raw[:8]
-           if _in_log(_HF, _MEGATRON, _NEMO)(head) and "log_history" not in head.keys else False),
+           lambda head: "log_history" not in head.keys and _in_log(_HF, _MEGATRON, _NEMO)(head)),
     Format("deepspeed", "a log of DeepSpeed", "logs", "logs.deepspeed:read",
            _in_log(_DEEPSPEED, _MEGATRON, _HF, _NEMO)),
     Format("lightning", "a metrics.csv of Lightning", "logs", "logs.lightning:read",

@@ -72,14 +72,19 @@ def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
         return [log.run(problem="no steps were run")]
     return [
         log.run(
-            iterations=steps, run_seconds=wall, stages=_stages(log, rows, wall),
+            iterations=steps,
+            run_seconds=wall,
+            stages=_stages(log, rows, wall),
             mean_step_seconds=wall / steps if steps else None,
-            work=float(steps) if steps else None, work_unit="steps",
+            work=float(steps) if steps else None,
+            work_unit="steps",
         )  # fmt: skip
     ]
 
 
-def _stages(log: Log, rows: dict[str, tuple[float | None, float]], wall: float) -> dict[Stage, float]:
+def _stages(
+    log: Log, rows: dict[str, tuple[float | None, float]], wall: float
+) -> dict[Stage, float]:
     """Mean seconds of a rank; ranks that only do PME count for their share."""
     total = log.get("world_size")
     found: dict[Stage, float] = dict.fromkeys(("compute", "communication", "io", "overhead"), 0.0)

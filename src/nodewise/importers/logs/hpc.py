@@ -11,7 +11,7 @@ FOAM_TIME = rb"ExecutionTime = [\d.]{1,16} s"
 HPCG_HEAD = rb"Distributed Processes ?[=:] ?\d"
 PWSCF = rb"Program (?:PWSCF|CP|PHONON|NEB) {1,8}v\.[\w.-]{1,20}\s{1,40}starts"
 MPIP = rb"@ mpiP"
-_FINE_CLOCK = 100.0  # seconds; above it, whole seconds are within 1 %
+_FINE_CLOCK, _COARSE_CLOCK = 100.0, 20.0  # seconds, of which whole ones are 1 and 5 %
 
 
 def _foam_step(log: Log, found: "re.Match[bytes]") -> None:
@@ -45,11 +45,14 @@ def read_openfoam(path: Path, seen: Seen | None = None) -> list[LogRun]:
     if log.get("error"):
         return [_crashed(log, clock[-1][1] if clock else None, "FOAM FATAL ERROR")]
     if not clock or not log.get("ended"):
-        return [log.run(problem="the run did not end")]
+        ended = "no time steps" if log.get("ended") else "the run did not end"
+        return [log.run(problem=ended)]
     cpu, wall = clock[-1]
-    seconds = wall if wall >= _FINE_CLOCK or wall != int(wall) else max(cpu, wall)
-    if seconds <= 0:
-        return [log.run(problem="no time passed")]
+    seconds = wall
+    if wall < _FINE_CLOCK and wall == int(wall):  # whole seconds: the CPU time is finer
+        seconds = cpu if wall - 1 <= cpu <= wall + 1 else wall
+        if seconds == wall < _COARSE_CLOCK or seconds <= 0:
+            return [log.run(problem=f"the clock counts whole seconds, and the run took {wall:g}")]
     return [log.run(iterations=times, run_seconds=seconds, mean_step_seconds=seconds / times,
                     work=float(times), work_unit="steps")]  # fmt: skip
 
@@ -114,7 +117,7 @@ _QE = (
          lambda log, m: log.size.setdefault("threads", float(m[1]))),
     rule("serial", "Serial", r"^ {1,8}Serial (?:multi-threaded )?version",
          lambda log, _: log.put("world_size", 1)),
-    *(rule(name, text, rf"{text} {{1,40}}= {{1,12}}([\d.]{{1,16}})",
+    *(rule(name, text, rf"{text} {{0,40}}= {{1,12}}([\d.]{{1,16}})",
            lambda log, m, name=name: log.size.setdefault(name, number(m[1]) or 0.0))
       for name, text in (("atoms", "number of atoms/cell"), ("bands", "number of Kohn-Sham states"),
                          ("cutoff", "kinetic-energy cutoff"), ("k points", "number of k points"))),

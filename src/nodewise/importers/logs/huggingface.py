@@ -1,5 +1,6 @@
 """Hugging Face Trainer: its console and trainer_state.json. They give a run time, no step times."""
 
+import math
 import re
 import statistics
 from pathlib import Path
@@ -29,7 +30,9 @@ def _loss(log: Log, found: "re.Match[bytes]") -> None:
 
 
 RULES: tuple[Rule, ...] = (
-    rule("summary", "train_runtime", r"['\"]train_runtime['\"]: ?['\"]?([\d.]+)", _summary, True),
+    rule("summary", "train_",
+         r"['\"]train_(?:runtime|samples_per_second|steps_per_second)['\"]: ?['\"]?[\d.]",
+         _summary, True),
     rule("loss", "loss", r"\{'loss': ?'?(-?[\d.e+-]{1,24}|nan|inf)", _loss, True),
     fact("batch per device", "batch size per device",
          r"Instantaneous batch size per device ?= ?([\d,]{1,12})", "per_device"),
@@ -98,18 +101,19 @@ def _from_rates(log: Log, runtime: float, samples: str, steps: str) -> None:
 
 
 def _interval(text: str) -> tuple[float, float] | None:
-    """What a printed number may have been before it was rounded."""
+    """What a printed number may have been: rounded to 0.001, and since version 5 to four digits."""
     value = number(text)
     if value is None or value <= 0 or "e" in text:
         return None
-    half = 0.5 * 10.0 ** -len(text.partition(".")[2])
-    half = max(half, 0.0005)  # the Trainer rounds to three digits, and drops zeros
+    digits = sum(sign.isdecimal() for sign in text.lstrip("0."))
+    few = 0.5 * 10.0 ** (math.floor(math.log10(value)) - 3) if digits <= 4 else 0.0
+    half = max(few, 0.0005)
     return value - half, value + half
 
 
 def _only(low: float, high: float, widest: float = 0.95) -> int | None:
     near = round((low + high) / 2)
-    slack = 1e-4 * near  # of the run time, which is rounded as well
+    slack = 2e-4 * near  # of the run time, which is rounded as well
     fits = low - slack <= near <= high + slack
     alone = not (low - slack <= near - 1 or near + 1 <= high + slack)
     return near if fits and alone and near >= 1 and high - low < widest else None

@@ -28,7 +28,9 @@ class Pattern:
         self.name = str(table.pop("name", Path(path).stem))[:40]
         self.unit = str(table.pop("unit", "rank"))[:30]
         stages = _table(table, "stages", path)
-        self.units = {name: _unit(text, path) for name, text in _table(table, "units", path).items()}
+        self.units = {
+            name: _unit(text, path) for name, text in _table(table, "units", path).items()
+        }
         unknown = [name for name in table if name not in _NAMES]
         unknown += [name for name in stages if name not in STAGES]
         if unknown:
@@ -94,7 +96,9 @@ class Pattern:
     def _step(self, log: Log, line: bytes) -> int:
         found = self.expressions["step"].search(line) if "step" in self.expressions else None
         at = number(found[1]) if found and found.lastindex else None
-        return int(at) if at is not None and at >= 0 else (log.numbers[-1] + 1 if log.numbers else 0)
+        return (
+            int(at) if at is not None and at >= 0 else (log.numbers[-1] + 1 if log.numbers else 0)
+        )
 
 
 def read_pattern(path: Path) -> Pattern:

@@ -246,4 +246,3 @@ def clock_seconds(text: str) -> float | None:
                 return None
             total, rest = total + worth * value, tail
     return None if rest else total
-

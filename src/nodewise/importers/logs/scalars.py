@@ -128,7 +128,8 @@ def _run(log: Log, series: Series, facts: dict[str, Any] | None = None) -> LogRu
                 log.step(step, (wall - last[1]) / (step - last[0]))
             if last is None or step != last[0]:
                 last = (step, wall)
-    final = max((point[0] for points in series.values() for point in points), default=0)
+    numbers = [point[0] for points in series.values() for point in points]
+    final = max(numbers, default=0) + (min(numbers, default=1) == 0)  # steps may count from 0
     return log.run(
         iterations=final or None, problem="" if log.seconds else "fewer than two steps with a time"
     )
@@ -156,7 +157,9 @@ def read_mlflow(path: Path, seen: Seen | None = None) -> list[LogRun]:
     run = _run(log, series, params)
     ended = re.search(r"^status: *['\"]?(\w+)", read_text(path), re.MULTILINE)
     if ended and ended[1] in ("4", "FAILED", "5", "KILLED"):
-        return [log.run(iterations=run.iterations, outcome="crashed", detail="MLflow status: failed")]
+        return [
+            log.run(iterations=run.iterations, outcome="crashed", detail="MLflow status: failed")
+        ]
     return [run]
 
 

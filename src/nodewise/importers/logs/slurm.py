@@ -18,7 +18,9 @@ _UNFINISHED = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CANCE
 _TITLES = {"jobid", "jobidraw", "jobname", "state", "elapsed", "nnodes", "allocnodes", "ntasks",
            "alloccpus", "partition", "exitcode", "elapsedraw"}  # fmt: skip
 _SUFFIX = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_SCALE_IN_NAME = re.compile(r"(?i)[-_.]?(?:n|k|np|nodes?|ranks?|gpus?|x)?[-_]?\d{1,6}(?:n|nodes?|gpus?)?$")
+_SCALE_IN_NAME = re.compile(
+    r"(?i)[-_.]?(?:n|k|np|nodes?|ranks?|gpus?|x)?[-_]?\d{1,6}(?:n|nodes?|gpus?)?$"
+)
 _CHANGES = ("partition", "account", "cluster", "qos", "nodelist", "submitline", "workdir",
             "constraints", "reqtres", "reqcpufreqgov")  # fmt: skip
 
@@ -49,7 +51,9 @@ def read_sacct(path: Path, seen: Seen | None = None) -> list[LogRun]:
         name = row.get("jobid", "jobidraw")
         if name:
             jobs.setdefault(name.partition(".")[0], []).append(row)
-    wanted = "sacct --parsable2 --format JobID,JobName,NNodes,NTasks,Elapsed,State,ConsumedEnergyRaw"
+    wanted = (
+        "sacct --parsable2 --format JobID,JobName,NNodes,NTasks,Elapsed,State,ConsumedEnergyRaw"
+    )
     lacks = [
         what
         for what, names in (("nodes", ("nnodes", "allocnodes")),
@@ -72,7 +76,11 @@ def _rows(lines: list[str]) -> Iterator[_Row]:
         for line in lines[1:]:
             yield _Row(dict(zip(titles, (cell.strip() for cell in line.split("|")), strict=False)))
         return
-    rules = [(found.start(), found.end()) for found in re.finditer(r"-+", lines[1])] if lines[1:] else []
+    rules = (
+        [(found.start(), found.end()) for found in re.finditer(r"-+", lines[1])]
+        if lines[1:]
+        else []
+    )
     if rules and set(lines[1].strip()) <= {"-", " "}:
         titles = [_title(header[begin:end]) for begin, end in rules]
         ends = [begin for begin, _ in rules[1:]] + [None]
@@ -138,8 +146,10 @@ def _amount(text: str) -> float | None:
 
 def _memory(text: str) -> float | None:
     value = number(text[:-1] if text[-1:].upper() in _SUFFIX else text)
-    return None if value is None else value * {"K": 2**10, "M": 2**20, "G": 2**30}.get(
-        text[-1:].upper(), 1
+    return (
+        None
+        if value is None
+        else value * {"K": 2**10, "M": 2**20, "G": 2**30}.get(text[-1:].upper(), 1)
     )
 
 
@@ -149,9 +159,7 @@ def _date(text: str) -> str:
 
 def _changes(whole: _Row, steps: list[_Row]) -> dict[str, Fact]:
     """What may have changed beside K."""
-    found: dict[str, Fact] = {
-        name: whole.get(name)[:200] for name in _CHANGES if whole.get(name)
-    }
+    found: dict[str, Fact] = {name: whole.get(name)[:200] for name in _CHANGES if whole.get(name)}
     nodes, cpus = number(whole.get("nnodes", "allocnodes")), number(whole.get("alloccpus"))
     if nodes and cpus:
         found["CPUs per node"] = cpus / nodes

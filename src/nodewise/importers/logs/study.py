@@ -16,6 +16,7 @@ from nodewise.study.study import OBSERVED, RECORD, Fact, Run, Study
 _SAME_WORK = 0.01  # relative
 _SAME_SIZE = {"TFLOP per token": 0.05, "FLOP per sample": 0.05}  # a rate is printed with few digits
 _FAMILIES = {"hf-state": "hf", "hf-console": "hf", "torchtitan-jsonl": "torchtitan"}
+_SIZES_FIRST = ("parameters", "num_layers", "hidden_size", "atoms")  # what people call a model
 _ASSUMED = "The logs do not give the work of a run: strong scaling is assumed"
 _GIVE_K = "Write K=PATH, or a pattern of the path: --k 'n(\\d+)'."
 
@@ -128,7 +129,9 @@ def _left_out(found: Understood, used: list[LogRun]) -> list[str]:
 
 
 def _natural(path: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", path)]
+    return [
+        (int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", path)
+    ]
 
 
 def _of_one_job(runs: list[LogRun], job: str) -> list[LogRun]:
@@ -165,7 +168,7 @@ def _refuse_other_sizes(pairs: list[tuple[int, LogRun]]) -> None:
         known: dict[str, float | str] = dict(run.size)
         if run.seq_length:
             known["sequence length"] = float(run.seq_length)
-        for name, value in known.items():
+        for name, value in sorted(known.items(), key=lambda item: item[0] not in _SIZES_FIRST):
             first_at, first = sizes.setdefault(name, (nodes, value))
             if not _alike(first, value, _SAME_SIZE.get(name, _SAME_WORK)):
                 raise DataError(

@@ -36,6 +36,8 @@ def expand(sources: Sequence[Source]) -> list[Source]:
             if not named:
                 raise DataError(f"No file matches {path}.", "Name files that exist.")
         for one in named:
+            if not one.exists():
+                raise DataError(f"There is no {one}.", "Name files or folders that exist.")
             files = registry.files_in(one) if one.is_dir() else [one]
             found += [(scale, file) for file in files]
     return list(dict.fromkeys(found))
@@ -43,7 +45,7 @@ def expand(sources: Sequence[Source]) -> list[Source]:
 
 def has_logs(sources: Sequence[Source]) -> bool:
     """Whether the sources are logs; traces beside them come first."""
-    formats = [registry.detect(path) for _, path in expand(sources)]
+    formats = [_detected(path) for _, path in expand(sources)]
     gives = {form.gives for form in formats if form is not None}
     return "logs" in gives and "trace" not in gives
 
@@ -54,8 +56,16 @@ def survey(sources: Sequence[Source], how: Reading = Reading()) -> list[LogRun]:
     runs: list[LogRun] = []
     for given, paths, form in _groups(expand(sources), how):
         for run in _read(paths, form, how):
-            runs.append(_with_scale(run, given, scale))
+            runs.append(_with_scale(_plausible(run), given, scale))
     return _without_copies(runs)
+
+
+def _detected(path: Path) -> registry.Format | None:
+    """The format of a file; None where it cannot be read."""
+    try:
+        return registry.detect(path)
+    except DataError:
+        return None
 
 
 Group = tuple[int | None, list[Path], registry.Format | None]
@@ -67,7 +77,7 @@ def _groups(files: list[Source], how: Reading) -> Iterator[Group]:
     together: dict[Path, tuple[int | None, list[Path], registry.Format]] = {}
     found: list[Group] = []
     for scale, path in files:
-        form = registry.by_name(how.form) if how.form else registry.detect(path)
+        form = registry.by_name(how.form) if how.form else _detected(path)
         if form is not None and form.gives == "logs" and form.owns_folder:
             claimed.add(path.parent)
         if form is not None and form.gives == "logs" and form.has_node_files:
@@ -90,6 +100,7 @@ def _read(paths: list[Path], form: registry.Format | None, how: Reading) -> list
         if how.pattern is not None:
             return how.pattern.read(path)
         if form is None:
+            registry.detect(path)  # or why it cannot be read
             return [LogRun(path=str(path), format="", problem="unknown format")]
         if form.gives != "logs":
             return [LogRun(path=str(path), format=form.name,
@@ -98,6 +109,13 @@ def _read(paths: list[Path], form: registry.Format | None, how: Reading) -> list
         return runs or [LogRun(path=str(path), format=form.name, problem="no run in it")]
     except DataError as error:
         return [LogRun(path=str(path), format=form.name if form else "", problem=error.what)]
+
+
+def _plausible(run: LogRun) -> LogRun:
+    """A run whose time no program can take is left out."""
+    if run.problem or run.outcome != "ok" or (run.seconds and 1e-9 < run.seconds < 1e10):
+        return run
+    return msgspec.structs.replace(run, problem=f"no run takes {run.seconds or 0:g} s")
 
 
 def _expression(text: str) -> re.Pattern[str] | None:
@@ -131,9 +149,11 @@ def _without_copies(runs: list[LogRun]) -> list[LogRun]:
     """Several records of one run, in one folder and with one time, count once."""
     kept: list[LogRun] = []
     for run in runs:
-        twin = next((one for one in kept if _is_copy(one, run)), None)
+        twin = next((at for at, one in enumerate(kept) if _is_copy(one, run)), None)
+        if twin is not None and len(run.changes) > len(kept[twin].changes):
+            kept[twin], run = run, kept[twin]  # the record that says more counts
         if twin is not None:
-            name = Path(twin.path).name
+            name = Path(kept[twin].path).name
             run = msgspec.structs.replace(run, problem=f"the same run as {name}")
         kept.append(run)
     return kept

@@ -79,7 +79,9 @@ def _slow_beginning(logs: Floats) -> int:
     within = (squares[first - 1] - first * mean_first**2) + (
         squares[-1] - squares[first - 1] - rest * mean_rest**2
     )
-    error = np.sqrt(np.maximum(within / (count - 2), spread * 1e-6 + 1e-12) * (1 / first + 1 / rest))
+    error = np.sqrt(
+        np.maximum(within / (count - 2), spread * 1e-6 + 1e-12) * (1 / first + 1 / rest)
+    )
     shift = mean_first - mean_rest
     score = np.where(shift > _MIN_SHIFT, shift / error, 0.0)
     best = int(np.argmax(score))
