@@ -617,7 +617,8 @@ def _log_readers() -> dict[str, Reader]:
 
         return made
 
-    own = b"[pattern]\nk = 'on (\\d+) ranks'\nseconds = 'took ([\\d.]+) s'\nunits = {seconds = 'ms'}\n"
+    own = b"[pattern]\nk = 'on (\\d+) ranks'\nseconds = 'took ([\\d.]+) s'\n"
+    own += b"units = {seconds = 'ms'}\n"
     ours = Pattern({"pattern": {"seconds": r"took ([\d.]+) s", "k": r"on (\d+)"}}, "x")
     text = b"on 4 ranks\nit took 12.5 s\n"
     found = {

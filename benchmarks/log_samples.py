@@ -44,9 +44,9 @@ def megatron(
             time *= 2
         out += (
             f" [2026-03-01 12:00:{at % 60:02d}] iteration {at:8d}/{count:8d} | consumed samples: "
-            f"{at * batch:12d} | elapsed time per iteration (ms): {1e3 * time:.1f} | throughput per "
-            f"GPU (TFLOP/s/GPU): {400 / time:.1f} | learning rate: 1.0E-05 | global batch size: "
-            f"{batch:5d} | lm loss: 2.1E+00 | grad norm: 1.0 | number of skipped iterations: "
+            f"{at * batch:12d} | elapsed time per iteration (ms): {1e3 * time:.1f} | throughput "
+            f"per GPU (TFLOP/s/GPU): {400 / time:.1f} | learning rate: 1.0E-05 | global batch "
+            f"size: {batch:5d} | lm loss: 2.1E+00 | number of skipped iterations: "
             f"{int(at == 1):3d} | number of nan iterations:   0 |\n"
         )
     return out
@@ -67,7 +67,7 @@ def torchtitan(world: int = 8, base: float = 1.2, warm: int = 1, count: int = 16
         rate = tokens / world / time
         out += "".join(
             f"[rank{rank}]:[titan] - \x1b[31mstep: {at:2}  \x1b[32mloss:  7.21000  memory: 47.90GiB"
-            f"(59.90%)  \x1b[34mtps: {round(rate):,}  tflops: {rate * 0.05:,.2f}  mfu: 40.10%\x1b[39m\n"
+            f"(59.90%)  \x1b[34mtps: {round(rate):,}  tflops: {rate * 0.05:,.2f}\x1b[39m\n"
             for rank in (0, 1)
         )
     return out
@@ -140,7 +140,7 @@ DEEPSPEED = (
 )
 LIGHTNING = (
     "epoch,step,train/batches,train/device/samples_per_sec,train/samples,train/samples_per_sec,train/time,train_loss\n"
-    + "".join(  # noqa: E501
+    + "".join(
         f"0,{at - 1},{at},160.0,{at * 32},640.0,{1.0 + at * 0.2},\n0,{at - 1},,,,,,2.1\n"
         for at in range(5, 60, 5)
     )

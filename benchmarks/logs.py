@@ -3,8 +3,8 @@
 .venv/bin/python benchmarks/logs.py [--bytes 1000000000]
 
 Each log is written to a temporary folder, read by a process of its own, and deleted. `mixed` has
-one step in twenty lines, as a real log with warnings has; `steps` has steps only, the worst case.
-The limits are 20 s of CPU and 200 MB.
+one step in twenty lines, as a real log with warnings has; its limits are 20 s of CPU and 200 MB.
+`steps` has nothing but steps, three to eight million of them: the worst case, without a limit.
 """
 
 import argparse
@@ -26,18 +26,19 @@ _WARNING = (
 
 def _megatron(dice: random.Random, step: int) -> str:
     return (
-        f" [2026-03-01 12:00:00.{step % 10**6:06d}] iteration {step:8d}/ 9000000 | consumed samples: "
-        f"{step * 128:12d} | elapsed time per iteration (ms): {1000 * dice.gauss(1, 0.01):.1f} | "
-        "throughput per GPU (TFLOP/s/GPU): 401.2 | learning rate: 1.000000E-05 | global batch size: "
-        "  128 | lm loss: 2.100000E+00 | loss scale: 1.0 | grad norm: 1.020 | number of skipped "
-        "iterations:   0 | number of nan iterations:   0 |\n"
+        f" [2026-03-01 12:00:00.{step % 10**6:06d}] iteration {step:8d}/ 9000000 |"
+        f" consumed samples: {step * 128:12d} |"
+        f" elapsed time per iteration (ms): {1000 * dice.gauss(1, 0.01):.1f} |"
+        " throughput per GPU (TFLOP/s/GPU): 401.2 | learning rate: 1.000000E-05 |"
+        " global batch size:   128 | lm loss: 2.100000E+00 | loss scale: 1.0 | grad norm: 1.020 |"
+        " number of skipped iterations:   0 | number of nan iterations:   0 |\n"
     )
 
 
 def _torchtitan(dice: random.Random, step: int) -> str:
     return (
-        f"[titan] 2026-03-01 12:00:00,123 - root - INFO - \x1b[31mstep: {step:2}  \x1b[32mloss:  2.1"
-        f"  \x1b[34mtps: {round(6000 * dice.gauss(1, 0.01)):,}  \x1b[36mtflops: 401.20\x1b[39m\n"
+        f"[titan] 2026-03-01 12:00:00,123 - root - INFO - \x1b[31mstep: {step:2}  \x1b[32mloss: "
+        f" 2.1  \x1b[34mtps: {round(6000 * dice.gauss(1, 0.01)):,}  tflops: 401.20\x1b[39m\n"
     )
 
 
@@ -104,7 +105,7 @@ def main() -> None:
                 done = subprocess.run(command, capture_output=True, text=True, check=True)
             used, peak, steps, _ = done.stdout.split(maxsplit=3)
             print(f"| {name}, {kind} | {used} | {peak} | {steps} |", flush=True)
-            worst += float(used) > SECONDS or float(peak) > MEGABYTES
+            worst += noise > 0 and (float(used) > SECONDS or float(peak) > MEGABYTES)
     sys.exit(worst > 0)
 
 

@@ -88,23 +88,19 @@ def _claims(
     """The claims in all sources; the runs of other formats make one claim together."""
     from nodewise.importers import registry
     from nodewise.importers.benchmarks.results import runs_of_json
-    from nodewise.importers.logs.survey import has_logs
     from nodewise.importers.tables.claims_tables import claims_of_text
     from nodewise.study import store
     from nodewise.study.claim import claim_of_study
 
-    claims: list[Claim] = []
+    logs, sources = _logs_apart(sources, form)
+    claims = [claim_of_study(read_logs(logs, regime))] if logs else []
     runs: list[Run] = []
-    logs: list[Source] = []
     for nodes, path in sources:
         if store.is_study(path):
             claims.append(claim_of_study(read_folder(path)))
             continue
         if path.suffix == ".html":
             claims.append(claim_of_study(open_study(path, regime)[0]))
-            continue
-        if str(path) != "-" and not form and has_logs([(nodes, path)]):
-            logs.append((nodes, path))
             continue
         text = _text(path) if str(path) == "-" else ""
         if text.lstrip()[:1] in ("{", "["):
@@ -119,14 +115,29 @@ def _claims(
                 continue
             for file in files.paths:
                 claims += claims_of_text(_text(file), file.stem, regime)
-    if logs:
-        claims.append(claim_of_study(read_logs(logs, regime)))
     if runs:
         study = study_of_runs(sources[0][1].stem, regime or "strong", runs)
         if len(study.scales) < 2:
             raise DataError("The results are of fewer than two scales.", "Name the files of two K.")
         claims.append(msgspec.structs.replace(claim_of_study(study), regime=regime))
     return tuple(claims)
+
+
+def _logs_apart(sources: "Sequence[Source]", form: str) -> tuple[list[Source], list[Source]]:
+    """The sources that are logs, which make one claim together, and the others."""
+    from nodewise.importers.logs.survey import has_logs
+    from nodewise.study import store
+
+    logs = [
+        source
+        for source in sources
+        if str(source[1]) != "-"
+        and not form
+        and not store.is_study(source[1])
+        and source[1].suffix != ".html"
+        and has_logs([source])
+    ]
+    return logs, [source for source in sources if source not in logs]
 
 
 def _text(path: Path) -> str:

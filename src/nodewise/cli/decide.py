@@ -86,7 +86,8 @@ def command(tables: tuple[Source, ...], as_json: bool, **options: Any) -> None:
     """Price every scale, apply the gates and recommend one.
 
     TABLE is a CSV file (- reads stdin), a study folder, or logs: files and folders, K=PATH where a
-    log does not give K. Without a price, costs are in node-hours. Exits with 1 when no scale passes every gate, or the measurement is invalid.
+    log does not give K. Without a price, costs are in node-hours. Exits with 1 when no scale passes
+    every gate, or the measurement is invalid.
 
     \b
     Examples:

@@ -12,7 +12,7 @@ _TIMER = re.compile(rb"\b(fwd|bwd|bwd_inner|bwd_allreduce|step): ([\d.]{1,16})")
 
 
 def _rate(log: Log, found: "re.Match[bytes]") -> None:
-    """`epoch=0/micro_step=40/global_step=10, RunningAvgSamplesPerSec=..., CurrSamplesPerSec=...`."""
+    """`epoch=0/micro_step=40/global_step=10, RunningAvg..., CurrSamplesPerSec=...`."""
     rate, batch = number(found[2]), log.get("global_batch")
     if rate and log.step(int(found[1]), (batch or 1.0) / rate, rank_of(found.string)):
         log.values["in_seconds"] = bool(batch)
@@ -58,7 +58,8 @@ def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
         }
     if not log.seconds or not log.get("in_seconds"):
         log.seconds, log.numbers = log.seconds[:0], log.numbers[:0]
-        for at, parts in enumerate(zip(*(log.stages.get(n, ()) for n in ("fwd", "bwd", "step")))):
+        timers = [log.stages.get(name, []) for name in ("fwd", "bwd", "step")]
+        for at, parts in enumerate(zip(*timers, strict=True)):
             log.step(at, sum(parts))
     problem = "" if log.seconds else "samples per second without train_batch_size"
     if not log.seconds and last is None:

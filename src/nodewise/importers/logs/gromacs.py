@@ -68,18 +68,17 @@ def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
     if not log.get("table") or wall is None:
         return [log.run(problem=error or "the run did not end: no time accounting")]
     steps = planned if planned and planned > 0 else None
-    if wall <= 0 or steps is None and (done or 0) <= 1 or planned == 0:
+    if wall <= 0 or (steps is None and (done or 0) <= 1) or planned == 0:
         return [log.run(problem="no steps were run")]
-    return [
-        log.run(
-            iterations=steps,
-            run_seconds=wall,
-            stages=_stages(log, rows, wall),
-            mean_step_seconds=wall / steps if steps else None,
-            work=float(steps) if steps else None,
-            work_unit="steps",
-        )  # fmt: skip
-    ]
+    run = log.run(
+        iterations=steps,
+        run_seconds=wall,
+        mean_step_seconds=wall / steps if steps else None,
+        stages=_stages(log, rows, wall),
+        work=float(steps) if steps else None,
+        work_unit="steps",
+    )
+    return [run]
 
 
 def _stages(

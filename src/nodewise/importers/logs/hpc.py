@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from nodewise.importers.logs.record import Log, LogRun, clock_seconds, number
-from nodewise.importers.logs.scan import Seen, fact, rule, scan
+from nodewise.importers.logs.scan import Rule, Seen, fact, rule, scan, size
 from nodewise.study.study import Rank, Stage
 
 FOAM_TIME = rb"ExecutionTime = [\d.]{1,16} s"
@@ -73,7 +73,7 @@ _HPCG_FIELDS = dict((
 ))  # fmt: skip
 
 
-def _hpcg_rule(name: str, pattern: str) -> object:
+def _hpcg_rule(name: str, pattern: str) -> Rule:
     key = {"processes": "Distributed", "threads": "Threads per", "sets": "optimized iterations",
            "gflops": "HPCG result"}.get(name, f"Global {name}")  # fmt: skip
     return rule(name, key, pattern, lambda log, m: log.values.setdefault(name, number(m[1])))
@@ -95,7 +95,7 @@ _HPCG = (
 
 def read_hpcg(path: Path, seen: Seen | None = None) -> list[LogRun]:
     """The run in a report of HPCG; the time is that of an iteration."""
-    log = scan(path, Log(path, "hpcg"), _HPCG, seen)  # type: ignore[arg-type]
+    log = scan(path, Log(path, "hpcg"), _HPCG, seen)
     log.put("world_size", int(log.get("processes") or 0) or None)
     log.size["threads"] = log.get("threads") or 1.0
     if log.get("invalid") or not log.get("gflops"):
@@ -108,6 +108,10 @@ def read_hpcg(path: Path, seen: Seen | None = None) -> list[LogRun]:
                     step_seconds=seconds / sets, work=cells, work_unit="cells")]  # fmt: skip
 
 
+_QE_SIZES = (
+    ("atoms", "number of atoms/cell"), ("bands", "number of Kohn-Sham states"),
+    ("cutoff", "kinetic-energy cutoff"), ("k points", "number of k points"),
+)  # fmt: skip
 _QE = (
     fact("ranks", "running on", r"Parallel version \(MPI\), running on {1,12}(\d{1,7}) proc",
          "world_size"),
@@ -117,10 +121,7 @@ _QE = (
          lambda log, m: log.size.setdefault("threads", float(m[1]))),
     rule("serial", "Serial", r"^ {1,8}Serial (?:multi-threaded )?version",
          lambda log, _: log.put("world_size", 1)),
-    *(rule(name, text, rf"{text} {{0,40}}= {{1,12}}([\d.]{{1,16}})",
-           lambda log, m, name=name: log.size.setdefault(name, number(m[1]) or 0.0))
-      for name, text in (("atoms", "number of atoms/cell"), ("bands", "number of Kohn-Sham states"),
-                         ("cutoff", "kinetic-energy cutoff"), ("k points", "number of k points"))),
+    *(size(name, text, rf"{text} {{0,40}}= {{1,12}}([\d.]{{1,16}})") for name, text in _QE_SIZES),
     rule("time", "WALL", r"^ {1,8}(?:PWSCF|CP|PHONON|NEB) {1,12}: {1,20}.{1,30}CPU {1,12}"
          r"([\dhmds. ]{1,24}) WALL",
          lambda log, m: log.values.update(wall=clock_seconds(m[1].decode()))),

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 from nodewise.importers.logs.record import Log, LogRun, number
 from nodewise.importers.logs.scan import Seen, rule, scan
@@ -50,7 +51,7 @@ def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
     error = log.values.pop("error", "")
     if not loops:
         return [log.run(problem=error or "no loop with its time: the run did not end")]
-    chosen: dict[int, dict] = {}
+    chosen: dict[int, dict[str, Any]] = {}
     for loop in loops:
         held = chosen.get(loop["procs"])
         if held is None or loop["seconds"] > held["seconds"]:
@@ -59,7 +60,7 @@ def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
     return [_run(path, loop, threads) for loop in chosen.values()]
 
 
-def _run(path: Path, loop: dict, threads: float) -> LogRun:
+def _run(path: Path, loop: dict[str, Any], threads: float) -> LogRun:
     return LogRun(
         path=str(path), format="lammps", world_size=loop["procs"], iterations=loop["steps"],
         run_seconds=loop["seconds"], mean_step_seconds=loop["seconds"] / loop["steps"],

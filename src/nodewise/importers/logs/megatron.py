@@ -15,6 +15,7 @@ from nodewise.importers.logs.scan import (
     rank_of,
     rule,
     scan,
+    size,
     text_after,
 )
 
@@ -55,9 +56,15 @@ def _last_line(log: Log) -> None:
             log.values["tflop"] = rate * log.seconds[-1]
 
 
+def _begin(log: Log, world: bytes) -> None:
+    log.begin()
+    log.count("world_size", world)
+
+
+_SIZES = ("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size", "num_experts")
 _HEADER = (
     rule("beginning", "using world size", r"using world size: ?(\d{1,7})",
-         lambda log, m: (log.begin(), log.count("world_size", m[1])), True),
+         lambda log, m: _begin(log, m[1]), True),
     fact("data parallel", "data-parallel", r"data-parallel[- ]size: ?(\d{1,7})", "dp"),
     fact("tensor parallel", "tensor-model", r"tensor-model-parallel size: ?(\d{1,7})", "tp"),
     fact("pipeline parallel", "pipeline-model",
@@ -66,10 +73,7 @@ _HEADER = (
     fact("batch", "global_batch_size", rf"(?<!\w)global_batch_size{_DOTS}(\d{{1,9}})\b",
          "batch_argument"),
     fact("world size", "world_size", rf"(?<!\w)world_size{_DOTS}(\d{{1,7}})\b", "world_size"),
-    *(rule(name, name, rf"(?<!\w){name}{_DOTS}(\d{{1,9}})\b",
-           lambda log, m, name=name: log.size.setdefault(name, float(m[1])))
-      for name in ("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size",
-                   "num_experts")),
+    *(size(name, name, rf"(?<!\w){name}{_DOTS}(\d{{1,9}})\b") for name in _SIZES),
     fact("beginning", "world_size", r"(?<!\w)world_size: ?(\d{1,7})\b", "world_size"),
 )  # fmt: skip
 RULES = (

@@ -72,7 +72,7 @@ class Pattern:
         unit = self.units.get(name.removeprefix("stage "), 1.0)
 
         def take(log: Log, found: "re.Match[bytes]") -> None:
-            text = found[found.lastindex and 1 or 0]
+            text = found[(found.lastindex and 1) or 0]
             value = number(text)
             if value is None and name == "seconds":
                 value = clock_seconds(text.decode("ascii", "replace"))
@@ -145,18 +145,15 @@ def _nests_repeats(text: str) -> bool:
     from re import _parser  # type: ignore[attr-defined]
 
     def walk(items: Any, inside: bool) -> bool:
-        for kind, value in items:
-            name = str(kind)
-            if name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
-                many = value[1] is _parser.MAXREPEAT or value[1] > 100
-                if (many and inside) or walk(value[2], inside or many):
-                    return True
-            elif name == "SUBPATTERN" and walk(value[3], inside):
-                return True
-            elif name == "BRANCH" and any(walk(one, inside) for one in value[1]):
-                return True
-            elif name in ("ASSERT", "ASSERT_NOT") and walk(value[1], inside):
-                return True
-        return False
+        return any(nests(str(kind), value, inside) for kind, value in items)
+
+    def nests(kind: str, value: Any, inside: bool) -> bool:
+        if kind.endswith("_REPEAT"):
+            many = value[1] is _parser.MAXREPEAT or value[1] > 100
+            return (many and inside) or walk(value[2], inside or many)
+        if kind == "BRANCH":
+            return any(walk(one, inside) for one in value[1])
+        inner = {"SUBPATTERN": 3, "ASSERT": 1, "ASSERT_NOT": 1}.get(kind)
+        return inner is not None and walk(value[inner], inside)
 
     return walk(_parser.parse(text), False)

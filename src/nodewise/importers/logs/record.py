@@ -1,6 +1,7 @@
 """What one log says about one run, and the builder that the readers fill."""
 
 from array import array
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -160,7 +161,7 @@ class Log:
         starts = [0, *self.restarts, len(self.seconds)]
         values = np.frombuffer(self.seconds, dtype=np.float64)
         kept, first, pauses = [], None, []
-        for begin, end in zip(starts, starts[1:], strict=False):
+        for begin, end in pairwise(starts):
             found = steady(values[begin:end])
             first = found.warmup if begin == 0 else first
             kept.append(values[begin + (found.warmup or 0) : end])
@@ -200,10 +201,10 @@ def _derive(made: dict[str, Any]) -> None:
         made["nodes"] = world // per_node
     if not world and per_node and made.get("nodes"):
         made["world_size"] = made["nodes"] * per_node
-    if made.get("work") is None and (tokens or batch):
-        made["work"], made["work_unit"] = (
-            (tokens, "tokens") if tokens else (float(batch), "samples")
-        )
+    if made.get("work") is None and tokens:
+        made["work"], made["work_unit"] = tokens, "tokens"
+    elif made.get("work") is None and batch:
+        made["work"], made["work_unit"] = float(batch), "samples"
 
 
 def number(text: bytes | str | None) -> float | None:

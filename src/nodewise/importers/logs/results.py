@@ -79,7 +79,7 @@ def _experiment(path: Path, one: dict[str, Any]) -> LogRun:
         "path": f"{path}: {name}", "format": "ramble",
         "nodes": int(counts["n_nodes"]) if counts["n_nodes"] else None,
         "world_size": int(counts["n_ranks"]) if counts["n_ranks"] else None,
-        "size": {"workload": str(one.get("workload_namespace", variables.get("workload_name", "")))},
+        "size": {"workload": str(variables.get("workload_name", ""))[:80]},
     }  # fmt: skip
     if one.get("N_REPEATS"):
         return LogRun(**common, problem="a summary of repeats, which follow")

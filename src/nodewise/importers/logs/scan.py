@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from nodewise.importers.logs.lines import MAX_LINE, blocks
 from nodewise.importers.logs.record import Log
+from nodewise.importers.logs.record import number as to_number
 
 Take = Callable[[Log, "re.Match[bytes]"], object]
 Seen = Callable[[int, str, bytes], None]
@@ -37,6 +38,17 @@ def rule(name: str, key: str, pattern: str, take: Take, always: bool = False) ->
 def fact(name: str, key: str, pattern: str, field: str = "") -> Rule:
     """A rule for a whole number of the header."""
     return rule(name, key, pattern, lambda log, m: log.count(field or name, m[1]))
+
+
+def size(name: str, key: str, pattern: str, always: bool = False) -> Rule:
+    """A rule for a number that is the size of the model or the system."""
+    return rule(name, key, pattern, lambda log, m: _put_size(log, name, m[1]), always)
+
+
+def _put_size(log: Log, name: str, text: bytes) -> None:
+    value = to_number(text)
+    if value is not None:
+        log.size.setdefault(name, value)
 
 
 def scan(path: Path, log: Log, rules: Sequence[Rule], seen: Seen | None = None) -> Log:

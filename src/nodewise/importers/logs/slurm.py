@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nodewise.importers.files import read_text
 from nodewise.importers.logs.record import LogRun, clock_seconds, number
@@ -105,10 +105,10 @@ def _job(path: Path, name: str, rows: list[_Row]) -> LogRun:
     ]  # fmt: skip
     state = whole.get("state").upper().rstrip("+").split(" ")[0]
     nodes = number(whole.get("nnodes", "allocnodes"))
-    common = {
+    common: dict[str, Any] = {
         "path": f"{path}: job {name}", "format": "sacct", "unit": "node",
         "nodes": int(nodes) if nodes and 1 <= nodes < 10**7 else None,
-        "job": _SCALE_IN_NAME.sub("", whole.get("jobname").rstrip("+")) or whole.get("jobname") or "job",
+        "job": _job_name(whole.get("jobname").rstrip("+")),
         "started": _date(whole.get("start")), "changes": _changes(whole, steps),
     }  # fmt: skip
     whole_time = _elapsed(whole)
@@ -128,6 +128,11 @@ def _job(path: Path, name: str, rows: list[_Row]) -> LogRun:
         world_size=int(max(t or 0 for t in tasks)) or None,
         memory_bytes=max((_memory(row.get("maxrss")) or 0.0 for row in rows), default=0.0) or None,
     )  # fmt: skip
+
+
+def _job_name(text: str) -> str:
+    """The name without what counts K: heat3d_n16 is heat3d."""
+    return _SCALE_IN_NAME.sub("", text) or text or "job"
 
 
 def _elapsed(row: _Row) -> float | None:

@@ -1,6 +1,5 @@
-"""What a set of paths holds: every file, as a run that was understood or with the reason why not."""
+"""What a set of paths holds: every file as a run, or with the reason why it is none."""
 
-import glob
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -32,7 +31,8 @@ def expand(sources: Sequence[Source]) -> list[Source]:
         if path.exists() or not re.search(r"[*?\[]", str(path)):
             named = [path]
         else:
-            named = [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]
+            root = Path(path.anchor)
+            named = sorted(root.glob(str(path.relative_to(root))))
             if not named:
                 raise DataError(f"No file matches {path}.", "Name files that exist.")
         for one in named:
@@ -103,8 +103,8 @@ def _read(paths: list[Path], form: registry.Format | None, how: Reading) -> list
             registry.detect(path)  # or why it cannot be read
             return [LogRun(path=str(path), format="", problem="unknown format")]
         if form.gives != "logs":
-            return [LogRun(path=str(path), format=form.name,
-                           problem=f"{form.title}; read it with: {form.command(path)}")]  # fmt: skip
+            problem = f"{form.title}; read it with: {form.command(path)}"
+            return [LogRun(path=str(path), format=form.name, problem=problem)]
         runs: list[LogRun] = form.read(paths if form.has_node_files else path)
         return runs or [LogRun(path=str(path), format=form.name, problem="no run in it")]
     except DataError as error:

@@ -110,8 +110,8 @@ def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
     last = log.numbers[-1] if log.numbers else None
     if log.seconds and not log.get("in_seconds"):
         run = log.run(iterations=last)
-        return [msgspec.structs.replace(run, step_seconds=None, warmup=run.warmup, pauses=(),
-                problem="its rate is of one device, and the log lacks the device mesh or the batch")]  # fmt: skip
+        problem = "its rate is of one device, and the log lacks the device mesh or the batch"
+        return [msgspec.structs.replace(run, step_seconds=None, pauses=(), problem=problem)]
     return [log.run(iterations=last, problem="" if log.seconds else "no step line")]
 
 

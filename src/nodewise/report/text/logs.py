@@ -105,4 +105,7 @@ def explain_report(found: tuple[str, Sequence[RuleRow], Sequence[LogRow]]) -> Re
             (row.rule, str(row.lines), str(row.first), printable(row.text)[:60]) for row in rules
         ),
     )
-    return [f"**Format: {form}**", "", *([table, ""] if rules else []), *understood_report(rows)]
+    lines: Report = [f"**Format: {form}**", ""]
+    if rules:
+        lines += [table, ""]
+    return [*lines, *understood_report(rows)]
