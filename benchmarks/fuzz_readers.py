@@ -16,6 +16,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+try:  # as a script, or as a module of the benchmarks
+    import log_samples
+except ModuleNotFoundError:
+    from benchmarks import log_samples
+
 from nodewise.study.study import Contention, Run
 from nodewise.study.table import parse_table
 
@@ -453,7 +458,10 @@ def _plain(path: Path) -> str:
 
 def readers() -> dict[str, Reader]:
     """Every reader by its name."""
-    return {**_table_readers(), **_trace_readers(), **_load_readers(), **_inner_readers()}
+    return {
+        **_table_readers(), **_trace_readers(), **_load_readers(), **_inner_readers(),
+        **_log_readers(),
+    }  # fmt: skip
 
 
 def _table_readers() -> dict[str, Reader]:
@@ -591,6 +599,37 @@ def _trace_readers() -> dict[str, Reader]:
              *_vllm(), *_k6(), *_vegeta(), _MARKDOWN, _LATEX],
             any_runs, commands=("trace {file}", "audit {file}", "decide {file}")),
     }  # fmt: skip
+
+
+def _log_readers() -> dict[str, Reader]:
+    """Logs, job records and results: each format, read and made into a study."""
+    from nodewise.importers.logs.pattern import Pattern, read_pattern
+    from nodewise.importers.logs.study import study_of_logs, understand
+    from nodewise.importers.logs.survey import Reading, survey
+
+    def read(form: str) -> Callable[[Path], Any]:
+        def made(path: Path) -> Any:
+            found = understand(survey([(None, path)], Reading(form=form)))
+            if found.used:
+                study_of_logs(found, "fuzzed")
+            given = understand(survey([(2, path)], Reading(form=form)))
+            return study_of_logs(given, "fuzzed") if given.used else None
+
+        return made
+
+    own = b"[pattern]\nk = 'on (\\d+) ranks'\nseconds = 'took ([\\d.]+) s'\n"
+    own += b"units = {seconds = 'ms'}\n"
+    ours = Pattern({"pattern": {"seconds": r"took ([\d.]+) s", "k": r"on (\d+)"}}, "x")
+    text = b"on 4 ranks\nit took 12.5 s\n"
+    found = {
+        f"log {name}": Reader(some, read(name), commands=("import {file} -o {folder}/made.csv",))
+        for name, some in log_samples.samples().items()
+    }
+    return {
+        **found,
+        "pattern": Reader([own], read_pattern),
+        "log pattern": Reader([text], lambda path: ours.read(path)),
+    }
 
 
 def _load_readers() -> dict[str, Reader]:

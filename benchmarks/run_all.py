@@ -48,6 +48,7 @@ BENCHMARKS: tuple[tuple[str, ...], ...] = (
     ("audit", "400"),
     ("traces", str(TRACE), *peer("--hta", "NODEWISE_HTA")),
     ("fuzz", "--count", "1000"),
+    ("logs",),
     ("machine",),
     ("diagnose", "zoo"),
     ("diagnose", "unseen"),

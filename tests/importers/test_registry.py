@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from benchmarks import fuzz_readers
+from benchmarks import fuzz_readers, log_samples
 
 from nodewise.base.errors import DataError, SpecError
 from nodewise.importers import registry
@@ -22,6 +22,7 @@ _AIPERF, _AIPERF_SUMMARY = fuzz_readers._aiperf()
 _VEGETA_REPORT, _VEGETA = fuzz_readers._vegeta()
 _WINDOW = Summary(replicas=3, offered_per_second=9.0, seconds=9.0, completed=81)
 SAMPLES: dict[str, list[bytes]] = {
+    **log_samples.samples(),
     "digests": FUZZED["digests"].samples,
     "nsys": fuzz_readers._nsys(),
     "kineto": [*fuzz_readers._kineto(), *(p.read_bytes() for p in DATA.rglob("rank*.json"))],

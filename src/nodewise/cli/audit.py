@@ -17,7 +17,14 @@ from nodewise.cli.options import (
 )
 from nodewise.cli.pages import page_option
 from nodewise.cli.sources import format_option, report_skipped
-from nodewise.report.open import open_study, read_bytes, read_folder, runs_in, study_of_runs
+from nodewise.report.open import (
+    open_study,
+    read_bytes,
+    read_folder,
+    read_logs,
+    runs_in,
+    study_of_runs,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,7 +101,8 @@ def _claims(
     from nodewise.study import store
     from nodewise.study.claim import claim_of_study
 
-    claims: list[Claim] = []
+    logs, sources = _logs_apart(sources, form)
+    claims = [claim_of_study(read_logs(logs, regime))] if logs else []
     runs: list[Run] = []
     for nodes, path in sources:
         if store.is_study(path):
@@ -122,6 +130,23 @@ def _claims(
             raise DataError("The results are of fewer than two scales.", "Name the files of two K.")
         claims.append(msgspec.structs.replace(claim_of_study(study), regime=regime))
     return tuple(claims)
+
+
+def _logs_apart(sources: "Sequence[Source]", form: str) -> tuple[list[Source], list[Source]]:
+    """The sources that are logs, which make one claim together, and the others."""
+    from nodewise.importers.logs.survey import has_logs
+    from nodewise.study import store
+
+    logs = [
+        source
+        for source in sources
+        if str(source[1]) != "-"
+        and not form
+        and not store.is_study(source[1])
+        and source[1].suffix != ".html"
+        and has_logs([source])
+    ]
+    return logs, [source for source in sources if source not in logs]
 
 
 def _text(path: Path) -> str:

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -14,6 +14,8 @@ from nodewise.cli.options import (
     FRACTION,
     POSITIVE_DURATION,
     QUANTITY,
+    SOURCE,
+    Source,
     emit,
     is_given,
     json_option,
@@ -74,17 +76,18 @@ _law_options = shared(
 
 
 @click.command("decide")
-@click.argument("table", metavar="[TABLE]", type=click.Path(path_type=Path), required=False)
+@click.argument("tables", metavar="[TABLE...]", type=SOURCE, nargs=-1)
 @question_options
 @_work_option
 @analysis_options
 @_law_options
 @json_option
-def command(table: Path | None, as_json: bool, **options: Any) -> None:
+def command(tables: tuple[Source, ...], as_json: bool, **options: Any) -> None:
     """Price every scale, apply the gates and recommend one.
 
-    TABLE is a CSV file (- reads stdin), a log or a study folder. Without a price, costs are in
-    node-hours. Exits with 1 when no scale passes every gate, or the measurement is invalid.
+    TABLE is a CSV file (- reads stdin), a study folder, or logs: files and folders, K=PATH where a
+    log does not give K. Without a price, costs are in node-hours. Exits with 1 when no scale passes
+    every gate, or the measurement is invalid.
 
     \b
     Examples:
@@ -93,24 +96,24 @@ def command(table: Path | None, as_json: bool, **options: Any) -> None:
       nodewise decide rubric.csv --work 1200000 --quality-tolerance 0.005
       nodewise decide --law s=0.03,c=0.0015 --price 2.10 --fixed 9
     """
-    if (table is None) == (options["law"] is None):
+    if (not tables) == (options["law"] is None):
         raise SpecError(
             "Hand in a TABLE or a --law, one of the two.",
             "For example: nodewise decide timings.csv --price 3.20",
         )
-    met = _of_law(options, as_json) if table is None else _of_table(table, options, as_json)
+    met = _of_table(tables, options, as_json) if tables else _of_law(options, as_json)
     if not met:
         sys.exit(GATE_NOT_MET)
 
 
-def _of_table(table: Path, options: dict[str, Any], as_json: bool) -> bool:
+def _of_table(tables: Sequence[Source], options: dict[str, Any], as_json: bool) -> bool:
     """Print what a study says, without the honesty rules; whether every gate is met."""
     from nodewise.report.findings import find
     from nodewise.report.text.findings import decision_report
 
     _refuse("t1", "max_nodes", "noise", because="goes with --law; a table has its own")
     amount, unit = options["work"] or (None, "")
-    study, question = read_question(table, options, amount)
+    study, question = read_question(tables, options, amount)
     if unit:
         question = msgspec.structs.replace(question, work_unit=unit)
     findings = find(study, question)

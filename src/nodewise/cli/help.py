@@ -19,14 +19,19 @@ def command(ctx: click.Context, topic: str | None, as_json: bool) -> None:
 
     `nodewise help inputs` lists every input: its key for --set, its place in a TOML file, its unit
     and its default. An input can also be set by an option of its name, --spot 0.3 for example.
+    `nodewise help formats` lists the files that nodewise reads.
 
     \b
     Examples:
       nodewise help inputs
+      nodewise help formats
       nodewise help decide
     """
     if topic == "inputs":
         emit(_inputs(), as_json, _report)
+        return
+    if topic == "formats":
+        emit(_formats(), as_json, _formats_report)
         return
     group = ctx.find_root()
     if topic is None:
@@ -35,7 +40,9 @@ def command(ctx: click.Context, topic: str | None, as_json: bool) -> None:
     assert isinstance(group.command, click.Group)
     found = group.command.get_command(group, topic)
     if found is None:
-        raise click.UsageError(f"No such topic '{topic}'. Topics are inputs and every command.")
+        raise click.UsageError(
+            f"No such topic '{topic}'. Topics are inputs, formats and every command."
+        )
     with click.Context(found, info_name=topic, parent=group) as inner:
         click.echo(found.get_help(inner))
 
@@ -61,3 +68,17 @@ def _report(rows: list[dict[str, str]]) -> "Report":
     titles = ("--set key", "in TOML", "unit", "default", "meaning")
     cells = tuple(tuple(row.values()) for row in rows)
     return [Table(name="inputs", titles=titles, rows=cells, left=frozenset(titles))]
+
+
+def _formats() -> list[dict[str, str]]:
+    from nodewise.importers.registry import FORMATS
+
+    return [{"name": one.name, "gives": one.gives, "title": one.title} for one in FORMATS]
+
+
+def _formats_report(rows: list[dict[str, str]]) -> "Report":
+    from nodewise.report.tables import Table
+
+    titles = ("--format", "gives", "file")
+    cells = tuple(tuple(row.values()) for row in rows)
+    return [Table(name="formats", titles=titles, rows=cells, left=frozenset(titles))]

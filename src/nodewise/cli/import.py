@@ -8,13 +8,16 @@ import click
 import msgspec
 
 from nodewise.base.errors import DataError, SpecError
-from nodewise.cli.options import SOURCE, Source, emit, json_option, write
+from nodewise.cli.options import SOURCE, Source, emit, is_given, json_option, write
 from nodewise.cli.sources import broken_option, format_option, reading_options, report_skipped
 from nodewise.report.open import runs_in, study_of_runs, unit_in
 
 if TYPE_CHECKING:
+    from nodewise.importers.logs.study import Understood
+    from nodewise.importers.logs.survey import Reading
     from nodewise.importers.registry import Files
     from nodewise.report.text.findings import Report
+    from nodewise.report.text.logs import LogRow
     from nodewise.study.study import Study
 
     _Scaled = tuple[int | None, Files]  # files, and K where it is given
@@ -36,7 +39,10 @@ if TYPE_CHECKING:
     show_default=True,
     help="strong: fixed job; weak: fixed work per node.",
 )
-@click.option("--region", default="", help="The region, project or window to take.")
+@click.option("--k", "scale", default="", metavar="PATTERN", help="K in a path: 'n(\\d+)'.")
+@click.option("--pattern", type=click.Path(path_type=Path), help="Your own format, in TOML.")
+@click.option("--explain", is_flag=True, help="Show which lines of a log matched what.")
+@click.option("--region", default="", help="The region, project, window or job to take.")
 @click.option(
     "--missing",
     type=click.Choice(["refuse", "accept"]),
@@ -53,6 +59,9 @@ def command(
     output: Path | None,
     name: str | None,
     regime: Any,
+    scale: str,
+    pattern: Path | None,
+    explain: bool,
     region: str,
     missing: str,
     form: str,
@@ -61,18 +70,16 @@ def command(
 ) -> None:
     """A study from what other tools wrote at several scales; nothing is run again.
 
-    PATH is a file or a folder; its format is detected. Traces: kineto, nsys. Runs: talp, ray, dask,
-    spark, extra-p, caliper, mlperf, hyperfine, pyperf, reframe, codecarbon, zeus. Tables: csv,
-    markdown, latex. nccl-tests and osu give latency and bandwidth, not a study.
-
-    K is needed only where the file does not give it. Files of one K are its rounds.
+    PATH is a file or a folder; its format is detected: logs of training and HPC programs, job
+    records, traces, results and tables (nodewise help formats). K is needed only where the file
+    does not give it. Files of one K are its rounds.
 
     \b
     Examples:
-      nodewise import 8=traces8/ 16=traces16/ -o training.study
-      nodewise import talp_*.json -o talp.csv
-      nodewise import 1=one/emissions.csv 2=two/ -o energy.study
-      nodewise import all_reduce.txt --format nccl-tests
+      nodewise import logs/ -o training.study
+      nodewise import 'runs/*.out' --k 'n(\\d+)'
+      nodewise import sacct history.txt --region heat3d
+      nodewise import 8=traces8/ 16=traces16/ -o traced.study
     """
     from nodewise.importers import registry
     from nodewise.importers.profilers.read import TraceReading
@@ -80,6 +87,14 @@ def command(
     nodes, first = sources[0]
     if len(sources) > 1 and nodes is None and str(first) in registry.NAMES:  # import FORMAT K=PATH
         form, sources = str(first), sources[1:]
+    how = _log_reading(pattern, scale, form)
+    if explain:
+        _explain(sources, how, as_json)
+        return
+    if _are_logs(sources, how):
+        declared = regime if is_given("regime") else None
+        _import_logs(sources, how, (output, name, declared, region), as_json)
+        return
     found = [(nodes, registry.open_file(path, form)) for nodes, path in sources]
     if all(files.format.gives == "link" for _, files in found):
         emit([_link(path) for _, files in found for path in files.paths], as_json, _link_report)
@@ -101,6 +116,102 @@ def command(
     typed = ("nodewise", "import", *words, *(("--format", form) if form else ()))
     _write(study, sorted({files.format.name for _, files in found}), typed, output)
     emit(_summary(study, output), as_json, _summary_report)
+
+
+def _log_reading(pattern: Path | None, scale: str, form: str) -> "Reading":
+    from nodewise.importers.logs.pattern import read_pattern
+    from nodewise.importers.logs.survey import Reading
+
+    return Reading(None if pattern is None else read_pattern(pattern), scale, form)
+
+
+def _are_logs(sources: Sequence[Source], how: "Reading") -> bool:
+    from nodewise.importers import registry
+    from nodewise.importers.logs.survey import has_logs
+
+    if how.form:
+        return registry.by_name(how.form).gives == "logs"
+    return how.pattern is not None or bool(how.scale) or has_logs(sources)
+
+
+def _import_logs(
+    sources: Sequence[Source], how: "Reading", asked: tuple[Any, ...], as_json: bool
+) -> None:
+    """Show what the logs say, then write the study."""
+    from nodewise.importers.logs.study import study_of_logs, understand
+    from nodewise.importers.logs.survey import survey
+    from nodewise.report.text.logs import understood_report
+
+    output, name, regime, job = asked
+    found = understand(survey(sources, how))
+    rows = _log_rows(found)
+    if not as_json:
+        emit(rows, False, understood_report)
+    output = output or Path("imported.study")
+    study = study_of_logs(found, name or output.stem, regime, job)
+    words = [str(path) if nodes is None else f"{nodes}={path}" for nodes, path in sources]
+    _write(
+        study, sorted({run.format for run in found.used}), ("nodewise", "import", *words), output
+    )
+    made = _summary(study, output)
+    if as_json:
+        emit({**msgspec.to_builtins(made), "logs": rows}, True, _next_lines)
+    else:
+        emit((made, study), False, _next_lines)
+
+
+def _log_rows(found: "Understood") -> "list[LogRow]":
+    from nodewise.report.text.logs import LogRow
+
+    return [
+        LogRow(
+            file=run.path, format=run.format, nodes=found.scale_of(run), seconds=run.seconds,
+            steps=run.iterations, warmup=run.warmup, batch=run.global_batch,
+            pauses=len(run.pauses), bad_steps=run.skipped + run.nan, outcome=run.outcome,
+            rejected=run.problem,
+        )
+        for run in found.runs
+    ]  # fmt: skip
+
+
+def _next_lines(made: "tuple[_Imported, Study]") -> "Report":
+    from nodewise.study.scale_unit import plural
+
+    imported, study = made
+    lines: Report = ["", f"{study.regime} scaling; K counts {plural(study.scale_unit.unit)}"]
+    lines += [f"note: {note}." for note in study.notes if "left out" not in note]
+    if len(imported.scales) > 1:
+        return [*lines, f"Go on with: nodewise decide {imported.output}"]
+    return [*lines, *_next_words(imported)]
+
+
+def _explain(sources: Sequence[Source], how: "Reading", as_json: bool) -> None:
+    """Which lines of the first file matched what."""
+    from nodewise.importers import registry
+    from nodewise.importers.logs.study import understand
+    from nodewise.importers.logs.survey import expand
+    from nodewise.report.text.logs import RuleRow, explain_report
+
+    path = expand(sources)[0][1]
+    form = registry.by_name(how.form) if how.form else registry.detect(path)
+    if how.pattern is None and (form is None or form.gives != "logs"):
+        raise registry.unknown(path) if form is None else registry.unsuitable(path, form, "a log")
+    matched: dict[str, list[Any]] = {}
+
+    def seen(number: int, rule: str, line: bytes) -> None:
+        row = matched.setdefault(rule, [0, number, line.decode("utf-8", "replace").strip()])
+        row[0] += 1
+
+    if how.pattern is not None:
+        name, runs = how.pattern.name, how.pattern.read(path, seen)
+    else:
+        assert form is not None
+        name, runs = form.name, form.read([path] if form.has_node_files else path, seen)
+    rules = [RuleRow(rule=rule, lines=count, first=first, text=text[:200])
+             for rule, (count, first, text) in matched.items()]  # fmt: skip
+    found = (name, rules, _log_rows(understand(runs)))
+    emit({"format": name, "rules": rules, "logs": found[2]} if as_json else found, as_json,
+         explain_report)  # fmt: skip
 
 
 def _with_ranks_together(

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nodewise.base.errors import GATE_NOT_MET, SpecError
-from nodewise.cli.options import Decorator, Parsed, emit, question_option, set_option, shared
+from nodewise.cli.options import (
+    Decorator,
+    Parsed,
+    Source,
+    emit,
+    question_option,
+    set_option,
+    shared,
+)
 from nodewise.decide.inputs import INPUTS, Input, default_of, default_text, read_value
 
 if TYPE_CHECKING:
@@ -131,7 +139,7 @@ def value(options: dict[str, Any], key: str) -> Any:
     return default_of(row) if given is None else given
 
 
-def find_in(table: Path, options: dict[str, Any]) -> "tuple[Study, Findings]":
+def find_in(table: "Path | Sequence[Source]", options: dict[str, Any]) -> "tuple[Study, Findings]":
     """The study in a table, a study folder or a page, and what it says to the question asked."""
     from nodewise.audit.rules import read_rules
     from nodewise.report.findings import find
@@ -164,12 +172,13 @@ def valid_or_exit(study: "Study", question: "Question", as_json: bool) -> None:
 
 
 def read_question(
-    table: Path, options: dict[str, Any], work: float | None = None
+    table: "Path | Sequence[Source]", options: dict[str, Any], work: float | None = None
 ) -> "tuple[Study, Question]":
     """A study, and what its spec or its page asks, with what the command line says instead."""
-    from nodewise.report.open import open_study
+    from nodewise.report.open import open_sources
 
     layers = layers_of(options)
     regimes = [layer["regime"] for layer in layers if "regime" in layer]
-    study, question = open_study(table, regimes[-1] if regimes else None, work)
+    sources = [(None, table)] if isinstance(table, Path) else table
+    study, question = open_sources(sources, regimes[-1] if regimes else None, work)
     return study, _ask_layers(question, layers)

@@ -9,8 +9,9 @@ import click
 
 from nodewise.base.errors import GATE_NOT_MET
 from nodewise.cli.inputs import analysis_options, find_in, question_options
-from nodewise.cli.options import file_option, table_argument, write
+from nodewise.cli.options import SOURCE, Source, file_option, write
 from nodewise.cli.pages import save_page
+from nodewise.study import store
 
 if TYPE_CHECKING:
     from nodewise.report.findings import Findings
@@ -18,18 +19,18 @@ if TYPE_CHECKING:
 
 
 @click.command("report")
-@table_argument
+@click.argument("tables", metavar="TABLE...", type=SOURCE, nargs=-1, required=True)
 @file_option("A file .html, .md or .pdf; default: report.html in the study folder, or TABLE.html.")
 @click.option(
     "--static", is_flag=True, help="Leave out the scripts: no sliders, a tenth of the size."
 )
 @question_options
 @analysis_options
-def command(table: Path, output: Path | None, static: bool, **options: Any) -> None:
+def command(tables: tuple[Source, ...], output: Path | None, static: bool, **options: Any) -> None:
     """One page with the verdict, the evidence, the charts, the checks and the study itself.
 
-    TABLE is a CSV file (- reads stdin), a study folder, or a page that this command made: its study
-    is inside. The page needs no network, and no scripts but for sliders and values under the
+    TABLE is a CSV file (- reads stdin), a study folder, logs, or a page that this command made: its
+    study is inside. The page needs no network, and no scripts but for sliders and values under the
     pointer. A PDF is printed by the Chromium, Chrome or Edge of this machine. Exits with 1 when the
     measurement is invalid.
 
@@ -39,10 +40,13 @@ def command(table: Path, output: Path | None, static: bool, **options: Any) -> N
       nodewise report timings.csv --price 3.20 -o timings.html
       nodewise report timings.html --price 2.80 -o cheaper.pdf
     """
+    table = tables[0][1]
     if output is None and table.suffix == ".html":
         raise click.UsageError("-o: name the file to write, so that no page is overwritten")
-    study, findings = find_in(table, options)
-    target = output or (table / "report.html" if table.is_dir() else Path(f"{table.stem}.html"))
+    study, findings = find_in(tables, options)
+    target = output or (
+        table / "report.html" if store.is_study(table) else Path(f"{table.stem or 'report'}.html")
+    )
     if target.suffix not in (".html", ".md", ".pdf"):
         raise click.UsageError(f"{target}: the name must end in .html, .md or .pdf")
     if target.suffix == ".md":

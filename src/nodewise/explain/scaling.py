@@ -29,9 +29,10 @@ from nodewise.explain.laws import (
 from nodewise.explain.validity import ENOUGH_TO_TRUST, validity_checks
 from nodewise.study.check import Check, Effect, warning
 from nodewise.study.spec import Regime
-from nodewise.study.study import Study
+from nodewise.study.study import OBSERVED, RECORD, Study
 
 THRESHOLD = 0.70  # of the efficiency; below it the curve has bent
+OBSERVED_RULE = "the runs were made to be compared"
 _MEAN_OFF = 0.05  # of the median
 _SINGLE_RUN_NOISE = 0.05  # assumed: three quarters of published repeats spread by less than 4 %
 _SINGLE_RUN_FREEDOM = 10
@@ -534,6 +535,26 @@ def _checks_of_runs(study: Study) -> Iterator[Check]:
             key="baseline",
         )
     yield from fidelity_checks(study)
+    if any(run.provenance.get(OBSERVED) for run in study.runs):
+        yield warning(
+            OBSERVED_RULE,
+            f"job records, observed and not measured: {_confounders(study)}",
+            "Measure the scales with the same input, nodes and settings.",
+            makes="doubtful",
+        )
+
+
+def _confounders(study: Study) -> str:
+    """What changed between job records beside K."""
+    records = [run.provenance for run in study.runs if run.provenance.get(OBSERVED)]
+    names = dict.fromkeys(name for one in records for name in one if name.startswith(RECORD))
+    changed = [
+        name.removeprefix(RECORD)
+        for name in names
+        if len({str(one.get(name, "")) for one in records}) > 1
+    ]
+    known = f"{', '.join(changed)} changed with K" if changed else "no recorded field changed"
+    return f"{known}; input, settings and other load on the machine are not recorded"
 
 
 def _listed(scales: Sequence[int]) -> str:

@@ -25,6 +25,18 @@ def read_start(path: Path, size: int) -> bytes:
         return b""
 
 
+def read_end(path: Path, size: int) -> bytes:
+    """The last bytes of a file that is not packed; nothing of one that is."""
+    try:
+        with path.open("rb") as file:
+            if file.read(2) == _GZIP:
+                return b""
+            file.seek(-min(size, path.stat().st_size), 2)
+            return file.read(size)
+    except OSError:
+        return b""
+
+
 def read_text(path: Path) -> str:
     """The text of a file of bounded size; it may be packed."""
     raw = _read(path)

@@ -6,10 +6,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from nodewise.importers.files import read_start
+from nodewise.importers.files import read_end, read_start
 
 _HEAD_BYTES = 2**16  # enough for a trace, whatever its size
 _TEXT_BYTES = 2**24
+_LOG_BYTES = 2**22  # of a log: its header and the first steps
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[][{},]', re.DOTALL)
 _CLOSE = {"{": "}", "[": "]"}
 
@@ -29,6 +30,15 @@ class Head:
         whole = len(self.raw) < _HEAD_BYTES
         raw = self.raw if whole else read_start(self.path, _TEXT_BYTES)
         return "" if b"\0" in raw[:1024] else raw.decode("utf-8-sig", "replace")
+
+    @cached_property
+    def log(self) -> bytes:
+        """The beginning and the end of a log: what a program prints at its end counts too."""
+        if b"\0" in self.raw[:1024]:
+            return b""
+        whole = len(self.raw) < _HEAD_BYTES
+        start = self.raw if whole else read_start(self.path, _LOG_BYTES)
+        return start if len(start) < _LOG_BYTES else start + read_end(self.path, _HEAD_BYTES)
 
     @cached_property
     def document(self) -> Any:

@@ -12,7 +12,7 @@ from nodewise.study import store
 from nodewise.study.scale_unit import NODE
 from nodewise.study.study import Run
 
-Gives = Literal["trace", "runs", "table", "load", "link"]
+Gives = Literal["trace", "runs", "logs", "table", "load", "link"]
 
 _TRACE_ENDINGS = (".json", ".json.gz", ".sqlite", ".digests")
 _RAY_EVENT = re.compile(rb'"cat"\s*:\s*"(?:task:|ray\.|submit_task)')
@@ -25,6 +25,30 @@ _EXTRA_P = re.compile(r"(?:\s*#[^\n]*\n)*\s*(PARAMETER|POINTS|EXPERIMENT)\s")
 _MARKDOWN_RULE = re.compile(
     r"^[ \t]*\|?([ \t]*:?-+:?[ \t]*\|)+[ \t]*(:?-+:?)?[ \t]*$", re.MULTILINE
 )
+_MONITOR_TIME = re.compile(r"train[/|._-]time")
+_JUBE_RULE = re.compile(r"^-{2,}(?:\+-{2,})+ *$", re.MULTILINE)
+_SACCT = {"jobid", "jobidraw", "jobname", "state", "elapsed", "elapsedraw", "nnodes", "allocnodes",
+          "ntasks", "alloccpus", "partition", "exitcode"}  # fmt: skip
+# Lines of logs; each is looked for at the beginning and at the end of a file.
+_MEGATRON = re.compile(
+    rb"iteration +\d{1,12}/ *(?:\d{1,12}|infinity) \|[^\n]{0,400}?elapsed time per iteration"
+)
+_NEMO = re.compile(rb"train_step_timing in s[:=] ?[\d.]")
+_TORCHTITAN = re.compile(
+    rb"step: {1,12}(?:\x1b\[[\d;]{1,24}m)?\d{1,12} [^\n]{0,300}?(?:tps|wps): {0,8}[\d,]"
+)
+_HF = re.compile(rb"['\"]train_runtime['\"]: ?['\"]?[\d.]")
+_DEEPSPEED = re.compile(rb"CurrSamplesPerSec=[\d.]|time \(ms\) \| [^\n]{0,40}fwd: [\d.]")
+_MAXTEXT = re.compile(rb"completed step: \d{1,12}, seconds: [\d.]")
+_TITAN_EVENT = re.compile(rb'"log_type_name": ?"')
+_LAMMPS = re.compile(rb"Loop time of [\d.e+-]{1,20} on \d|^LAMMPS \(\d", re.MULTILINE)
+_GROMACS = re.compile(rb":-\) G ?R ?O ?M ?A ?C ?S|^GROMACS: {1,12}\S", re.MULTILINE)
+_OPENFOAM = re.compile(rb"ExecutionTime = [\d.]{1,16} s|OpenFOAM: The Open Source CFD Toolbox")
+_HPCG = re.compile(rb"Distributed Processes ?[=:] ?\d")
+_ESPRESSO = re.compile(rb"Program (?:PWSCF|CP|PHONON|NEB) {1,8}v\.")
+_MPIP = re.compile(rb"^@ mpiP", re.MULTILINE)
+_SEFF = re.compile(rb"^[# ]{0,4}Job ID: ?\d[^\n]{0,40}\n[^\0]{0,600}?Wall-clock", re.MULTILINE)
+_MLFLOW = re.compile(rb"^run_(?:id|uuid): ", re.MULTILINE)
 _LATEX_TABLE = re.compile(r"\\begin\{(tabular|longtable)")
 
 
@@ -39,6 +63,7 @@ class Format(NamedTuple):
     has_regions: bool = False
     has_node_files: bool = False  # several files are the nodes of one run
     unit: str = NODE  # what K counts
+    owns_folder: bool = False  # the files beside it and below belong to the same run
 
     @property
     def read(self) -> Callable[..., Any]:
@@ -91,8 +116,39 @@ def _is_zeus(head: Head) -> bool:
     )
 
 
+def _in_log(pattern: re.Pattern[bytes], *without: re.Pattern[bytes]) -> Callable[[Head], bool]:
+    """A line of a log; `without` are lines of a framework that prints this one as well."""
+
+    def detects(head: Head) -> bool:
+        found = pattern.search(head.log)
+        return bool(found) and not any(other.search(head.log) for other in without)
+
+    return detects
+
+
+def _is_lightning(head: Head) -> bool:
+    return (
+        "step" in head.titles
+        and len(head.titles) > 2
+        and ("epoch" in head.titles or any(_MONITOR_TIME.fullmatch(title) for title in head.titles))
+    )
+
+
+def _is_nanotron(head: Head) -> bool:
+    return {"nodes", "tok/s/gpu", "gbs"} <= head.titles
+
+
+def _is_sacct(head: Head) -> bool:
+    if not head.rows or head.document is not None or head.path.suffix == ".md":
+        return False
+    titles = {cell.partition("%")[0].lower() for cell in re.split(r"[|,\s]+", head.rows[0][:2000])}
+    return len(titles & _SACCT) >= 3 and bool(titles & {"jobid", "jobidraw"})
+
+
 def _is_csv(head: Head) -> bool:
     """Two rows with as many cells, of which the first is no number; or a file called .csv."""
+    if any(one.gives == "logs" and one.detect(head) for one in FORMATS):
+        return False
     if (
         _is_codecarbon(head)
         or _is_zeus(head)
@@ -141,6 +197,46 @@ FORMATS = (
            lambda head: "runs" in head.first("benchmarks")),
     Format("reframe", "a ReFrame report", "runs", "benchmarks.results:read",
            lambda head: "testcases" in head.first("runs")),
+    Format("tensorboard", "a TensorBoard event file", "logs", "logs.scalars:read_tensorboard",
+           lambda head: b"brain.Event:" in head.raw[:64]),
+    Format("wandb", "an offline W&B run", "logs", "logs.scalars:read_wandb",
+           lambda head: head.raw.startswith(b":W&B"), owns_folder=True),
+    Format("mlflow", "an MLflow run", "logs", "logs.scalars:read_mlflow",
+           lambda head: bool(_MLFLOW.search(head.raw)) and b"artifact_uri: " in head.raw,
+           owns_folder=True),
+    Format("torchtitan-jsonl", "structured logs of torchtitan", "logs",
+           "logs.torchtitan:read_jsonl",
+           lambda head: head.start == b"{" and bool(_TITAN_EVENT.search(head.raw)),
+           has_node_files=True),
+    Format("hf-state", "a trainer_state.json of Hugging Face", "logs",
+           "logs.huggingface:read_state",
+           lambda head: {"log_history", "global_step"} <= head.keys.keys()),
+    Format("ramble", "results of Ramble or Benchpark", "logs", "logs.results:read_ramble",
+           lambda head: "RAMBLE_STATUS" in head.first("experiments")),
+    Format("megatron", "a log of Megatron-LM", "logs", "logs.megatron:read", _in_log(_MEGATRON)),
+    Format("nemo", "a log of NeMo", "logs", "logs.megatron:read_nemo", _in_log(_NEMO, _MEGATRON)),
+    Format("torchtitan", "a log of torchtitan", "logs", "logs.torchtitan:read",
+           _in_log(_TORCHTITAN)),
+    Format("maxtext", "a log of MaxText", "logs", "logs.maxtext:read", _in_log(_MAXTEXT)),
+    Format("hf-console", "a log of Hugging Face Trainer", "logs", "logs.huggingface:read",
+           lambda head: "log_history" not in head.keys and _in_log(_HF, _MEGATRON, _NEMO)(head)),
+    Format("deepspeed", "a log of DeepSpeed", "logs", "logs.deepspeed:read",
+           _in_log(_DEEPSPEED, _MEGATRON, _HF, _NEMO)),
+    Format("lightning", "a metrics.csv of Lightning", "logs", "logs.lightning:read",
+           _is_lightning),
+    Format("nanotron", "a benchmark of nanotron", "logs", "logs.nanotron:read", _is_nanotron),
+    Format("lammps", "a log of LAMMPS", "logs", "logs.lammps:read", _in_log(_LAMMPS)),
+    Format("gromacs", "an md.log of GROMACS", "logs", "logs.gromacs:read", _in_log(_GROMACS)),
+    Format("openfoam", "a log of OpenFOAM", "logs", "logs.hpc:read_openfoam",
+           _in_log(_OPENFOAM)),
+    Format("hpcg", "a report of HPCG", "logs", "logs.hpc:read_hpcg", _in_log(_HPCG)),
+    Format("quantum-espresso", "an output of Quantum ESPRESSO", "logs", "logs.hpc:read_espresso",
+           _in_log(_ESPRESSO)),
+    Format("mpip", "a report of mpiP", "logs", "logs.hpc:read_mpip", _in_log(_MPIP)),
+    Format("sacct", "job records of sacct", "logs", "logs.slurm:read_sacct", _is_sacct),
+    Format("seff", "job records of seff", "logs", "logs.slurm:read_seff", _in_log(_SEFF)),
+    Format("jube", "a result table of JUBE", "logs", "logs.results:read_jube",
+           lambda head: bool(_JUBE_RULE.search(head.text[:2**16]))),
     Format("codecarbon", "CodeCarbon emissions", "runs", "benchmarks.energy_logs:read_codecarbon",
            _is_codecarbon, has_regions=True, has_node_files=True),
     Format("zeus", "a ZeusMonitor log", "runs", "benchmarks.energy_logs:read_zeus", _is_zeus,
@@ -175,7 +271,7 @@ FORMATS = (
 )  # fmt: skip
 NAMES = tuple(one.name for one in FORMATS)
 _KINDS: dict[Gives, str] = {
-    "trace": "traces", "runs": "runs", "table": "tables", "load": "load tests",
+    "trace": "traces", "runs": "runs", "logs": "logs", "table": "tables", "load": "load tests",
     "link": "link tests",
 }  # fmt: skip
 
@@ -213,7 +309,7 @@ def open_files(paths: Sequence[Path], name: str = "") -> Files:
     Where one file is a trace, the others are taken for traces too: a damaged one is not detected.
     """
     named = {path for path in paths if not path.is_dir()}
-    files = [file for path in paths for file in ([path] if path in named else _files_in(path))]
+    files = [file for path in paths for file in ([path] if path in named else files_in(path))]
     files = list(dict.fromkeys(files))
     traces = tuple(f for f in files if f in named or f.name.endswith(_TRACE_ENDINGS))
     if name:
@@ -240,7 +336,7 @@ def open_files(paths: Sequence[Path], name: str = "") -> Files:
     return Files(form, tuple(known_files), tuple(skipped))
 
 
-def _files_in(folder: Path) -> list[Path]:
+def files_in(folder: Path) -> list[Path]:
     """The files in a folder and below it, with numbers in their names in numeric order."""
     if store.is_study(folder):
         raise DataError(f"{folder} is a study folder.", f"Use: nodewise report {folder}")

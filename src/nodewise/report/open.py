@@ -1,5 +1,6 @@
 """What a path holds: a study with its question, from a folder, a page, a table or a log."""
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from nodewise.study.telling_lines import telling_line
 if TYPE_CHECKING:
     from nodewise.decide.inputs import Question
     from nodewise.explain.trace.breakdown import JobBreakdown
+    from nodewise.importers.logs.survey import Source
     from nodewise.importers.profilers.read import TraceReading
     from nodewise.importers.registry import Files
     from nodewise.study.spec import Regime
@@ -43,15 +45,41 @@ def open_study(
     return study, question_of(study.asked)
 
 
+def open_sources(
+    sources: "Sequence[Source]", regime: "Regime | None" = None, work: float | None = None
+) -> "tuple[Study, Question]":
+    """A study and its question from one path, or from several logs; K may be given for each."""
+    from nodewise.decide.prices.lookup import question_of
+
+    scale, path = sources[0]
+    if len(sources) == 1 and scale is None and not re.search(r"[*?]", str(path)):
+        return open_study(path, regime, work)
+    study = read_logs(sources, regime)
+    return study, question_of(study.asked)
+
+
+def read_logs(sources: "Sequence[Source]", regime: "Regime | None" = None) -> Study:
+    """The study in logs."""
+    from nodewise.importers.logs.study import study_of_logs, understand
+    from nodewise.importers.logs.survey import survey
+
+    return study_of_logs(understand(survey(sources)), sources[0][1].stem, regime)
+
+
 def read_study(table: Path, regime: "Regime | None", work: float | None = None) -> Study:
     """The study in a study folder, in a file of any format, or in a CSV on stdin for `-`."""
+    from nodewise.importers.logs.survey import has_logs
     from nodewise.importers.registry import open_file
 
+    if table.is_dir() and not store.is_study(table) and has_logs([(None, table)]):
+        return read_logs([(None, table)], regime)
     if table.is_dir():
         return read_folder(table).in_regime(regime)
     is_pipe = str(table) == "-" or (table.exists() and not table.is_file())
     if not is_pipe:  # a pipe can be read only once
         files = open_file(table)
+        if files.format.gives == "logs":
+            return read_logs([(None, table)], regime)
         if files.format.name != "csv":
             runs = runs_in(files, None)
             return study_of_runs(table.stem, regime or "strong", runs, unit_in(files, runs))
@@ -126,7 +154,7 @@ def runs_in(
     from nodewise.importers import registry
 
     form = files.format
-    if form.gives in ("load", "link"):
+    if form.gives in ("load", "link", "logs"):
         raise registry.unsuitable(files.paths[0], form, "a record of runs")
     if region and not form.has_regions:
         raise SpecError(f"--region has no meaning for {form.title}.", "Leave it out.")

@@ -27,6 +27,8 @@ Counter = Literal["instructions", "cycles"]
 Fact = str | int | float | bool
 PER_NODE = "accelerators_per_node"  # a fact of logs whose K counts accelerators
 DRY_STEP, DRY_WAIT = "rehearsal_dry_step_seconds", "rehearsal_dry_wait_seconds"  # provenance
+OBSERVED = "observed"  # in the provenance of a run that a scheduler recorded
+RECORD = "job_"  # and the name of a field: what its job record says
 PROGRAM = "program_"  # and the name of a file: its checksum, in the provenance of a run
 
 

@@ -21,7 +21,7 @@ from nodewise.decide.energy import UNKNOWN
 from nodewise.decide.payment.ways import PaymentPrice
 from nodewise.decide.unmeasured import Unmeasured
 from nodewise.explain.attribute import Attribution, LedgerRow, Loss, TimeBound
-from nodewise.explain.scaling import Scaling
+from nodewise.explain.scaling import OBSERVED_RULE, Scaling
 from nodewise.report.findings import Findings
 from nodewise.report.tables import (
     MIN_GAIN,
@@ -573,7 +573,9 @@ def better_words(better: Unmeasured, currency: str, unit: WorkUnit, startup: flo
 
 def rubric_caption(result: Decision) -> str:
     """How to read the rubric."""
-    parts = [f"{result.regime} scaling", "measured" if result.measured else "from a model"]
+    observed = any(check.rule == OBSERVED_RULE for check in result.checks)
+    known = "from job records" if observed else "measured"
+    parts = [f"{result.regime} scaling", known if result.measured else "from a model"]
     if result.rows[0].nodes != 1:
         parts.append(f"relative to K={result.rows[0].nodes}")
     if result.is_rate:

@@ -1,0 +1,70 @@
+"""DeepSpeed without a framework around it: throughput lines and wall_clock_breakdown."""
+
+import re
+from pathlib import Path
+
+from nodewise.importers.logs.record import Log, LogRun, number
+from nodewise.importers.logs.scan import LAUNCH, PAUSES, Seen, fact, rank_of, rule, scan
+from nodewise.study.study import Stage
+
+STEP = rb"RunningAvgSamplesPerSec=|time \(ms\) \| (?:fwd|forward)\w{0,24}: [\d.]"
+_TIMER = re.compile(rb"\b(fwd|bwd|bwd_inner|bwd_allreduce|step): ([\d.]{1,16})")
+
+
+def _rate(log: Log, found: "re.Match[bytes]") -> None:
+    """`epoch=0/micro_step=40/global_step=10, RunningAvg..., CurrSamplesPerSec=...`."""
+    rate, batch = number(found[2]), log.get("global_batch")
+    if rate and log.step(int(found[1]), (batch or 1.0) / rate, rank_of(found.string)):
+        log.values["in_seconds"] = bool(batch)
+    if memory := re.search(rb"MaxMemAllocated=([\d.]{1,12})GB", found.string):
+        log.values["memory_bytes"] = (number(memory[1]) or 0.0) * 2**30
+
+
+def _breakdown(log: Log, found: "re.Match[bytes]") -> None:
+    """`time (ms) | fwd: 12.1 | bwd: 33.0 | bwd_inner: ... | bwd_allreduce: ... | step: 8.1`."""
+    parts = {name.decode(): number(value) for name, value in _TIMER.findall(found.string)}
+    if {"fwd", "bwd", "step"} <= parts.keys():
+        for name, value in parts.items():
+            log.stages.setdefault(name, []).append((value or 0.0) / 1e3)
+
+
+RULES = (
+    rule("step", "CurrSamplesPerSec",
+         r"(?:global_step=|\b\d{1,9}/)(\d{1,12}), RunningAvgSamplesPerSec=[^,]{1,40}, "
+         r"CurrSamplesPerSec=([\d.e+-]{1,30})", _rate, True),
+    rule("breakdown", "time (ms) |", r"time \(ms\) \| .{0,40}fwd: ", _breakdown, True),
+    rule("skipped", "skipped=", r"\bstep=\d{1,12}, skipped=(\d{1,12})\b",
+         lambda log, m: setattr(log, "skipped", int(m[1])), True),
+    fact("batch", "train_batch_size", r"(?<!\w)train_batch_size[ .\"':]{1,40}(\d{1,9})\b",
+         "global_batch"),
+    fact("world size", "world_size", r"(?<!\w)world_size[ .\"':=]{1,40}(\d{1,7})\b", "world_size"),
+    *LAUNCH, *PAUSES,
+)  # fmt: skip
+
+
+def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
+    """The run in a log of DeepSpeed."""
+    import numpy as np
+
+    log = scan(path, Log(path, "deepspeed", "GPU"), RULES, seen)
+    last = log.numbers[-1] if log.numbers else None
+    stages: dict[Stage, float] = {}
+    medians = {name: float(np.median(values)) for name, values in log.stages.items()}
+    if medians:
+        sent = medians.get("bwd_allreduce", 0.0)
+        stages = {
+            "compute": max(0.0, medians["fwd"] + medians["bwd"] + medians["step"] - sent),
+            "communication": sent,
+        }
+    if not log.seconds or not log.get("in_seconds"):
+        log.seconds, log.numbers = log.seconds[:0], log.numbers[:0]
+        timers = [log.stages.get(name, []) for name in ("fwd", "bwd", "step")]
+        for at, parts in enumerate(zip(*timers, strict=True)):
+            log.step(at, sum(parts))
+    problem = "" if log.seconds else "samples per second without train_batch_size"
+    if not log.seconds and last is None:
+        problem = "no line with step times"
+    run = log.run(iterations=last, problem=problem)
+    if stages and run.step_seconds and sum(stages.values()) <= 1.02 * run.step_seconds:
+        run = log.run(iterations=last, stages=stages)
+    return [run]

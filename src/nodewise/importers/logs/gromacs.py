@@ -1,0 +1,107 @@
+"""GROMACS md.log: the cycle and time accounting at its end."""
+
+import re
+from pathlib import Path
+
+from nodewise.importers.logs.record import Log, LogRun, number
+from nodewise.importers.logs.scan import Seen, fact, rule, scan
+from nodewise.study.study import Stage
+
+HEAD = rb":-\) GROMACS - |^GROMACS: {1,12}(?:gmx|mdrun)|Log file opened on .{1,80}\n"
+_ROW = r"^ ([A-Za-z][\w/+.,&() -]{1,30}?) {1,40}(?:(\d{1,7}) {1,12}(\d{1,7}) {1,20}(\d{1,12}) {1,20})?([\d.]{1,16}) {1,20}[\d.]{1,20} {1,12}[\d.]{1,6}\s*$"  # noqa: E501
+_COMMUNICATION = ("Comm. coord.", "Wait + Comm. F", "DD comm. load", "DD comm. bounds",
+                  "Comm. energies", "Send X to PME", "Recv X from PP", "PME wait for PP",
+                  "Wait + Recv. PME F", "Wait PME GPU gather", "Comm energies")  # fmt: skip
+_IO = ("Write traj.",)
+_OVERHEAD = ("Rest", "Domain decomp.", "Launch PP GPU ops.", "Launch GPU ops.", "Vsite constr.")
+
+
+def _row(log: Log, found: "re.Match[bytes]") -> None:
+    if log.get("table"):
+        name = found[1].decode("ascii", "replace").strip()
+        ranks, seconds = number(found[2]), number(found[5])
+        rows = log.values.setdefault("rows", {})
+        if seconds is not None and len(rows) < 200:
+            rows.setdefault(name, (ranks, seconds))
+
+
+RULES = (
+    rule("table", "A C C O U N T I N G", r"T I M E   A C C O U N T I N G",
+         lambda log, _: log.values.update(table=True, rows={}), True),
+    rule("activity", ".", _ROW, _row, True),
+    rule("time", "Time:", r"^ {1,12}Time: {1,20}([\d.]{1,16}) {1,20}([\d.]{1,16}) {1,20}[\d.]",
+         lambda log, m: log.values.update(wall=number(m[2])), True),
+    rule("performance", "Performance:", r"^Performance: {1,20}([\d.]{1,16})\b",
+         lambda log, m: log.values.update(per_day=number(m[1])), True),
+    fact("nodes", "Running on", r"^Running on (\d{1,7}) nodes? with total"),
+    fact("ranks", "MPI process", r"^Using (\d{1,7}) MPI (?:process(?:es)?|threads?)\b",
+         "world_size"),
+    rule("ranks", "MPI rank", r"^On (\d{1,7}) MPI ranks?\b",
+         lambda log, m: log.values.setdefault("world_size", int(m[1])), True),
+    rule("threads", "OpenMP thread", r"^Using (\d{1,6}) OpenMP threads?",
+         lambda log, m: log.size.setdefault("threads", float(m[1]))),
+    rule("steps", "nsteps", r"^ {1,8}nsteps {1,40}= (-?\d{1,15})\b",
+         lambda log, m: log.values.setdefault("planned", int(m[1]))),
+    rule("steps", "Overriding nsteps",
+         r"Overriding nsteps with value passed on the command line: (\d{1,15}) steps",
+         lambda log, m: log.values.update(planned=int(m[1]))),
+    rule("atoms", "Atoms", r"^There are: (\d{1,15}) Atoms",
+         lambda log, m: log.size.setdefault("atoms", float(m[1])), True),
+    rule("time step", "dt", r"^ {1,8}dt {1,40}= ([\d.e-]{1,16})\b",
+         lambda log, m: log.size.setdefault("dt", number(m[1]) or 0.0)),
+    rule("waiting", "spent waiting",
+         r"run time spent waiting due to load imbalance: ([\d.]{1,8}) ?%",
+         lambda log, m: log.values.update(waiting=(number(m[1]) or 0.0) / 100), True),
+    rule("statistics", "Statistics over", r"Statistics over (\d{1,15}) steps",
+         lambda log, m: log.values.update(done=int(m[1])), True),
+    rule("error", "Fatal error", r"Fatal error:(.{0,200})",
+         lambda log, m: log.values.setdefault("error", "fatal error"), True),
+)  # fmt: skip
+
+
+def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
+    """The run in an md.log; one that did not end has no accounting."""
+    log = scan(path, Log(path, "gromacs"), RULES, seen)
+    wall, rows = log.get("wall"), log.get("rows") or {}
+    planned, done = log.get("planned"), log.get("done")
+    error = log.get("error") or ""
+    if not log.get("table") or wall is None:
+        return [log.run(problem=error or "the run did not end: no time accounting")]
+    steps = planned if planned and planned > 0 else None
+    if wall <= 0 or (steps is None and (done or 0) <= 1) or planned == 0:
+        return [log.run(problem="no steps were run")]
+    run = log.run(
+        iterations=steps,
+        run_seconds=wall,
+        mean_step_seconds=wall / steps if steps else None,
+        stages=_stages(log, rows, wall),
+        work=float(steps) if steps else None,
+        work_unit="steps",
+    )
+    return [run]
+
+
+def _stages(
+    log: Log, rows: dict[str, tuple[float | None, float]], wall: float
+) -> dict[Stage, float]:
+    """Mean seconds of a rank; ranks that only do PME count for their share."""
+    total = log.get("world_size")
+    found: dict[Stage, float] = dict.fromkeys(("compute", "communication", "io", "overhead"), 0.0)
+    for name, (ranks, seconds) in rows.items():
+        if name in ("Total", "Breakdown of PME mesh computation"):
+            break
+        stage: Stage = "compute"
+        if name in _COMMUNICATION:
+            stage = "communication"
+        elif name in _IO:
+            stage = "io"
+        elif name in _OVERHEAD:
+            stage = "overhead"
+        found[stage] += seconds * (ranks / total if ranks and total and ranks < total else 1.0)
+    if abs(sum(found.values()) / wall - 1) > 0.05:
+        return {}  # the table is of another shape: no stages rather than wrong ones
+    if waiting := log.get("waiting"):
+        idle = min(waiting * wall, found["communication"])
+        found["communication"] -= idle
+        found["idle"] = idle
+    return found

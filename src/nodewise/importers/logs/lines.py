@@ -1,0 +1,69 @@
+"""The lines of a log as a stream: of bounded length, unpacked, without colours."""
+
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from nodewise.base.errors import DataError
+
+MAX_LINE = 8192  # bytes of a line that are read; what a framework prints about a step is shorter
+_CHUNK = 2**20
+_MAX_REST = 2**22  # of a line without an end
+_GZIP = b"\x1f\x8b"
+_COLOUR = re.compile(rb"\x1b\[[0-9;:?]{0,32}[A-Za-z]")
+
+
+def lines(path: Path) -> Iterator[bytes]:
+    """Every line, also where a carriage return ends it."""
+    for block in blocks(path):
+        for line in block.removesuffix(b"\n").split(b"\n"):
+            yield line if len(line) <= MAX_LINE else line[:MAX_LINE]
+
+
+def blocks(path: Path) -> Iterator[bytes]:
+    """Whole lines, many at a time: without colours, and with a newline after each line."""
+    rest = b""
+    for chunk in _chunks(path):
+        text = rest + chunk
+        end = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
+        if end == len(text) and text.endswith(b"\r"):
+            end = max(text.rfind(b"\n"), text.rfind(b"\r", 0, -1)) + 1  # a newline may follow
+        if not end and len(text) < _MAX_REST:
+            rest = text
+            continue
+        whole, rest = (text[:end], text[end:]) if end else (text, b"")
+        yield _plain(whole)
+    if rest:
+        yield _plain(rest)
+
+
+def _plain(text: bytes) -> bytes:
+    if b"\x1b" in text:
+        text = _COLOUR.sub(b"", text)
+    if b"\r" in text:
+        text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return text if text.endswith(b"\n") else text + b"\n"
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    """The bytes of a file, unpacked; a packed file that is cut off gives what it has."""
+    try:
+        with path.open("rb") as file:
+            first = file.read(_CHUNK)
+            if first[:2] != _GZIP:
+                while first:
+                    yield first
+                    first = file.read(_CHUNK)
+                return
+            unpacker = zlib.decompressobj(31)
+            while first and not unpacker.eof:
+                yield unpacker.decompress(first, _CHUNK)
+                first = unpacker.unconsumed_tail or file.read(_CHUNK)
+    except zlib.error as error:
+        raise DataError(f"{path} is damaged: {error}.", "Unpack it, and import the text.") from None
+    except OSError as error:
+        raise DataError(
+            f"Cannot read {path}: {(error.strerror or str(error)).lower()}.",
+            "Name a file that exists and is readable.",
+        ) from None

@@ -1,0 +1,237 @@
+"""Scalars over steps from trackers: TensorBoard event files, MLflow folders, W&B offline runs."""
+
+import json
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from nodewise.base.errors import DataError
+from nodewise.importers.files import read_text
+from nodewise.importers.logs import protobuf
+from nodewise.importers.logs.record import Log, LogRun, number
+from nodewise.importers.logs.scan import Seen
+
+_MOST_RECORD = 2**26  # of one event: graphs and images are larger than a scalar, not that large
+_MOST_POINTS = 2_000_000
+_BLOCK = 32768  # of LevelDB's log format, which W&B uses
+WANDB = b":W&B"
+# A scalar that is the time of a step, in seconds: torchtitan, Megatron-LM, NeMo.
+_STEP_TIME = re.compile(
+    r"(?:time_metrics/end_to_end\(s\)|iteration-time|iteration_time|train_step_timing in s|"
+    r"(?:train/)?step_time(?:_seconds|_s)?|perf/step_time_seconds)"
+)
+_RATE = "throughput(tps)"
+_COUNTS = {
+    "world_size": "world_size", "num_nodes": "nodes", "nnodes": "nodes", "n_nodes": "nodes",
+    "global_batch_size": "global_batch", "seq_length": "seq_length", "seq_len": "seq_length",
+    "total_batch_size": "global_batch", "num_gpus": "world_size", "devices": "world_size",
+}  # fmt: skip
+
+Series = dict[str, list[tuple[int, float, float]]]  # tag: step, wall time, value
+
+
+def read_tensorboard(path: Path, seen: Seen | None = None) -> list[LogRun]:
+    """The run in an event file."""
+    series: Series = {}
+    for event in _events(path):
+        wall, step = 0.0, 0
+        for field, value in protobuf.fields(event):
+            if field == 1:
+                wall = protobuf.real(value) or 0.0
+            elif field == 2 and isinstance(value, int):
+                step = value
+            elif field == 5 and isinstance(value, bytes):
+                for tag, scalar in _summary(value):
+                    _keep(series, tag, step, wall, scalar)
+    return [_run(Log(path, "tensorboard"), series)]
+
+
+def is_tensorboard(raw: bytes) -> bool:
+    """Whether a file begins with the event that names its version."""
+    return b"brain.Event:" in raw[:64]
+
+
+def _events(path: Path) -> Iterator[bytes]:
+    """The records of a TFRecord file: length, checksum, data, checksum."""
+    with _opened(path) as file:
+        while len(head := file.read(12)) == 12:
+            (size,) = struct.unpack("<Q", head[:8])
+            if size > _MOST_RECORD:
+                return
+            data = file.read(size)
+            if len(data) < size or len(file.read(4)) < 4:
+                return  # the writer had not finished
+            yield data
+
+
+def _opened(path: Path) -> Any:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise DataError(
+            f"Cannot read {path}: {(error.strerror or str(error)).lower()}.", "Name another file."
+        ) from None
+
+
+def _summary(data: bytes) -> Iterator[tuple[str, float]]:
+    for field, value in protobuf.fields(data):
+        if field != 1 or isinstance(value, int):
+            continue
+        tag, scalar = "", None
+        for inner, content in protobuf.fields(value):
+            if inner == 1:
+                tag = protobuf.text(content)
+            elif inner == 2:
+                scalar = protobuf.real(content)
+            elif inner == 8 and isinstance(content, bytes):
+                scalar = _tensor(content)
+        if tag and scalar is not None:
+            yield tag[:200], scalar
+
+
+def _tensor(data: bytes) -> float | None:
+    """The one number of a tensor."""
+    for field, value in protobuf.fields(data):
+        if field in (4, 5, 6) and isinstance(value, bytes):
+            return protobuf.real(value)
+    return None
+
+
+def _keep(series: Series, tag: str, step: int, wall: float, value: float) -> None:
+    if len(series) < 5000:
+        points = series.setdefault(tag, [])
+        if len(points) < _MOST_POINTS and 0 <= step < 10**9 and 0 <= wall < 1e12:
+            points.append((step, wall, value))
+
+
+def _run(log: Log, series: Series, facts: dict[str, Any] | None = None) -> LogRun:
+    """A run of scalars: its step time where one is logged, else the time between two steps."""
+    for name, value in (facts or {}).items():
+        if field := _COUNTS.get(name.rpartition("/")[2].rpartition(".")[2]):
+            log.count(field, str(value).encode())
+    loss = next((tag for tag in series if re.search(r"(^|/|_)(lm )?loss$", tag)), None)
+    if loss:
+        log.values["loss"] = series[loss][-1][2]
+        log.nan = sum(value != value for _, _, value in series[loss])
+    timed = next((tag for tag in series if _STEP_TIME.fullmatch(tag)), None)
+    if timed:
+        for step, _, value in series[timed]:
+            log.step(step, value)
+    elif series:
+        # The tag with most steps; several points of one step are one moment.
+        points = max(series.values(), key=lambda found: len({step for step, _, _ in found}))
+        last: tuple[int, float] | None = None
+        for step, wall, _ in points:
+            if last and step > last[0] and wall > last[1]:
+                log.step(step, (wall - last[1]) / (step - last[0]))
+            if last is None or step != last[0]:
+                last = (step, wall)
+    numbers = [point[0] for points in series.values() for point in points]
+    final = max(numbers, default=0) + (min(numbers, default=1) == 0)  # steps may count from 0
+    return log.run(
+        iterations=final or None, problem="" if log.seconds else "fewer than two steps with a time"
+    )
+
+
+def read_mlflow(path: Path, seen: Seen | None = None) -> list[LogRun]:
+    """The run of an MLflow folder, by its meta.yaml."""
+    folder = path.parent
+    series: Series = {}
+    for file in sorted((folder / "metrics").rglob("*"))[:2000]:
+        if not file.is_file():
+            continue
+        tag = str(file.relative_to(folder / "metrics"))
+        for line in read_text(file).splitlines():
+            parts = [number(part) for part in line.split()]
+            if len(parts) == 3 and parts[0] is not None and parts[2] is not None:
+                value = parts[1] if parts[1] is not None else float("nan")
+                _keep(series, tag, int(parts[2]), parts[0] / 1e3, value)
+    params = {
+        file.name: read_text(file)[:200].strip()
+        for file in sorted((folder / "params").glob("*"))[:2000]
+        if file.is_file()
+    }
+    log = Log(folder, "mlflow")
+    run = _run(log, series, params)
+    ended = re.search(r"^status: *['\"]?(\w+)", read_text(path), re.MULTILINE)
+    if ended and ended[1] in ("4", "FAILED", "5", "KILLED"):
+        return [
+            log.run(iterations=run.iterations, outcome="crashed", detail="MLflow status: failed")
+        ]
+    return [run]
+
+
+def read_wandb(path: Path, seen: Seen | None = None) -> list[LogRun]:
+    """The run in the binary log of an offline W&B run."""
+    series: Series = {}
+    facts: dict[str, Any] = {}
+    for record in _wandb_records(path):
+        for field, value in protobuf.fields(record):
+            if field == 2 and isinstance(value, bytes):
+                _wandb_history(series, dict(_items(value)))
+            elif field == 17 and isinstance(value, bytes):  # the run, with its config
+                for inner, config in protobuf.fields(value):
+                    if inner == 4 and isinstance(config, bytes):
+                        facts |= dict(_items(config))
+            elif field == 5 and isinstance(value, bytes):
+                facts |= dict(_items(value))
+    return [_run(Log(path, "wandb"), series, facts)]
+
+
+def _items(data: bytes) -> Iterator[tuple[str, Any]]:
+    """Keys and values of a history or a config: the key is field 1 or 2, its JSON field 16."""
+    for field, value in protobuf.fields(data):
+        if field != 1 or isinstance(value, int):
+            continue
+        key, found = "", None
+        for inner, content in protobuf.fields(value):
+            if inner == 1:
+                key = protobuf.text(content)
+            elif inner == 2:
+                key = f"{key}/{protobuf.text(content)}" if key else protobuf.text(content)
+            elif inner == 16:
+                try:
+                    found = json.loads(protobuf.text(content))
+                except (ValueError, RecursionError):
+                    found = None
+        if key:
+            yield key, found
+
+
+def _wandb_history(series: Series, row: dict[str, Any]) -> None:
+    step, wall = row.get("_step"), row.get("_timestamp", row.get("_runtime"))
+    if not isinstance(step, int) or not isinstance(wall, int | float):
+        return
+    for key, value in row.items():
+        if isinstance(value, int | float) and not key.startswith("_"):
+            _keep(series, key, step, float(wall), float(value))
+
+
+def _wandb_records(path: Path) -> Iterator[bytes]:
+    """The records of a LevelDB log: blocks of 32 KiB with parts of records."""
+    with _opened(path) as file:
+        at = len(file.read(7))  # ":W&B", a number and a version
+        parts: list[bytes] = []
+        while True:
+            left = _BLOCK - at % _BLOCK
+            if left < 7:
+                at += len(file.read(left))
+                continue
+            head = file.read(7)
+            if len(head) < 7:
+                return
+            size, kind = struct.unpack("<HB", head[4:])
+            data = file.read(size)
+            at += 7 + len(data)
+            if len(data) < size or kind > 4:
+                return
+            if kind == 0:
+                continue
+            parts = [data] if kind in (1, 2) else [*parts, data]
+            if sum(map(len, parts)) > _MOST_RECORD:
+                return
+            if kind in (1, 4):
+                yield b"".join(parts)
+                parts = []

@@ -1,0 +1,172 @@
+"""What a set of paths holds: every file as a run, or with the reason why it is none."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from nodewise.base.errors import DataError, SpecError
+from nodewise.importers import registry
+from nodewise.importers.logs.pattern import Pattern
+from nodewise.importers.logs.record import LogRun
+
+Source = tuple[int | None, Path]
+_SAME = 1e-9  # relative: two records of one run have the same time
+
+
+class Reading(NamedTuple):
+    """How logs are read: a format of the user, a pattern of K in paths, or the name of a format."""
+
+    pattern: Pattern | None = None
+    scale: str = ""
+    form: str = ""
+
+
+def expand(sources: Sequence[Source]) -> list[Source]:
+    """The files of all sources: of folders and of patterns such as logs/*.out."""
+    found: list[Source] = []
+    for scale, path in sources:
+        if path.exists() or not re.search(r"[*?\[]", str(path)):
+            named = [path]
+        else:
+            root = Path(path.anchor)
+            named = sorted(root.glob(str(path.relative_to(root))))
+            if not named:
+                raise DataError(f"No file matches {path}.", "Name files that exist.")
+        for one in named:
+            if not one.exists():
+                raise DataError(f"There is no {one}.", "Name files or folders that exist.")
+            files = registry.files_in(one) if one.is_dir() else [one]
+            found += [(scale, file) for file in files]
+    return list(dict.fromkeys(found))
+
+
+def has_logs(sources: Sequence[Source]) -> bool:
+    """Whether the sources are logs; traces beside them come first."""
+    formats = [_detected(path) for _, path in expand(sources)]
+    gives = {form.gives for form in formats if form is not None}
+    return "logs" in gives and "trace" not in gives
+
+
+def survey(sources: Sequence[Source], how: Reading = Reading()) -> list[LogRun]:  # noqa: B008
+    """Every run of the sources, also those that cannot be used, each with its reason."""
+    scale = _expression(how.scale)
+    runs: list[LogRun] = []
+    for given, paths, form in _groups(expand(sources), how):
+        for run in _read(paths, form, how):
+            runs.append(_with_scale(_plausible(run), given, scale))
+    return _without_copies(runs)
+
+
+def _detected(path: Path) -> registry.Format | None:
+    """The format of a file; None where it cannot be read."""
+    try:
+        return registry.detect(path)
+    except DataError:
+        return None
+
+
+Group = tuple[int | None, list[Path], registry.Format | None]
+
+
+def _groups(files: list[Source], how: Reading) -> Iterator[Group]:
+    """Files that are read together: the ranks of a run, or one file."""
+    claimed: set[Path] = set()
+    together: dict[Path, tuple[int | None, list[Path], registry.Format]] = {}
+    found: list[Group] = []
+    for scale, path in files:
+        form = registry.by_name(how.form) if how.form else _detected(path)
+        if form is not None and form.gives == "logs" and form.owns_folder:
+            claimed.add(path.parent)
+        if form is not None and form.gives == "logs" and form.has_node_files:
+            group = together.setdefault(path.parent, (scale, [], form))
+            if not group[1]:
+                found.append(group)
+            group[1].append(path)
+        else:
+            found.append((scale, [path], form))
+    for scale, paths, form in found:
+        is_log = form is not None and form.gives == "logs"
+        inner = any(folder in paths[0].parents for folder in claimed)
+        if is_log or not inner or how.pattern:
+            yield scale, paths, form
+
+
+def _read(paths: list[Path], form: registry.Format | None, how: Reading) -> list[LogRun]:
+    path = paths[0]
+    try:
+        if how.pattern is not None:
+            return how.pattern.read(path)
+        if form is None:
+            registry.detect(path)  # or why it cannot be read
+            return [LogRun(path=str(path), format="", problem="unknown format")]
+        if form.gives != "logs":
+            problem = f"{form.title}; read it with: {form.command(path)}"
+            return [LogRun(path=str(path), format=form.name, problem=problem)]
+        runs: list[LogRun] = form.read(paths if form.has_node_files else path)
+        return runs or [LogRun(path=str(path), format=form.name, problem="no run in it")]
+    except DataError as error:
+        return [LogRun(path=str(path), format=form.name if form else "", problem=error.what)]
+
+
+def _plausible(run: LogRun) -> LogRun:
+    """A run whose time no program can take is left out."""
+    if run.problem or run.outcome != "ok" or (run.seconds and 1e-9 < run.seconds < 1e10):
+        return run
+    return msgspec.structs.replace(run, problem=f"no run takes {run.seconds or 0:g} s")
+
+
+def _expression(text: str) -> re.Pattern[str] | None:
+    if not text:
+        return None
+    try:
+        found = re.compile(text)
+    except re.error as error:
+        raise SpecError(f"--k '{text}' is no regular expression: {error}.", _K_EXAMPLE) from None
+    if found.groups != 1:
+        raise SpecError(f"--k '{text}' must have one group.", _K_EXAMPLE)
+    return found
+
+
+_K_EXAMPLE = "Write for example --k 'n(\\d+)' for logs/n8/out.log."
+
+
+def _with_scale(run: LogRun, given: int | None, scale: re.Pattern[str] | None) -> LogRun:
+    """A run with K as the user gives it."""
+    if given is None and scale is not None:
+        matched = scale.search(run.path)
+        text = matched[1] if matched else ""
+        if not text.isdecimal() or not 0 < int(text) < 10_000_000:
+            problem = run.problem or f"--k '{scale.pattern}' finds no number in its path"
+            return msgspec.structs.replace(run, problem=problem)
+        given = int(text)
+    return run if given is None else msgspec.structs.replace(run, scale=given)
+
+
+def _without_copies(runs: list[LogRun]) -> list[LogRun]:
+    """Several records of one run, in one folder and with one time, count once."""
+    kept: list[LogRun] = []
+    for run in runs:
+        twin = next((at for at, one in enumerate(kept) if _is_copy(one, run)), None)
+        if twin is not None and len(run.changes) > len(kept[twin].changes):
+            kept[twin], run = run, kept[twin]  # the record that says more counts
+        if twin is not None:
+            name = Path(kept[twin].path).name
+            run = msgspec.structs.replace(run, problem=f"the same run as {name}")
+        kept.append(run)
+    return kept
+
+
+def _is_copy(one: LogRun, other: LogRun) -> bool:
+    if one.problem or other.problem or one.path == other.path:
+        return False
+    if one.is_record and other.is_record:  # the job in two outputs of sacct
+        of_one, of_other = (run.path.rpartition(": job ")[2] for run in (one, other))
+        return of_one == of_other and one.run_seconds == other.run_seconds
+    near = Path(one.path).parent == Path(other.path).parent
+    times = [(one.run_seconds, other.run_seconds), (one.step_seconds, other.step_seconds)]
+    known = [(a, b) for a, b in times if a and b]
+    same = all(abs(a / b - 1) <= _SAME for a, b in known)
+    return near and bool(known) and same and one.iterations == other.iterations

@@ -1,0 +1,111 @@
+"""What an import of logs understood: a row for each run, and why others are left out."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from nodewise.base.errors import printable
+from nodewise.base.units import format_seconds
+from nodewise.report.tables import Table
+from nodewise.report.text.findings import Report
+
+MOST_ROWS = 12  # of runs; --json has all
+_MOST_NAME, _MOST_REASON = 36, 60
+
+
+class LogRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"nodes": "K"}):
+    """One run as it was understood."""
+
+    file: str
+    format: str
+    nodes: int | None
+    seconds: float | None
+    steps: int | None = None
+    warmup: int | None = None
+    batch: int | None = None
+    pauses: int = 0
+    bad_steps: int = 0  # skipped or not a number
+    outcome: str = "ok"
+    rejected: str = ""
+
+
+class RuleRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule of a format, and the lines that it matched."""
+
+    rule: str
+    lines: int
+    first: int
+    text: str
+
+
+def understood_report(rows: Sequence[LogRow]) -> Report:
+    """The table, those that are left out last."""
+    used = [row for row in rows if not row.rejected]
+    left = [row for row in rows if row.rejected]
+    most = max(MOST_ROWS - min(len(left), MOST_ROWS // 2), MOST_ROWS // 2)
+    shown = [*used[:most], *left[: MOST_ROWS - min(len(used), most)]]
+    lines: Report = [f"**{len(used)} of {len(rows)} runs understood**", ""]
+    if used:
+        lines.append(_table([row for row in shown if not row.rejected], rows))
+    reasons = [f"left out: {_name(row)}: {_cut(row.rejected)}" for row in shown if row.rejected]
+    if reasons:
+        lines += ["", *reasons]
+    if len(shown) < len(rows):
+        lines.append(f"{len(rows) - len(shown)} more; --json lists all.")
+    return lines
+
+
+def _table(rows: Sequence[LogRow], every: Sequence[LogRow]) -> Table:
+    titles = ["file", "format", "K", "seconds", "steps", "warm-up", "batch"]
+    has_pauses = any(row.pauses or row.bad_steps for row in every)
+    has_failures = any(row.outcome != "ok" for row in every)
+    titles += (["pauses", "bad steps"] if has_pauses else []) + (["end"] if has_failures else [])
+    return Table(
+        name="Logs",
+        titles=tuple(titles),
+        rows=tuple(tuple(_cells(row, has_pauses, has_failures)) for row in rows),
+    )
+
+
+def _cells(row: LogRow, has_pauses: bool, has_failures: bool) -> list[str]:
+    cells = [
+        _name(row), row.format, _text(row.nodes),
+        "" if row.seconds is None else format_seconds(row.seconds), _text(row.steps),
+        _text(row.warmup), _text(row.batch),
+    ]  # fmt: skip
+    cells += [str(row.pauses), str(row.bad_steps)] if has_pauses else []
+    return cells + ([row.outcome] if has_failures else [])
+
+
+def _text(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
+def _name(row: LogRow) -> str:
+    """The end of a path, which is what tells two of them apart."""
+    path, _, part = row.file.partition(": ")
+    name = "/".join(Path(path).parts[-2:]) if not part else f"{Path(path).name}: {part}"
+    name = printable(name)
+    return name if len(name) <= _MOST_NAME else "..." + name[3 - _MOST_NAME :]
+
+
+def _cut(reason: str) -> str:
+    plain = printable(reason)
+    return plain if len(plain) <= _MOST_REASON else plain[: _MOST_REASON - 3] + "..."
+
+
+def explain_report(found: tuple[str, Sequence[RuleRow], Sequence[LogRow]]) -> Report:
+    """Which lines of a file matched which rule, and what follows from them."""
+    form, rules, rows = found
+    table = Table(
+        name="Lines",
+        titles=("rule", "lines", "first", "its text"),
+        rows=tuple(
+            (row.rule, str(row.lines), str(row.first), printable(row.text)[:60]) for row in rules
+        ),
+    )
+    lines: Report = [f"**Format: {form}**", ""]
+    if rules:
+        lines += [table, ""]
+    return [*lines, *understood_report(rows)]
