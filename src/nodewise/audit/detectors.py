@@ -49,7 +49,8 @@ def bends_back(points: Points) -> Detection:
     """A curve that gets better again: the job shrank, or began to grow with K, on the way.
 
     Either a unit of work costs less than at a smaller scale beyond the base, or (strong) the share
-    that does not split, having held or risen over three scales, falls.
+    that does not split, having held or risen, falls. Of single runs one scale may be off, at the
+    edge of a node or by a split that does not divide: there the next or the one before must agree.
     """
     nodes, cost, noise = points.nodes, points.cost, points.noise
     size = len(nodes)
@@ -57,32 +58,53 @@ def bends_back(points: Points) -> Detection:
         return Detection(None, "four scales are needed to see a switch")
     reach = points.reach((size - 1) * (size - 2) // 2)
     for at in range(2, size):
-        before = 1 + int(np.argmax(cost[1:at]))
+        before = _dearer_before(points, at)
+        if before is None:
+            continue
         fall = float(cost[before] / cost[at] - 1)
-        error = math.hypot(noise[before], noise[at])
-        if fall > max(reach * error, MIN_INFLATION):
+        if fall > max(reach * math.hypot(noise[before], noise[at]), MIN_INFLATION):
             evidence = (
                 f"a unit of work costs {format_percent(fall / (1 + fall))} less at "
                 f"K={nodes[at]:g} than at K={nodes[before]:g}: was it the same job?"
             )
             return Detection(True, evidence, fall)
-    if points.regime == "strong" and size >= 5:
-        share = (cost[1:] - 1) / (points.k[1:] - 1)  # Karp and Flatt's
-        errors = cost[1:] * np.sqrt(noise[1:] ** 2 + noise[0] ** 2) / (points.k[1:] - 1)
-        most = 1 + int(np.argmax(share[1:-1])) if size > 3 else 0
-        held = share[most] >= share[0] and share[most] > 0
-        fall = float(share[most] - share[-1])
-        if (
-            held
-            and fall > reach * math.hypot(errors[most], errors[-1])
-            and (share[-1] < share[most] / _FALLS_BACK)
-        ):
-            evidence = (
-                f"the share that does not split falls from {share[most]:.4f} at "
-                f"K={nodes[most + 1]:g} to {share[-1]:.4f} at K={nodes[-1]:g}, having risen before"
-            )
-            return Detection(True, evidence, float(share[most] / max(share[-1], 1e-6)))
-    return Detection(False, "the cost of a unit of work never falls with K")
+    return _share_falls(points, reach)
+
+
+def _dearer_before(points: Points, at: int) -> int | None:
+    """The scale that a later one is held against; of single runs one that a neighbour confirms."""
+    cost = points.cost
+    if points.freedom:
+        return 1 + int(np.argmax(cost[1:at]))
+    if at < 3:
+        return None
+    before = at - 2 + int(np.argmin(cost[at - 2 : at]))
+    stays = at == len(cost) - 1 or cost[at + 1] < cost[before]
+    return before if stays else None
+
+
+def _share_falls(points: Points, reach: float) -> Detection:
+    """The share that does not split, after Karp and Flatt: it never falls in an honest curve."""
+    nodes, cost, noise = points.nodes, points.cost, points.noise
+    never = Detection(False, "the cost of a unit of work never falls with K")
+    if points.regime != "strong" or len(nodes) < 5:
+        return never
+    share = (cost[1:] - 1) / (points.k[1:] - 1)
+    errors = cost[1:] * np.sqrt(noise[1:] ** 2 + noise[0] ** 2) / (points.k[1:] - 1)
+    inner = share[1:-1]
+    most = 1 + int(np.flatnonzero(inner >= inner.max() - 0.05 * abs(inner.max()))[-1])
+    later = share[most + 1 :]
+    held = share[0] <= 1.02 * share[most] and 0 < share[most] <= 1
+    falls = share[most] - later > reach * np.hypot(errors[most], errors[most + 1 :])
+    falls &= later < share[most] / _FALLS_BACK
+    needed = 1 if points.freedom else 2
+    if not held or len(later) < needed or not np.all(falls[-needed:]):
+        return never
+    evidence = (
+        f"the share that does not split falls from {share[most]:.4f} at "
+        f"K={nodes[most + 1]:g} to {later[0]:.4f} at K={nodes[most + 2]:g}, having risen before"
+    )
+    return Detection(True, evidence, float(share[most] / max(share[-1], 1e-6)))
 
 
 def column_mismatch(
