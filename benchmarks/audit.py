@@ -6,7 +6,7 @@ Honest studies: laws with a serial part and a part that grows with log2 K or K, 
 uneven shards, a slow node, jitter, stragglers, a dearer network beyond eight nodes, a shared
 resource that is full from some scale on; four to eight scales; one, three, five or seven rounds;
 noise of 0.5 to 3 %; times to 0.1, 0.001 or 1e-6 s. Each defect is planted into such a study at a
-stated size. Exits with 1 when a detector raises more than 5 % false alarms.
+stated size. Exits with 1 when a detector raises more than 1 % false alarms.
 With --curves, the detectors also run over published curves, where nobody knows the truth.
 """
 
@@ -37,7 +37,7 @@ from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.explain.validity import changed_amount
 from nodewise.study.spec import Regime
 
-LIMIT = 0.05
+LIMIT = 0.01
 LADDER = (1, 2, 4, 8, 16, 32, 64, 128)
 DECIMALS = 4  # of the seconds in an honest table; speedups have two, efficiencies three
 

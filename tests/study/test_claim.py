@@ -8,7 +8,7 @@ from nodewise.base.errors import DataError
 from nodewise.importers.benchmarks import mlperf
 from nodewise.importers.benchmarks.results import runs_of_json
 from nodewise.importers.tables.claims_tables import claims_of_text
-from nodewise.study.claim import claims_of_cells
+from nodewise.importers.tables.reading import claims_of_cells
 
 MARKDOWN = """
 # Results

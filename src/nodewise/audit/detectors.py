@@ -22,6 +22,9 @@ from nodewise.study.spec import Regime
 _STRAIGHT = 0.01  # efficiency within this of one at every scale
 _STRAIGHT_UP_TO = 8  # a shorter ladder is straight by nature
 _MOST_DECIMALS = 12
+_SLIP = 0.01  # relative: made from times with more digits than the table shows
+_OTHER_BASE = 0.02  # relative, of ratios over a base that is not in the table
+_CUT = 2.0  # halves of the last digit: a figure that was cut, not rounded
 _FALLS_BACK = 1.5  # times that the serial share must shrink before a curve has bent back
 
 Summary = Literal["ratio of means", "mean of ratios", "best of the repeats"]
@@ -46,7 +49,8 @@ def bends_back(points: Points) -> Detection:
     """A curve that gets better again: the job shrank, or began to grow with K, on the way.
 
     Either a unit of work costs less than at a smaller scale beyond the base, or (strong) the share
-    that does not split, having held or risen over three scales, falls.
+    that does not split, having held or risen, falls. Of single runs one scale may be off, at the
+    edge of a node or by a split that does not divide: there the next or the one before must agree.
     """
     nodes, cost, noise = points.nodes, points.cost, points.noise
     size = len(nodes)
@@ -54,78 +58,130 @@ def bends_back(points: Points) -> Detection:
         return Detection(None, "four scales are needed to see a switch")
     reach = points.reach((size - 1) * (size - 2) // 2)
     for at in range(2, size):
-        before = 1 + int(np.argmax(cost[1:at]))
+        before = _dearer_before(points, at)
+        if before is None:
+            continue
         fall = float(cost[before] / cost[at] - 1)
-        error = math.hypot(noise[before], noise[at])
-        if fall > max(reach * error, MIN_INFLATION):
+        if fall > max(reach * math.hypot(noise[before], noise[at]), MIN_INFLATION):
             evidence = (
                 f"a unit of work costs {format_percent(fall / (1 + fall))} less at "
                 f"K={nodes[at]:g} than at K={nodes[before]:g}: was it the same job?"
             )
             return Detection(True, evidence, fall)
-    if points.regime == "strong" and size >= 5:
-        share = (cost[1:] - 1) / (points.k[1:] - 1)  # Karp and Flatt's
-        errors = cost[1:] * np.sqrt(noise[1:] ** 2 + noise[0] ** 2) / (points.k[1:] - 1)
-        most = 1 + int(np.argmax(share[1:-1])) if size > 3 else 0
-        held = share[most] >= share[0] and share[most] > 0
-        fall = float(share[most] - share[-1])
-        if (
-            held
-            and fall > reach * math.hypot(errors[most], errors[-1])
-            and (share[-1] < share[most] / _FALLS_BACK)
-        ):
-            evidence = (
-                f"the share that does not split falls from {share[most]:.4f} at "
-                f"K={nodes[most + 1]:g} to {share[-1]:.4f} at K={nodes[-1]:g}, having risen before"
-            )
-            return Detection(True, evidence, float(share[most] / max(share[-1], 1e-6)))
-    return Detection(False, "the cost of a unit of work never falls with K")
+    return _share_falls(points, reach)
+
+
+def _dearer_before(points: Points, at: int) -> int | None:
+    """The scale that a later one is held against; of single runs one that a neighbour confirms."""
+    cost = points.cost
+    if points.freedom:
+        return 1 + int(np.argmax(cost[1:at]))
+    if at < 3:
+        return None
+    before = at - 2 + int(np.argmin(cost[at - 2 : at]))
+    stays = at == len(cost) - 1 or cost[at + 1] < cost[before]
+    return before if stays else None
+
+
+def _share_falls(points: Points, reach: float) -> Detection:
+    """The share that does not split, after Karp and Flatt: it never falls in an honest curve."""
+    nodes, cost, noise = points.nodes, points.cost, points.noise
+    never = Detection(False, "the cost of a unit of work never falls with K")
+    if points.regime != "strong" or len(nodes) < 5:
+        return never
+    share = (cost[1:] - 1) / (points.k[1:] - 1)
+    errors = cost[1:] * np.sqrt(noise[1:] ** 2 + noise[0] ** 2) / (points.k[1:] - 1)
+    inner = share[1:-1]
+    most = 1 + int(np.flatnonzero(inner >= inner.max() - 0.05 * abs(inner.max()))[-1])
+    later = share[most + 1 :]
+    held = share[0] <= 1.02 * share[most] and 0 < share[most] <= 1
+    falls = share[most] - later > reach * np.hypot(errors[most], errors[most + 1 :])
+    falls &= later < share[most] / _FALLS_BACK
+    needed = 1 if points.freedom else 2
+    if not held or len(later) < needed or not np.all(falls[-needed:]):
+        return never
+    evidence = (
+        f"the share that does not split falls from {share[most]:.4f} at "
+        f"K={nodes[most + 1]:g} to {later[0]:.4f} at K={nodes[most + 2]:g}, having risen before"
+    )
+    return Detection(True, evidence, float(share[most] / max(share[-1], 1e-6)))
 
 
 def column_mismatch(
     nodes: Sequence[int],
-    seconds: Sequence[tuple[float, float]] | None,
+    measured: Sequence[tuple[float, float]] | None,
     speedup: Sequence[tuple[float, float]] | None,
     efficiency: Sequence[tuple[float, float]] | None,
     regime: Regime,
+    is_rate: bool = False,
 ) -> Detection:
-    """Speedup and efficiency as written against what the times, or the speedups, give.
+    """Speedup and efficiency as written against what the times, rates or speedups give.
 
     Each figure comes with half a unit of its last digit, and a column is wrong only where no
-    numbers that round to the written ones would agree.
+    numbers that round, or are cut, to the written ones would agree. A constant factor between
+    them is another base, not a mistake.
     """
     k = [count / nodes[0] for count in nodes]
-    problems = []
-    if seconds is not None and speedup is not None:
-        base = _bounds(seconds[0])
-        for at, count in enumerate(nodes):
-            grown = k[at] if regime == "weak" else 1.0
-            low, high = _quotient(base, _bounds(seconds[at]))
-            if not _overlap((grown * low, grown * high), _bounds(speedup[at])):
-                given, right = speedup[at][0], grown * seconds[0][0] / seconds[at][0]
-                problems.append((_apart(given, right), f"S({count})", given, right))
-    if efficiency is not None and (speedup is not None or seconds is not None):
-        for at, count in enumerate(nodes):
-            if speedup is not None:
-                # a speedup may be told against one node where the ladder begins higher
-                start = nodes[0] if abs(speedup[0][0] - nodes[0]) <= speedup[0][1] else 1
-                low, high = (bound / k[at] / start for bound in _bounds(speedup[at]))
-                right = speedup[at][0] / k[at] / start
-            else:
-                assert seconds is not None
-                low, high = _quotient(_bounds(seconds[0]), _bounds(seconds[at]))
-                grown = 1.0 if regime == "weak" else k[at]
-                low, high = low / grown, high / grown
-                right = seconds[0][0] / seconds[at][0] / grown
-            if not _overlap((low, high), _bounds(efficiency[at])):
-                given = efficiency[at][0]
-                problems.append((_apart(given, right), f"E({count})", given, right))
-    if not problems:
-        return Detection(False, "the columns follow from each other, digit by digit")
-    off, name, given, right = max(problems)
-    more = "" if len(problems) == 1 else f"; {len(problems)} figures do not agree"
-    evidence = f"{name} is written as {given:g} and follows as {right:.4g}{more}"
-    return Detection(True, evidence, math.exp(off))
+    problems: list[tuple[float, str, float, float]] = []
+    bases: list[float] = []
+    right = None
+    if measured is not None:
+        right = [_ratio(measured[0], one, is_rate) for one in measured]
+        if regime == "weak" and not is_rate:
+            right = [_times(bounds, grown) for bounds, grown in zip(right, k, strict=True)]
+    if right is not None and speedup is not None:
+        problems += _apart_from(right, speedup, [f"S({count})" for count in nodes], bases)
+    if efficiency is not None and (right is not None or speedup is not None):
+        whole = right or [_bounds(one) for one in speedup or ()]
+        shares = [_times(bounds, 1 / grown) for bounds, grown in zip(whole, k, strict=True)]
+        problems += _apart_from(shares, efficiency, [f"E({count})" for count in nodes], bases)
+    if problems:
+        off, name, given, follows = max(problems)
+        more = "" if len(problems) == 1 else f"; {len(problems)} figures do not agree"
+        evidence = f"{name} is written as {given:g} and follows as {follows:.4g}{more}"
+        return Detection(True, evidence, math.exp(off))
+    if bases:
+        return Detection(
+            False, f"the ratios follow from the figures over another base ({bases[0]:.3g})"
+        )
+    return Detection(False, "the columns follow from each other, digit by digit")
+
+
+def _ratio(
+    base: tuple[float, float], one: tuple[float, float], is_rate: bool
+) -> tuple[float, float]:
+    pair = (_bounds(one), _bounds(base)) if is_rate else (_bounds(base), _bounds(one))
+    return _quotient(*pair)
+
+
+def _times(bounds: tuple[float, float], factor: float) -> tuple[float, float]:
+    return bounds[0] * factor, bounds[1] * factor
+
+
+def _apart_from(
+    right: Sequence[tuple[float, float]],
+    written: Sequence[tuple[float, float]],
+    names: Sequence[str],
+    bases: list[float],
+) -> list[tuple[float, str, float, float]]:
+    """The written figures that do not follow; a factor that all of them share goes to `bases`."""
+    middles = [(low + high) / 2 for low, high in right]
+    factors = [one[0] / middle for one, middle in zip(written, middles, strict=True) if middle > 0]
+    shared = sorted(factors)[len(factors) // 2] if len(factors) == len(right) else 1.0
+
+    def apart(factor: float, slack: float = 0.0) -> list[tuple[float, str, float, float]]:
+        return [
+            (_apart(one[0], middle * factor), name, one[0], middle * factor)
+            for name, one, middle, bounds in zip(names, written, middles, right, strict=True)
+            if not _overlap(_times(bounds, factor), _bounds(one, _CUT))
+            and abs(one[0] - middle * factor) > max(slack, _SLIP) * one[0]
+        ]
+
+    as_is = apart(1.0)
+    if not as_is or as_is[0][1] != names[0] or apart(shared, _OTHER_BASE):
+        return as_is
+    bases.append(shared)
+    return []
 
 
 def _apart(given: float, right: float) -> float:
@@ -133,9 +189,9 @@ def _apart(given: float, right: float) -> float:
     return abs(math.log(max(given, 1e-12) / max(right, 1e-12)))
 
 
-def _bounds(figure: tuple[float, float]) -> tuple[float, float]:
+def _bounds(figure: tuple[float, float], cut: float = 1.0) -> tuple[float, float]:
     value, half = figure
-    slack = 1.001 * half + 1e-9 * abs(value)
+    slack = 1.001 * cut * half + 1e-9 * abs(value)
     return value - slack, value + slack
 
 

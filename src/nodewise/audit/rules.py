@@ -8,6 +8,7 @@ answers for itself (`audit.answers`) goes before what its figures show.
 import re
 import tomllib
 from collections.abc import Callable, Sequence
+from datetime import date
 from functools import cached_property
 from importlib.resources import files
 from itertools import pairwise
@@ -16,7 +17,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from nodewise.audit import detectors
+from nodewise.audit import detectors, serving
 from nodewise.audit.detectors import Summary
 from nodewise.audit.own_study import Answer, answer_of, answers, own_checks
 from nodewise.base.stats import ENOUGH_ROUNDS, Floats
@@ -27,14 +28,15 @@ from nodewise.explain.quality import DriftState, quality_drifts
 from nodewise.explain.scaling import THRESHOLD, Scaling, scale
 from nodewise.explain.validity import changed_amount, load_check, rank_check
 from nodewise.study.check import Check, Verdict
-from nodewise.study.claim import Claim, Column, claim_of_study
+from nodewise.study.claim import Claim, ColumnReading, claim_of_study
 from nodewise.study.study import Run, Study
+from nodewise.study.titles import Column, amount, regime_of_amounts
 
 Severity = Literal["fail", "warn"]
 Need = Literal[
     "curve", "work", "words", "two columns", "ratios", "written", "repeats", "seeds", "rounds",
     "quality", "ranks", "pieces", "rank times", "setup", "starts", "contention", "settings",
-    "kinds", "price", "energy", "decision", "latency", "cache state", "provenance",
+    "kinds", "price", "energy", "decision", "latency", "cache state", "provenance", "serving",
 ]  # fmt: skip
 _OF_QUALITY: tuple[tuple[DriftState, Verdict, str], ...] = (
     ("excluded", "fail", "not held"),
@@ -43,17 +45,28 @@ _OF_QUALITY: tuple[tuple[DriftState, Verdict, str], ...] = (
 Standing = Literal["fails", "suspect", "open", "holds"]
 
 _MOST_DIGITS = 4  # of a ratio without a stated spread: no machine repeats to a ten-thousandth
+_DIVIDED = 0.03  # relative: how far a rate per device may be from the total over K
 _TIMED_SHARE = 0.5  # below, most of the job lies outside of what is shown as the job
 _FACTORS = ("cpu", "cores", "kernel", "command", "commit")
 _FIXED: tuple[Column, ...] = ("work", "batch", "steps", "epochs")
+_SIZES: tuple[Column, ...] = ("model", "size")
 _SETTINGS: tuple[Column, ...] = ("precision", "machine", "settings")
 _WARMUP = re.compile(r"warm-?\s?up|steady[- ]state|excluding (the )?(set-?up|start-?up)", re.I)
-_RECOMMENDS = re.compile(r"\b(recommend|sweet spot|best choice|should (buy|use|run))\w*", re.I)
+_RECOMMENDS = re.compile(
+    r"\b(recommend\w*|sweet spot|best choice|should (buy|use|run))\b[^.\n]{0,60}\d", re.I
+)
 _CAUSE = re.compile(
     r"communicat|all-?reduce|network|bandwidth|serial|imbalance|straggl|latency|contention", re.I
 )
 _YEAR = re.compile(r"\b20\d\d\b")
-_PREDICTED = re.compile(r"predict|project(ed|ion)|extrapolat", re.I)
+# Said of points of the curve: a model may predict, and a layer may project.
+_PREDICTED = re.compile(
+    r"\d[\d,]*\*?( \w+)? (is|are|was|were) (an? )?(extrapolat|predict|project|estimat)\w*|"
+    r"(extrapolat\w+|(projected|predicted|estimated|modell?ed)) (\w+ ){0,2}"
+    r"(points?|values?|scal\w+|speed-?ups?|throughputs?|nodes|gpus|cores|(from|to|at) \d)|"
+    r"\ba (prediction|projection|extrapolation)\b",
+    re.I,
+)
 _KIND = re.compile(r"measured|predict|project|extrapolat|modell?ed|simulat|estimat", re.I)
 _ENERGY_SAID = re.compile(
     r"rapl|nvml|\bpdu\b|\bpsu\b|meter|ipmi|measured|modell?ed|estimated|\btdp\b", re.I
@@ -66,8 +79,22 @@ _COUNT = re.compile(
 _CENTER = re.compile(r"\b(mean|median|average[ds]?)\b[^.]{0,20}\b\d+\b", re.I)
 # of a service; that of a link is a cause
 _LATENCY = re.compile(
-    r"(?<!network )(?<!link )(?<!message )(?<!memory )\blatenc(y|ies)\b|response times?", re.I
+    r"(?<!network )(?<!link )(?<!message )(?<!memory )\b(latenc(y|ies)|response times?)"
+    r" (of|at|is|was|under|below|=|:|stays?|averages?)",
+    re.I,
 )
+_MONEY = re.compile(r"(?<![\w$])[$€]\s?\d[\d.,]*\s*(/|per|an?|each)\s*\w+", re.I)
+_ONE_STEP = re.compile(
+    r"\b(read|taken|reported|measured|logged)\b[^.\n]{0,20} at (the )?(\d+(st|nd|rd|th) "
+    r"(iteration|step)|(iteration|step) \d+)",
+    re.I,
+)
+_OWN_BATCH = re.compile(r"batch", re.I)
+_ALL_BATCH = re.compile(r"(global|total|effective)[ -]batch", re.I)
+_HOLDS_RATE = 0.85  # a rate per device that holds like this over four times K and more
+_LEVELS_OFF = 0.3  # of the memory at the base: what each device keeps however many there are
+_LONG_AGO = 30  # days between the base and the rest
+
 _PERCENTILE = re.compile(r"\bp\d\d|percentile|median|\bmax(imum)?\b|\btail\b", re.I)
 _BEST = re.compile(r"\b(best|fastest|minimum|min) of \d+|\bbest run\b", re.I)
 
@@ -83,6 +110,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     source: str
     unknown: str = ""
     question: str = ""
+    applies: Literal["all", "serving"] = "all"
     ask: Literal["always", "when broken"] = "always"
 
 
@@ -92,6 +120,7 @@ class RuleCheck(Check, frozen=True, kw_only=True):
     key: str
     severity: Severity
     source: str
+    cells: tuple[str, ...] = ()  # of somebody's table, that an accusation rests on
 
     @property
     def shown_verdict(self) -> Verdict:
@@ -145,6 +174,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     correction: Correction | None
     scaling: Scaling
     notes: tuple[str, ...]
+    reading: tuple[ColumnReading, ...] = ()
+    second_reading: str = ""
 
     @property
     def passes(self) -> bool:
@@ -167,24 +198,45 @@ def read_rules() -> tuple[Rule, ...]:
 
 
 def audit(claim: Claim, rules: Sequence[Rule], threshold: float = THRESHOLD) -> Audit:
-    """Ask every rule, and say what stands."""
-    assert claim.study is not None
-    asked = ask(Question(), read_tables(claim.study.asked))
-    case = _Case(claim, claim.study, scale(claim.study, threshold), asked)
-    answered = [_ask(rule, case) for rule in rules]
+    """Ask every rule; where a table can be read in two ways, accuse only of what holds in both."""
+    case = _case_of(claim, threshold)
+    asked = [rule for rule in rules if rule.applies == "all" or "serving" in case.has]
+    answered = [_ask(rule, case) for rule in asked]
+    if claim.second is not None:
+        other = _case_of(claim.second, threshold)
+        answered = [
+            _in_both(check, _ask(rule, other)) for rule, check in zip(asked, answered, strict=True)
+        ]
     checks = (*answered, *case.own_checks)
-    correction = _correct(case)
+    slow = any(check.key == "slow-baseline" and check.verdict == "fail" for check in answered)
+    correction = _correct(case) if slow else None
     standing, verdict = _verdict(claim.name, checks, correction)
     return Audit(
         name=claim.name,
         standing=standing,
         verdict=verdict,
         checks=checks,
-        questions=_questions(rules, answered),
+        questions=_questions(asked, answered),
         correction=correction,
         scaling=case.scaling,
         notes=claim.notes,
+        reading=claim.reading,
+        second_reading=claim.second_reading,
     )
+
+
+def _case_of(claim: Claim, threshold: float) -> "_Case":
+    assert claim.study is not None
+    asked = ask(Question(), read_tables(claim.study.asked))
+    return _Case(claim, claim.study, scale(claim.study, threshold), asked)
+
+
+def _in_both(check: RuleCheck, other: RuleCheck) -> RuleCheck:
+    """A broken rule stays broken only where the second reading breaks it too."""
+    if check.verdict != "fail" or other.verdict == "fail":
+        return check
+    evidence = f"not judged: {check.evidence}, but only in one of two readings"
+    return msgspec.structs.replace(check, verdict="unknown", evidence=evidence, remedy="", cells=())
 
 
 def check_study(
@@ -192,7 +244,8 @@ def check_study(
 ) -> tuple[Check, ...]:
     """Every rule, asked of a study whose scaling is known."""
     case = _Case(claim_of_study(study), study, scaling, question)
-    return (*(_ask(rule, case) for rule in rules), *case.own_checks)
+    asked = (rule for rule in rules if rule.applies == "all")
+    return (*(_ask(rule, case) for rule in asked), *case.own_checks)
 
 
 def is_grave(check: Check) -> bool:
@@ -221,6 +274,42 @@ class _Case:
         spec = self.study.spec
         return (
             () if spec is None else own_checks(self.study, self.question.needs, spec, self.scaling)
+        )
+
+    def cite(self, columns: Sequence[Column]) -> tuple[str, ...]:
+        """The cells of these columns, as written, with the K that they belong to."""
+        titles = {one.column: one.title for one in self.claim.reading if one.column}
+        return tuple(
+            f"{titles[column]} = {row[column].text} at K={row['nodes'].text}"
+            for row in self.claim.rows
+            for column in columns
+            if column in row and column in titles and row[column].text
+        )
+
+    @property
+    def guessed(self) -> str:
+        """The column of the curve that was only guessed; empty where titles or units say it."""
+        main = self.claim.main
+        return next(
+            (one.title for one in self.claim.reading
+             if one.confidence == "guess" and one.column in ("nodes", main)),
+            "",
+        )  # fmt: skip
+
+    @property
+    def unread(self) -> str:
+        """A column of figures that nobody could name: it may hold what seems to be missing."""
+        return next(
+            (one.title for one in self.claim.reading
+             if one.column is None and re.search(r"\d", one.shown)),
+            "",
+        )  # fmt: skip
+
+    @cached_property
+    def per_device(self) -> str:
+        """The title of the measure, where it is the rate of each device."""
+        return next(
+            (one.title for one in self.claim.reading if one.read_as == "rate of each device"), ""
         )
 
     @cached_property
@@ -308,10 +397,10 @@ class _Case:
         ratios = {"speedup", "efficiency"} & columns
         met: dict[Need, bool] = {
             "curve": True,
-            "work": bool({*_FIXED, "local_batch"} & columns),
+            "work": bool({*_FIXED, *_SIZES, "local_batch"} & columns),
             "words": bool(_WARMUP.search(text)) or any(run.setup_seconds for run in runs),
             "two columns": bool(ratios)
-            and ("seconds" in columns or len(ratios) == 2)
+            and ("seconds" in columns or "throughput" in columns or len(ratios) == 2)
             and self.study.rounds == 1,
             "ratios": bool(ratios or self.claim.summary),
             "written": self.claim.source is None,
@@ -327,13 +416,13 @@ class _Case:
             "contention": any(
                 run.contention and run.contention.run_delay is not None for run in runs
             ),
-            "settings": bool(set(_SETTINGS) & columns) or any(run.provenance for run in runs),
+            "settings": bool({*_SETTINGS, "date"} & columns) or any(run.provenance for run in runs),
             "kinds": bool(self.claim.predicted)
             or self.tells_kinds
             or bool(_PREDICTED.search(text))
             or spec is not None,
             "price": "price" in columns
-            or "$" in text
+            or bool(_MONEY.search(text))
             or self.question.price.per_node_hour is not None,
             "energy": bool({"energy", "power"} & columns)
             or any(run.energy_joules is not None for run in runs),
@@ -341,6 +430,7 @@ class _Case:
             "cache state": any("cache_state" in run.facts for run in runs),
             "provenance": any(run.provenance for run in runs),
             "decision": bool(_RECOMMENDS.search(text)) or spec is not None,
+            "serving": serving.is_serving(self.claim),
         }
         return frozenset(need for need, is_met in met.items() if is_met)
 
@@ -351,8 +441,14 @@ def _ask(rule: Rule, case: _Case) -> RuleCheck:
         answer = own
     elif not set(rule.needs) <= case.has:
         answer = Answer("unknown", rule.unknown)
+    elif case.claim.is_load and rule.key in _OF_CURVE:
+        answer = Answer("unknown", "K is the load on one set-up, not a number of devices")
     else:
         answer = _PREDICATES[rule.key](case)
+    if answer.verdict == "fail" and rule.key in _OF_CURVE and case.guessed:
+        answer = Answer("unknown", f"not judged: what '{case.guessed}' is was only guessed")
+    columns = _RESTS_ON.get(rule.key, ("nodes", case.claim.main or "seconds"))
+    cells = case.cite(columns) if answer.verdict == "fail" else ()
     usual = rule.remedy if answer.verdict == "fail" else ""
     return RuleCheck(
         key=rule.key,
@@ -362,6 +458,7 @@ def _ask(rule: Rule, case: _Case) -> RuleCheck:
         remedy=usual if answer.remedy is None else answer.remedy,
         severity=rule.severity,
         source=rule.source,
+        cells=cells,
     )
 
 
@@ -444,6 +541,8 @@ def _baseline(case: _Case) -> Answer:
     if case.slow.seen:
         return _of(case.slow)
     base = case.study.scales[0]
+    if not case.claim.has_seconds and case.unread:
+        return Answer("unknown", f"'{case.unread}' could not be read, the rest are ratios")
     if not case.claim.has_seconds:
         return Answer("fail", f"no seconds are given for K={base}, only ratios")
     if base != 1:
@@ -456,25 +555,51 @@ def _baseline(case: _Case) -> Answer:
 
 def _workload(case: _Case) -> Answer:
     claim = case.claim
+    grows = _growing_size(case)
+    if grows is not None:
+        return grows
     told = {column: claim.by_scale(column) for column in _FIXED}
-    if "batch" not in claim.columns:
+    if "batch" not in claim.columns and "local_batch" in claim.columns:
         local = claim.by_scale("local_batch")
         told["batch"] = {nodes: nodes * own for nodes, own in local.items()}
-        steady = local and max(local.values()) <= 1.01 * min(local.values())
-        if steady and claim.assumed_regime == "strong":
+        steady = max(local.values()) <= 1.01 * min(local.values())
+        fixed = claim.regime == "strong" or claim.main == "seconds"
+        if steady and claim.assumed_regime == "strong" and fixed:
             evidence = "the batch of each worker is fixed, so the global batch grows with K"
             return Answer("fail", evidence)
+        if steady:
+            return Answer("pass", "the share of each worker is fixed")
     said = []
     for column, values in told.items():
         if not values or min(values.values()) <= 0:
             continue
         # only the total grows in weak scaling; steps and epochs stay in both regimes
-        regime = case.study.regime if column in ("work", "batch") else "strong"
-        found = changed_amount(values, regime)
+        may_grow = column in ("work", "batch")
+        found = changed_amount(values, case.study.regime if may_grow else "strong")
+        if found.seen and may_grow and claim.regime is None:
+            found = min(found, changed_amount(values, "weak"), key=lambda one: bool(one.seen))
         if found.seen:
             return Answer("fail", f"{column} changes, {found.evidence}")
         said.append(f"{column} {found.evidence}")
     return Answer("pass", "; ".join(said)) if said else Answer("unknown", "no amount is above 0")
+
+
+def _growing_size(case: _Case) -> Answer | None:
+    """A model or a problem whose size changes with K, and not as weak scaling asks."""
+    claim = case.claim
+    for column in _SIZES:
+        words = claim.words(column)
+        sizes = {nodes: amount(min(some)) for nodes, some in words.items()}
+        if column not in claim.columns or len(sizes) < 2 or not all(sizes.values()):
+            continue
+        if len(set(sizes.values())) == 1 or regime_of_amounts(sizes) == "weak":
+            continue
+        if column == "size" and "weak" in (claim.regime, claim.read_regime):
+            continue  # nobody says how work goes with the grid
+        shown = ", ".join(f"{min(words[nodes])} at K={nodes}" for nodes in list(words)[:4])
+        name = "the model" if column == "model" else "the problem"
+        return Answer("fail", f"{name} changes with K: {shown}")
+    return None
 
 
 def _warmup(case: _Case) -> Answer:
@@ -488,6 +613,8 @@ def _repeats(case: _Case) -> Answer:
     rounds = case.study.rounds
     stated = case.claim.by_scale("rounds")
     said = _COUNT.search(case.claim.text)
+    if said_once := case.quote(_ONE_STEP):
+        return Answer("fail", f"one iteration stands for the run: {said_once}")
     if stated:
         rounds = int(min(stated.values()))
     elif rounds == 1 and said:
@@ -505,6 +632,8 @@ def _regime(case: _Case) -> Answer:
     declared, shown = claim.regime, claim.shown_regime
     if shown == "weak" and declared != "weak" and "speedup" in claim.columns:
         return Answer("fail", "the work grows with K, and it is drawn as strong scaling")
+    if declared == "strong" and (own := _own_share(case)):
+        return Answer("fail", own)
     if declared is None:
         seen = f"; the work column shows {shown} scaling" if shown else ""
         return Answer("unknown", f"nobody says which{seen}")
@@ -512,6 +641,29 @@ def _regime(case: _Case) -> Answer:
         return Answer("fail", f"declared {declared}, and the work column shows {shown} scaling")
     agrees = ", and the work column agrees" if shown else ""
     return Answer("pass", f"declared {declared}{agrees}")
+
+
+def _own_share(case: _Case) -> str:
+    """What speaks for a fixed share of each device, under a title of strong scaling."""
+    claim, rows = case.claim, case.scaling.rows
+    least = min(row.efficiency for row in rows)
+    span = claim.scales[-1] / claim.scales[0]
+    words = case.quote(_OWN_BATCH)
+    if not case.per_device or span < 4 or least < _HOLDS_RATE or not words:
+        return ""
+    if _ALL_BATCH.search(claim.text) or "batch" in claim.columns:
+        return ""
+    memory = claim.by_scale("memory")
+    if memory:
+        (first, base), *_, (last, end) = memory.items()
+        kept = (last * end - first * base) / (last - first)  # of memory = kept + shared out / K
+        if kept < _LEVELS_OFF * base:
+            return ""
+    return (
+        f"titled strong, but '{case.per_device}' is the rate of each device and holds "
+        f"{format_efficiency(least)} of the base over {span:g} times K ({words}): each device kept "
+        "its own batch, which is weak scaling"
+    )
 
 
 def _efficiency(case: _Case) -> Answer:
@@ -528,11 +680,16 @@ def _straight(case: _Case) -> Answer:
     answer = _of(detectors.too_straight(case.points))
     if answer.verdict != "fail":
         return answer
+    of_rates = case.claim.main == "throughput" and case.claim.regime is None
+    if case.claim.source is None and (case.study.regime == "weak" or of_rates):
+        return Answer("unknown", f"{answer.evidence}, which weak scaling may be")
     mistakes = "a baseline that is too slow, and a problem that changes between the points"
     return Answer("fail", f"{answer.evidence}. Two mistakes look like this: {mistakes}")
 
 
 def _seconds(case: _Case) -> Answer:
+    if not case.claim.has_seconds and case.unread:
+        return Answer("unknown", f"'{case.unread}' could not be read, the rest are ratios")
     if not case.claim.has_seconds:
         return Answer("fail", "only ratios are given")
     if "seconds" in case.claim.columns or case.claim.source is not None:
@@ -541,15 +698,33 @@ def _seconds(case: _Case) -> Answer:
 
 
 def _columns(case: _Case) -> Answer:
+    wrong = _wrong_division(case)
+    if wrong:
+        return Answer("fail", wrong)
+    times, rates = case.figures("seconds"), case.figures("throughput")
     return _of(
         detectors.column_mismatch(
             case.study.scales,
-            case.figures("seconds"),
+            times or rates,
             case.figures("speedup"),
             case.figures("efficiency"),
             case.study.regime,
+            is_rate=times is None,
         )
     )
+
+
+def _wrong_division(case: _Case) -> str:
+    """A rate per device that is not the total over K, nor over the nodes."""
+    totals, own = case.claim.by_scale("throughput"), case.claim.by_scale("device_rate")
+    shared = case.claim.scale_unit.per_node or 1
+    for nodes, total in totals.items():
+        if nodes not in own or own[nodes] <= 0:
+            continue
+        by = total / own[nodes]
+        if min(abs(by / nodes - 1), abs(by * shared / nodes - 1)) > _DIVIDED:
+            return f"at K={nodes} the rate per device is the total over {by:.4g}, not over {nodes}"
+    return ""
 
 
 def _averaged(case: _Case) -> Answer:
@@ -659,6 +834,10 @@ def _workers(case: _Case) -> Answer:
 
 def _divides(case: _Case) -> Answer:
     column: Column = "batch" if "batch" in case.claim.columns else "work"
+    if "parallelism" in case.claim.columns or min(case.claim.by_scale(column).values()) < max(
+        case.claim.scales
+    ):
+        return Answer("unknown", f"how the {column} is laid out over K is not told")
     uneven = {}
     for nodes, pieces in case.claim.by_scale(column).items():
         if pieces == int(pieces) and int(pieces) % nodes:
@@ -748,6 +927,8 @@ def _same_place(case: _Case) -> Answer:
         if not words or len(words) < len(case.study.scales):
             continue
         distinct = {frozenset(values) for values in words.values()}
+        if len(distinct) == len(words) > 2:
+            continue  # a name of each row, not a setting
         if len(distinct) > 1:
             base = case.study.scales[0]
             others = [value for nodes, value in words.items() if nodes != base]
@@ -758,9 +939,26 @@ def _same_place(case: _Case) -> Answer:
             )  # fmt: skip
             return Answer("fail", f"{where} {shown}")
         said.append(f"{column} {' '.join(sorted(next(iter(words.values()))))}")
+    apart = _days_apart(case)
+    if apart > _LONG_AGO:
+        return Answer("fail", f"the base was measured {apart} days before the rest")
     if said:
         return Answer("pass", f"the same at every K: {'; '.join(said)}")
     return Answer("unknown", "not told for every K")
+
+
+def _days_apart(case: _Case) -> int:
+    """Days from the date of the smallest K to the next date; 0 where dates are not told."""
+    days = {}
+    for nodes, words in case.claim.words("date").items():
+        try:
+            days[nodes] = min(date.fromisoformat(word.strip()) for word in words)
+        except ValueError:
+            return 0
+    if len(days) < 2 or len(days) < len(case.study.scales):
+        return 0
+    base, *rest = days.values()
+    return (min(rest) - base).days
 
 
 def _predicted(case: _Case) -> Answer:
@@ -841,4 +1039,29 @@ _PREDICATES: dict[str, Callable[[_Case], Answer]] = {
     "price": _price,
     "energy": _energy,
     "attribution": _attribution,
+    "serving-tokens": lambda case: serving.tokens(case.claim),
+    "serving-devices": lambda case: serving.devices(case.claim),
+    "serving-loop": lambda case: serving.loop(case.claim),
+    "serving-percentile": lambda case: serving.percentile(case.claim),
+    "serving-cache": lambda case: serving.cache(case.claim),
+    "serving-one-run": lambda case: serving.one_run(case.claim),
 }
+# What a rule reads besides K and the measure of the curve.
+_RESTS_ON: dict[str, tuple[Column, ...]] = {
+    "workload": ("nodes", *_FIXED, *_SIZES, "local_batch"),
+    "columns": ("nodes", "seconds", "throughput", "device_rate", "speedup", "efficiency"),
+    "averaged-ratios": ("speedup", "efficiency"),
+    "digits": ("speedup", "efficiency", "std"),
+    "quality": ("nodes", "quality"),
+    "divides": ("nodes", "batch", "work"),
+    "same-place": ("nodes", *_SETTINGS, "date"),
+    "price": ("price",),
+    "energy": ("energy", "power"),
+    "regime": ("nodes", "throughput", "memory", "work", "batch"),
+    "seeds": ("nodes", "seed"),
+}
+# Rules that judge the shape of the curve: they ask which column is K and which is the measure.
+_OF_CURVE = frozenset({
+    "baseline", "slow-baseline", "changed-problem", "straight", "superlinear", "columns", "regime",
+    "significant", "missing-scales", "efficiency", "seconds",
+})  # fmt: skip

@@ -27,11 +27,14 @@ from nodewise.report.open import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from nodewise.study.claim import Claim
     from nodewise.study.spec import Regime
     from nodewise.study.study import Run
+    from nodewise.study.titles import Column
+
+_TEXTS = (".md", ".txt", ".org", ".rst", ".tex", ".html", ".json")
 
 
 @click.command("audit")
@@ -42,7 +45,15 @@ if TYPE_CHECKING:
     help="What the author says was held fixed; default: what the table or its text says.",
 )
 @input_options("threshold")
+@click.option(
+    "--column",
+    "corrections",
+    multiple=True,
+    metavar="TITLE=WHAT",
+    help="What a column is, where it was misread: --column 'TPS/GPU=rate per device'.",
+)
 @click.option("--curve", help="Of a file with several curves, only the one of this name.")
+@click.option("--reply", "as_reply", is_flag=True, help="A short, polite comment to the author.")
 @format_option
 @page_option
 @json_option
@@ -50,34 +61,42 @@ def command(
     sources: tuple[Source, ...],
     regime: "Regime | None",
     threshold: float | None,
+    corrections: tuple[str, ...],
     curve: str | None,
     form: str,
     page: Path | None,
+    as_reply: bool,
     as_json: bool,
 ) -> None:
     """Is this scaling claim honest? Which inflations it shows, rules out, and what to ask.
 
-    FILE is a table (CSV, Markdown, LaTeX) or anything that nodewise import reads: results of
-    hyperfine, pyperf, ReFrame, MLPerf, traces. Write K=FILE where the file does not give K. STUDY
-    is a study folder. Exits with 1 if a rule of severity fail is broken, so it can gate a CI.
+    FILE is a table as people write them (CSV, Markdown, HTML, LaTeX, org, JSON, a pasted terminal,
+    sentences) or anything that nodewise import reads. What was understood is shown first. Write
+    K=FILE where the file does not give K. STUDY is a study folder. Exits with 1 if a rule of
+    severity fail is broken, so it can gate a CI.
 
     \b
     Examples:
       nodewise audit vendor.csv
-      nodewise audit paper.tex --regime strong
+      nodewise audit readme.md --column 'TPS/GPU=rate per device'
+      nodewise audit paper.tex --regime strong --reply
       nodewise audit 8=result_0.txt 16=result_1.txt
     """
     from nodewise.audit.rules import audit, read_rules
+    from nodewise.importers.tables.columns import parse_corrections
     from nodewise.report.text.audit import audit_report, audits_report
+    from nodewise.report.text.reading import reply
 
     rules = read_rules()
-    claims = _claims(sources, regime, form)
+    claims = _claims(sources, regime, form, parse_corrections(corrections))
     if curve is not None:
         claims = tuple(claim for claim in claims if claim.name == curve)
         if not claims:
             raise DataError(f"No curve is called {curve}.", "See the names without --curve.")
     audits = [audit(claim, rules, value({"threshold": threshold}, "threshold")) for claim in claims]
-    if len(audits) == 1:
+    if as_reply and not as_json:
+        click.echo("\n\n".join(map(reply, audits)))
+    elif len(audits) == 1:
         emit(audits[0], as_json, audit_report)
     else:
         emit(audits, as_json, audits_report)
@@ -92,7 +111,10 @@ def command(
 
 
 def _claims(
-    sources: "Sequence[Source]", regime: "Regime | None", form: str = ""
+    sources: "Sequence[Source]",
+    regime: "Regime | None",
+    form: str,
+    corrections: "Mapping[str, Column]",
 ) -> "tuple[Claim, ...]":
     """The claims in all sources; the runs of other formats make one claim together."""
     from nodewise.importers import registry
@@ -107,15 +129,12 @@ def _claims(
     for nodes, path in sources:
         if store.is_study(path):
             claims.append(claim_of_study(read_folder(path)))
-            continue
-        if path.suffix == ".html":
-            claims.append(claim_of_study(open_study(path, regime)[0]))
-            continue
-        text = _text(path) if str(path) == "-" else ""
-        if text.lstrip()[:1] in ("{", "["):
+        elif str(path) == "-" and (text := _text(path)).lstrip()[:1] in ("{", "["):
             runs += runs_of_json(text, "stdin")
         elif str(path) == "-":
-            claims += claims_of_text(text, "stdin", regime)
+            claims += claims_of_text(text, "stdin", regime, corrections)
+        elif path.is_file() and not form and registry.detect(path) is None:
+            claims += _claims_of_any(path, regime, corrections)
         else:
             files = registry.open_file(path, form)
             if files.format.gives != "table":
@@ -123,7 +142,7 @@ def _claims(
                 runs += runs_in(files, nodes)
                 continue
             for file in files.paths:
-                claims += claims_of_text(_text(file), file.stem, regime)
+                claims += claims_of_text(_text(file), file.stem, regime, corrections)
     if runs:
         study = study_of_runs(sources[0][1].stem, regime or "strong", runs)
         if len(study.scales) < 2:
@@ -147,6 +166,29 @@ def _logs_apart(sources: "Sequence[Source]", form: str) -> tuple[list[Source], l
         and has_logs([source])
     ]
     return logs, [source for source in sources if source not in logs]
+
+
+def _claims_of_any(
+    path: Path, regime: "Regime | None", corrections: "Mapping[str, Column]"
+) -> "tuple[Claim, ...]":
+    """The claims in a file that import does not know: a pasted terminal, a page, sentences."""
+    from nodewise.importers import registry
+    from nodewise.importers.tables.claims_tables import claims_of_text
+    from nodewise.importers.tables.layouts import sheets_of
+    from nodewise.study.claim import claim_of_study
+
+    if path.suffix == ".html":
+        try:
+            return (claim_of_study(open_study(path, regime)[0]),)
+        except DataError:
+            pass  # a page of somebody else
+    text = _text(path)
+    try:
+        return claims_of_text(text, path.stem, regime, corrections)
+    except DataError:
+        if path.suffix in _TEXTS and sheets_of(text):
+            raise
+        raise registry.unknown(path) from None
 
 
 def _text(path: Path) -> str:

@@ -21,6 +21,7 @@ FALSE_ALARMS = 0.05  # of honest studies, for each test
 SINGLE_RUN_NOISE = 0.03  # relative, of a run whose spread is not known
 LEAST_NOISE = 0.002  # no clock and no machine repeats better
 MIN_INFLATION = 0.02  # relative; a smaller one is not worth an alarm
+_MIN_OF_SINGLE_RUNS = 0.05  # the same where the noise is assumed, not measured
 _MAX_MISFIT = 0.06  # a law that misses the points by more says nothing about the base
 _DRAWS = 400
 _SEED = 7
@@ -117,7 +118,7 @@ def slow_baseline(points: Points) -> Detection:
         low /= max([1.0, *(fit.ratio for fit in _implied(above))])
     base = f"T({int(points.nodes[0])})"
     sure = f"(between {low:.2f} and {high:.2f})"
-    if low > 1 + MIN_INFLATION:
+    if low > 1 + (MIN_INFLATION if points.freedom else _MIN_OF_SINGLE_RUNS):
         evidence = f"{base} is {center:.2g} times what the rest of the curve implies {sure}"
         return Detection(True, evidence, center, low, high)
     evidence = f"{base} is {center:.2f} of what the rest of the curve implies {sure}"
@@ -169,6 +170,9 @@ def _slow_by_bound(points: Points) -> Detection:
     """With too few scales for a law: the base cannot cost more than any other scale does."""
     above = superlinear(points)
     base = f"T({int(points.nodes[0])})"
+    if above.seen and not points.freedom and len(_above_one(points)) < 2 < len(points.k):
+        evidence = f"single runs: one scale costs less than {base}, and no other one confirms it"
+        return Detection(None, evidence)
     if above.seen:
         assert above.size is not None
         evidence = f"{base} is at least {above.size:.2f} times too long: no scale may cost less"
@@ -182,10 +186,8 @@ def _slow_by_bound(points: Points) -> Detection:
 
 def superlinear(points: Points) -> Detection:
     """Scales that are faster than ideal, beyond their noise."""
-    efficiency = 1 / points.cost
-    error = np.sqrt(points.noise**2 + points.noise[0] ** 2)
-    low = efficiency * (1 - points.reach(len(efficiency) - 1) * error)
-    found = [at for at in range(1, len(efficiency)) if low[at] > 1 and efficiency[at] > SUPERLINEAR]
+    efficiency, low = 1 / points.cost, _least_efficiency(points)
+    found = _above_one(points)
     if not found:
         most = int(np.argmax(efficiency[1:])) + 1
         evidence = f"the largest efficiency is {efficiency[most]:.3f}, at K={points.nodes[most]:g}"
@@ -194,3 +196,15 @@ def superlinear(points: Points) -> Detection:
     where = ", ".join(f"{points.nodes[at]:g}" for at in found)
     evidence = f"E = {efficiency[most]:.2f} at K={points.nodes[most]:g}; above one at K={where}"
     return Detection(True, evidence, float(efficiency[most]), float(low[most]))
+
+
+def _least_efficiency(points: Points) -> Floats:
+    """The efficiency at each scale, less what its noise may add."""
+    error = np.sqrt(points.noise**2 + points.noise[0] ** 2)
+    return np.asarray((1 - points.reach(len(points.k) - 1) * error) / points.cost)
+
+
+def _above_one(points: Points) -> list[int]:
+    """The positions of the scales whose efficiency is above one beyond its noise."""
+    low = _least_efficiency(points)
+    return [at for at in range(1, len(low)) if low[at] > 1 and 1 / points.cost[at] > SUPERLINEAR]

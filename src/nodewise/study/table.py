@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NoReturn, get_args
 
 from nodewise.base.errors import DataError
-from nodewise.study.claim import seconds_of_unit, title_column
 from nodewise.study.scale_unit import NODE, ScaleUnit, parse_unit, plural, unit_of_title
 from nodewise.study.spec import Regime
 from nodewise.study.study import STAGES, Rank, Run, Stage, Study
+from nodewise.study.titles import seconds_of_unit, title_column
 
 Column = (
     Literal["nodes", "machines", "per_node", "seconds", "throughput", "round", "rank", "regime"]
@@ -223,7 +223,7 @@ def _columns(header: list[str]) -> tuple[dict[Column, int], list[str]]:
 def _free_title(title: str, known: Sequence[Column | None]) -> Column | None:
     """The scale or the time under a title as people write them, where no column has our name."""
     column = title_column(title)
-    if column == "nodes" and "nodes" not in known:
+    if column in ("nodes", "load") and "nodes" not in known:
         return "nodes"
     has_time = set(known) & {"seconds", "throughput", *STAGES}
     return column if column in ("seconds", "throughput") and not has_time else None

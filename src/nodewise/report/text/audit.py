@@ -6,13 +6,14 @@ from nodewise.audit.rules import Audit, Correction, is_grave
 from nodewise.base.units import capitalised, format_efficiency, format_speedup
 from nodewise.report.tables import rows_table
 from nodewise.report.text.findings import Report, checklist
+from nodewise.report.text.reading import understood
 
 _MOST_LISTED = 12
 
 
 def audit_report(result: Audit) -> Report:
-    """The verdict, the checklist, the curve that is left, the questions."""
-    lines: Report = [f"**{result.verdict}**", "", *checklist(result.checks)]
+    """The verdict, what was understood, the checklist, the curve that is left, the questions."""
+    lines: Report = [f"**{result.verdict}**", "", *understood(result), *checklist(result.checks)]
     if result.correction is not None:
         lines += ["", *_corrected(result.correction)]
     if result.questions:
@@ -45,13 +46,14 @@ def _corrected(correction: Correction) -> Report:
 
 def audits_report(audits: Sequence[Audit]) -> Report:
     """Of several claims: how many each rule fails, passes or cannot judge; then the worst ones."""
+    rules = {check.rule: is_grave(check) for one in audits for check in one.checks}
     rows = []
-    for at, check in enumerate(audits[0].checks):
-        verdicts = [one.checks[at].verdict for one in audits if at < len(one.checks)]
+    for rule, grave in rules.items():
+        verdicts = [check.verdict for one in audits for check in one.checks if check.rule == rule]
         rows.append(
             {
-                "rule": check.rule,
-                "severity": "fail" if is_grave(check) else "warn",
+                "rule": rule,
+                "severity": "fail" if grave else "warn",
                 "broken": verdicts.count("fail"),
                 "met": verdicts.count("pass"),
                 "unknown": verdicts.count("unknown"),

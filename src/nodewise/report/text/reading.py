@@ -1,0 +1,66 @@
+"""What was understood of somebody's table, and the comment to its author."""
+
+from nodewise.audit.rules import Audit
+from nodewise.base.units import capitalised, format_efficiency
+from nodewise.report.tables import rows_table
+from nodewise.report.text.findings import Report
+
+_MOST_ASKED = 4
+_CURVE = ("nodes", "seconds", "throughput", "speedup", "efficiency")
+
+
+def understood(result: Audit) -> Report:
+    """What the columns were taken for; first of all, because the rest hangs on it.
+
+    Columns beside the curve are named only where they were not sure.
+    """
+    shown = [
+        one
+        for one in result.reading
+        if one.column in _CURVE or (one.column is not None and one.confidence != "sure")
+    ]
+    if not shown:
+        return []
+    rows = [
+        {
+            "column": one.title,
+            "read as": one.read_as,
+            "cells": one.shown,
+            "how sure": f"{one.confidence}: {one.why}",
+        }
+        for one in shown
+    ]
+    lines: Report = [
+        "**What was understood** (correct it: --column 'TITLE=rate per device')",
+        rows_table("What was understood", rows, left=tuple(rows[0])),
+    ]
+    if result.second_reading:
+        lines.append(f"Two readings: {result.second_reading}. Only what holds in both is judged.")
+    return [*lines, ""]
+
+
+def reply(result: Audit) -> str:
+    """A comment for the author of a claim: thanks, what does not fit, what to ask."""
+    broken = [one for one in result.checks if one.verdict == "fail"]
+    lines = ["Thanks for publishing these figures. I read them as follows: " + _read(result) + "."]
+    if result.second_reading:
+        lines.append(f"I was not sure about one thing: {result.second_reading}. Which is it?")
+    if broken:
+        lines += ["", "What I could not bring together:"]
+        lines += [f"- {capitalised(one.evidence)}." for one in broken[:_MOST_ASKED]]
+    asked = result.questions[:_MOST_ASKED]
+    if asked:
+        lines += ["", "Could you say:"]
+        lines += [f"{at}. {question}" for at, question in enumerate(asked, start=1)]
+    return "\n".join([*lines, "", "If I misread a column, please tell me. Thank you!"])
+
+
+def _read(result: Audit) -> str:
+    """The scales and efficiencies in one line."""
+    rows = result.scaling.rows
+    first, last = rows[0], rows[-1]
+    return (
+        f"K from {first.nodes} to {last.nodes}, an efficiency of "
+        f"{format_efficiency(last.efficiency)} at K={last.nodes} over K={first.nodes} "
+        f"({result.scaling.regime} scaling)"
+    )
