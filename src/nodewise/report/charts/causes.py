@@ -58,7 +58,7 @@ _CAUSE_COLORS: dict[str, str] = {
 }
 _BARS_APART = 8
 _MOST_BARS = 16  # of one scale: thinner bars than these cannot be told apart
-_MOST_ROWS = 24  # of a timeline or a map of ranks
+_MOST_ROWS = 16  # of a timeline or a map of ranks
 _MOST_ROUNDS = 32  # of a map of ranks
 _CLOCK_ERROR = 0.005  # of the wall time: what is missing is then a matter of clocks
 _INVISIBLE = 0.002  # of the wall time: less than a pixel
@@ -205,7 +205,7 @@ def rank_map(study: Study) -> Figure | None:
         "ranks",
         f"How busy each rank was in each {column}, at K={nodes}",
         about(
-            study.name, study.regime, "; ".join(filter(None, ["white: the median or less", most]))
+            study.name, study.regime, "; ".join(filter(None, ["empty: the median or less", most]))
         ),
         f"Rank {worst['rank']} is {worst['value']:.0f} % busier than the median in {column} "
         f"{worst[column]}, the most of all.",
@@ -364,7 +364,8 @@ def _stage_row(nodes: int, one: _Rank, wall: float) -> Row:
 def _stage_bars(kind: str, bars: Sequence[Row], offset: float, **channels: Any) -> Definition:
     used = {bar["stage"] for bar in bars}
     colors = {words: PALETTE[color] for words, color in _STAGES.values() if words in used}
-    color = choice("stage", colors, legend={"symbolType": "square", "columns": 3, "offset": offset})
+    legend = {"symbolType": "square", "columns": 3, "offset": offset, "columnPadding": 22}
+    color = choice("stage", colors, legend=legend)
     tips = ("K", "rank", "stage", "time", "of the wall")
     return mark(kind, bars, tips=tips, color=color, **channels)
 

@@ -235,7 +235,7 @@ def late_chart(job: JobBreakdown) -> Figure | None:
     return figure(
         "late",
         "Time of each rank in each step, without waiting",
-        ["", "white: the median of the step or less"],
+        ["", "empty: the median of the step or less"],
         f"Rank {worst['rank']} takes {worst['value']:.0f} % longer than the median in step "
         f"{worst['step']}, the most of all.",
         [{key: cell[key] for key in ("rank", "step", "value")} for cell in cells],

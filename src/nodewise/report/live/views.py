@@ -5,7 +5,7 @@ A page is made of parts. Whole, it is sent once; afterwards the browser asks for
 
 import datetime
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from nodewise.decide.prices.lookup import question_of
 from nodewise.report.charts.draw import draw
 from nodewise.report.charts.look import Figure
 from nodewise.report.live.studies import Reading, Snapshot, State, damage_as_error, seconds_left
+from nodewise.report.live.trends import jobs, trends
 from nodewise.report.page import html, template
 from nodewise.report.page.content import Card
 from nodewise.report.page.sections import first_figures, reasons
@@ -141,10 +142,13 @@ def _parts(page: str, names: Sequence[str], content: dict[str, Any]) -> dict[str
 
 def _board(snapshots: Sequence[Snapshot], home: Path) -> dict[str, Any]:
     ordered = sorted(snapshots, key=lambda one: (not one.running, -one.reading.changed))
-    return {"home": home, "rows": [_row(one, home) for one in ordered]}
+    repeated = jobs([one.reading for one in ordered])
+    return {"home": home, "rows": [_row(one, home, repeated) for one in ordered]}
 
 
-def _row(snapshot: Snapshot, home: Path) -> dict[str, Any]:
+def _row(
+    snapshot: Snapshot, home: Path, repeated: Mapping[str, Sequence[Reading]]
+) -> dict[str, Any]:
     """A study as a line of the board."""
     reading, state = snapshot.reading, snapshot.state
     runs = reading.study.runs if reading.study else ()
@@ -162,6 +166,7 @@ def _row(snapshot: Snapshot, home: Path) -> dict[str, Any]:
         "speedup": _fastest(reading),
         "recommended": _recommended(reading),
         "verdict": _verdict(reading, state),
+        "trends": trends(reading.key, repeated.get(reading.key, ())),
         "problem": reading.problem,
         "changed": _ago(datetime.datetime.now(datetime.UTC) - when),
         "changed_at": when.isoformat(timespec="seconds"),
