@@ -18,6 +18,7 @@ KEPT_BYTES = 64 * 1024  # of the beginning of an output, and as many of its end
 _MAX_BYTES = 2**30  # of an output that are searched
 _MAX_SEARCH_SECONDS = 60.0  # a pattern that takes longer backtracks without end
 _SHOWN_LINES = 20  # of the output of a failed run
+_SHOWN_SIGNS = 500  # of each of them
 _CLOCK_SLACK = 2.0  # seconds between our clock and that of a file system
 
 
@@ -138,10 +139,14 @@ def kept_output(log: Path) -> bytes:
 def failure_lines(log: Path) -> list[str]:
     """The lines of a failed run to keep with it: around the most telling one, and the last."""
     text = kept_output(log).decode("utf-8", "replace")
-    lines = ["".join(c if c.isprintable() else "?" for c in one) for one in text.splitlines()]
+    lines = [_shown(line) for line in text.splitlines()]
     last = lines[-_SHOWN_LINES:]
     at = telling_place(lines)
     if at is None or at >= len(lines) - len(last):
         return last
     around = lines[at : at + _SHOWN_LINES // 2]
     return [*around, "[...]", *last[-(_SHOWN_LINES - len(around)) :]]
+
+
+def _shown(line: str) -> str:
+    return "".join(sign if sign.isprintable() else "?" for sign in line[:_SHOWN_SIGNS])
