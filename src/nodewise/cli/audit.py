@@ -13,7 +13,7 @@ from nodewise.cli.options import (
     SOURCE,
     Source,
     emit,
-    json_option,
+    output_options,
 )
 from nodewise.cli.sources import format_option, report_skipped
 from nodewise.report.open import open_study, read_bytes, read_folder, runs_in, study_of_runs
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @input_options("threshold")
 @click.option("--curve", help="Of a file with several curves, only the one of this name.")
 @format_option
-@json_option
+@output_options
 def command(
     sources: tuple[Source, ...],
     regime: "Regime | None",

@@ -7,7 +7,7 @@ import click
 
 from nodewise.base.errors import GATE_NOT_MET, SpecError
 from nodewise.cli.inputs import input_options, value
-from nodewise.cli.options import emit, json_option, parse_scales
+from nodewise.cli.options import emit, output_options, parse_scales
 
 
 @click.command("plan")
@@ -21,7 +21,7 @@ from nodewise.cli.options import emit, json_option, parse_scales
     help="The K to plan: 1..64 for the doublings in it, or a list such as 4,6,8.",
 )
 @input_options("threshold")
-@json_option
+@output_options
 def command(
     model: Path, cluster: Path, scales: str, threshold: float | None, as_json: bool
 ) -> None:
