@@ -88,7 +88,7 @@ def check_five_minutes(title: str, folder: Path) -> None:
     assert re.match(verdict, shown), shown
     assert re.search(f"^{verdict}", done.stdout, re.MULTILINE), done.stdout
     printed, lines = without_numbers(done.stdout), without_numbers(shown)
-    assert next(line for line in lines if line[:2] == ["K", "seconds"]) in printed
+    assert next(line for line in lines if line[:2] == ["K", "time"]) in printed
 
 
 def without_numbers(text: str) -> list[list[str]]:

@@ -7,6 +7,7 @@ from nodewise.decide.compare import compare_costs
 from nodewise.decide.decide import decide
 from nodewise.decide.inputs import Question
 from nodewise.decide.prices.bill import Price
+from nodewise.report.sections import everything
 from nodewise.report.text.compare import advice_verdict, priced_comparison_report
 from nodewise.study.study import Rank, Run, Study
 from nodewise.study.table import parse_table
@@ -34,7 +35,9 @@ def asked(question: Question, **needs: float) -> Question:
 
 
 def words(result) -> str:
-    return "\n".join(line for line in priced_comparison_report(result) if isinstance(line, str))
+    return "\n".join(
+        line for line in everything(priced_comparison_report(result)) if isinstance(line, str)
+    )
 
 
 def test_one_law_compares_alike_on_the_common_base():

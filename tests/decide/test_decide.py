@@ -54,7 +54,7 @@ def test_three_deployments_and_what_each_gives_up():
     decision = decide(golden_study("breakdown"), DOLLARS)
     cheapest, balanced, fastest = decision.deployments
     assert (cheapest.nodes, balanced.nodes, fastest.nodes) == (1, 4, 8)
-    assert "9.9 min a run" in cheapest.gives_up
+    assert "9m54s a run" in cheapest.gives_up
     assert balanced.gives_up.startswith("$0.213 a run, 1.30 times the cheapest; 54 s a run")
     assert fastest.gives_up == "$0.754 a run, 2.06 times the cheapest"
 
@@ -84,7 +84,7 @@ def test_deadline_budget_and_the_gate_that_nobody_passes():
     study = golden_study("breakdown")
     late = decide(study, DOLLARS, Needs(deadline_seconds=250))
     assert late.recommended.nodes == late.cheapest.nodes == 8
-    assert late.row(4).excluded_because == "the deadline of 4.17 min is missed"
+    assert late.row(4).excluded_because == "the deadline of 4m10s is missed"
     assert (late.row(4).refused_by, late.row(8).refused_by) == ("deadline", None)
     poor = decide(study, DOLLARS, Needs(budget=1.0))
     assert poor.fastest.nodes == 4
@@ -93,7 +93,7 @@ def test_deadline_budget_and_the_gate_that_nobody_passes():
     assert nobody.cheapest is None
     assert nobody.claim is None
     assert "the fastest, K=8, is excluded: the deadline" in nobody.recommended.because
-    assert nobody.would_change == ("a deadline of 3.43 min or more: K=8 keeps it",)
+    assert nobody.would_change == ("a deadline of 3m26s or more: K=8 keeps it",)
     poorest = decide(study, DOLLARS, Needs(budget=0.5))
     assert poorest.would_change == ("a budget of $0.711, the bill of K=1",)
 
@@ -271,9 +271,7 @@ def test_a_rate_of_each_scale_counts_in_the_threshold():
 def test_the_base_is_not_a_scale_that_a_job_scales_to():
     decision = decide(parse_table("K,time_s\n1,100\n2,80\n4,70\n", "slow"), DOLLARS)
     assert decision.recommended.nodes == 1
-    assert decision.claim.startswith(
-        "slow (strong scaling) is best run at its base, 1.67 min at K=1"
-    )
+    assert decision.claim.startswith("slow (strong scaling) is best run at its base, 1m40s at K=1")
 
 
 def test_a_gate_is_named_where_it_stopped_the_scale():
@@ -321,7 +319,7 @@ def test_weak_scaling_compares_equal_work():
     dollars, throughput = decision.deployments
     assert (dollars.nodes, throughput.nodes) == (1, 16)
     assert decision.recommended.nodes == 16
-    assert dollars.gives_up == "91.25 s per unit of work: the fastest is 11.43 times as fast"
+    assert dollars.gives_up == "91.2 s per unit of work: the fastest is 11.43 times as fast"
     assert throughput.kind == "fastest"
     assert [step.seconds_saved for step in decision.marginal] == pytest.approx([74.0, 17.25])
 
@@ -346,7 +344,7 @@ def test_a_job_that_only_gets_slower_is_said_not_to_scale():
     assert decision.recommended.nodes == 1
     assert decision.recommended.because.startswith("no larger scale is faster than K=1")
     assert decision.claim == (
-        "job does not scale: no measured scale is clearly faster than 1.67 min at K=1."
+        "job does not scale: no measured scale is clearly faster than 1m40s at K=1."
     )
 
 
@@ -366,7 +364,7 @@ def test_a_limit_that_would_help_is_one_that_the_other_gate_allows():
     decision = decide(study, price, Needs(deadline_seconds=420, budget=4.0))
     assert decision.recommended.nodes is None
     assert decision.would_change == (
-        "a deadline of 9.33 min or more: K=8 keeps it",
+        "a deadline of 9m20s or more: K=8 keeps it",
         "a budget of $4.533, the bill of K=16",
     )
     both = decide(study, price, Needs(deadline_seconds=100, budget=2.0)).would_change

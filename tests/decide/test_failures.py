@@ -200,7 +200,7 @@ def test_a_spot_run_that_never_ends_has_a_reason_and_no_price(nodewise, tmp_path
     assert spot["rows"][0]["never_ends"] == "a save takes 10 min, the gang lives 14 s"
     assert found["spot"]["K"] is None
     assert found["spot"]["moves"][-1]["cost"] is None
-    text = nodewise(*options).out
+    text = nodewise(*options, "-v").out
     assert "Spot never ends at K=256, 1024: at K=256 a save takes 10 min" in text
     assert all(len(word) < 20 for word in text.split() if word.startswith("$"))
 
@@ -250,7 +250,7 @@ def test_failures_are_inputs_of_the_tornado_and_of_the_page(nodewise, tmp_path):
     found = nodewise("decide", *options, "--json").json
     moved = {row["input"]: row["regime"] for row in found["tornado"]}
     assert moved["mtbf"] == moved["checkpoint"] == "on-demand"
-    text = nodewise("decide", *options).out
+    text = nodewise("decide", *options, "-v").out
     assert "of the time is useful" in text
     page = tmp_path / "page.html"
     assert nodewise("report", *options, "--deadline", "2h", "-o", page).code == 0
@@ -281,7 +281,7 @@ def test_the_break_even_of_a_gang_is_told_by_the_gang_hour(nodewise, tmp_path):
     assert payment(at_limit, "spot").cheapest.cost == pytest.approx(found.cheapest.cost, rel=1e-5)
     table = tmp_path / "job.csv"
     table.write_text(TABLE)
-    text = nodewise("decide", table, "--price", "2", "--preempt", "0.4/gang-h").out
+    text = nodewise("decide", table, "--price", "2", "--preempt", "0.4/gang-h", "-v").out
     assert f"{limit:.3g}"[:2] in text
     assert "a gang-hour" in text
     assert "a node-hour" not in text
@@ -307,30 +307,32 @@ def test_what_moves_the_cheapest_scale_is_named():
 def test_a_deadline_that_spot_misses_is_named():
     found = asked("K,time_s\n4,7000\n8,3600\n16,2000\n", price=2, deadline=3700, preempt="0.02/h")
     assert [one.by for one in payment(found, "spot").moved] == ["gates"]
-    assert "at K=8 the deadline of 1.03 h is kept in fewer" in found.cheaper_nodes
+    assert "at K=8 the deadline of 1h02m is kept in fewer" in found.cheaper_nodes
 
 
 def test_assumed_fractions_are_called_so(nodewise, tmp_path):
     table = tmp_path / "job.csv"
     table.write_text(TABLE)
-    assumed = nodewise("decide", table, "--price", "2").out
+    assumed = nodewise("decide", table, "--price", "2", "--only", "payment").out
     assert "30 % assumed" in assumed
     assert "60 % assumed" in assumed
-    stated = nodewise("decide", table, "--price", "2", "--spot", "0.3", "--set", "own=0.6").out
-    assert "assumed" not in stated.partition("Ways to pay")[2].partition("Not priced")[0]
+    options = ["--price", "2", "--spot", "0.3", "--set", "own=0.6", "--only", "payment"]
+    stated = nodewise("decide", table, *options).out
+    assert "on-demand" in stated
+    assert "assumed" not in stated.partition("Not priced")[0]
 
 
 def test_owned_nodes_without_a_stated_use_say_what_is_assumed(nodewise, tmp_path):
     table = tmp_path / "job.csv"
     table.write_text(TABLE)
     options = ["decide", table, "--price", "24", "--own", "examples/owned-node.toml"]
-    text = nodewise(*options).out
+    text = nodewise(*options, "-v").out
     assert "100 % use (assumed, the best case: state --utilisation)" in text
     found = nodewise(*options, "--json").json
     full = next(one for one in found["regimes"] if one["accounting"] == "full")
     assert full["assumed"]
     assert found["ownership"]["assumed"]
-    sure = nodewise(*options, "--utilisation", "60%").out
+    sure = nodewise(*options, "--utilisation", "60%", "-v").out
     assert "assumed" not in sure.partition("owned, full")[2].partition("Not priced")[0]
 
 

@@ -18,7 +18,7 @@ from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.report.charts.draw import beyond
 from nodewise.report.findings import find
 from nodewise.report.page.html import page
-from nodewise.report.terminal import render
+from nodewise.report.terminal import show
 from nodewise.report.text.forecast import advice_report, forecast_report
 from nodewise.study.study import Run, Study
 from nodewise.study.table import parse_table
@@ -48,9 +48,9 @@ def test_the_textbook_optimum_is_found_from_half_of_its_ladder():
 
 def test_a_fastest_scale_beyond_the_runs_never_stands_without_its_bounds():
     found = predict(golden_study("step-times"), PRICED)
-    text = render(forecast_report(found), 100, colour=False)
-    assert "Fastest: K=91, with 80 % between 64 and 256 or more." in text
-    assert text.count("predicted ") == 2 + 1  # two rows, and the headline
+    text = show(forecast_report(found), 100, colour=False, level=2)
+    assert "Fastest: K=91 (80 % interval 64\N{EN DASH}256 or more)." in text
+    assert text.count("predicted ") == 2 * 2 + 1  # two rows, and the headline
 
 
 @settings(max_examples=15)
@@ -106,7 +106,7 @@ def test_the_scale_that_looks_best_is_a_candidate_where_every_scale_was_repeated
 def test_it_stops_when_no_run_can_change_the_choice():
     advice = advise(ladder(1, 2, 4, 8, 16, 32, 64, rounds=5, noise=0.002), PRICED)
     assert advice.measure is None
-    first = render(advice_report(advice), 200, colour=False).splitlines()[0]
+    first = show(advice_report(advice), 200, colour=False, level=2).splitlines()[0]
     assert first.count("stop") == 1
     assert f"stop measuring, because {advice.because}." in first
 
@@ -154,8 +154,8 @@ def test_beyond_a_saturation_nothing_is_claimed():
     row = found.rows[-1]
     assert (row.nodes, row.seconds, row.high95, row.cost) == (128, None, None, None)
     assert found.laws == () and not found.fastest.at_least
-    text = render(forecast_report(found), 100, colour=False)
-    assert "Beyond K=64 nothing is claimed" in text
+    text = show(forecast_report(found), 100, colour=False, level=2)
+    assert "Nothing is predicted above K=64" in text
     assert "128  unknown" in [line.strip() for line in text.splitlines()]
     figure = beyond(find(study, PRICED).forecast)
     assert figure is not None and figure.caption.startswith("Beyond K=64 nothing is claimed")
@@ -193,7 +193,7 @@ def test_the_page_keeps_what_nobody_ran_in_a_section_of_its_own():
     found = sections(golden_study("step-times"))
     assert list(found).index("cost") < list(found).index("forecast")
     assert found["forecast"].count('<td class="words">predicted</td>') == 4  # chart's rows, table
-    assert "K=91, with 80 % between 64 and 256 or more" in found["forecast"]
+    assert "K=91 (80 % interval 64\N{EN DASH}256 or more)" in found["forecast"]
     assert 'data-chart="forecast"' in found["forecast"]
     assert not any(
         '"words">predicted<' in body for name, body in found.items() if name != "forecast"
@@ -283,9 +283,9 @@ def test_every_row_says_how_likely_it_is_the_cheapest_and_they_add_up(nodes):
     chances = [row.probability_cheapest for row in found.rows]
     assert None not in chances
     assert sum(chances) + found.probability_other == pytest.approx(1)
-    text = " ".join(render(forecast_report(found), 100, colour=False).split())
+    text = " ".join(show(forecast_report(found), 100, colour=False, level=2).split())
     assert ("other " in text) == (found.probability_other > 0)
-    assert ", with 80 % between " in text.partition("Doubtful")[0]
+    assert " (80 % interval " in text.partition("Doubtful")[0]
     assert "drift: no formula, a smooth curve" in text
 
 
@@ -297,19 +297,19 @@ def test_weak_scaling_is_compared_per_unit_of_work(nodewise, tmp_path):
     table.write_text(WEAK)
 
     def said(command):
-        out = nodewise(command, table, "--regime", "weak", "--price", "3.6").out
+        out = nodewise(command, table, "--regime", "weak", "--price", "3.6", "-v").out
         return " ".join(out.split())
 
     decided = said("decide")
     assert "$1.000 a run ($0.125 per unit of work)" in decided
     assert "costs at most 1/0.70 of the cheapest per unit of work" in decided
     assert "no scale costs clearly less per unit of work than K=1" in decided
-    assert "3.145 s less per unit of work; it is predicted to do more work per second" in decided
+    assert "3.14 s less per unit of work; it is predicted to do more work per second" in decided
     assert "efficiency cost a run cost per unit of work" in decided
     assert "8 125.0 6.40 0.800 $1.000 $0.125 <- recommended" in decided
     assert "a unit is the work of the run at K=1" in decided
     assert "fastest: K=16, $0.160 per unit of work" in decided
-    assert "step speedup cost per unit of work folds/$ seconds saved per unit of work" in decided
+    assert "step speedup cost per unit of work speedup/$ seconds saved per unit of work" in decided
     assert "less a run" not in decided
     predicted = said("predict")
     assert "Cheapest per unit of work: K=1" in predicted
@@ -321,7 +321,9 @@ def test_a_counted_work_is_the_unit(nodewise, tmp_path):
     rows = [line.split(",") for line in WEAK.split()[1:]]
     text = "".join(f"{k},{seconds},{1500 * int(k)}\n" for k, seconds in rows)
     table.write_text(f"K,time_s,work\n{text}")
-    out = " ".join(nodewise("decide", table, "--regime", "weak", "--price", "3.6").out.split())
+    out = " ".join(
+        nodewise("decide", table, "--regime", "weak", "--price", "3.6", "-v").out.split()
+    )
     assert "$1.000 a run ($0.0833 per thousand units of work)" in out  # 1 / 12
     assert "a unit is" not in out
 

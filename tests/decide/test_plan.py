@@ -373,7 +373,7 @@ def run(*arguments: str):
 
 def test_examples_give_a_plan_with_the_same_numbers_in_both_forms():
     files = (str(EXAMPLES / "gpt-22b.toml"), str(EXAMPLES / "a100-cluster.toml"))
-    text, machine = run(*files, "--scales", "4,8"), run(*files, "--scales", "4,8", "--json")
+    text, machine = run(*files, "--scales", "4,8", "-v"), run(*files, "--scales", "4,8", "--json")
     assert (text.exit_code, machine.exit_code) == (0, 0)
     found = json.loads(machine.stdout)
     assert [row["K"] for row in found["rows"]] == [4, 8]

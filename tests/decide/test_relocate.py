@@ -13,7 +13,7 @@ from nodewise.decide.paper.files import read_move, shipped_accelerators, shipped
 from nodewise.decide.paper.relocate import Move, Place, all_reduce_cost, rehearsed_place, relocate
 from nodewise.decide.prices.bill import Price
 from nodewise.diagnose.links import Link
-from nodewise.report.terminal import render
+from nodewise.report.terminal import show
 from nodewise.report.text.forecast import relocated_report
 from nodewise.study.spec import EngineSpec, Rehearsal, Spec, Workload
 from nodewise.study.study import Rank, Run, Study
@@ -93,8 +93,8 @@ def test_nothing_there_is_called_measured():
     found = relocate(job(), move(target=Place(), source=Place()), Question())
     assert not any(row.measured for row in found.forecast.rows)
     assert found.measured_here == {run.nodes: pytest.approx(run.seconds) for run in job().runs}
-    text = render(relocated_report(found), 120, colour=False)
-    assert "assumed: The nodes are the same" in text
+    text = show(relocated_report(found), 120, colour=False, level=2)
+    assert "- The nodes are the same" in text
     assert text.count(" predicted ") == len(found.forecast.rows) + 1  # and the headline
 
 

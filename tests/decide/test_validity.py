@@ -43,7 +43,7 @@ def test_a_slow_base_does_not_sell_more_nodes(rounds):
     assert decision.fitted_base_seconds == pytest.approx(1000, rel=0.03)
     assert decision.row(8).efficiency == pytest.approx(1.322, rel=0.03)  # as it was measured
     assert "at efficiency 0.8" in decision.claim
-    assert "min fitted at K=1; measured: 26." in decision.claim
+    assert "fitted at K=1; measured: 26m" in decision.claim
     assert "T(1) is 1.6 times what the curve implies; judged against" in verdict(decision)
 
 

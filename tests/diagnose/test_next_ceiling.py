@@ -231,5 +231,5 @@ def test_runs_that_tell_their_work_stand_under_the_roofline():
 
 
 def test_the_report_leads_with_the_verdict():
-    lines = next_ceiling_report(found(EXCHANGING))
+    lines = next_ceiling_report(found(EXCHANGING)).answer
     assert lines[0].startswith("**Communication binds at K=")

@@ -42,7 +42,7 @@ def test_the_vendors_slide_fails_and_its_bend_moves(nodewise):
 
 
 def test_the_linear_table_names_both_mistakes(nodewise):
-    outcome = nodewise("audit", EXAMPLES / "linear-claim.csv")
+    outcome = nodewise("audit", EXAMPLES / "linear-claim.csv", "-v")
     assert outcome.code == 1  # ratios without seconds
     text = " ".join(outcome.out.split())
     assert "a baseline that is too slow, and a problem that changes between the points" in text
@@ -50,7 +50,7 @@ def test_the_linear_table_names_both_mistakes(nodewise):
 
 
 def test_an_honest_table_passes(nodewise):
-    outcome = nodewise("audit", EXAMPLES / "step-times.csv")
+    outcome = nodewise("audit", EXAMPLES / "step-times.csv", "-v")
     assert outcome.code == 0
     assert "warn     repeats and variance: 5 runs" in outcome.out
 
@@ -64,7 +64,7 @@ def test_published_curves_are_audited_without_error(nodewise, shared):
     twice = next(one for one in audits if one["name"] == "archerbench-opensbli-tgv1024ss-cirrus-0")
     (identical,) = [check for check in twice["checks"] if check["key"] == "identical"]
     assert identical["verdict"] == "fail"  # both repeats of every scale are one number
-    one = nodewise("audit", shared / "data" / "curves-dev.csv", "--curve", twice["name"])
+    one = nodewise("audit", shared / "data" / "curves-dev.csv", "--curve", twice["name"], "-v")
     assert "5 pairs of equal repeats" in one.out
 
 
@@ -74,7 +74,7 @@ def test_results_of_other_tools(nodewise, tmp_path):
         {"command": f"job {k}", "times": [10 / k, 10.3 / k, 10.1 / k], "parameters": {"nodes": k}}
         for k in (1, 2, 4)
     ]}))  # fmt: skip
-    outcome = nodewise("audit", file, "--regime", "strong")
+    outcome = nodewise("audit", file, "--regime", "strong", "-vv")
     assert "pass     strong or weak: declared strong" in outcome.out
 
 

@@ -24,8 +24,9 @@ def test_every_engine_is_asked_and_what_is_missing_has_its_fix():
 
 
 def test_without_programs_on_the_path_their_engines_are_missing():
-    done = doctor(path="/nowhere")
+    done = doctor("-v", path="/nowhere")
     assert done.returncode == 0, done.stderr
-    assert "missing  reports as PDF" in done.stdout
-    assert "missing  engine slurm" in done.stdout
-    assert "ready    engine local" in done.stdout
+    assert "missing         reports as PDF" in done.stdout
+    assert "missing         engine slurm" in done.stdout
+    assert "not-configured  engine ssh" in done.stdout
+    assert "ready           engine local" in done.stdout

@@ -143,7 +143,7 @@ def test_a_degraded_row_is_shown_flagged_and_never_recommended(nodewise):
     assert decision["recommended"]["K"] == 8
     assert decision["fastest"]["K"] == 16
     assert decision["quality"]["held"] is False
-    text = nodewise("decide", "-", stdin=degraded).out
+    text = nodewise("decide", "-", "-v", stdin=degraded).out
     assert "excluded: K=32: quality drifts by -0.011, tolerance 0.005." in text
 
 

@@ -247,7 +247,10 @@ def test_golden_greenest_scale(nodewise, shared_watts, greenest):
     assert row["grams"] == pytest.approx(row["energy_joules"] / 3.6e6 * 56.0)
     ranged = nodewise(*LAW, "--watts", "100..350").json["rows"][7]
     assert ranged["energy_low"] < ranged["energy_joules"] < ranged["energy_high"]
-    assert "J between" in nodewise(*[one for one in LAW if one != "--json"], "--watts", "9..35").out
+    assert (
+        "J between"
+        in nodewise(*[one for one in LAW if one != "--json"], "--watts", "9..35", "-v").out
+    )
 
 
 def test_energy_and_carbon_are_gates(nodewise):
@@ -269,7 +272,7 @@ def test_energy_is_a_column_that_nobody_calls_measured(nodewise):
     assert decision["energy"]["basis"] == "imported"
     assert decision["greenest"]["K"] == 2
     assert decision["rows"][1]["energy_per_work"] == 70
-    text = nodewise("decide", "-", "--price", "1", stdin=table).out
+    text = nodewise("decide", "-", "--price", "1", "-v", stdin=table).out
     assert "J imported" in text
     assert "greenest" in text
 
@@ -362,9 +365,9 @@ def test_ranges_and_what_would_flip_it(nodewise):
     flips = {(one["input"], one["side"]): one["K"] for one in decision["flips"]}
     assert flips["price", "above"] < decision["recommended"]["K"]
     assert decision["tornado"][0]["input"] in INPUTS
-    text = nodewise(*[one for one in LAW if one != "--json"], *options).out
-    for words in ("Least regret over the ranges", "Which input matters most",
-                  "price of a node, now $2.800"):  # fmt: skip
+    text = nodewise(*[one for one in LAW if one != "--json"], *options, "-v").out
+    for words in ("Least regret over the ranges", "Sensitivity",
+                  "Price of a node, now $2.800"):  # fmt: skip
         assert words in text
 
 
@@ -411,7 +414,7 @@ def test_cost_of_a_million_tokens(nodewise):
     assert nodewise(*command, "--work", "tokens", stdin=column).json["rows"][0][
         "cost_per_million_tokens"
     ] == pytest.approx(0.5)
-    assert "cost/Mtoken" in nodewise(*command[:-1], "--work", "tokens", stdin=column).out
+    assert "cost/Mtoken" in nodewise(*command[:-1], "--work", "tokens", "-v", stdin=column).out
     assert nodewise(*command, "--work", "-3", stdin=table).code == 2
 
 

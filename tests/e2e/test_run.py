@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from nodewise.cli.measure import _ProgressLine
+from nodewise.cli.measure import _Progress
+from nodewise.cli.progress import ProgressLine
 from nodewise.study import store
 from nodewise.study.spec import Spec, Workload, parse_file
 from nodewise.study.study import Run
@@ -246,10 +247,10 @@ def test_threads_of_the_workers_are_those_of_the_shell(here, nodewise, monkeypat
 @pytest.mark.parametrize(
     ("round_seconds", "rounds", "said"),
     [
-        (2.0, 7, "One round takes 2.0s; all 7 rounds take about 14s."),
+        (2.0, 7, "One round takes 2.0 s; all 7 rounds take about 14 s."),
         (99.0, 7, "all 7 rounds take about 11m33s."),
         (140.0, 7, "16m20s. For less, press Ctrl-C and repeat with --rounds 5."),
-        (4000.0, 7, "7h46m. For less, press Ctrl-C and repeat with --rounds 3."),
+        (4000.0, 7, "7h47m. For less, press Ctrl-C and repeat with --rounds 3."),
         (4000.0, 3, "all 3 rounds take about 3h20m."),
     ],
 )
@@ -257,9 +258,9 @@ def test_a_long_study_is_said_after_its_first_round(
     round_seconds, rounds, said, capsys, monkeypatch
 ):
     clock = iter([0.0, round_seconds / 2, round_seconds])
-    monkeypatch.setattr("nodewise.cli.measure.time", SimpleNamespace(monotonic=clock.__next__))
+    monkeypatch.setattr("nodewise.cli.progress.time", SimpleNamespace(monotonic=clock.__next__))
     spec = Spec(name="a", scales=(1, 2), rounds=rounds, workload=Workload(command=("true",)))
-    line = _ProgressLine(spec, "--rounds {}")
+    line = _Progress(spec, "--rounds {}", ProgressLine("first run"))
     line.finished(Run(nodes=1, round=0, seconds=1.0), 2 * rounds - 1)
     line.finished(Run(nodes=2, round=0, seconds=1.0), 2 * rounds - 2)
     told = capsys.readouterr().err.splitlines()

@@ -39,7 +39,7 @@ def test_the_breakdown_of_a_job(nodewise, traces):
     product = pop["load_balance"] * pop["serialisation"] * pop["transfer"]
     assert pop["parallel_efficiency"] == pytest.approx(product)
     text = nodewise("trace", traces / "traces4").out
-    assert "Last to come: rank 2, 5 of 5 times" in text
+    assert "Latest rank: rank 2, last in 5 of 5 collectives" in text
 
 
 def test_the_three_windows(nodewise, traces):

@@ -108,9 +108,9 @@ def test_idling_that_grows_stays_idle_and_says_what_would_divide_it():
     causes = {loss.cause for loss in result.row(8).causes}
     assert causes == {"communication", "idle"}
     against = {other.cause: other.verdict for other in result.other_changes}
-    assert against["jitter"].startswith("unknown: part of the 6.13 folds of waiting")
+    assert against["jitter"].startswith("unknown: part of the 6.13x lost to waiting")
     assert against["input/output"] == f"{NOT_RECORDED} its seconds as a stage"
-    assert against["compute inflation"].startswith("would do nothing")
+    assert against["compute inflation"].startswith("no measurable benefit")
 
 
 @pytest.mark.parametrize("scales", [(1, 4), (1, 2, 4, 8)])
@@ -145,7 +145,7 @@ def test_a_wait_for_cores_that_is_unknown_is_not_taken_for_none():
         changes = attribute(study(delay)).other_changes
         return next(one.verdict for one in changes if one.cause == "foreign load")
 
-    assert verdict(0.0).startswith("would do nothing")
+    assert verdict(0.0).startswith("no measurable benefit")
     assert verdict(None).startswith(f"{NOT_RECORDED} how long each rank waits for its core")
 
 

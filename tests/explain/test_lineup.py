@@ -51,10 +51,10 @@ def test_the_verdict_orders_engines_by_what_they_cost():
         study("plain", {1: 100.0, 2: 50.0}),
     ]
     result = line_up(studies, 0.7)
-    assert lineup_report(result)[0] == (
+    assert lineup_report(result).answer[0] == (
         "**Of 2x, lost to the engine's own overhead at K=2: heavy 0.57x, light 0.08x.**"
     )
-    assert lineup_table(result).rows[-1][1:7] == ("heavy", "70.0", "1.43", "0.57", "20.0", "0.57")
+    assert lineup_table(result).rows[-1][1:7] == ("heavy", "70.0", "1.43", "0.57", "20.0", "0.57x")
 
 
 def test_folds_count_from_the_smallest_common_scale():
@@ -63,7 +63,7 @@ def test_folds_count_from_the_smallest_common_scale():
         study("heavy", {2: 120.0, 8: 40.0}, {2: 20.0, 8: 20.0}),
         study("plain", {2: 100.0, 8: 25.0}),
     ]
-    assert lineup_report(line_up(studies, 0.7))[0] == (
+    assert lineup_report(line_up(studies, 0.7)).answer[0] == (
         "**Of 4x, lost to the engine's own overhead at K=8: heavy 2.00x, light 0.40x.**"
     )
 

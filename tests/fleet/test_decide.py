@@ -20,7 +20,7 @@ from nodewise.fleet.decide import (
 )
 from nodewise.report.charts.fleet import latency_chart, token_cost_chart
 from nodewise.report.charts.look import sized
-from nodewise.report.terminal import render
+from nodewise.report.terminal import show
 from nodewise.report.text.fleet import fleet_report
 from nodewise.study.service_objective import Objective
 from nodewise.study.window import Request, Summary, Window
@@ -221,7 +221,7 @@ def test_a_day_that_cannot_be_served_says_so():
     assert result.day == ()
     why = "its peak is 50 requests/s, and no fleet serves more than 36"
     assert f"The day of demand has no price: {why}." in result.notes
-    assert why in " ".join(render(fleet_report(result), 100, colour=False).split())
+    assert why in " ".join(show(fleet_report(result), 100, colour=False, level=2).split())
     hopeless = decide(objective=Objective(ttft=0.001), demand_curve=(5.0,))
     assert any("no fleet serves more than 0" in note for note in hopeless.notes)
 
@@ -315,7 +315,7 @@ def test_without_a_price_costs_are_hours_of_replicas(price):
     assert result.row(1).usage.amount == pytest.approx(1 / 3600 / 500 * 1e6)
     assert "replica-hours" in result.objective
     assert "No price is given: costs are hours of a replica." in result.notes
-    assert "$" not in render(fleet_report(result), 100, colour=False)
+    assert "$" not in show(fleet_report(result), 100, colour=False, level=2)
 
 
 def test_money_beside_the_replicas_needs_a_price_of_them():
@@ -376,7 +376,7 @@ def test_no_window_no_decision():
 
 
 def test_the_report_says_objective_constraint_and_gap():
-    text = render(fleet_report(decide(demand_per_second=8.0)), 100, colour=False)
+    text = show(fleet_report(decide(demand_per_second=8.0)), 100, colour=False, level=2)
     assert "a fleet: run 1 replica, $1.458 for a million good tokens" in text
     assert "Objective: least $ for a million good tokens." in text
     assert "at least 8 requests/s" in text
@@ -394,7 +394,7 @@ def test_a_long_pause_between_tokens_is_said():
         ([paused(kept, 0.05), paused(broken, 0.9)], True),
         ([paused(kept, 0.01), paused(broken, 0.9)], False),
     ):
-        text = render(fleet_report(decide(windows)), 100, colour=False)
+        text = show(fleet_report(decide(windows)), 100, colour=False, level=2)
         line = "r=1 at 10/s: a pause of 50 ms between tokens, 24 times the median TPOT."
         assert (line in text) == ("pause" in text) == said
 

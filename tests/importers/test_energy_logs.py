@@ -107,7 +107,7 @@ def test_imported_energy_through_the_command_line(nodewise, tmp_path):
     assert decision["rows"][0]["energy_joules"] == pytest.approx(1.2 * mean)
     [check] = [one for one in decision["checks"] if "energy" in one["rule"]]
     assert check["verdict"] == "unknown"
-    text = nodewise("decide", study).out
+    text = nodewise("decide", study, "-v").out
     assert "J imported" in text
     bare = nodewise("import", "codecarbon", ONE, "-o", tmp_path / "bare.study")
     assert (bare.code, len(bare.err.splitlines())) == (2, 2)

@@ -6,11 +6,12 @@ from nodewise.explain.laws import Law
 from nodewise.explain.scaling import scale
 from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.report.findings import find
+from nodewise.report.sections import everything
 from nodewise.report.tables import Table
-from nodewise.report.terminal import render
+from nodewise.report.terminal import render, show
 from nodewise.report.text.findings import (
     attribution_report,
-    decision_report,
+    findings_report,
     law_report,
     scaling_report,
 )
@@ -18,30 +19,46 @@ from nodewise.study.table import parse_table
 from tests.conftest import golden_study
 
 
-def lines_of(report) -> str:
-    return "\n".join(part for part in report if isinstance(part, str))
+def lines_of(shown) -> str:
+    return "\n".join(part for part in everything(shown) if isinstance(part, str))
+
+
+def tables_of(shown) -> list[Table]:
+    return [part for part in everything(shown) if isinstance(part, Table)]
+
+
+def text_of(shown, width: int = 100, colour: bool = False) -> str:
+    return render(everything(shown), width, colour)
 
 
 def test_the_scaling_table_prints_the_digits_of_the_worked_example():
-    table = next(
-        p for p in scaling_report(scale(golden_study("step-times"))) if isinstance(p, Table)
+    short, table, *_ = tables_of(scaling_report(scale(golden_study("step-times"))))
+    assert table.rows[3] == (
+        "8", "5", "0.1884", "0.0039", "0.1844\N{EN DASH}0.1944", "5.33",
+        "5.20\N{EN DASH}5.45", "0.667", "0.0715", "below",
+    )  # fmt: skip
+    assert short.rows[3] == (
+        "8",
+        "0.188 s",
+        "5.33 (5.20\N{EN DASH}5.45)",
+        "67 %",
+        "5",
+        "below 0.70",
     )
-    assert table.rows[3] == ("8", "5", "0.1884", "0.0039", "0.1844..0.1944", "5.33", "5.20..5.45",
-                       "0.667", "0.0715", "below")  # fmt: skip
 
 
 def test_every_row_of_a_report_has_a_value_in_every_measured_column():
-    table = next(
-        p for p in decision_report(find(golden_study("rubric"), Question())) if isinstance(p, Table)
-    )
-    for row in table.rows:
-        assert all(row[:-1])
+    for name in ("Every scale", "The rubric of every scale"):
+        shown = findings_report(find(golden_study("rubric"), Question()))
+        table = next(table for table in tables_of(shown) if table.name == name)
+        for row in table.rows:
+            assert all(row[:-1])
 
 
 def test_a_long_ladder_shows_doublings_and_the_chosen_scales():
     price = Price(per_node_hour=2.1, fixed_per_hour=9.0)
     decision = decide_law(Law(s=0.03, c=0.0015, base_seconds=3600.0), 64, Question(price=price))
-    table = next(p for p in law_report(decision) if isinstance(p, Table))
+    table, *_ = tables_of(law_report(decision))
     shown = [row[0] for row in table.rows]
     assert shown == ["1", "2", "4", "8", "16", "24", "25", "32", "48", "64"]
 
@@ -51,17 +68,17 @@ def test_user_text_is_never_read_as_markup():
     for report in (
         scaling_report(scale(study)),
         attribution_report(attribute(study)),
-        decision_report(
+        findings_report(
             find(study, Question(price=Price(per_node_hour=1.0, source="[bold]list[/x]")))
         ),
     ):
         for colour in (True, False):
-            assert "[red]evil[/red] [/]" in render(report, 100, colour)
+            assert "[red]evil[/red] [/]" in show(report, 100, colour, level=2)
 
 
 def test_regime_and_evidence_are_always_said():
     weak = simulate(PlantedTruth(law=Law(c=0.01, regime="weak")))
-    assert "weak scaling against the flat line E = 1" in lines_of(scaling_report(scale(weak)))
+    assert "Weak scaling against the flat line E = 1" in lines_of(scaling_report(scale(weak)))
     assert "evidence: stage totals" in lines_of(
         attribution_report(attribute(golden_study("breakdown")))
     )
@@ -71,15 +88,15 @@ def test_regime_and_evidence_are_always_said():
 
 def test_a_terminal_sees_strong_words_and_a_pipe_only_words():
     report = attribution_report(attribute(golden_study("breakdown")))
-    assert "\x1b[1mcommunication\x1b[0m" in render(report, 100, colour=True)
-    piped = render(report, 100, colour=False)
+    assert "\x1b[1mcommunication\x1b[0m" in text_of(report, colour=True)
+    piped = text_of(report)
     assert "\x1b" not in piped
     assert "**" not in piped
 
 
 def test_lines_are_wrapped_and_tables_never_cut():
-    narrow = render(decision_report(find(golden_study("rubric"), Question())), 40, colour=False)
-    wide = render(decision_report(find(golden_study("rubric"), Question())), 200, colour=False)
+    narrow = text_of(findings_report(find(golden_study("rubric"), Question())), 40)
+    wide = text_of(findings_report(find(golden_study("rubric"), Question())), 200)
     assert max(len(line) for line in narrow.splitlines() if line.startswith("  warn ")) <= 40
     table = [line for line in wide.splitlines() if "recommended" in line]
     assert table[0] in narrow
@@ -93,14 +110,14 @@ def test_a_word_in_a_column_of_its_own_keeps_the_column_free():
 
 def test_the_longest_bar_belongs_to_the_largest_loss():
     report = attribution_report(attribute(golden_study("breakdown")))
-    table = next(p for p in report if isinstance(p, Table) and p.titles[0] == "lost at K=16")
-    assert [row[:2] for row in table.rows] == [("communication", "6.47"), ("idle", "6.13")]
+    table = next(p for p in tables_of(report) if p.titles[0] == "lost at K=16")
+    assert [row[:2] for row in table.rows] == [("communication", "6.47x"), ("idle", "6.13x")]
     assert [len(row[-1]) for row in table.rows] == [24, 23]
 
 
 def test_a_cause_that_totals_cannot_identify_is_not_named():
     study = parse_table("K,time_s\n1,100\n2,56\n4,33\n8,24\n")
-    text = render(attribution_report(attribute(study)), 100, colour=False)
+    text = text_of(attribution_report(attribute(study)), 100)
     assert "not identifiable from totals" in text
     assert "most to" not in text
     assert "resamples agree" not in text
@@ -109,7 +126,7 @@ def test_a_cause_that_totals_cannot_identify_is_not_named():
 def test_a_job_that_reads_most_of_the_time_says_so():
     rows = ["K,compute_s,io_s", *(f"{k},{400 / k},{600 / k}" for k in (1, 2, 4, 8))]
     study = parse_table("\n".join(rows))
-    text = render(attribution_report(attribute(study)), 100, colour=False)
+    text = text_of(attribution_report(attribute(study)), 100)
     assert "60 % of the time is input/output" in text
 
 
@@ -127,19 +144,19 @@ def test_a_gain_that_is_set_off_against_losses_is_said():
 
 def test_bars_are_those_of_causes_that_lose_something():
     report = attribution_report(attribute(golden_study("ddp-step")))
-    table = next(p for p in report if isinstance(p, Table) and p.titles[0] == "lost at K=8")
+    table = next(p for p in tables_of(report) if p.titles[0] == "lost at K=8")
     assert [row[:2] for row in table.rows] == [
-        ("communication", "2.10"), ("jitter", "1.51"), ("input/output", "0.05"),
+        ("communication", "2.10x"), ("jitter", "1.51x"), ("input/output", "0.05x"),
     ]  # fmt: skip
 
 
 def test_what_is_not_recorded_says_what_would_show_it():
     ranked = lines_of(attribution_report(attribute(golden_study("ddp-step"))))
-    assert "against foreign load: unknown" in ranked
+    assert "Foreign load: unknown" in ranked
     assert "record how long each rank waits for its core" in ranked
     assert "record the stages of each rank" not in ranked
     waits = lines_of(attribution_report(attribute(golden_study("breakdown"))))
-    assert "jitter: unknown: part of the 6.13 folds of waiting may be here" in waits
+    assert "jitter: unknown: part of the 6.13x lost to waiting may be here" in waits
 
 
 def test_a_scale_that_is_the_fastest_only_within_noise_is_named_so():
@@ -147,7 +164,7 @@ def test_a_scale_that_is_the_fastest_only_within_noise_is_named_so():
     study = parse_table("K,rep,time_s\n" + "".join(rows), "noisy")
     result = find(study, Question())
     assert "no scale is clearly faster than K=1." in lines_of(scaling_report(result.scaling))
-    text = render(decision_report(result), 100, colour=False)
+    text = text_of(findings_report(result))
     assert "<- recommended, cheapest, fastest within noise" in text
     assert "the cheapest scale is the fastest" not in text
 
@@ -155,7 +172,7 @@ def test_a_scale_that_is_the_fastest_only_within_noise_is_named_so():
 def test_the_probabilities_of_all_scales_add_up():
     rows = [f"1,{r},{100 + r}\n2,{r},{52 + r % 3}\n4,{r},{30 + r % 2}\n" for r in range(7)]
     result = find(parse_table("K,rep,time_s\n" + "".join(rows)), Question())
-    table = next(p for p in decision_report(result) if isinstance(p, Table))
+    table = next(p for p in tables_of(findings_report(result)) if "P(right)" in p.titles)
     shown = [row[table.titles.index("P(right)")] for row in table.rows]
     assert "> 99.9 %" in shown
     assert "100 %" not in shown

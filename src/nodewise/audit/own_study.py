@@ -272,7 +272,7 @@ def _same_place(study: Study) -> Answer:
         return Answer(
             "fail",
             f"a threat: {'; '.join(said)}",
-            "Measure all scales anew, into another folder with -o."
+            "Re-measure all scales, into another folder with -o."
             if changed
             else "Measure all scales in one sitting, with one commit and one environment.",
         )

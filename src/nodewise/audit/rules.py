@@ -483,7 +483,7 @@ def _verdict(
     open_ones = f"{unknown} of {len(answered)} rules cannot be answered from it"
     if grave:
         end = f"; {correction.sentence}" if correction else ""
-        return "fails", f"{name} does not stand as it is: {_listed(grave)}{end}."
+        return "fails", f"{name} fails the audit: {_listed(grave)}{end}."
     if failed:
         return "suspect", f"{name} is suspect: {_listed([check.rule for check in failed])}."
     if unknown:

@@ -151,37 +151,56 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds:.{4 if size < 10 else 1 if size < 1000 else 0}f}"
 
 
-def format_duration(seconds: float) -> str:
-    """A time in words, for sentences: three digits, or four below a hundred seconds.
+def format_duration(seconds: float, digits: int | None = None) -> str:
+    """A time for people: seconds up to 100, then as a clock shows it.
 
-    >>> [format_duration(value) for value in (0.0031, 42.0, 582.3, 5400.0, 1.2e7)]
-    ['0.0031 s', '42 s', '9.71 min', '1.5 h', '3,333 h']
+    With `digits` a time keeps its zeros: a row of a table then shows how well it is known.
+
+    >>> [format_duration(value) for value in (0.0031, 42.0, 99.96, 582.3, 5400.0, 1.2e7)]
+    ['0.0031 s', '42 s', '1m40s', '9m42s', '1h30m', '3,333 h']
+    >>> format_duration(600), format_duration(7200), format_duration(600, digits=3)
+    ('10 min', '2 h', '10m00s')
+    >>> format_duration(9.2035, digits=2), format_duration(-98.6, digits=2), format_duration(1, 3)
+    ('9.2 s', '-99 s', '1.00 s')
     """
     size = abs(seconds)
-    if size < 100:
-        return f"{seconds:.4g} s"
-    if size < 3600:
-        return f"{seconds / 60:.3g} min"
-    return f"{seconds / 3600:.3g} h" if size < 1000 * 3600 else f"{seconds / 3600:,.0f} h"
+    if size < 99.95:
+        return f"{seconds:.3g} s" if digits is None else f"{significant(seconds, digits)} s"
+    sign = "-" if seconds < 0 else ""
+    minutes, rest = divmod(round(size), 60)
+    if digits is None and rest == 0 and (minutes < 60 or minutes % 60 == 0) and minutes < 6000:
+        return f"{sign}{minutes} min" if minutes < 60 else f"{sign}{minutes // 60} h"
+    if minutes < 60:
+        return f"{sign}{minutes}m{rest:02}s"
+    hours, minutes = divmod(round(size / 60), 60)
+    return f"{sign}{hours}h{minutes:02}m" if hours < 100 else f"{sign}{size / 3600:,.0f} h"
 
 
-def format_clock(seconds: float) -> str:
-    """A time to wait for, as a clock shows it.
+def significant(value: float, digits: int = 3) -> str:
+    """A number with so many significant digits; whole digits are never left out.
 
-    >>> [format_clock(value) for value in (0.24, 42.0, 99.4, 3900.0)]
-    ['0.2s', '42s', '1m39s', '1h05m']
+    >>> significant(12345.678), significant(0.00316), significant(98.6, 2), significant(5.0)
+    ('12,346', '0.00316', '99', '5.00')
     """
-    if seconds < 9.95:
-        return f"{seconds:.1f}s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes == 0:
-        return f"{rest}s"
-    return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
+    if abs(value) >= 10 ** (digits - 1):
+        return f"{value:,.0f}"
+    return f"{value:#.{digits}g}".removesuffix(".")
 
 
-def format_speedup(folds: float) -> str:
-    """Speedups and folds of speedup: two decimals; never minus zero."""
-    return f"{folds + 0.0:.2f}".replace("-0.00", "0.00")
+def digits_known(value: float, low: float | None, high: float | None) -> int:
+    """Three digits, or two where the interval is wider than a tenth of the value.
+
+    >>> digits_known(9.2, 7.2, 13.2), digits_known(5.33, 5.20, 5.45), digits_known(5.33, None, None)
+    (2, 3, 3)
+    """
+    if low is None or high is None:
+        return 3
+    return 2 if high - low > 0.1 * abs(value) else 3
+
+
+def format_speedup(speedup: float) -> str:
+    """Speedups, also lost ones: two decimals; never minus zero."""
+    return f"{speedup + 0.0:.2f}".replace("-0.00", "0.00")
 
 
 def format_efficiency(efficiency: float) -> str:

@@ -6,16 +6,16 @@ from typing import Any
 import click
 
 from nodewise.cli.inputs import analysis_options, exit_if_invalid, value
-from nodewise.cli.options import emit, json_option, table_argument
+from nodewise.cli.options import emit, output_options, table_argument
 from nodewise.report.open import read_study
 
 
 @click.command("attribute")
 @table_argument
 @analysis_options
-@json_option
+@output_options
 def command(table: Path, as_json: bool, **options: Any) -> None:
-    """The cause of every lost fold of speedup at every K, and the one change that would help.
+    """The causes of lost speedup at every K, and the change that would help most.
 
     TABLE is a CSV file (- reads stdin) or a study folder. The better its records, the more the
     ledger can name: a row for each rank (columns rank, compute_s, comm_s, idle_s, io_s, serial_s,

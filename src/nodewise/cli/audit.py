@@ -13,7 +13,7 @@ from nodewise.cli.options import (
     SOURCE,
     Source,
     emit,
-    json_option,
+    output_options,
 )
 from nodewise.cli.pages import page_option
 from nodewise.cli.sources import format_option, report_skipped
@@ -56,7 +56,7 @@ _TEXTS = (".md", ".txt", ".org", ".rst", ".tex", ".html", ".json")
 @click.option("--reply", "as_reply", is_flag=True, help="A short, polite comment to the author.")
 @format_option
 @page_option
-@json_option
+@output_options
 def command(
     sources: tuple[Source, ...],
     regime: "Regime | None",

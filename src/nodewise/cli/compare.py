@@ -17,7 +17,7 @@ from nodewise.cli.inputs import (
     settings_of,
     value,
 )
-from nodewise.cli.options import emit, file_option, json_option, write
+from nodewise.cli.options import emit, file_option, output_options, write
 
 if TYPE_CHECKING:
     from nodewise.decide.compare import PricedComparison
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @file_option("Also a page .html or a chart .svg, .png or .pdf.")
 @question_options
 @analysis_options
-@json_option
+@output_options
 def command(
     first: Path,
     second: Path,
@@ -39,16 +39,13 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Two studies side by side: which is faster at each K, what each costs, what to run.
+    """Compare two studies: which is faster at each K, and what to run.
 
-    FIRST and SECOND are CSV files, study folders or pages that nodewise report made: before and
-    after a fix, two clusters. Both are compared at the K that both have, and the smallest of them
-    is the base. Both answer one question: that of FIRST, with the options given here. A difference
-    is called one when chance alone would hardly give it, all scales taken together. Exits with 1
-    when a measurement is invalid.
+    FIRST and SECOND are CSV files, study folders or pages of nodewise report. They are compared at
+    the K that both have, with the question of FIRST. A difference counts if chance alone would
+    rarely give it, over all scales together. Exits with 1 when a measurement is invalid.
 
-    With MORE than two, one job on several engines: all on the base of the quickest, with the folds
-    that each engine's own overhead costs.
+    With MORE studies: one job on several engines, and the speedup lost to each engine's overhead.
 
     \b
     Examples:

@@ -18,7 +18,7 @@ from nodewise.cli.options import (
     Source,
     emit,
     is_given,
-    json_option,
+    output_options,
     shared,
 )
 
@@ -81,7 +81,7 @@ _law_options = shared(
 @_work_option
 @analysis_options
 @_law_options
-@json_option
+@output_options
 def command(tables: tuple[Source, ...], as_json: bool, **options: Any) -> None:
     """Price every scale, apply the gates and recommend one.
 
@@ -109,7 +109,7 @@ def command(tables: tuple[Source, ...], as_json: bool, **options: Any) -> None:
 def _of_table(tables: Sequence[Source], options: dict[str, Any], as_json: bool) -> bool:
     """Print what a study says, without the honesty rules; whether every gate is met."""
     from nodewise.report.findings import find
-    from nodewise.report.text.findings import decision_report
+    from nodewise.report.text.findings import findings_report
 
     _refuse("t1", "max_nodes", "noise", because="goes with --law; a table has its own")
     amount, unit = options["work"] or (None, "")
@@ -117,7 +117,7 @@ def _of_table(tables: Sequence[Source], options: dict[str, Any], as_json: bool) 
     if unit:
         question = msgspec.structs.replace(question, work_unit=unit)
     findings = find(study, question)
-    emit(findings.document if as_json else findings, as_json, decision_report)
+    emit(findings.document if as_json else findings, as_json, findings_report)
     return findings.gates_are_met
 
 

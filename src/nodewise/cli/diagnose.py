@@ -13,7 +13,7 @@ from nodewise.cli.options import (
     Parsed,
     emit,
     file_option,
-    json_option,
+    output_options,
     shared,
 )
 from nodewise.cli.pages import page_option, write_page
@@ -35,9 +35,8 @@ _memory_options = shared(
         "--optimizer",
         type=click.Choice(["adam", "adam-8bit", "momentum", "sgd", "adafactor"]),
         default="adam",
-        show_default=True,
         metavar="NAME",
-        help="adam-8bit, momentum, sgd, adafactor.",
+        help="adam-8bit, momentum, sgd, adafactor. [adam]",
     ),
     click.option(
         "--precision",
@@ -53,9 +52,8 @@ _memory_options = shared(
         "--workers",
         type=click.IntRange(1, 1_000_000),
         default=4,
-        show_default=True,
         metavar="N",
-        help="Devices of the job.",
+        help="Devices of the job. [4]",
     ),
 )
 _data_options = shared(
@@ -104,7 +102,7 @@ _service_options = shared(
 @step_options(hidden=True)
 @file_option("Draw it: .svg, .png, .pdf or .json.")
 @page_option
-@json_option
+@output_options
 def command(
     program: tuple[str, ...],
     as_torch: bool,

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from nodewise.base.errors import NodewiseError
-from nodewise.cli.options import emit, json_option
+from nodewise.base.errors import NodewiseError, SpecError
+from nodewise.cli.options import emit, output_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodewise.report.text.findings import Report
+    from nodewise.report.sections import Output
 
 # What works better or only with a package: the package, what for, the extra that brings it.
 _PACKAGES = (
@@ -31,17 +31,23 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
 
     what: str
     ready: bool
+    configured: bool = True  # false: it only lacks its settings
     detail: str = ""
     fix: str = ""
 
+    @property
+    def state(self) -> str:
+        """The state in words."""
+        return "ready" if self.ready else "missing" if self.configured else "not configured"
+
 
 @click.command("doctor")
-@json_option
+@output_options
 def command(as_json: bool) -> None:
     """What can be measured on this machine, and what to do about the rest.
 
-    Every engine is asked whether it could run here; nothing is started and nothing installed. What
-    is missing comes with the command that brings it; that is no error.
+    Each engine checks whether it could run here. Nothing is started or installed. What is missing
+    is shown with its fix, and is not an error.
 
     \b
     Examples:
@@ -65,7 +71,13 @@ def _engines() -> Iterator[Condition]:
             finally:
                 engine.close()
         except NodewiseError as error:
-            yield Condition(what=f"engine {name}", ready=False, detail=error.what, fix=error.fix)
+            yield Condition(
+                what=f"engine {name}",
+                ready=False,
+                configured=not isinstance(error, SpecError),
+                detail=error.what,
+                fix=error.fix,
+            )
         else:
             yield Condition(what=f"engine {name}", ready=True)
 
@@ -99,13 +111,37 @@ def _packages() -> Iterator[Condition]:
         yield Condition(what=what, ready=ready, detail=said, fix=fix)
 
 
-def _report(conditions: "Sequence[Condition]") -> "Report":
-    """Those that are ready on one line each, then the others with their fix."""
+def _report(conditions: "Sequence[Condition]") -> "Output":
+    """What is ready in one line; the others with their fix."""
+    from nodewise.report.sections import Section, output
+
     ready = [one for one in conditions if one.ready]
-    lines: Report = [f"**{len(ready)} of {len(conditions)} are ready here.**", ""]
-    for one in ready:
-        lines.append(f"  ready    {one.what}" + (f": {one.detail}" if one.detail else ""))
-    for one in conditions:
-        if not one.ready:
-            lines += [f"  missing  {one.what}: {one.detail}", f"           Fix: {one.fix}"]
-    return lines
+    unset = [one for one in conditions if one.state == "not configured"]
+    lines = [
+        f"**{len(ready)} of {len(conditions)} are ready here.**",
+        f"Ready: {_named(ready)}.",
+    ]
+    lines += [
+        f"missing  {one.what}: {one.fix.partition('; ')[0].removesuffix('.')}."
+        for one in conditions
+        if one.state == "missing"
+    ]
+    if unset:
+        lines.append(f"Not configured: {_named(unset)}. Add their settings to the spec.")
+    parts = []
+    for one in sorted(conditions, key=lambda one: not one.ready):
+        detail = f": {one.detail}" if one.detail else ""
+        parts.append(f"  {one.state.replace(' ', '-'):<14}  {one.what}{detail}")
+        parts += [f"                  Fix: {one.fix}"] if one.fix else []
+    return output(lines, sections=[Section(name="conditions", title="Conditions", parts=[*parts])])
+
+
+def _named(conditions: "Sequence[Condition]") -> str:
+    """The names of some conditions, engines first."""
+    engines = [one.what.removeprefix("engine ") for one in conditions if "engine " in one.what]
+    others = [one.what for one in conditions if "engine " not in one.what]
+    return "; ".join(
+        part
+        for part in (f"engines {', '.join(engines)}" if engines else "", ", ".join(others))
+        if part
+    )

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +18,11 @@ from nodewise.cli.options import (
     SOURCE,
     Source,
     emit,
-    json_option,
+    output_options,
     shared,
 )
 from nodewise.cli.pages import page_option
+from nodewise.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
     from nodewise.decide.prices.bill import Price
@@ -53,7 +55,7 @@ def command() -> None:
 @spec_argument
 @output_option
 @page_option
-@json_option
+@output_options
 def sweep_command(spec: Path, output: Path | None, page: Path | None, as_json: bool) -> None:
     """Load the fleet of SPEC at each number of replicas until the objective breaks, then decide.
 
@@ -73,12 +75,12 @@ def sweep_command(spec: Path, output: Path | None, page: Path | None, as_json: b
     folder = output or spec.parent / f"{fleet.name}.study"
     windows = _measure(text, fleet, spec, folder, output)
     decision = decide_fleet(fleet.name, windows, _question(fleet), _price(fleet))
-    emit(decision, as_json, fleet_report)
-    _page(decision, page, [folder])
     # A study has a report when two of its scales worked.
     worked = [row for row in decision.rows if row.rate_high]
     then = "report" if len(worked) > 1 else "fleet decide"
-    click.echo(f"The study is in {folder}. Next: nodewise {then} {folder}", err=True)
+    ending = [f"Study: {folder}", f"Next: nodewise {then} {folder}"]
+    emit(decision, as_json, lambda found: fleet_report(found, ending))
+    _page(decision, page, [folder])
     if decision.chosen is None:
         sys.exit(GATE_NOT_MET)
 
@@ -116,7 +118,7 @@ _objective_options = shared(
     help="Also a chart: latency.png, capacity.png or cost.svg.",
 )
 @page_option
-@json_option
+@output_options
 def decide_command(
     windows: tuple[Source, ...],
     demand_curve: str | None,
@@ -163,7 +165,7 @@ def decide_command(
     type=click.Choice(["round robin", "least outstanding"]),
     help="How requests are spread; default: as in the sweep, else least outstanding.",
 )
-@json_option
+@output_options
 def predict_command(
     windows: tuple[Source, ...],
     replicas: str,
@@ -235,9 +237,10 @@ def _measure(
     store.create(folder, _study_text(fleet))
     _same_fleet(folder, text, fleet)
     try:
-        with store.locked(folder):
+        with store.locked(folder), ProgressLine("first window") as line:
             least = requests_to_certify(fleet.objective.share)
-            windows = sweep(fleet, spec.parent, folder, least, judge, _tell)
+            tell = partial(_tell, line)
+            windows = sweep(fleet, spec.parent, folder, least, judge, tell)
             _keep_runs(text, fleet, spec, folder, windows)
     except KeyboardInterrupt:
         raise RunError(
@@ -257,7 +260,7 @@ def _same_fleet(folder: Path, text: str, fleet: "FleetSpec") -> None:
     elif parse_fleet(kept.read_text()) != fleet:
         raise RunError(
             f"{folder} holds a sweep of another spec.",
-            "Name another folder with -o, or delete it to measure anew.",
+            "Name another folder with -o, or delete it to measure again.",
         )
 
 
@@ -304,16 +307,15 @@ def _keep_runs(
             store.append(folder, msgspec.structs.replace(run, provenance=where | run.provenance))
 
 
-def _tell(window: "Window", judgement: "Judgement") -> None:
+def _tell(line: ProgressLine, window: "Window", judgement: "Judgement") -> None:
     where = f"round {window.round + 1}  r={window.replicas}"
     if not window.requests:
-        click.echo(f"{where}  {printable(judgement.why)}", err=True)
+        line.step(f"{where}  {printable(judgement.why)}")
         return
     verdict = "met" if judgement.met else "not met"
     rate = f"{window.offered_per_second:g} requests/s"
-    click.echo(f"{where}  {rate}  {verdict}: {judgement.why}", err=True)
-    for note in window.notes:
-        click.echo(f"  {note}", err=True)
+    notes = "".join(f"; {note}" for note in window.notes)
+    line.step(f"{where}  {rate}  {verdict}: {judgement.why}{notes}")
 
 
 def _question(fleet: "FleetSpec") -> "FleetQuestion":

@@ -7,7 +7,7 @@ import click
 from nodewise.cli.options import emit, json_option
 
 if TYPE_CHECKING:
-    from nodewise.report.text.findings import Report
+    from nodewise.report.sections import Report
 
 
 @click.command("help")

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from nodewise.base.errors import DataError, SpecError
-from nodewise.cli.options import SOURCE, Source, emit, is_given, json_option, write
+from nodewise.cli.options import SOURCE, Source, emit, is_given, output_options, write
 from nodewise.cli.sources import broken_option, format_option, reading_options, report_skipped
 from nodewise.report.open import runs_in, study_of_runs, unit_in
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nodewise.importers.logs.study import Understood
     from nodewise.importers.logs.survey import Reading
     from nodewise.importers.registry import Files
-    from nodewise.report.text.findings import Report
+    from nodewise.report.sections import Output
     from nodewise.report.text.logs import LogRow
     from nodewise.study.study import Study
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 @format_option
 @broken_option("refuse")
 @reading_options
-@json_option
+@output_options
 def command(
     sources: tuple[Source, ...],
     output: Path | None,
@@ -174,15 +174,16 @@ def _log_rows(found: "Understood") -> "list[LogRow]":
     ]  # fmt: skip
 
 
-def _next_lines(made: "tuple[_Imported, Study]") -> "Report":
+def _next_lines(made: "tuple[_Imported, Study]") -> "Output":
+    from nodewise.report.sections import output
     from nodewise.study.scale_unit import plural
 
     imported, study = made
-    lines: Report = ["", f"{study.regime} scaling; K counts {plural(study.scale_unit.unit)}"]
+    lines = [f"{study.regime} scaling; K counts {plural(study.scale_unit.unit)}"]
     lines += [f"note: {note}." for note in study.notes if "left out" not in note]
     if len(imported.scales) > 1:
-        return [*lines, f"Go on with: nodewise decide {imported.output}"]
-    return [*lines, *_next_words(imported)]
+        return output([*lines, f"Next: nodewise decide {imported.output}"])
+    return output([*lines, *_next_words(imported)])
 
 
 def _explain(sources: Sequence[Source], how: "Reading", as_json: bool) -> None:
@@ -280,27 +281,29 @@ def _summary(study: "Study", output: Path) -> _Imported:
     return _Imported(name=study.name, output=str(output), scales=tuple(scales))
 
 
-def _summary_report(made: _Imported) -> "Report":
-    from nodewise.base.units import format_seconds
+def _summary_report(made: _Imported) -> "Output":
+    from nodewise.base.units import format_duration
+    from nodewise.report.sections import output
     from nodewise.report.tables import Table
 
     table = Table(
         name="Imported",
-        titles=("K", "runs", "ranks", "mean seconds"),
+        titles=("K", "runs", "ranks", "mean time"),
         rows=tuple(
-            (str(one.nodes), str(one.runs), str(one.ranks or ""), format_seconds(one.seconds))
+            (str(one.nodes), str(one.runs), str(one.ranks or ""), format_duration(one.seconds))
             for one in made.scales
         ),
     )
     runs = sum(one.runs for one in made.scales)
-    return [f"**{made.name}**: {runs} runs", "", table, "", *_next_words(made)]
+    headline = f"**{made.name}**: {runs} runs at {len(made.scales)} scales"
+    return output([headline], table, ending=_next_words(made))
 
 
 def _next_words(made: _Imported) -> Iterator[str]:
     if len(made.scales) < 2:
-        yield "One scale is not a study yet: name the others in the same command, and another -o."
+        yield "Next: name the files of the other scales in the same command, with another -o."
     else:
-        yield f"Go on with: nodewise attribute {made.output}"
+        yield f"Next: nodewise attribute {made.output}"
 
 
 def _link(path: Path) -> dict[str, Any]:
@@ -316,8 +319,10 @@ def _link(path: Path) -> dict[str, Any]:
     return about | {name: value for name, value in msgspec.structs.asdict(fit).items()}
 
 
-def _link_report(links: Sequence[dict[str, Any]]) -> "Report":
-    lines: Report = []
+def _link_report(links: Sequence[dict[str, Any]]) -> "Output":
+    from nodewise.report.sections import output
+
+    lines = []
     for link in links:
         rate = link["bandwidth_gb_per_s"]
         speed = "no growth with size" if rate is None else f"{rate:.4g} GB/s"
@@ -326,4 +331,4 @@ def _link_report(links: Sequence[dict[str, Any]]) -> "Report":
             f"**{link['operation']}**{ranks}: alpha {link['alpha_us']:.4g} us, {speed}; off by "
             f"{100 * link['rms_error']:.1f} % rms over {link['points']} sizes"
         )
-    return lines
+    return output(lines)

@@ -23,7 +23,7 @@ SECTIONS = {
     },
     "Explain": {
         "scale": "Speedup and efficiency, the bend, the knee, the fitted laws.",
-        "attribute": "The cause of every lost fold, and the change that would help.",
+        "attribute": "The causes of lost speedup, and the change that would help.",
         "trace": "Where the time of one job went, from its profiler's traces.",
         "diagnose": "The ceiling of a program or of a job on paper; what lifts it.",
         "machine": "This node's ceilings: arithmetic, memory, disk, links.",
@@ -88,8 +88,8 @@ class _Commands(click.Group):
 def nodewise() -> None:
     """How many nodes is this job worth, and why not more?
 
-    Measure, attribute, decide: name a job or hand in a CSV of its timings, and get the scaling
-    table, the cause of every lost fold of speedup, the price of each scale and a recommendation.
+    Measure, explain, decide: name a job or a CSV file of its timings. You get the recommended
+    scale, the causes of lost speedup and the price of each scale.
 
     \b
     Begin with one of:

@@ -2,7 +2,6 @@
 
 import shlex
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,13 +9,13 @@ import click
 import msgspec
 
 from nodewise.base.errors import RunError, SpecError, printable
-from nodewise.base.units import format_clock, format_duration
-from nodewise.cli.options import json_option, to_json
+from nodewise.base.units import format_duration
+from nodewise.cli.options import emit, output_options, to_json
+from nodewise.cli.progress import ProgressLine
 from nodewise.report.open import failure, read_folder
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
+    from nodewise.report.sections import Output
     from nodewise.study.spec import Spec
     from nodewise.study.study import Run, Study
 
@@ -48,7 +47,7 @@ class _Measured(msgspec.Struct, frozen=True, kw_only=True):
 @spec_argument
 @output_option
 @click.option("--dry-run", is_flag=True, help="Print what would be run at each scale, and stop.")
-@json_option
+@output_options
 def command(spec: Path, output: Path | None, dry_run: bool, as_json: bool) -> None:
     """Run the job of SPEC at every scale, in randomised rounds, into a study folder.
 
@@ -67,14 +66,43 @@ def command(spec: Path, output: Path | None, dry_run: bool, as_json: bool) -> No
         _print_plans(spec, output, as_json)
         return
     folder = measure_spec(spec, output)
+    made = _summary(folder)
     if as_json:
-        click.echo(to_json(_summary(folder)), nl=False)
-    study = read_folder(folder)  # an error where no run worked
+        emit(made, as_json, _report)
+    read_folder(folder)  # an error where no run worked
     if not as_json:
-        further = f"nodewise decide {shlex.quote(str(folder))}"
-        if len(study.scales) == 1:
-            further = "add a second scale to the spec and run this again"
-        click.echo(f"The study is in {folder}. Next: {further}")
+        emit(made, as_json, _report)
+
+
+def _report(made: _Measured) -> "Output":
+    """The runs of each scale, and the next step."""
+    from nodewise.report.sections import Section
+    from nodewise.report.sections import output as shown
+    from nodewise.report.tables import rows_table, runs_table
+    from nodewise.study import store
+
+    rows = [
+        {
+            "K": "baseline" if one.baseline else str(one.nodes),
+            "runs": one.runs,
+            "failed": one.failed or None,
+            "mean time": "" if one.seconds is None else format_duration(one.seconds),
+        }
+        for one in made.scales
+    ]
+    worked = sum(one.runs for one in made.scales)
+    failed = sum(one.failed for one in made.scales)
+    further = f"nodewise decide {shlex.quote(made.folder)}"
+    if len({one.nodes for one in made.scales if one.runs and not one.baseline}) == 1:
+        further = "add a second scale to the spec and run this again"
+    runs = Section(name="runs", title="Runs", parts=[runs_table(store.load(Path(made.folder)))])
+    lost = f", {failed} failed" if failed else ""
+    return shown(
+        [f"**{made.name}**: {worked} runs measured{lost}"],
+        rows_table("Runs", rows, sparse=True),
+        [runs],
+        ending=[f"Study: {made.folder}", f"Next: {further}"],
+    )
 
 
 def _summary(folder: Path) -> _Measured:
@@ -114,7 +142,8 @@ def measure_spec(path: Path, output: Path | None, rounds: str = "rounds = {} in 
         _print_energy_sources()
     _warn_of_changed_program(path.parent / spec.workload.directory, folder)
     try:
-        with _ProgressLine(spec, rounds) as progress:
+        with ProgressLine("first run") as line:
+            progress = _Progress(spec, rounds, line)
             measure(spec, text, path.parent, folder, engine, progress.finished, enough)
     except KeyboardInterrupt:
         rest = " What is submitted goes on." if engine.detached else ""
@@ -134,7 +163,7 @@ def _warn_of_changed_program(directory: Path, folder: Path) -> None:
     if changed:
         click.echo(
             f"warning: the program changed since runs in {folder} were made: "
-            f"{printable(', '.join(changed))}. To measure it anew, name a new folder with -o.",
+            f"{printable(', '.join(changed))}. To measure it again, name a new folder with -o.",
             err=True,
         )
 
@@ -196,81 +225,41 @@ def parse_text(text: str) -> "Spec":
     return spec
 
 
-class _ProgressLine:
-    """What is shown on stderr: one line that changes on a terminal, else a line for each run."""
+class _Progress:
+    """The progress of a study, and how long all of it takes once every scale was run."""
 
-    def __init__(self, spec: "Spec", rounds: str) -> None:
+    def __init__(self, spec: "Spec", rounds: str, line: ProgressLine) -> None:
         self._spec = spec
         self._rounds = rounds
-        self._begin = time.monotonic()
-        self._made = 0
+        self._line = line
         self._scales: set[tuple[bool, int]] = set()
-        self._bar = _bar() if sys.stderr.isatty() else None
-        self._task: TaskID | None = None
-
-    def __enter__(self) -> "_ProgressLine":
-        if self._bar is not None:
-            self._bar.start()
-            self._task = self._bar.add_task("first run", total=None)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
 
     def finished(self, run: "Run", left: int) -> None:
         """A run is finished, and `left` are still to be made."""
-        self._made += 1
-        each = (time.monotonic() - self._begin) / self._made
         label = "baseline" if run.baseline else f"K={run.nodes}"
         failed = run.outcome != "ok"
-        ended = failure(run) if failed else f"{format_duration(run.seconds)}"
+        ended = failure(run) if failed else format_duration(run.seconds)
         line = f"round {run.round + 1}  {label:<8}  {ended}"
-        if self._bar is None:
-            to_go = f"  ({left} to go, about {format_clock(each * left)})" if left else ""
-            click.echo(f"{line}{to_go}", err=True)
-        else:
-            assert self._task is not None
-            if failed:
-                self._print(line)
-            words = f"{line}  {format_clock(each * left)} to go" if left else line
-            total = self._made + left
-            self._bar.update(self._task, description=words, completed=self._made, total=total)
+        if failed and sys.stderr.isatty():
+            self._line.note(line)
+        each = self._line.step(line, left)
         before = len(self._scales)
         self._scales.add((run.baseline, run.nodes))
         block = len(self._spec.scales) + (self._spec.baseline is not None)
         if before < len(self._scales) == block and left:
-            self._print(self._length(each * block, each * left))
-
-    def _print(self, line: str) -> None:
-        if self._bar is None:
-            click.echo(line, err=True)
-        else:
-            self._bar.console.print(line, markup=False, highlight=False)
+            self._line.note(self._length(each * block, each * left))
 
     def _length(self, round_seconds: float, rest_seconds: float) -> str:
-        """How long the study takes, once every scale was run; with fewer rounds if that is long."""
+        """How long the study takes, with fewer rounds where that is long."""
         from nodewise.explain.validity import ENOUGH_TO_TRUST
 
         spec = self._spec
         most = spec.rounds if spec.precision is None else spec.precision.most_rounds
-        one, whole = format_clock(round_seconds), format_clock(round_seconds * most)
+        one, whole = (
+            format_duration(seconds, digits=2) for seconds in (round_seconds, round_seconds * most)
+        )
         line = f"One round takes {one}; all {most} rounds take about {whole}."
         fewer = max(ENOUGH_TO_TRUST, 1 + int(_LONG_SECONDS / round_seconds))
         if rest_seconds <= _LONG_SECONDS or fewer >= spec.rounds or spec.precision is not None:
             return line
         return f"{line} For less, press Ctrl-C and repeat with {self._rounds.format(fewer)}."
-
-
-def _bar() -> "Progress":
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    return Progress(
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )

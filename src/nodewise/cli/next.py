@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from nodewise.cli.inputs import analysis_options, question_options, read_question, valid_or_exit
-from nodewise.cli.options import FRACTION, MONEY, emit, json_option, table_argument
+from nodewise.cli.options import FRACTION, MONEY, emit, output_options, table_argument
 
 
 @click.command("next")
@@ -22,7 +22,7 @@ from nodewise.cli.options import FRACTION, MONEY, emit, json_option, table_argum
 )
 @question_options
 @analysis_options
-@json_option
+@output_options
 def command(
     table: Path,
     spend: float | None,

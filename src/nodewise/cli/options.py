@@ -1,5 +1,6 @@
 """Options that several commands share, and the types that read a time, a share or a law."""
 
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from nodewise.base.errors import NodewiseError, SpecError
 from nodewise.base.units import parse_amount, parse_fraction, parse_seconds
 
 if TYPE_CHECKING:
-    from nodewise.report.text.findings import Report
+    from nodewise.report.sections import Output, Report
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
@@ -136,6 +137,33 @@ question_option = click.option(
 )
 table_argument = click.argument("table", metavar="TABLE", type=click.Path(path_type=Path))
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the same result as JSON.")
+output_options = shared(
+    json_option,
+    click.option(
+        "-v",
+        "--verbose",
+        count=True,
+        expose_value=False,
+        callback=lambda ctx, _, value: _keep(ctx, "verbose", value),
+        help="More sections; -vv: everything.",
+    ),
+    click.option(
+        "--only",
+        metavar="SECTION",
+        expose_value=False,
+        callback=lambda ctx, _, value: _keep(ctx, "only", value),
+        help="One section: checks, cost, laws, ...",
+    ),
+)
+
+
+def _keep(ctx: click.Context, name: str, value: Any) -> None:
+    """Keep for `emit` what the reader wants to see."""
+    ctx.meta[f"{__name__}.{name}"] = value
+
+
+def _kept(name: str) -> Any:
+    return click.get_current_context().meta.get(f"{__name__}.{name}")
 
 
 def parse_scales(text: str) -> tuple[int, ...]:
@@ -184,16 +212,23 @@ def to_json(result: Any) -> str:
     return msgspec.json.format(msgspec.json.encode(result), indent=2).decode() + "\n"
 
 
-def emit(result: Any, as_json: bool, report: "Callable[[Any], Report]") -> None:
+def emit(result: Any, as_json: bool, report: "Callable[[Any], Output | Report]") -> None:
     """Write a result: JSON for machines, or the text that a person reads."""
+    only = _kept("only") or ""
     if as_json:
+        if only:
+            raise click.UsageError("--only is for text; --json has everything")
         click.echo(to_json(result), nl=False)
         return
-    from nodewise.report.terminal import PIPED_WIDTH, render
+    from nodewise.report.terminal import WIDTH, render, show
 
-    on_terminal = sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns if on_terminal else PIPED_WIDTH
-    click.echo(render(report(result), width, colour=on_terminal))
+    width = min(WIDTH, shutil.get_terminal_size((WIDTH, 0)).columns)
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    shown = report(result)
+    if isinstance(shown, list):
+        click.echo(render(shown, width, colour))
+    else:
+        click.echo(show(shown, width, colour, _kept("verbose") or 0, only))
 
 
 def is_given(name: str) -> bool:

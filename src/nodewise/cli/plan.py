@@ -7,7 +7,7 @@ import click
 
 from nodewise.base.errors import GATE_NOT_MET, SpecError
 from nodewise.cli.inputs import input_options, value
-from nodewise.cli.options import emit, json_option, parse_scales
+from nodewise.cli.options import emit, output_options, parse_scales
 from nodewise.cli.pages import page_option, write_page
 
 
@@ -23,7 +23,7 @@ from nodewise.cli.pages import page_option, write_page
 )
 @input_options("threshold")
 @page_option
-@json_option
+@output_options
 def command(
     model: Path,
     cluster: Path,

@@ -13,30 +13,29 @@ from nodewise.cli.inputs import (
     settings_of,
     valid_or_exit,
 )
-from nodewise.cli.options import emit, json_option, parse_scales, table_argument
+from nodewise.cli.options import emit, output_options, parse_scales, table_argument
 
 
 @click.command("predict")
 @table_argument
-@click.option("--at", "scales", help="The K to predict, for example 16,32,64; default: two more.")
+@click.option("--at", "scales", help="The K to predict: 16,32,64. [two more]")
 @click.option(
     "--cluster",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Move the measured stages to the cluster of this TOML file.",
+    help="Predict for the cluster of this TOML file.",
 )
 @question_options
 @analysis_options
-@json_option
+@output_options
 def command(
     table: Path, scales: str | None, cluster: Path | None, as_json: bool, **options: Any
 ) -> None:
-    """T(K) at scales that were not run, how sure that is, and where the cheapest K then lies.
+    """Predict the time at scales that were not run, with intervals, and the cheapest K.
 
-    TABLE is a CSV file (- reads stdin), a study folder or a page that nodewise report made, with
-    at least three measured scales. Where stages were recorded each gets a law of its own. Intervals
-    are calibrated on published curves. With --cluster the stages of the study are moved to other
-    nodes and another link, and the assumptions are listed. Exits with 1 when the measurement is
-    invalid.
+    TABLE is a CSV file (- reads stdin), a study folder or a page of nodewise report, with at least
+    three measured scales. Recorded stages get a law each. Intervals are calibrated on published
+    curves. --cluster predicts the times on other nodes and another link, and lists what it
+    assumes. Exits with 1 when the measurement is invalid.
 
     \b
     Examples:

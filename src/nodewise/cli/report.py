@@ -76,6 +76,7 @@ def _write_markdown(study: "Study", findings: "Findings", target: Path) -> None:
     from nodewise.report.charts.draw import figures, sized
     from nodewise.report.export import markdown
     from nodewise.report.images import image
+    from nodewise.report.sections import everything
     from nodewise.report.text.findings import findings_report
 
     folder = target.with_name(f"{target.stem}_figures")
@@ -84,4 +85,4 @@ def _write_markdown(study: "Study", findings: "Findings", target: Path) -> None:
     for figure in figures(study, findings):
         (folder / f"{figure.name}.svg").write_bytes(image(sized(figure.chart), "svg"))
         shown.append(f"![{figure.title}]({folder.name}/{figure.name}.svg)\n\n{figure.caption}\n")
-    write(markdown(findings_report(findings)) + "\n" + "\n".join(shown), target)
+    write(markdown(everything(findings_report(findings))) + "\n" + "\n".join(shown), target)

@@ -10,12 +10,12 @@ import msgspec
 
 from nodewise.base.errors import GATE_NOT_MET, DataError
 from nodewise.cli.measure import measure_spec
-from nodewise.cli.options import emit, json_option
+from nodewise.cli.options import emit, output_options
 from nodewise.report.open import read_folder
 
 if TYPE_CHECKING:
     from nodewise.explain.compare import Comparison, ComparisonRow
-    from nodewise.report.text.findings import Report
+    from nodewise.report.sections import Output
     from nodewise.study.study import Study
 
 Agreement = Literal["agrees", "differs", "unknown"]
@@ -50,7 +50,7 @@ class _Rerun(msgspec.Struct, frozen=True, kw_only=True):
     type=click.Path(path_type=Path, file_okay=False),
     help="The new study folder; default: NAME.rerun.",
 )
-@json_option
+@output_options
 def command(bundle: Path, directory: Path | None, output: Path | None, as_json: bool) -> None:
     """Repeat the study of BUNDLE, and say scale by scale whether the new interval agrees.
 
@@ -129,7 +129,7 @@ def _repeated(row: "ComparisonRow", comparison: "Comparison") -> _Repeated:
     )
 
 
-def _report(result: _Rerun) -> "Report":
+def _report(result: _Rerun) -> "Output":
     from nodewise.base.units import format_speedup
     from nodewise.report.tables import Table
     from nodewise.report.text.compare import comparison_report
@@ -157,5 +157,7 @@ def _report(result: _Rerun) -> "Report":
         verdict = f"K={', '.join(map(str, missing))} could not be run again"
     else:
         verdict = "the speedup agrees at every scale"
-    return [f"**{result.name}** again: {verdict}.", "", table, "",
-            *comparison_report(result.comparison)]  # fmt: skip
+    compared = comparison_report(result.comparison)
+    return msgspec.structs.replace(
+        compared, answer=(f"**{result.name}** again: {verdict}.", *compared.answer), table=table
+    )

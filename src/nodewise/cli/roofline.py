@@ -8,7 +8,7 @@ import click
 
 from nodewise.base.errors import SpecError
 from nodewise.base.units import parse_bandwidth, parse_bytes, parse_count, parse_latency
-from nodewise.cli.options import Decorator, Parsed, emit, file_option, json_option, shared, write
+from nodewise.cli.options import Decorator, Parsed, emit, file_option, output_options, shared, write
 
 if TYPE_CHECKING:
     from nodewise.diagnose.roofline import Roofline
@@ -39,7 +39,7 @@ def step_options(hidden: bool = False) -> Decorator:
 @click.command("roofline")
 @step_options()
 @file_option("Draw the roofline into a file .svg, .png, .pdf or .json (Vega-Lite).")
-@json_option
+@output_options
 def command(output: Path | None, as_json: bool, **options: Any) -> None:
     """A step on paper: compute or memory bandwidth bound, and would the network dominate?
 

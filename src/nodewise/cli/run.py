@@ -13,7 +13,7 @@ import click
 from nodewise.base.errors import NodewiseError, SpecError, printable
 from nodewise.cli.inputs import stated_inputs, stated_options
 from nodewise.cli.measure import measure_spec, parse_text
-from nodewise.cli.options import POSITIVE_DURATION, WHOLE, json_option, parse_scales
+from nodewise.cli.options import POSITIVE_DURATION, WHOLE, output_options, parse_scales
 from nodewise.cli.spec_file import (
     ENGINES,
     engine_of,
@@ -60,7 +60,7 @@ _OTHER_NAME = "Give this study another name: --name NAME"
     help="The study folder [NAME.study].",
 )
 @stated_options(*INPUTS)
-@json_option
+@output_options
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(
     words: tuple[str, ...], name: str | None, output: Path | None, as_json: bool, **options: Any

@@ -9,7 +9,7 @@ from nodewise.cli.inputs import analysis_options, exit_if_invalid, value
 from nodewise.cli.options import (
     FRACTION,
     emit,
-    json_option,
+    output_options,
     table_argument,
 )
 from nodewise.report.open import read_study
@@ -25,7 +25,7 @@ from nodewise.report.open import read_study
     show_default=True,
     help="Also say at which K Amdahl's law brings the efficiency down to this.",
 )
-@json_option
+@output_options
 def command(table: Path, at_efficiency: float, as_json: bool, **options: Any) -> None:
     """Speedup and efficiency at every K, with intervals; the bend, the knee, the fitted laws.
 

@@ -7,7 +7,7 @@ import click
 
 from nodewise.base.errors import GATE_NOT_MET
 from nodewise.cli.measure import measure_spec, output_option, read_spec, spec_argument
-from nodewise.cli.options import emit, json_option, to_json
+from nodewise.cli.options import emit, output_options, to_json
 from nodewise.cli.report import page_of
 from nodewise.report.open import read_folder
 
@@ -15,9 +15,9 @@ from nodewise.report.open import read_folder
 @click.command("study")
 @spec_argument
 @output_option
-@json_option
+@output_options
 def command(spec: Path, output: Path | None, as_json: bool) -> None:
-    """Measure the job of SPEC, name the cause of every lost fold, and recommend a scale.
+    """Measure the job of SPEC, name the causes of lost speedup, and recommend a scale.
 
     The study folder also gets report.html, the page for people, and result.json, for machines.
     What was measured already is not measured again. Exits with 1 when a gate of the spec is not
@@ -45,7 +45,11 @@ def answer(folder: Path, as_json: bool) -> None:
     findings = find(study, question_of(study.asked), read_rules())
     (folder / "result.json").write_text(to_json(findings.document), encoding="utf-8")
     (folder / "report.html").write_text(page_of(study, findings, folder), encoding="utf-8")
-    emit(findings.document if as_json else findings, as_json, text.findings_report)
-    click.echo(f"The page is {folder / 'report.html'}. Next: nodewise ui {folder.parent}", err=True)
+    ending = [f"Page: {folder / 'report.html'}", f"Next: nodewise ui {folder.parent}"]
+    emit(
+        findings.document if as_json else findings,
+        as_json,
+        lambda found: text.findings_report(found, ending),
+    )
     if not findings.gates_are_met:
         sys.exit(GATE_NOT_MET)

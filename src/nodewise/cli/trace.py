@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nodewise.cli.options import SOURCE, Source, emit, json_option, write
+from nodewise.cli.options import SOURCE, Source, emit, output_options, write
 from nodewise.cli.pages import page_option, write_page
 from nodewise.cli.sources import (
     broken_option,
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nodewise.explain.trace.breakdown import JobBreakdown
-    from nodewise.report.text.findings import Report
+    from nodewise.report.sections import Output
     from nodewise.study.study import Run
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -35,7 +35,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     help="Write what was read, some kilobytes a rank; parts of a job are merged by naming them.",
 )
 @page_option
-@json_option
+@output_options
 def command(
     sources: tuple[Source, ...],
     form: str,
@@ -101,13 +101,13 @@ def _staged_runs(sources: "Sequence[Source]", form: str) -> "list[Run]":
 
 
 # The reports come with all tables, which --json does not need.
-def _job_report(job: "JobBreakdown") -> "Report":
+def _job_report(job: "JobBreakdown") -> "Output":
     from nodewise.report.text.trace import job_report
 
     return job_report(job)
 
 
-def _stages_report(runs: "Sequence[Run]") -> "Report":
+def _stages_report(runs: "Sequence[Run]") -> "Output":
     from nodewise.report.text.trace import stages_report
 
     return stages_report(runs)

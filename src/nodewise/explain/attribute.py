@@ -1,9 +1,9 @@
-"""The ledger: the folds between ideal and measured speedup, each under the name of its cause.
+"""The ledger: the gap between ideal and measured speedup, divided among its causes.
 
 With k = K/K0 and wall time T, what is lost at k is k - S = sum of k * loss_i / T, because
 T = T_ideal + sum of loss_i, where T_ideal is T0/k for a fixed job and T0 when the job grows with k.
 The wall time is first cut into parts that add up to it; the loss of a part is what it takes beyond
-its ideal share of the same part at the base. So the folds add up by construction, and what no
+its ideal share of the same part at the base. So the losses add up by construction, and what no
 record explains stays under `unexplained`.
 
 Communication (then input and output) that runs beside compute is hidden: it takes none of the wall
@@ -192,7 +192,7 @@ class Attribution(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
 
 
 def attribute(study: Study, threshold: float = THRESHOLD, center: Center = "mean") -> Attribution:
-    """Name the cause of every lost fold of speedup at every scale."""
+    """Name the causes of the lost speedup at every scale."""
     times = timings(study, center)
     return attribute_timings(study, times, scale_timings(study, times, threshold))
 
@@ -981,7 +981,7 @@ def _recorded(measured: Sequence[_Measured], evidence: Evidence) -> set[CauseNam
 def _other_changes(
     row: LedgerRow, evidence: Evidence, recorded: set[CauseName]
 ) -> tuple[Remedy, ...]:
-    """What the fixes for the other causes would return here, so that nobody tries them first."""
+    """What the fixes for the other causes would return here."""
     if not row.loses:
         return ()
     found: dict[CauseName, Loss] = {loss.cause: loss for loss in row.causes}
@@ -998,22 +998,22 @@ def _other_changes(
         if cause in silent:
             continue
         returned = max(folds.get(cause, 0.0), 0.0)
-        lost = f"{format_speedup(returned)} of the lost folds"
+        lost = f"{format_speedup(returned)}x of the lost speedup"
         most = found[cause].folds_high if cause in found else None
         if evidence == "fitted law" and most is not None:
-            verdict = f"would return at most {format_speedup(most)} of the lost folds"
+            verdict = f"would return at most {format_speedup(most)}x of the lost speedup"
         elif returned > _MIN_SECOND_CAUSE * row.lost_folds:
-            verdict = f"worth it second: {lost} are here"
+            verdict = f"second priority: {lost} is here"
         elif cause in _WAITED_FOR and waited > _MIN_LOST_SHARE * row.lost_folds:
             verdict = (
-                f"unknown: part of the {format_speedup(waited)} folds of waiting may be here; "
+                f"unknown: part of the {format_speedup(waited)}x lost to waiting may be here; "
                 f"{CAUSES['late rank'].change}"
             )
         elif returned > _MIN_LOST_SHARE * row.lost_folds:
-            verdict = f"would return little: {lost} are here"
+            verdict = f"little benefit: {lost} is here"
         elif cause not in recorded:
             verdict = f"unknown: not recorded; to see it, record {facts.record}"
         else:
-            verdict = f"would do nothing: it acts on {facts.acts_on}, and {lost} are there"
+            verdict = f"no measurable benefit: it acts on {facts.acts_on}, and {lost} is there"
         remedies.append(Remedy(cause=cause, change=facts.change, folds=returned, verdict=verdict))
     return tuple(sorted(remedies, key=lambda remedy: -remedy.folds))

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable
 from typing import Literal
 
+from nodewise.report.sections import Report
 from nodewise.report.tables import BAR, Table
-from nodewise.report.text.findings import Report
 
 TableFormat = Literal["md", "tex", "csv"]
 

@@ -26,7 +26,7 @@ from nodewise.study.claim import claim_of_study
 from nodewise.study.study import Study
 
 if TYPE_CHECKING:
-    from nodewise.report.text.findings import Report
+    from nodewise.report.sections import Output, Report
 
 
 class Chart:
@@ -177,10 +177,16 @@ def open_study(
 def _show_results() -> None:
     """Let results show themselves in a notebook; the rooms that compute them do not render."""
     for kind, view in _views().items():
-        type.__setattr__(kind, "_repr_html_", lambda result, view=view: to_html(view(result)))
+        type.__setattr__(kind, "_repr_html_", lambda result, view=view: _html_of(view(result)))
 
 
-def _views() -> "dict[type, Callable[[Any], Report]]":
+def _html_of(shown: "Output") -> str:
+    from nodewise.report.sections import everything
+
+    return to_html(everything(shown))
+
+
+def _views() -> "dict[type, Callable[[Any], Output]]":
     from nodewise.report.text import audit as text_audit
     from nodewise.report.text import findings as text
     from nodewise.report.text.forecast import forecast_report

@@ -63,10 +63,10 @@ class Steps:
 
     def __str__(self) -> str:
         """The table as on a terminal."""
-        from nodewise.report.terminal import PIPED_WIDTH, render
+        from nodewise.report.terminal import WIDTH, render
         from nodewise.report.text.diagnose import steps_report
 
-        return render(steps_report(self.table), PIPED_WIDTH, colour=False)
+        return render(steps_report(self.table), WIDTH, colour=False)
 
 
 def steps(

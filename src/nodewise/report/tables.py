@@ -10,6 +10,7 @@ import msgspec
 
 from nodewise.base.units import (
     SECONDS_PER_HOUR,
+    digits_known,
     format_duration,
     format_efficiency,
     format_money,
@@ -18,6 +19,7 @@ from nodewise.base.units import (
     format_seconds,
     format_speedup,
     format_unit_cost,
+    significant,
 )
 from nodewise.decide.choose import Choice
 from nodewise.decide.decide import Decision, DecisionRow, Marginal
@@ -27,7 +29,7 @@ from nodewise.explain.attribute import Attribution, LedgerRow, Loss
 from nodewise.explain.compare import Comparison
 from nodewise.explain.laws import LawFit
 from nodewise.explain.pop import Pop
-from nodewise.explain.scaling import Scaling
+from nodewise.explain.scaling import Scaling, ScalingRow
 from nodewise.study.check import Check
 from nodewise.study.study import Study
 
@@ -35,10 +37,12 @@ Formatter = Callable[[float], str]
 Item = TypeVar("Item")
 
 MOST_ROWS = 12
+RECOMMENDED = "<- recommended"
 _MIN_FOLDS = 0.005  # less is printed as 0.00
 _MIN_HIDDEN = 0.01  # of the wall time
 MIN_GAIN = 0.02  # of the ideal speedup
 BAR, _BAR_LENGTH = "\N{FULL BLOCK}", 24
+_DASH = "\N{EN DASH}"
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +54,15 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     left: frozenset[str] = frozenset()
     strong: int | None = None  # the row that the reader looks for
     indent: int = 0
+    optional: tuple[
+        str, ...
+    ] = ()  # columns that a narrow terminal leaves out, the first ones first
+
+    @property
+    def width(self) -> int:
+        """Columns of a terminal that it takes."""
+        widths = [max(map(len, cells)) for cells in zip(self.titles, *self.rows, strict=True)]
+        return self.indent + sum(widths) + 2 * max(len(widths) - 1, 0)
 
 
 def rows_table(
@@ -59,6 +72,7 @@ def rows_table(
     strong: int | None = None,
     indent: int = 0,
     sparse: bool = False,
+    optional: tuple[str, ...] = (),
 ) -> Table:
     """Rows with their cells by title, all with the same titles; None is an empty cell.
 
@@ -75,6 +89,7 @@ def rows_table(
         left=frozenset(left),
         strong=strong,
         indent=indent,
+        optional=optional,
     )
 
 
@@ -106,7 +121,9 @@ def scaling_table(result: Scaling) -> Table:
 
 def between(low: float | None, high: float | None, form: Formatter) -> str:
     """An interval, or nothing where there is none."""
-    return "" if low is None or high is None else f"{form(low)}..{form(high)}"
+    if low is None or high is None:
+        return ""
+    return f"{form(low)}{' to ' if low < 0 else _DASH}{form(high)}"
 
 
 def laws_table(result: Scaling) -> Table:
@@ -153,15 +170,8 @@ def _serial_share(s: float) -> str:
 
 
 def ledger_table(result: Attribution) -> Table:
-    """Folds lost to each cause at every scale, the largest cause first."""
-    totals: dict[str, float] = {}
-    is_law = result.evidence == "fitted law"
-    for row in result.rows:
-        for loss in row.causes:
-            most = loss.folds_high if is_law and loss.folds_high is not None else loss.folds
-            totals[loss.cause] = max(totals.get(loss.cause, 0.0), abs(most))
-    causes = [cause for cause in sorted(totals, key=lambda cause: -totals[cause])]
-    shown = [cause for cause in causes if totals[cause] >= _MIN_FOLDS]
+    """Speedup lost to each cause at every scale, the largest cause first."""
+    shown, is_law = largest_causes(result), result.evidence == "fitted law"
     rows = []
     for row in result.rows:
         found: dict[str, Loss] = {loss.cause: loss for loss in row.causes}
@@ -179,7 +189,19 @@ def ledger_table(result: Attribution) -> Table:
                 **{cause: _folds_lost(found.get(cause), is_law) for cause in shown},
             }
         )
-    return rows_table("Folds lost to each cause", rows, sparse=True)
+    return rows_table("Speedup lost to each cause", rows, sparse=True)
+
+
+def largest_causes(result: Attribution) -> list[str]:
+    """The causes that take something at some scale, the largest first."""
+    totals: dict[str, float] = {}
+    is_law = result.evidence == "fitted law"
+    for row in result.rows:
+        for loss in row.causes:
+            most = loss.folds_high if is_law and loss.folds_high is not None else loss.folds
+            totals[loss.cause] = max(totals.get(loss.cause, 0.0), abs(most))
+    causes = sorted(totals, key=lambda cause: -totals[cause])
+    return [cause for cause in causes if totals[cause] >= _MIN_FOLDS]
 
 
 def _folds_lost(loss: Loss | None, is_law: bool) -> str:
@@ -219,7 +241,7 @@ def pop_table(result: Pop) -> Table:
 
 
 def causes_table(row: LedgerRow) -> Table:
-    """The losses of one scale: folds, seconds, what removing each would give, and a bar."""
+    """The losses of one scale: speedup, seconds, what removing each would give, and a bar."""
     losses = [
         loss
         for loss in row.causes
@@ -230,7 +252,7 @@ def causes_table(row: LedgerRow) -> Table:
     rows = [
         {
             first: row.named(loss.cause),
-            "folds": format_speedup(loss.folds),
+            "lost": f"{format_speedup(loss.folds)}x",
             "between": between(loss.folds_low, loss.folds_high, format_speedup),
             "seconds": format_duration(loss.seconds),
             "of the time": format_percent(loss.share),
@@ -280,12 +302,118 @@ def rubric_table(result: Decision) -> Table:
         }
         for row in shown
     ]
+    return _with_failed("The rubric of every scale", rows, result, ("",))
+
+
+def scales_table(result: Decision, scaling: Scaling | None = None) -> Table:
+    """Time, speedup with its interval, efficiency and cost of every scale, with its marks."""
+    measured = {row.nodes: row for row in scaling.rows} if scaling else {}
+    per, startup = result.compared_for.label, result.price.startup_seconds
+    rows: list[dict[str, object]] = []
+    for row in rows_to_show(result):
+        found = measured.get(row.nodes)
+        digits = _digits_of_time(found)
+        rows.append(
+            {
+                "K": row.nodes,
+                f"{result.work_unit}/s": significant(row.work_per_second, digits)
+                if result.is_rate
+                else "",
+                "time": "" if result.is_rate else format_duration(row.seconds + startup, digits),
+                "speedup": significant(row.speedup) if found is None else speedup_cell(found),
+                "efficiency": format_percent(row.efficiency),
+                f"cost{per}": compared_form(result, row)(row.cost),
+                "in time": given(row.deadline_probability, format_percent),
+                "": _remark(row, result),
+            }
+        )
+    return _with_failed("Every scale", rows, result, ("speedup", ""))
+
+
+def _digits_of_time(row: ScalingRow | None) -> int:
+    return 3 if row is None else digits_known(row.seconds, row.seconds_low, row.seconds_high)
+
+
+def speedup_cell(row: ScalingRow) -> str:
+    """A speedup with its interval, in as many digits as the interval allows."""
+    low, high = row.speedup_low, row.speedup_high
+    digits = digits_known(row.speedup, low, high)
+    speedup = significant(row.speedup, digits)
+    if low is None or high is None or low == high:
+        return speedup
+    return f"{speedup} ({significant(low, digits)}{_DASH}{significant(high, digits)})"
+
+
+def _with_failed(
+    name: str, rows: list[dict[str, object]], result: Decision, left: tuple[str, ...]
+) -> Table:
+    """A table of scales, with a row for each scale at which every run failed."""
     blank = dict.fromkeys(rows[0])
     rows += [blank | {"K": one.nodes, "": f"failed: {one.outcome}"} for one in result.failed]
     rows.sort(key=lambda row: int(str(row["K"])))
     chosen = [at for at, row in enumerate(rows) if row["K"] == result.recommended.nodes]
     strong = chosen[0] if chosen else None
-    return rows_table("The rubric of every scale", rows, left=("",), strong=strong, sparse=True)
+    return rows_table(
+        name, rows, left=left, strong=strong, sparse=True, optional=("in time", "efficiency")
+    )
+
+
+def speedup_table(result: Scaling) -> Table:
+    """Time, speedup with its interval and efficiency of every scale."""
+    rows = [
+        {
+            "K": row.nodes,
+            "work/s": significant(result.per_second(row), _digits_of_time(row))
+            if result.base_work
+            else "",
+            "time": "" if result.base_work else format_duration(row.seconds, _digits_of_time(row)),
+            "speedup": speedup_cell(row),
+            "efficiency": format_percent(row.efficiency),
+            "rounds": row.rounds,
+            "": ""
+            if row.efficiency >= result.bend.threshold
+            else f"below {result.bend.threshold:.2f}",
+        }
+        for row in result.rows
+    ]
+    return rows_table("Every scale", rows, left=("speedup", ""), sparse=True)
+
+
+def lost_table(result: Attribution) -> Table:
+    """Time, speedup, and what is lost to the largest causes at every scale."""
+    causes = largest_causes(result)[:3]
+    is_law = result.evidence == "fitted law"
+    rows = []
+    for row in result.rows:
+        found: dict[str, Loss] = {loss.cause: loss for loss in row.causes}
+        rows.append(
+            {
+                "K": row.nodes,
+                "time": format_duration(row.seconds),
+                "speedup": f"{significant(row.speedup)} of {row.ideal:g}",
+                "lost": f"{format_speedup(row.lost_folds)}x",
+                **{cause: f"{_folds_lost(found.get(cause), is_law)}x" for cause in causes},
+                "": "most: " + row.dominant_cause if row.dominant_cause and row.loses else "",
+            }
+        )
+    return rows_table(
+        "Speedup lost to the largest causes", rows, left=("",), optional=("", *reversed(causes))
+    )
+
+
+def runs_table(study: Study) -> Table:
+    """Every run, as it was recorded."""
+    rows = [
+        {
+            "K": run.nodes,
+            "round": run.round + 1,
+            "seconds": format_seconds(run.seconds),
+            "started": run.started,
+            "": "" if run.outcome == "ok" else run.outcome,
+        }
+        for run in sorted(study.runs, key=lambda run: (run.nodes, run.round))
+    ]
+    return rows_table("Runs", rows, left=("", "started"), sparse=True)
 
 
 def compared_form(result: Decision, row: DecisionRow | None = None) -> Formatter:
@@ -330,7 +458,7 @@ def _per_money(what: str, currency: str) -> str:
 
 
 def rows_to_show(result: Decision) -> Sequence[DecisionRow]:
-    """All rows of a short ladder; of a long one doublings, their middles and the chosen scales."""
+    """All rows if they are few; else doublings, their middles and the chosen scales."""
     if result.measured or len(result.rows) <= MOST_ROWS:
         return result.rows
     wanted = {1, result.rows[-1].nodes, result.recommended.nodes}
@@ -345,7 +473,7 @@ def rows_to_show(result: Decision) -> Sequence[DecisionRow]:
 
 def _remark(row: DecisionRow, result: Decision) -> str:
     roles = {
-        "<- recommended": result.recommended,
+        RECOMMENDED: result.recommended,
         "cheapest": result.cheapest,
         result.fastest_words: result.fastest,
         "greenest": result.greenest,
@@ -373,7 +501,7 @@ def marginal_table(steps: Sequence[Marginal], result: Decision) -> Table:
             "step": f"{step.from_nodes} -> {step.to_nodes}",
             "speedup": f"{step.speedup:+.2f}",
             f"cost{unit.label}": compared_form(result)(step.cost),
-            _per_money("folds", currency): (
+            _per_money("speedup", currency): (
                 "saves"
                 if step.cost < 0
                 else given(
@@ -386,7 +514,7 @@ def marginal_table(steps: Sequence[Marginal], result: Decision) -> Table:
         }
         for step in steps
     ]
-    return rows_table("What each step up the ladder gains and costs", rows, indent=2)
+    return rows_table("What each step up gains and costs", rows, indent=2)
 
 
 def payment_table(result: Decision) -> Table:
@@ -463,12 +591,12 @@ def tornado_table(result: Decision) -> Table:
         {
             "input": title_of(one.input),
             "moved": "range" if one.is_range else "+-20 %",
-            "between": "..".join(
+            "between": _DASH.join(
                 input_words(one.input, end, result) for end in (one.low, one.high)
             ),
             "of": one.payment,
-            "recommended": f"K={one.low_nodes or 'none'}..{one.high_nodes or 'none'}",
-            f"its cost{result.compared_for.label}": "..".join(
+            "recommended": f"K={one.low_nodes or 'none'}{_DASH}{one.high_nodes or 'none'}",
+            f"its cost{result.compared_for.label}": _DASH.join(
                 compared_form(result)(cost) if nodes else "none"
                 for nodes, cost in ((one.low_nodes, one.low_cost), (one.high_nodes, one.high_cost))
             ),

@@ -1,21 +1,110 @@
-"""A report as text on a terminal or in a pipe: aligned, never cut, coloured only on a terminal."""
+"""A report as text on a terminal or in a pipe: aligned, never cut, coloured only on a terminal.
+
+Colour is for doubt and failure alone. The first screen has at most 24 lines.
+"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from nodewise.base.errors import printable
+from nodewise.base.errors import SpecError, printable
+from nodewise.report.sections import (
+    ANSWER,
+    SHOWN_ROWS,
+    Output,
+    Report,
+    first_report,
+    narrowed,
+    sections_report,
+    shortened,
+)
 from nodewise.report.tables import Table
-from nodewise.report.text.findings import Report
+from nodewise.study.check import Check
 
-PIPED_WIDTH = 100
+WIDTH = 100  # of text in a pipe, and the most on a terminal
+LINES = 24  # of the first screen
+_DOUBTS = 3  # lines that are kept for doubts
 _ANY_WIDTH = 10_000
+_QUIET = ("note: ", "More: ")
+_STYLES = {"fail": "bold red", "failed": "bold red", "warn": "yellow", "missing": "yellow"}
+
+
+def show(shown: Output, width: int, colour: bool, level: int = 0, only: str = "") -> str:
+    """The first screen, with sections from level 1, with everything from level 2; or one part."""
+    if only and only != ANSWER:
+        return _show_section(shown, only, width, colour)
+    if level == 0 or only:
+        return "\n".join(_first_screen(shown, width, colour))
+    sections = sections_report(shown.sections, details=level > 1)
+    has_checks = any(section.name == "checks" for section in shown.sections)
+    doubts = [] if has_checks else [_doubt(check) for check in shown.doubts]
+    ending = ["", *shown.ending] if shown.ending else []
+    return render([*first_report(shown), *doubts, *sections, *ending], width, colour)
+
+
+def _show_section(shown: Output, only: str, width: int, colour: bool) -> str:
+    found = [section for section in shown.sections if section.name == only]
+    if not found:
+        names = ", ".join(dict.fromkeys([ANSWER, *(section.name for section in shown.sections)]))
+        raise SpecError(f"There is no section {only} here.", f"Use one of: {names}.")
+    return render(sections_report(found, details=True)[1:], width, colour)
+
+
+def _first_screen(shown: Output, width: int, colour: bool) -> list[str]:
+    """The answer within the lines of a screen: sentences that do not fit are left to -v."""
+    table = _table_rows(shown.table, width, colour)
+    ending = _rows([*shown.ending, *_more(shown)], width, colour)
+    room = LINES - len(table) - len(ending) - (_DOUBTS if shown.doubts else 0)
+    answer: list[str] = []
+    for sentence in shown.answer:
+        rows = _rows([sentence], width, colour)
+        if answer and len(answer) + len(rows) > room:
+            break
+        answer += rows
+    room = LINES - len(answer) - len(table) - len(ending)
+    below = [*_doubt_rows(shown.doubts, room, width, colour), *ending]
+    gap = [""] if table and below and room > len(below) - len(ending) else []
+    return [*answer, *table, *gap, *below]
+
+
+def _table_rows(table: Table | None, width: int, colour: bool) -> list[str]:
+    if table is None:
+        return []
+    short, hidden = shortened(table, SHOWN_ROWS)
+    note = [f"{hidden} of {len(table.rows)} rows hidden; -v shows all."] if hidden else []
+    return ["", *_rows([narrowed(short, width), *note], width, colour)]
+
+
+def _more(shown: Output) -> list[str]:
+    """The names of the sections that are not on the screen."""
+    names = ", ".join(section.name for section in shown.sections)
+    return [f"More: -v, or --only {names}."] if names else []
+
+
+def _doubt_rows(checks: Sequence[Check], room: int, width: int, colour: bool) -> list[str]:
+    """The doubts that fit, the gravest first, and how many do not."""
+    rows: list[str] = []
+    for number, check in enumerate(checks):
+        left = len(checks) - number
+        own = _rows([_doubt(check)], width, colour)
+        if len(rows) + len(own) + (left > 1) > room:
+            return [*rows, *_rows([f"{left} more in --only checks."], width, colour)]
+        rows += own
+    return rows
+
+
+def _doubt(check: Check) -> str:
+    return f"{check.shown_verdict}  {check.rule}: {check.evidence}. {check.remedy}".rstrip()
+
+
+def _rows(report: Report, width: int, colour: bool) -> list[str]:
+    return render(report, width, colour).splitlines() if report else []
 
 
 def render(report: Report, width: int, colour: bool) -> str:
     """The lines of a report; those of a table run over where the terminal is too narrow."""
     from rich.console import Console
 
-    console = Console(width=_ANY_WIDTH, highlight=False, force_terminal=colour)
+    console = Console(width=_ANY_WIDTH, highlight=False, force_terminal=colour, no_color=not colour)
     with console.capture() as captured:
         for part in report:
             if isinstance(part, Table):
@@ -49,12 +138,13 @@ def _print_line(line: str, width: int, console: object) -> None:
     indent = " " * (len(line) - len(line.lstrip()))
     text = Text()
     for at, words in enumerate(re.split(r"\*\*", line.lstrip())):
-        style = "bold" if at % 2 else "dim" if words.startswith("note: ") else ""
+        style = "bold" if at % 2 else "dim" if words.startswith(_QUIET) else ""
         text.append(words, style=style)
     # a word that stands in a column of its own keeps it free below
     column = re.match(r"(\S+ {2,})?", text.plain)
     at = column.end() if column else 0
     head, body = text[:at], text[at:]
+    head.stylize(_STYLES.get(head.plain.strip(), ""))
     for row in body.wrap(console, width - len(indent) - at) or [Text()]:
         console.print(indent, head, row, sep="")
         head = Text(" " * at)

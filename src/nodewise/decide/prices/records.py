@@ -138,13 +138,13 @@ def stated_check(price: Price, today: date | None) -> Check:
     rule = f"a price of the last {STALE_DAYS} days"
     found = _DAY.search(price.source)
     if found is None:
-        said = f"'{price.source}' names no day" if price.source else "nobody says where it was read"
+        said = f"'{price.source}' names no day" if price.source else "source and date missing"
         return Check(
             rule=rule,
             verdict="fail",
             evidence=said,
-            remedy="Say it: source = 'where, YYYY-MM-DD' under [price] in the spec, or "
-            "--price-source; or take --instance.",
+            remedy="Add --price-source 'where, YYYY-MM-DD', or source under [price] in the spec; "
+            "or use --instance.",
             key="price",
         )
     try:

@@ -7,8 +7,8 @@ from typing import Any
 from nodewise.importers.files import format_errors, read_json, read_text
 from nodewise.importers.logs.record import LogRun, number
 from nodewise.importers.logs.scan import Seen
-from nodewise.study.claim import seconds_of_unit, title_column
 from nodewise.study.scale_unit import unit_of_title
+from nodewise.study.titles import seconds_of_unit, title_column
 
 JUBE_RULE = re.compile(r"^-{2,}(?:\+-{2,})+ *$", re.MULTILINE)
 _SECONDS = {"s": 1.0, "sec": 1.0, "secs": 1.0, "second": 1.0, "seconds": 1.0, "ms": 1e-3,

@@ -147,7 +147,7 @@ def sections(study: Study, findings: Findings) -> list[Section]:
     part("ranks", "Stages and idle time", ("timeline", "ranks", "stages"), _idle_lines(findings))
     attributed = text.attribution_lines(attribution, decision.recommended.nodes)
     part("causes", "Causes of lost speedup", ("roofline",), attributed)
-    part("pop", "POP efficiencies", (), pop_lines(attribution.pop)[1:])
+    part("pop", "POP efficiencies", (), pop_lines(attribution.pop))
     part("cost", "Cost and payment", ("pareto", "payment", "sensitivity", "energy"),
          text.decision_lines(decision, None), has_sliders=True)  # fmt: skip
     if findings.forecast is not None:

@@ -4,39 +4,76 @@ from nodewise.base.units import (
     capitalised,
     format_duration,
     format_money,
+    format_percent,
     format_quantity,
     format_seconds,
     format_speedup,
+    significant,
 )
 from nodewise.decide.compare import Advice, PricedComparison
 from nodewise.explain.compare import Comparison, LedgerDifference, Lineup
-from nodewise.report.tables import Table, comparison_table, given, rows_table
-from nodewise.report.text.findings import Report, listed
+from nodewise.report.sections import Output, Report, Section, output
+from nodewise.report.tables import Table, between, comparison_table, given, rows_table
+from nodewise.report.text.findings import listed
+from nodewise.study.check import Check, warning
 
 
-def comparison_report(result: Comparison) -> Report:
+def comparison_report(result: Comparison) -> Output:
     """Two studies side by side; the verdict first."""
-    return [
-        f"**{result.second}** against **{result.first}**: {comparison_verdict(result)}.",
-        "",
-        *times_lines(result),
-        "",
-        *ledger_lines(result),
-    ]
+    return _compared(result, [], [])
 
 
-def priced_comparison_report(result: PricedComparison) -> Report:
-    """The verdict on the times and the move of the recommendation, then the evidence for both."""
-    return [
+def priced_comparison_report(result: PricedComparison) -> Output:
+    """The verdict on the times and the move of the recommendation; the evidence in sections."""
+    title, *parts = money_lines(result)
+    cost = Section(name="cost", title=str(title).strip("*"), parts=parts)
+    return _compared(result, [f"{capitalised(advice_verdict(result))}."], [cost])
+
+
+def _compared(result: Comparison, advice: list[str], sections: list[Section]) -> Output:
+    title, *times = times_lines(result)
+    assert isinstance(title, Table)
+    lost, *ledger = ledger_lines(result)
+    lines = [
         f"**{result.second}** against **{result.first}**: {comparison_verdict(result)}.",
-        f"  {capitalised(advice_verdict(result))}.",
-        "",
-        *times_lines(result),
-        "",
-        *money_lines(result),
-        "",
-        *ledger_lines(result),
+        *advice,
+        *([str(lost).replace("**", "") + "."] if ledger else []),
     ]
+    parts = [
+        Section(name="times", title="Times", parts=[title, *times]),
+        *sections,
+        Section(name="losses", title="Lost speedup", parts=[lost, *ledger]),
+    ]
+    return output(lines, _short_table(result), parts, _doubts(result))
+
+
+def _doubts(result: Comparison) -> list[Check]:
+    """The doubts about either study, and about their comparison."""
+    pairs = ((result.first, result.first_validity), (result.second, result.second_validity))
+    found = [
+        warning(name, "; ".join(one.reasons)) for name, one in pairs if one.state == "doubtful"
+    ]
+    return [*found, *(warning("comparison", note.rstrip(".")) for note in result.notes)]
+
+
+def _short_table(result: Comparison) -> Table:
+    """The times of both studies, and their ratio with its interval."""
+    rows = [
+        {
+            "K": row.nodes,
+            "first": format_duration(row.first_seconds),
+            "second": format_duration(row.second_seconds),
+            "second/first": significant(row.ratio),
+            "interval": between(row.ratio_low, row.ratio_high, significant),
+            "efficiency": f"{format_percent(row.first_efficiency)} -> "
+            f"{format_percent(row.second_efficiency)}",
+            "": "no clear difference" if row.second_is == "not told apart" else row.second_is,
+        }
+        for row in result.rows
+    ]
+    return rows_table(
+        "Two studies at each common scale", rows, left=("",), sparse=True, optional=("efficiency",)
+    )
 
 
 def times_lines(result: Comparison) -> Report:
@@ -190,19 +227,17 @@ def comparison_verdict(result: Comparison) -> str:
     return "; ".join(parts) or "unknown from single runs; run each scale six times or more"
 
 
-def lineup_report(result: Lineup) -> Report:
+def lineup_report(result: Lineup) -> Output:
     """What each engine's overhead costs; the verdict first."""
-    lines: Report = [
+    lines = [
         f"**{_lineup_verdict(result)}**",
-        "",
-        lineup_table(result),
-        f"{result.regime} scaling; speedups are against {result.base} at K={result.base_nodes}, "
-        f"{format_seconds(result.base_seconds)} s.",
+        f"{capitalised(result.regime)} scaling; speedups are against {result.base} at "
+        f"K={result.base_nodes}, {format_duration(result.base_seconds)}.",
     ]
     if result.left_out:
         scales = ", ".join(map(str, result.left_out))
-        lines.append(f"note: Not in all studies: K={scales}.")
-    return lines
+        lines.append(f"Not in all studies: K={scales}.")
+    return output(lines, lineup_table(result))
 
 
 def lineup_table(result: Lineup) -> Table:
@@ -211,7 +246,7 @@ def lineup_table(result: Lineup) -> Table:
     for entry in result.entries:
         then = ""
         if entry.next_cause is not None and entry.next_folds and entry.next_folds >= 0.005:
-            then = f"{entry.next_cause} ({format_speedup(entry.next_folds)})"
+            then = f"{entry.next_cause} ({format_speedup(entry.next_folds)}x)"
         rows.append(
             {
                 "K": entry.nodes,
@@ -220,7 +255,9 @@ def lineup_table(result: Lineup) -> Table:
                 "speedup": format_speedup(entry.speedup),
                 "lost": format_speedup(entry.lost_folds),
                 "overhead s": given(entry.overhead_seconds, format_seconds),
-                "folds": given(entry.overhead_folds, format_speedup),
+                "overhead lost": given(
+                    entry.overhead_folds, lambda lost: f"{format_speedup(lost)}x"
+                ),
                 "then": then,
             }
         )

@@ -7,13 +7,13 @@ from nodewise.base.units import (
     capitalised,
     format_bandwidth,
     format_bytes,
-    format_efficiency,
+    format_duration,
     format_flops,
     format_latency,
     format_percent,
     format_seconds,
 )
-from nodewise.diagnose.axes import MENU, Answer, Remedy, axis_words
+from nodewise.diagnose.axes import MENU, Answer, CeilingName, Remedy, axis_words
 from nodewise.diagnose.flow import Branch, Diagnosis, from_workers, headline
 from nodewise.diagnose.memory import Fit
 from nodewise.diagnose.next_ceiling import NextCeiling
@@ -21,31 +21,33 @@ from nodewise.diagnose.roofline import Roofline
 from nodewise.diagnose.steps import StepTable
 from nodewise.diagnose.symptoms import Symptoms
 from nodewise.diagnose.training_step import TrainingStep, table_of
+from nodewise.report.sections import Output, Report, Section, output
 from nodewise.report.tables import Table, between, given, rows_table
-from nodewise.report.text.findings import Report
 from nodewise.study.machine import Ceiling, Machine
 
 
-def roofline_report(step: Roofline) -> Report:
+def roofline_report(step: Roofline) -> Output:
     """A step on paper: its bound, its times and, with an exchange, how many workers it bears."""
     figures = {
         "ridge": f"{step.ridge:.4g} FLOP/B",
         "intensity": f"{step.intensity:.4g} FLOP/B",
         "attainable": format_flops(step.attainable_flops),
-        "compute": f"{step.compute_s:.5g} s",
-        "memory": f"{step.memory_s:.5g} s",
+        "compute": f"{step.compute_s:.3g} s",
+        "memory": f"{step.memory_s:.3g} s",
     }
     if step.comm_s is not None:
-        figures["exchange"] = f"{step.comm_s:.5g} s"
-    lines: Report = [
+        figures["exchange"] = f"{step.comm_s:.3g} s"
+    lines = [
         f"**{capitalised(step.verdict)}.**",
-        *(f"  {capitalised(reason)}." for reason in step.reasons),
-        "",
-        _figures_table(figures, left=("",)),
+        *(f"{capitalised(reason)}." for reason in step.reasons),
     ]
-    if step.workers:
-        lines += ["", _workers_table(step), *_binding_lines(step)]
-    return lines + [f"note: {note}" for note in step.notes]
+    notes = Section(name="notes", title="Notes", parts=[f"  {note}" for note in step.notes])
+    table = _figures_table(figures, left=("",))
+    if not step.workers:
+        return output(lines, table, [notes])
+    shown = Section(name="step", title="Step", parts=[table])
+    workers = Section(name="workers", title="Workers", parts=[*_binding_lines(step)])
+    return output(lines, _workers_table(step), [shown, workers, notes])
 
 
 def _figures_table(figures: Mapping[str, str], left: Sequence[str]) -> Table:
@@ -57,11 +59,11 @@ def _workers_table(step: Roofline) -> Table:
     rows = [
         {
             "workers": row.workers,
-            "exchange s": format_seconds(row.exchange_s),
-            "shared step s": format_seconds(row.strong_step_s),
-            "efficiency": format_efficiency(row.strong_efficiency),
-            "step each s": format_seconds(row.weak_step_s),
-            "efficiency ": format_efficiency(row.weak_efficiency),
+            "exchange": format_duration(row.exchange_s, 3),
+            "shared step": format_duration(row.strong_step_s, 3),
+            "efficiency": format_percent(row.strong_efficiency),
+            "step each": format_duration(row.weak_step_s, 3),
+            "efficiency ": format_percent(row.weak_efficiency),
         }
         for row in step.workers
     ]
@@ -76,17 +78,34 @@ def _binding_lines(step: Roofline) -> Report:
     ]
 
 
-def diagnosis_report(result: Diagnosis) -> Report:
-    """Yes or no to a proposal, the ceiling, the answer to each question, the menu's row."""
-    lines = _answer_lines(result.answer)
-    lines += [f"**{capitalised(headline(result))}.** Confidence: {result.confidence}."]
-    lines += [f"  {capitalised(words)}." for words in result.evidence]
-    if result.training is not None:
-        lines += ["", *memory_lines(result.training)]
-    lines += ["", flow_table(result.branches, "ceiling")]
-    if result.ceiling is not None:
-        lines += ["", *_remedy_lines(MENU[result.ceiling])]
-    return lines
+def diagnosis_report(result: Diagnosis) -> Output:
+    """Yes or no to a proposal, the ceiling and its remedy; each question in a section."""
+    lines = [
+        *_answer_lines(result.answer),
+        f"**{capitalised(headline(result))}.** Confidence: {result.confidence}.",
+        *(f"{capitalised(words)}." for words in result.evidence),
+    ]
+    memory = [] if result.training is None else memory_lines(result.training)
+    remedy: Report = [] if result.ceiling is None else _remedy_lines(MENU[result.ceiling])
+    flow = flow_table(result.branches, "ceiling")
+    if result.ceiling is not None and result.answer is None:
+        lines.append(_first(result.ceiling))
+    sections = [
+        Section(name="memory", title="Memory", parts=memory),
+        Section(name="flow", title="Bottleneck check", parts=[flow]),
+        Section(name="remedy", title="Remedy", parts=remedy),
+    ]
+    table = next((part for part in memory if isinstance(part, Table)), flow)
+    return output(lines, table, sections)
+
+
+def _first(ceiling: CeilingName) -> str:
+    """What lifts a ceiling, and what to try before."""
+    remedy = MENU[ceiling]
+    return (
+        f"{capitalised(axis_words(remedy.axis))}: {', '.join(remedy.tools)}. First, for less: "
+        f"{remedy.first}."
+    )
 
 
 def flow_table(branches: Sequence[Branch], beside: Literal["ceiling", "lost"]) -> Table:
@@ -261,43 +280,49 @@ def _steps_table(table: StepTable, what: str) -> Table:
     return rows_table(f"{what.capitalize()}s", rows, left=(what, "ceiling", "remedy"))
 
 
-def symptoms_report(result: Symptoms) -> Report:
-    """A watched program: the ceiling or 'undecided', the evidence, the menu's row."""
-    return [*_verdict_lines(result), *_remedy_and_notes(result)]
+def symptoms_report(result: Symptoms) -> Output:
+    """A watched program: the ceiling or 'undecided', the evidence, the remedy."""
+    lines = [*_verdict_lines(result), *([] if result.ceiling is None else [_first(result.ceiling)])]
+    return output(lines, sections=_remedy_and_notes(result))
 
 
-def _remedy_and_notes(result: Symptoms | TrainingStep) -> Report:
-    remedy = [] if result.ceiling is None else ["", *_remedy_lines(MENU[result.ceiling])]
-    return [*remedy, *(f"note: {note}" for note in result.notes)]
+def _remedy_and_notes(result: Symptoms | TrainingStep) -> list[Section]:
+    remedy = [] if result.ceiling is None else _remedy_lines(MENU[result.ceiling])
+    return [
+        Section(name="remedy", title="Remedy", parts=remedy),
+        Section(name="notes", title="Notes", parts=[f"  {note}" for note in result.notes]),
+    ]
 
 
-def _verdict_lines(result: Symptoms | TrainingStep) -> Report:
+def _verdict_lines(result: Symptoms | TrainingStep) -> list[str]:
     """Yes or no to a proposal; the ceiling or 'undecided'; the evidence."""
     lines = _answer_lines(result.answer)
     if result.ceiling is None:
-        lines.append("**Undecided.** What was seen names no ceiling.")
+        lines.append("**Undecided.** No ceiling is clearly reached.")
     else:
         verb = "bind" if result.ceiling == "page faults" else "binds"
         lines.append(
             f"**{capitalised(f'{result.ceiling} {verb}')}.** Confidence: {result.confidence}."
         )
-    return lines + [f"  {capitalised(words)}." for words in result.evidence]
+    return lines + [f"{capitalised(words)}." for words in result.evidence]
 
 
-def training_step_report(result: TrainingStep) -> Report:
+def training_step_report(result: TrainingStep) -> Output:
     """A torch step: the ceiling, its counts and its point, its stages, what was not counted."""
-    lines = _verdict_lines(result)
+    lines = [*_verdict_lines(result), *([] if result.ceiling is None else [_first(result.ceiling)])]
+    sections = _remedy_and_notes(result)
     if not result.stages:
-        return lines + [f"note: {note}" for note in result.notes]
-    lines += ["", _point_table(result), "", _steps_table(table_of(result), "stage")]
-    lines.append(
+        return output(lines, sections=sections)
+    stages: Report = [
+        _steps_table(table_of(result), "stage"),
         "Bytes are a lower bound: every operation reads its inputs and writes its outputs once. "
-        "reached: share of the ceiling, for as many cores as the stage kept busy."
-    )
+        "reached: share of the ceiling, for as many cores as the stage kept busy.",
+    ]
     if result.uncounted:
         listed = ", ".join(f"{one.name} {format_percent(one.share)}" for one in result.uncounted)
-        lines.append(f"Not in the FLOP count, with their share of the operations' time: {listed}.")
-    return [*lines, *_remedy_and_notes(result)]
+        stages.append(f"Not in the FLOP count, with their share of the operations' time: {listed}.")
+    own = Section(name="stages", title="Stages", parts=stages)
+    return output(lines, _point_table(result), [own, *sections])
 
 
 def _point_table(result: TrainingStep) -> Table:
@@ -318,27 +343,25 @@ def _point_table(result: TrainingStep) -> Table:
     return _figures_table(figures, left=("", "value"))
 
 
-def next_ceiling_report(result: NextCeiling) -> Report:
+def next_ceiling_report(result: NextCeiling) -> Output:
     """A distributed job: what binds it now, and how the ledger answers each question."""
     first = f"largest stage on the smallest scale: {result.first or 'not recorded'}"
-    return [
+    lines = [
         *_answer_lines(result.answer),
         f"**{capitalised(result.verdict)}.** Confidence: {result.confidence} ({result.evidence}).",
-        f"  {capitalised(result.change)}.",
-        "",
-        flow_table(result.branches, "lost"),
-        f"K={result.nodes}: {format_seconds(result.seconds)} s, speedup {result.speedup:.2f} of "
-        f"{result.ideal:g}; {first}.",
+        f"{capitalised(result.change)}.",
+        f"K={result.nodes}: {format_duration(result.seconds)}, speedup {result.speedup:.2f}x of "
+        f"{result.ideal:g}x; {first}.",
     ]
+    return output(lines, flow_table(result.branches, "lost"))
 
 
-def _answer_lines(answer: Answer | None) -> Report:
+def _answer_lines(answer: Answer | None) -> list[str]:
     """Yes or no to a proposal, the reason, and what to do instead; nothing without a proposal."""
     if answer is None:
         return []
     reasons = [reason for reason in (answer.reason, answer.instead) if reason]
     return [
-        f"**{answer.answer}: {answer.proposal}**",
-        *(f"  {capitalised(reason)}." for reason in reasons),
-        "",
+        f"**{capitalised(answer.answer)}: {answer.proposal}**",
+        *(f"{capitalised(reason)}." for reason in reasons),
     ]

@@ -1,8 +1,4 @@
-"""Results as text for a terminal: the answer first, then the evidence in order.
-
-Each function gives lines and tables; in a line **words** between stars are strong, and a line that
-is indented belongs to the one above.
-"""
+"""Results as text for a terminal: the answer first, then the evidence in sections."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -23,10 +19,10 @@ from nodewise.decide.unmeasured import Unmeasured
 from nodewise.explain.attribute import Attribution, LedgerRow, Loss, TimeBound
 from nodewise.explain.scaling import OBSERVED_RULE, Scaling
 from nodewise.report.findings import Findings
+from nodewise.report.sections import Output, Report, Section, output, sections_report
 from nodewise.report.tables import (
     MIN_GAIN,
     MOST_ROWS,
-    Table,
     causes_table,
     compared_cost,
     compared_form,
@@ -35,76 +31,180 @@ from nodewise.report.tables import (
     items_table,
     laws_table,
     ledger_table,
+    lost_table,
     marginal_table,
     moves_table,
     payment_table,
     rows_to_show,
     rubric_table,
+    runs_table,
+    scales_table,
     scaling_table,
+    speedup_table,
     time_cell,
     title_of,
     tornado_table,
 )
-from nodewise.report.text.pop import pop_lines
-from nodewise.study.check import Check, validity_of
+from nodewise.report.text.pop import pop_section
+from nodewise.study.check import validity_of
 from nodewise.study.scale_unit import plural
 from nodewise.study.spec import Regime
 
-Report = list[str | Table]
+__all__ = ["Report"]  # and every function below
 
-_MIN_POSSIBLE = 0.05  # of the lost folds: a cause that can take no more is not listed
+_MIN_POSSIBLE = 0.05  # of the lost speedup: a cause that can take no more is not listed
 _MIN_PART = 0.1  # of all that is gained: a part that gains less is not named
 _MOST_SURE = 0.99
-_VERDICTS = ("fail", "warn", "pass", "unknown")
+_SHOWN_LOSSES = 3
 
 # Verdicts that several causes share, as one sentence for all of them.
-_GROUPED = {
-    "would do nothing": "would do nothing; hardly any of the lost folds are there",
-}
+_GROUPED = {"no measurable benefit"}
 
 
-def scaling_report(result: Scaling) -> Report:
+def scaling_report(result: Scaling) -> Output:
     """The scaling table, its landmarks and its laws."""
-    return [*scaling_lines(result), *checks_report(result.checks)]
+    validity = validity_of(result.checks)
+    if validity.state == "invalid":
+        return output([f"**{result.name}: {validity.clause}**"], checks=result.checks)
+    headline = f"**{result.name}: {scaling_headline(result)}**{_doubt(validity.clause)}"
+    return output(
+        [headline, bend_line(result), knee_line(result)],
+        speedup_table(result),
+        [_scaling_section(result), _laws_section(result)],
+        result.checks,
+    )
 
 
-def attribution_report(result: Attribution) -> Report:
-    """The ledger, the cause of the bend, and what would move it."""
-    lines = [*attribution_lines(result), "", *pop_lines(result.pop)]
-    return [*lines, *checks_report(result.checks)]
+def attribution_report(result: Attribution) -> Output:
+    """The largest losses and the change that helps; the ledger of every scale in a section."""
+    validity = validity_of(result.checks)
+    if validity.state == "invalid":
+        return output([f"**{result.name}: {validity.clause}**"], checks=result.checks)
+    row = result.row(result.nodes)
+    lines = [f"**{result.name}**: {attribution_headline(result, row)}{_doubt(validity.clause)}"]
+    second = None if result.bend is None else result.row(result.bend)
+    if second is not None and second.nodes != result.nodes and second.ideal > 1:
+        lines.append(f"{capitalised(attribution_headline(result, second))}")
+    if result.change is not None:
+        lines.append(f"To lose less: **{result.change}**.")
+    if result.bound is not None and result.bound.cause != result.dominant_cause:
+        lines.append(f"To run faster at every K: **{result.bound.change}**.")
+    causes = _causes_at(row)
+    sections = [_losses_section(result), *_other_changes_section(result)]
+    sections += pop_section(result.pop)
+    if causes:
+        largest = Section(name="largest", title=f"Losses at K={row.nodes}", parts=causes)
+        sections.insert(1, largest)
+    return output(lines, lost_table(result), sections, result.checks)
 
 
-def decision_report(result: Findings) -> Report:
-    """The recommendation, the rubric of every scale, the prices and what would change it."""
-    return [*_decision(result.decision, result.attribution), *doubts_report(result.checks)]
-
-
-def invalid_report(result: Mapping[str, Any]) -> Report:
+def invalid_report(result: Mapping[str, Any]) -> Output:
     """Why a measurement gets no answer."""
     headline = f"**{result['name']}: {result['validity'].clause}**"
-    return [headline, *doubts_report(result["checks"])]
+    return output([headline], checks=result["checks"])
 
 
-def law_report(result: Decision) -> Report:
+def law_report(result: Decision) -> Output:
     """The recommendation for a law without data."""
-    return [*_decision(result, None), *doubts_report(result.checks)]
+    return output(_answer(result, None), scales_table(result), _decision(result), result.checks)
 
 
-def findings_report(result: Findings) -> Report:
-    """Everything in the order in which it was found; the verdict is last."""
-    decision = result.decision
+def findings_report(result: Findings, ending: Sequence[str] = ()) -> Output:
+    """What one study says: the recommendation with its certainty, and why not more."""
+    decision, attribution = result.decision, result.attribution
     if decision.validity.state == "invalid":
-        return [*_decision(decision, None), *checks_report(result.checks)]
-    return [
-        *scaling_lines(result.scaling),
-        "",
-        *attribution_lines(result.attribution, decision.recommended.nodes),
-        "",
-        *_decision(decision, result.attribution),
-        *checks_report(result.checks),
-        "",
-        f"**{decision.name}: {verdict(decision)}**",
+        headline = f"**{decision.name}: {verdict(decision)}**"
+        return output([headline], checks=result.checks, ending=ending)
+    sections = [
+        _scaling_section(result.scaling),
+        _laws_section(result.scaling),
+        _losses_section(attribution),
+        *_other_changes_section(attribution),
+        *pop_section(attribution.pop),
+        *_decision(decision),
+        Section(name="runs", title="Runs", details=[runs_table(result.study)]),
     ]
+    lines = _answer(decision, attribution)
+    table = scales_table(decision, result.scaling)
+    return output(lines, table, sections, result.checks, ending)
+
+
+def _doubt(clause: str) -> str:
+    return f" {capitalised(clause)}." if clause else ""
+
+
+def _answer(result: Decision, attribution: Attribution | None) -> list[str]:
+    """The recommendation, why, why not more, and what would make it better."""
+    chosen = result.recommended
+    decided = chosen.probability is not None and not chosen.undecided
+    sure = f" ({how_sure(chosen.probability or 0.0)})" if decided else ""
+    lines = [
+        f"**{result.name}: {verdict(result)}**{sure}",
+        *([] if decided else _sure_lines(result)),
+        f"{capitalised(chosen.because)}.",
+    ]
+    if attribution is not None:
+        lines.append(f"Why not more: {why_not_more(result, attribution)}")
+    lines += _next_lines(result)
+    if attribution is not None and (change := _ledger_row(result, attribution).change):
+        lines.append(f"To lose less: {change}.")
+    return [*lines, _objective_line(result)]
+
+
+def why_not_more(result: Decision, attribution: Attribution) -> str:
+    """What is lost at the next scale, or at the largest, with the three largest losses."""
+    row = _ledger_row(result, attribution)
+    largest = attribution.rows[-1].nodes
+    chosen = result.recommended.nodes
+    above = f"no scale above K={largest} was measured. " if chosen == largest else ""
+    words = losses_words(attribution, row)
+    return f"{above}{capitalised(words) if above else words}"
+
+
+def losses_words(result: Attribution, row: LedgerRow) -> str:
+    """What is lost at one scale, and to which three causes most of it."""
+    largest = [loss for loss in row.causes if loss.folds >= 0.01 * row.lost_folds][:_SHOWN_LOSSES]
+    if not row.loses or row.dominant_cause is None or not largest:
+        return attribution_headline(result, row)
+    parts = [
+        f"{row.named(loss.cause)} {format_speedup(loss.folds)}x "
+        f"({format_percent(loss.share)} of the time)"
+        for loss in largest
+    ]
+    return f"{_lost(row)}: {', '.join(parts)}."
+
+
+def _lost(row: LedgerRow) -> str:
+    return f"at K={row.nodes}, {format_speedup(row.lost_folds)}x of {row.ideal:g}x is lost"
+
+
+def _scaling_section(result: Scaling) -> Section:
+    base = "" if result.base_nodes == 1 else f" Speedup is relative to K={result.base_nodes}."
+    return Section(
+        name="scaling",
+        title="Scaling",
+        parts=[
+            scaling_table(result),
+            f"{capitalised(_regime_line(result))}; intervals: {result.interval}.{base}",
+            bend_line(result),
+            knee_line(result),
+        ],
+    )
+
+
+def _laws_section(result: Scaling) -> Section:
+    return Section(name="laws", title="Scaling laws", parts=_laws(result))
+
+
+def _losses_section(result: Attribution) -> Section:
+    return Section(
+        name="losses", title="Lost speedup", parts=[ledger_table(result), _ledger_caption(result)]
+    )
+
+
+def _other_changes_section(result: Attribution) -> list[Section]:
+    lines = [*_other_changes(result), *_shape(result)]
+    return [Section(name="changes", title="Other changes", parts=lines)] if lines else []
 
 
 def scaling_lines(result: Scaling) -> Report:
@@ -114,11 +214,7 @@ def scaling_lines(result: Scaling) -> Report:
     return [
         f"**{result.name}**: {invalid or scaling_headline(result)}",
         "",
-        scaling_table(result),
-        f"{_regime_line(result)}; intervals: {result.interval}.",
-        "",
-        bend_line(result),
-        knee_line(result.regime, result.knee, result.knee_low, result.knee_high),
+        *_scaling_section(result).parts,
         "",
         *_laws(result),
     ]
@@ -138,66 +234,76 @@ def attribution_lines(result: Attribution, recommended: int | None = None) -> Re
     if second is not None and second != result.nodes and result.row(second).ideal > 1:
         lines.append(f"  {capitalised(attribution_headline(result, result.row(second)))}")
     causes = _causes_at(row)
-    notes = [f"evidence: {result.evidence}"]
-    if result.evidence == "fitted law":
-        notes.append("ranges are over all laws that fit about as well as the best")
-    if any(one.hidden_seconds > 0.01 * one.seconds for one in result.rows):
-        notes.append("hidden s: communication and input beside compute, which cost nothing")
     return [
         *lines,
         "",
-        ledger_table(result),
-        f"Folds lost to each cause, ideal minus measured speedup; {'; '.join(notes)}.",
+        *_losses_section(result).parts,
         *(["", *causes] if causes else []),
         *_changes(result),
         *_shape(result),
     ]
 
 
-def _decision(result: Decision, attribution: Attribution | None) -> Report:
-    if result.validity.state == "invalid":
-        return [f"**{result.name}: {verdict(result)}**"]
-    return [
-        f"**{result.name}: {verdict(result)}**",
-        f"  {result.recommended.because}.",
-        *(f"  {line}" for line in certainty_lines(result)),
-        "",
-        rubric_table(result),
-        rubric_caption(result),
-        *excluded(result),
-        *_failures(result),
-        "",
-        *decision_lines(result, attribution),
-    ]
+def _ledger_caption(result: Attribution) -> str:
+    """How to read the ledger."""
+    notes = [f"evidence: {result.evidence}"]
+    if result.evidence == "fitted law":
+        notes.append("ranges are over all laws that fit about as well as the best")
+    if any(one.hidden_seconds > 0.01 * one.seconds for one in result.rows):
+        notes.append("hidden s: communication and input beside compute, which cost nothing")
+    return f"Speedup lost to each cause, ideal minus measured; {'; '.join(notes)}."
 
 
 def decision_lines(result: Decision, attribution: Attribution | None) -> Report:
     """Why not more, what speed costs, other ways to pay, what would change it, the claim."""
-    lines: Report = []
+    more: Report = []
     if attribution is not None:
-        lines += ["**Why not more**", *_why_not_more(result, attribution), ""]
-    if result.cheapest and result.fastest and result.price_of_speed:
-        lines += ["**What speed costs**", *_exchange(result), ""]
-    if len(result.payments) > 1:
-        lines += [
-            "**Ways to pay**",
-            payment_table(result),
-            f"  {result.cheaper_nodes}",
-            *_spot(result),
-            *_ownership(result),
-            *([f"  Not priced: {', '.join(result.unpriced)}."] if result.unpriced else []),
-            "",
-        ]
-    if result.tornado:
-        lines += ["**Which input matters most**", tornado_table(result), ""]
-    changes = [*_flips(result), *result.would_change]
-    if changes:
-        lines.append("**What would change it**")
-        lines += [f"  - {change}." for change in changes]
-        lines.append("")
-    if result.claim:
-        lines += [f"**Claim**: {result.claim}", ""]
-    return lines[:-1]
+        more = ["**Why not more**", *_why_not_more(result, attribution), ""]
+    return [*more, *sections_report(_sections(result), details=True)[1:]]
+
+
+def _decision(result: Decision) -> list[Section]:
+    """The sections of a decision, with the rubric of every scale in that of the cost."""
+    if result.validity.state == "invalid":
+        return []
+    rubric: Report = [
+        rubric_table(result),
+        capitalised(rubric_caption(result)),
+        *excluded(result),
+        *_failures(result),
+    ]
+    cost, *others = _sections(result)
+    return [Section(name="cost", title="Cost", parts=[*rubric, *cost.parts]), *others]
+
+
+def _sections(result: Decision) -> list[Section]:
+    """What speed costs, how to pay, what the choice depends on, and the claim."""
+    exchange = _exchange(result) if result.cheapest and result.price_of_speed else []
+    return [
+        Section(name="cost", title="Cost", parts=exchange),
+        Section(name="payment", title="Payment", parts=_payment(result)),
+        Section(name="sensitivity", title="Sensitivity", parts=_sensitivity(result)),
+        Section(name="claim", title="Claim", parts=[result.claim] if result.claim else []),
+    ]
+
+
+def _payment(result: Decision) -> Report:
+    if len(result.payments) < 2:
+        return []
+    return [
+        payment_table(result),
+        f"  {result.cheaper_nodes}",
+        *_spot(result),
+        *_ownership(result),
+        *([f"  Not priced: {', '.join(result.unpriced)}."] if result.unpriced else []),
+    ]
+
+
+def _sensitivity(result: Decision) -> Report:
+    """Which input matters most, and what would change the recommendation."""
+    changes = [f"  - {capitalised(change)}." for change in [*_flips(result), *result.would_change]]
+    table: Report = [tornado_table(result)] if result.tornado else []
+    return [*table, *(["  The recommendation changes with:", *changes] if changes else [])]
 
 
 def _spot(result: Decision) -> Report:
@@ -291,35 +397,6 @@ def _flips(result: Decision) -> list[str]:
     ]
 
 
-def checks_report(result: Sequence[Check]) -> Report:
-    """The checks in one place; rules that nobody gave evidence for are only named."""
-    if not result:
-        return []
-    silent = [check for check in result if check.verdict == "unknown" and not check.remedy]
-    lines = ["", "**Checks**", *checklist([check for check in result if check not in silent])]
-    if silent:
-        lines.append(f"  {'unknown':<7}  {'; '.join(check.rule for check in silent)}.")
-    return lines
-
-
-def doubts_report(result: Sequence[Check]) -> Report:
-    """The checks that do not pass."""
-    return checks_report([check for check in result if check.verdict != "pass"])
-
-
-def checklist(result: Sequence[Check]) -> Report:
-    """Rows by their verdict, the gravest first, with what would mend them."""
-    lines: Report = []
-    for verdict in _VERDICTS:
-        for check in result:
-            if check.shown_verdict != verdict:
-                continue
-            lines.append(f"  {check.shown_verdict:<7}  {check.rule}: {check.evidence}.")
-            if check.remedy:
-                lines.append(f"           Remedy: {check.remedy}")
-    return lines
-
-
 def scaling_headline(result: Scaling) -> str:
     """The fastest scale, and where efficiency falls below its threshold."""
     fastest = result.row(result.fastest)
@@ -347,8 +424,7 @@ def scaling_headline(result: Scaling) -> str:
 
 def _regime_line(result: Scaling) -> str:
     against = "the line S = K" if result.regime == "strong" else "the flat line E = 1"
-    base = "" if result.base_nodes == 1 else f", relative to K={result.base_nodes}"
-    return f"{result.regime} scaling against {against}{base}; centre: {result.center}"
+    return f"{result.regime} scaling against {against}; centre: {result.center}"
 
 
 def bend_line(result: Scaling) -> str:
@@ -365,18 +441,20 @@ def bend_line(result: Scaling) -> str:
     )
 
 
-def knee_line(
+def knee_line(result: Scaling) -> str:
+    """The knee of the measured curve."""
+    return knee_words(result.regime, result.knee, result.knee_low, result.knee_high)
+
+
+def knee_words(
     regime: Regime, knee: int | None, low: int | None = None, high: int | None = None
 ) -> str:
     """The knee within the measured scales, with its 95 % bounds where they are known."""
     if knee is None:
         return "Knee: not reached within the measured scales."
-    between = "" if low is None or high is None else f", with 95 % between {low} and {high}"
+    between = "" if low is None or high is None else f" (95 % CI {low}\N{EN DASH}{high})"
     terms = "1/K, 1, log2 K and K" if regime == "strong" else "1, log2 K and K"
-    return (
-        f"Knee: K={knee} has the largest speedup x efficiency on the fit of {terms} to the "
-        f"measured times{between}."
-    )
+    return f"Knee: K={knee}{between} has the largest speedup x efficiency on the fit of {terms}."
 
 
 def _laws(result: Scaling) -> Report:
@@ -391,12 +469,12 @@ def attribution_headline(result: Attribution, row: LedgerRow) -> str:
     """What is lost at one scale, and to which cause as far as the records tell."""
     if not row.loses:
         return f"at K={row.nodes} hardly any speedup is lost{_bound(result, row)}."
-    lost = f"at K={row.nodes} {format_speedup(row.lost_folds)} of {row.ideal:g} folds are lost"
+    lost = _lost(row)
     found = {loss.cause: loss for loss in row.causes}
     if row.dominant_cause is not None:
         top = found[row.dominant_cause]
         range_ = _range_words(top, ", range ")
-        lost += f", most to **{row.named(top.cause)}** ({format_speedup(top.folds)}{range_})"
+        lost += f", most to **{row.named(top.cause)}** ({format_speedup(top.folds)}x{range_})"
     elif row.possible_causes == ("unexplained",) or result.evidence == "two bare times":
         lost += ", most to a cause that is **not recorded**"
     elif result.evidence == "fitted law" and row.waits:
@@ -412,7 +490,7 @@ def attribution_headline(result: Attribution, row: LedgerRow) -> str:
         lost += f"; the cause is **not identifiable from totals**: {', '.join(ranges)}"
     else:
         names = [cause for cause in row.possible_causes if cause in found]
-        parts = [f"{cause} {format_speedup(found[cause].folds)}" for cause in names]
+        parts = [f"{cause} {format_speedup(found[cause].folds)}x" for cause in names]
         either = " or ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
         lost += f", most to **{either}**, not separable here ({', '.join(parts)})"
     return f"{lost}{_bound(result, row)}."
@@ -421,7 +499,7 @@ def attribution_headline(result: Attribution, row: LedgerRow) -> str:
 def _range_words(loss: Loss, lead: str) -> str:
     if loss.folds_low is None or loss.folds_high is None:
         return ""
-    return f"{lead}{format_speedup(loss.folds_low)} to {format_speedup(loss.folds_high)}"
+    return f"{lead}{format_speedup(loss.folds_low)}\N{EN DASH}{format_speedup(loss.folds_high)}x"
 
 
 def _bound(result: Attribution, row: LedgerRow) -> str:
@@ -475,23 +553,29 @@ def _changes(result: Attribution) -> Report:
     lines: Report = []
     if result.change is not None:
         lines += ["", f"To lose less: **{result.change}**."]
+    lines += _other_changes(result)
+    if result.bound is not None and result.bound.cause != result.dominant_cause:
+        lines += ["", f"To run faster at every K: **{result.bound.change}**."]
+    return lines
+
+
+def _other_changes(result: Attribution) -> Report:
+    """What changes against the other causes would bring."""
     grouped: dict[str, list[str]] = {}
     for other in result.other_changes:
         short = other.verdict.split(":")[0]
         verdict = short if short in _GROUPED else other.verdict
         grouped.setdefault(verdict, []).append(other.cause)
-    for verdict, causes in grouped.items():
-        lines.append(f"  - against {', '.join(causes)}: {_GROUPED.get(verdict, verdict)}.")
-    if result.bound is not None and result.bound.cause != result.dominant_cause:
-        lines += ["", f"To run faster at every K: **{result.bound.change}**."]
-    return lines
+    return [
+        f"  - {capitalised(', '.join(causes))}: {verdict}." for verdict, causes in grouped.items()
+    ]
 
 
 def _shape(result: Attribution) -> Report:
     """What repeated timings alone look like; stages say more, so only where there are none."""
     if result.shape is None or result.evidence != "fitted law":
         return []
-    return ["", f"Shape of the bend: {result.shape.shape}; {result.shape.evidence}."]
+    return [f"Shape of the bend: {result.shape.shape}; {result.shape.evidence}."]
 
 
 def verdict(result: Decision) -> str:
@@ -514,18 +598,27 @@ def verdict(result: Decision) -> str:
 
 def certainty_lines(result: Decision) -> list[str]:
     """The objective, how sure the choice is, what would decide it, and what to measure next."""
-    objective, chosen = result.objective, result.recommended
-    lines = [f"Objective: {objective.name}, because {objective.because}."]
+    return [_objective_line(result), *_sure_lines(result), *_next_lines(result)]
+
+
+def _objective_line(result: Decision) -> str:
+    return f"Objective: {result.objective.name}, because {result.objective.because}."
+
+
+def _sure_lines(result: Decision) -> list[str]:
+    chosen = result.recommended
     if chosen.probability is not None:
         sure = capitalised(how_sure(chosen.probability))
-        lines.append(f"{sure} among the measured scales{how_to_decide(result)}.")
-    elif chosen.undecided:
-        lines.append(f"Undecided{how_to_decide(result)}.")
-    if result.better is not None:
-        price, unit = result.price, result.compared_for
-        words = better_words(result.better, price.currency, unit, price.startup_seconds)
-        lines.append(f"Measure next: {words}.")
-    return lines
+        return [f"{sure} among the measured scales{how_to_decide(result)}."]
+    return [f"Undecided{how_to_decide(result)}."] if chosen.undecided else []
+
+
+def _next_lines(result: Decision) -> list[str]:
+    if result.better is None:
+        return []
+    price, unit = result.price, result.compared_for
+    words = better_words(result.better, price.currency, unit, price.startup_seconds)
+    return [f"Measure next: {words}."]
 
 
 def how_sure(probability: float) -> str:
@@ -691,7 +784,7 @@ def _why_not_more(result: Decision, attribution: Attribution) -> Report:
 
 
 def _ledger_row(result: Decision, attribution: Attribution) -> LedgerRow:
-    """The first scale beyond the recommended one: where the next fold is lost."""
+    """The first scale above the recommended one."""
     beyond = [row for row in attribution.rows if row.nodes > (result.recommended.nodes or 0)]
     return beyond[0] if beyond and result.recommended.nodes else attribution.rows[-1]
 

@@ -3,37 +3,76 @@
 from collections.abc import Sequence
 from statistics import fmean
 
-from nodewise.base.units import format_efficiency, format_money, format_percent, format_quantity
+from nodewise.base.units import (
+    format_efficiency,
+    format_money,
+    format_percent,
+    format_quantity,
+    significant,
+)
 from nodewise.fleet.batching import Engine
 from nodewise.fleet.decide import FleetDecision, FleetRow, TokenCost
 from nodewise.fleet.latency import Percentile, Served
 from nodewise.fleet.simulate import Prediction, Residual
+from nodewise.report.sections import Output, Report, Section, output
 from nodewise.report.tables import Table, given, rows_table
-from nodewise.report.text.findings import Report, doubts_report
 
 _MEDIAN, _P99 = 0.5, 0.99
+_SHORT = 24  # characters
 _PAUSE = 5.0  # times the median TPOT: shorter ones are the ordinary unevenness of a batch
 
 
-def fleet_report(result: FleetDecision) -> Report:
-    """The answer, the fleets, the day, what each window showed, and what is doubtful."""
-    lines: Report = [
+def fleet_report(result: FleetDecision, ending: Sequence[str] = ()) -> Output:
+    """The number of replicas to run, and the fleets; the day and every window in sections."""
+    lines = [
         f"**{result.name}: {_headline(result)}**",
-        f"  Objective: {result.objective}.",
-        f"  Constraint: {result.constraint}.",
-        f"  Because {result.because}.",
-        "",
-        fleets_table(result),
-        f"Rates in requests/s, within the constraint; the cost of a million good {result.unit} as "
-        "allocation (the bill over the demand) and as usage (over the highest rate); between: 95 % "
-        "of the answers' spread.",
+        f"Because {result.because}.",
+        f"Objective: {result.objective}. Constraint: {result.constraint}.",
         *_landmarks(result),
     ]
+    fleets: Report = [
+        fleets_table(result),
+        "Rates are in requests/s, within the constraint. allocation: the bill over the demand, for "
+        f"a million good {result.unit}; usage: the bill over the highest rate; between: 95 % of "
+        "the answers' spread.",
+    ]
+    day: Report = []
     if result.day:
-        lines += ["", day_table(result), "Between two fleets that ran, rates are on a line."]
-    lines += ["", *windows_report(result.windows)]
-    lines += [f"note: {note}" for note in result.notes]
-    return [*lines, *doubts_report(result.checks)]
+        day = [day_table(result), "Between two measured fleets, rates are interpolated."]
+    sections = [
+        Section(name="fleets", title="Fleets", parts=fleets),
+        Section(name="day", title="Day of demand", parts=day),
+        Section(name="windows", title="Load-test windows", parts=windows_report(result.windows)),
+        Section(name="notes", title="Notes", parts=[f"  {note}" for note in result.notes]),
+    ]
+    return output(lines, _short_table(result), sections, result.checks, ending)
+
+
+def _short_table(result: FleetDecision) -> Table:
+    """What each number of replicas serves, and what a million good tokens cost there."""
+    rows = [
+        {
+            "replicas": row.replicas,
+            "requests/s": significant(row.rate_per_second),
+            "breaks at": given(row.breaks_at, significant),
+            "efficiency": given(row.efficiency, format_percent),
+            f"{result.unit}/s": significant(row.good_per_second),
+            "cost/million": _cost(row.allocation, result),
+            "95 % interval": _between(row.allocation, result),
+            "evidence": row.evidence,
+            "": "<- recommended" if row.replicas == result.chosen else _short(row.why),
+        }
+        for row in result.rows
+    ]
+    chosen = [at for at, row in enumerate(result.rows) if row.replicas == result.chosen]
+    return rows_table(
+        "Fleets",
+        rows,
+        left=("evidence", ""),
+        strong=chosen[0] if chosen else None,
+        sparse=True,
+        optional=("evidence", "breaks at", "95 % interval"),
+    )
 
 
 def _headline(result: FleetDecision) -> str:
@@ -82,6 +121,11 @@ def fleets_table(result: FleetDecision) -> Table:
         strong=chosen[0] if chosen else None,
         sparse=True,
     )
+
+
+def _short(why: str) -> str:
+    """A reason that fits into a table."""
+    return why if len(why) <= _SHORT else "excluded" if why else ""
 
 
 def _rate(rate: float) -> str:
@@ -230,23 +274,24 @@ def _milliseconds(blocks: Sequence[Sequence[Percentile]], share: float) -> str:
     return "too few" if any(one.too_few for one in found) else ""
 
 
-def prediction_report(result: Prediction) -> Report:
-    """The calibrated engine, the fleets that it predicts, and how far it was off where measured."""
+def prediction_report(result: Prediction) -> Output:
+    """The fleets that are predicted, and how far the simulation was off where it was measured."""
     calibration = result.calibration
-    lines: Report = [
+    error = _worst(result) or ["Its error is unknown: no measured window to compare with."]
+    lines = [
         f"**Simulated: {_predicted(result)}**",
-        f"  {_engine(calibration.engine)}.",
-        f"  Calibrated on {calibration.requests} requests of one replica, "
-        f"{calibration.left_out} disturbed ones left out; an ordinary one is off by "
+        *error,
+        f"Constraint: {result.objective.words}; router: {result.router}.",
+        f"Calibrated on {calibration.requests} requests of one replica, without "
+        f"{calibration.left_out} disturbed ones; typical error "
         f"{format_percent(calibration.off_by)}.",
-        f"  Constraint: {result.objective.words}; router: {result.router}.",
-        "",
-        *([predictions_table(result)] if result.fleets else []),
     ]
-    if not result.residuals:
-        return [*lines, "note: No measured window tells how far the simulation is off."]
-    lines += ["", residuals_table(result), *_worst(result)]
-    return lines
+    residuals: Report = [residuals_table(result)] if result.residuals else []
+    sections = [
+        Section(name="engine", title="Engine", parts=[f"  {_engine(calibration.engine)}."]),
+        Section(name="errors", title="Errors of the simulation", parts=residuals),
+    ]
+    return output(lines, predictions_table(result) if result.fleets else None, sections)
 
 
 def _predicted(result: Prediction) -> str:
@@ -294,7 +339,7 @@ def predictions_table(result: Prediction) -> Table:
         }
         for one in result.fleets
     ]
-    return rows_table("Predicted fleets", rows, left=("",))
+    return rows_table("Predicted fleets", rows, left=("",), optional=("in flight", ""))
 
 
 def residuals_table(result: Prediction) -> Table:
@@ -341,6 +386,6 @@ def _worst(result: Prediction) -> list[str]:
     if not errors:
         return []
     return [
-        f"On {which}, latency is off at worst: {', '.join(errors)}. A simulated tail is an "
-        "estimate; a load test is the verdict."
+        f"Largest error of latency on {which}: {', '.join(errors)}. Confirm a simulated tail "
+        "with a load test."
     ]

@@ -1,30 +1,33 @@
 """Predictions and advice as lines and tables; what was predicted never looks measured."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 
 from nodewise.base.units import (
     capitalised,
+    digits_known,
     format_duration,
     format_efficiency,
     format_money,
     format_percent,
     format_seconds,
     format_speedup,
+    significant,
 )
 from nodewise.decide.forecast import Advice, Forecast, ForecastRow
 from nodewise.decide.paper.relocate import Relocated
 from nodewise.explain.predict.curve import Landmark
 from nodewise.explain.predict.laws import LawName
+from nodewise.report.sections import Output, Report, Section, output
 from nodewise.report.tables import Table, between, given, in_currency, rows_table
 from nodewise.report.text.findings import (
-    Report,
     better_words,
     compared_words,
     how_sure,
-    knee_line,
+    knee_words,
     listed,
 )
-from nodewise.study.check import Check, Validity
+from nodewise.study.check import Validity
 
 _LAWS: dict[LawName, str] = {
     "amdahl": "a serial and a parallel part",
@@ -35,34 +38,69 @@ _LAWS: dict[LawName, str] = {
 }
 
 
-def forecast_report(result: Forecast) -> Report:
-    """The curve, its landmarks with their bounds, and the laws behind it."""
-    lines: Report = [
+def forecast_report(result: Forecast) -> Output:
+    """The recommended scale, the curve and its landmarks; the laws behind it in a section."""
+    lines = [
         f"**{result.name}**: {forecast_headline(result)}",
         *_doubt(result.validity),
-        *_gates(result.gates),
-        "",
-        forecast_table(result),
-        f"{result.regime} scaling; from {result.evidence}; intervals are calibrated on published "
-        f"scaling curves; those of measured rows are {_noise(result)}{_unit_of_work(result)}.",
-        *_never_end(result),
-        "",
         *_recommended(result),
-        f"Cheapest{result.compared_for.clause}: {where(result.cheapest)}.",
+        f"Cheapest{result.compared_for.clause}: {where(result.cheapest)}. "
         f"Fastest: {where(result.fastest)}.",
-        _knee(result),
+        *_never_end(result),
     ]
     if result.unknown_beyond is not None:
         lines.append(
-            f"note: Beyond K={result.unknown_beyond} nothing is claimed: a growing load brings no "
-            "more there, and what follows a saturation is not written in the points before it."
+            f"Nothing is predicted above K={result.unknown_beyond}: the work done no longer grows "
+            "with the load there."
         )
-    if not result.laws:
-        return lines
-    return [*lines, "", _laws_table(result), _laws_line(result)]
+    lines += [
+        _knee(result),
+        f"{capitalised(result.regime)} scaling, from {result.evidence}. Intervals are calibrated "
+        f"on published scaling curves; those of measured rows are {_noise(result)}"
+        f"{_unit_of_work(result)}.",
+    ]
+    parts: Report = [_laws_table(result), _laws_line(result)] if result.laws else []
+    sections = [
+        Section(name="forecast", title="Forecast", parts=[forecast_table(result)]),
+        Section(name="laws", title="Prediction laws", parts=parts),
+    ]
+    return output(lines, short_forecast_table(result), sections, result.gates)
 
 
-def _never_end(result: Forecast) -> Report:
+def short_forecast_table(result: Forecast) -> Table:
+    """Time with its 80 % interval, speedup, efficiency and cost at every scale."""
+    rows = []
+    for row in result.rows:
+        digits = digits_known(row.seconds or 0.0, row.low80, row.high80)
+        form = partial(format_duration, digits=digits)
+        cells = _cells(row, result)
+        rows.append(
+            {
+                "K": str(row.nodes),
+                "": "" if row.measured else cells[""],
+                "time": given(row.seconds, form),
+                "80 % interval": between(row.low80, row.high80, form).replace(
+                    " s\N{EN DASH}", "\N{EN DASH}"
+                ),
+                "speedup": given(row.speedup, partial(significant, digits=digits)),
+                "efficiency": given(row.efficiency, format_percent),
+                **{title: cell for title, cell in cells.items() if title.startswith("cost")},
+                "P(cheapest)": cells["P(cheapest)"],
+            }
+        )
+    chosen = None if result.recommended is None else result.recommended.nodes
+    strong = next((at for at, row in enumerate(rows) if row["K"] == str(chosen)), None)
+    return rows_table(
+        "Measured and predicted times",
+        rows,
+        left=("",),
+        strong=strong,
+        sparse=True,
+        optional=("efficiency", "P(cheapest)", "speedup"),
+    )
+
+
+def _never_end(result: Forecast) -> list[str]:
     if not result.never_end:
         return []
     return [
@@ -70,13 +108,13 @@ def _never_end(result: Forecast) -> Report:
     ]
 
 
-def _recommended(result: Forecast) -> Report:
+def _recommended(result: Forecast) -> list[str]:
     """The scale that decide recommends, and one that is likely better."""
     if result.recommended is None:
         return []
     nodes, among = result.recommended.nodes, result.recommended.undecided
     undecided = f"undecided between K={', '.join(map(str, among))}; so far " if among else ""
-    lines: Report = [
+    lines = [
         "Recommended: no measured scale passes every gate."
         if nodes is None
         else f"Recommended: {undecided}K={nodes}, {result.recommended.because}."
@@ -91,9 +129,9 @@ def _knee(result: Forecast) -> str:
     """The knee as `scale` has it; beyond the measured scales that of the predicted curve."""
     found = result.measured_knee
     if found is not None:
-        return knee_line(result.regime, found.nodes, found.low, found.high)
+        return knee_words(result.regime, found.nodes, found.low, found.high)
     if result.knee is None:
-        return knee_line(result.regime, None)
+        return knee_words(result.regime, None)
     return f"Knee: beyond the measured scales, predicted at {where(result.knee)}."
 
 
@@ -119,22 +157,23 @@ def beyond_table(result: Forecast) -> Table:
     return rows_table("Measured and predicted times", times, left=("",))
 
 
-def relocated_report(result: Relocated) -> Report:
-    """The curve on another cluster, what moved by what, and what was assumed."""
+def relocated_report(result: Relocated) -> Output:
+    """The curve on another cluster; what moved by what and what was assumed in sections."""
     there = result.forecast
-    return [
+    lines = [
         f"**{result.name} on {result.cluster}**: {forecast_headline(there)}",
-        "",
-        relocated_table(result),
-        f"{there.regime} scaling; only the second column was measured.",
-        "",
-        f"Cheapest there: {where(there.cheapest)}.",
-        f"Fastest there: {where(there.fastest)}.",
-        "",
-        _moved_table(result),
-        "",
-        *(f"assumed: {line}" for line in result.assumptions),
+        f"Cheapest there: {where(there.cheapest)}. Fastest there: {where(there.fastest)}.",
+        f"{capitalised(there.regime)} scaling; only the second column was measured.",
     ]
+    sections = [
+        Section(name="parts", title="Parts", parts=[_moved_table(result)]),
+        Section(
+            name="assumptions",
+            title="Assumptions",
+            parts=[f"  - {capitalised(line)}" for line in result.assumptions],
+        ),
+    ]
+    return output(lines, relocated_table(result), sections)
 
 
 def relocated_table(result: Relocated) -> Table:
@@ -145,7 +184,12 @@ def relocated_table(result: Relocated) -> Table:
         cells = _cells(row, result.forecast, seconds="seconds there")
         rows.append({"K": cells.pop("K"), "measured here": here, **cells})
     rows += _other_row(result.forecast, rows[0])
-    return rows_table("Times measured here and predicted there", rows, left=("",))
+    return rows_table(
+        "Times measured here and predicted there",
+        rows,
+        left=("",),
+        optional=("95 % between", "P(cheapest)", "efficiency", "speedup"),
+    )
 
 
 def forecast_table(result: Forecast) -> Table:
@@ -155,7 +199,7 @@ def forecast_table(result: Forecast) -> Table:
     return rows_table("Measured and predicted times", rows, left=("",))
 
 
-def advice_report(result: Advice) -> Report:
+def advice_report(result: Advice) -> Output:
     """The scale to run next, the rounds to repeat, or that no run is worth its money."""
     money = "" if result.cost is None else f" for {format_money(result.cost, result.currency)}"
     if result.measure is not None:
@@ -166,16 +210,16 @@ def advice_report(result: Advice) -> Report:
         todo = f"repeat K={scales} for {result.rounds} more {rounds}{money}"
     else:
         todo = "stop measuring"
-    lines: Report = [f"**{result.name}: {todo}**, because {result.because}."]
+    lines = [f"**{result.name}: {todo}**, because {result.because}."]
     if result.best is None:
-        lines.append(f"  Now: no scale. {capitalised(result.recommended.because)}.")
+        lines.append(f"Now: no scale. {capitalised(result.recommended.because)}.")
     else:
         sure = ""
         if result.recommended.probability is not None:
             sure = f" ({how_sure(result.recommended.probability)})"
-        lines.append(f"  Now: K={result.best}{sure}, {result.recommended.because}.")
-    lines.append(f"  Objective: {result.objective.name}, because {result.objective.because}.")
-    lines += [*_doubt(result.validity), *_gates(result.gates)]
+        lines.append(f"Now: K={result.best}{sure}, {result.recommended.because}.")
+    lines += _doubt(result.validity)
+    lines.append(f"Objective: {result.objective.name}, because {result.objective.because}.")
 
     def saves(value: float) -> str:
         if result.regret_is_of_time:
@@ -196,9 +240,17 @@ def advice_report(result: Advice) -> Report:
         }
         for run in result.runs
     ]
-    if not rows:
-        return lines
-    return [*lines, "", rows_table("What each run is worth", rows, left=("",), sparse=True)]
+    table = rows_table(
+        "What each run is worth",
+        rows,
+        left=("",),
+        sparse=True,
+        strong=next(
+            (at for at, run in enumerate(result.runs) if run.nodes == result.measure), None
+        ),
+        optional=("saved per cost",),
+    )
+    return output(lines, table if rows else None, checks=result.gates)
 
 
 def forecast_headline(result: Forecast) -> str:
@@ -210,9 +262,10 @@ def forecast_headline(result: Forecast) -> str:
         return "no prediction beyond the measured scales."
     row = ahead[-1]
     assert row.seconds is not None and row.low80 is not None and row.high80 is not None
+    form = partial(format_duration, digits=digits_known(row.seconds, row.low80, row.high80))
     return (
-        f"at K={row.nodes} a run is predicted to take {format_duration(row.seconds)}, with 80 % "
-        f"between {format_duration(row.low80)} and {format_duration(row.high80)}."
+        f"at K={row.nodes} a run is predicted to take {form(row.seconds)} "
+        f"(80 % interval {between(row.low80, row.high80, form)})."
     )
 
 
@@ -223,12 +276,7 @@ def _unit_of_work(result: Forecast) -> str:
 
 
 def _doubt(validity: Validity) -> list[str]:
-    return [f"  {capitalised(validity.clause)}."] if validity.clause else []
-
-
-def _gates(checks: Sequence[Check]) -> list[str]:
-    failed = [check for check in checks if check.verdict == "fail"]
-    return [f"  Gate not met: {check.rule}; {check.evidence}." for check in failed]
+    return [f"{capitalised(validity.clause)}."] if validity.clause else []
 
 
 def _noise(result: Forecast) -> str:
@@ -271,8 +319,10 @@ def where(landmark: Landmark | None) -> str:
         return "unknown"
     if landmark.at_least and landmark.low == landmark.nodes == landmark.high:
         return f"K={landmark.nodes} or more; the curve was not followed further"
+    if landmark.low == landmark.nodes == landmark.high:
+        return f"K={landmark.nodes}"
     more = " or more" if landmark.at_least else ""
-    return f"K={landmark.nodes}, with 80 % between {landmark.low} and {landmark.high}{more}"
+    return f"K={landmark.nodes} (80 % interval {landmark.low}\N{EN DASH}{landmark.high}{more})"
 
 
 def _moved_table(result: Relocated) -> Table:

@@ -7,10 +7,10 @@ import msgspec
 
 from nodewise.base.errors import printable
 from nodewise.base.units import format_seconds
+from nodewise.report.sections import Output, Section, first_report, output
 from nodewise.report.tables import Table
-from nodewise.report.text.findings import Report
 
-MOST_ROWS = 12  # of runs; --json has all
+MOST_REASONS = 6  # of runs that are left out; --json has all
 _MOST_NAME, _MOST_REASON = 36, 60
 
 
@@ -39,21 +39,16 @@ class RuleRow(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-def understood_report(rows: Sequence[LogRow]) -> Report:
-    """The table, those that are left out last."""
+def understood_report(rows: Sequence[LogRow]) -> Output:
+    """The table of the runs that are used, then those that are left out and why."""
     used = [row for row in rows if not row.rejected]
     left = [row for row in rows if row.rejected]
-    most = max(MOST_ROWS - min(len(left), MOST_ROWS // 2), MOST_ROWS // 2)
-    shown = [*used[:most], *left[: MOST_ROWS - min(len(used), most)]]
-    lines: Report = [f"**{len(used)} of {len(rows)} runs understood**", ""]
-    if used:
-        lines.append(_table([row for row in shown if not row.rejected], rows))
-    reasons = [f"left out: {_name(row)}: {_cut(row.rejected)}" for row in shown if row.rejected]
-    if reasons:
-        lines += ["", *reasons]
-    if len(shown) < len(rows):
-        lines.append(f"{len(rows) - len(shown)} more; --json lists all.")
-    return lines
+    reasons = [f"Left out: {_name(row)}: {_cut(row.rejected)}" for row in left]
+    hidden = len(reasons) - MOST_REASONS
+    if hidden > 0:
+        reasons[MOST_REASONS:] = [f"{hidden} more are left out; --json lists all."]
+    headline = f"**{len(used)} of {len(rows)} runs understood**"
+    return output([headline], _table(used, rows) if used else None, ending=reasons)
 
 
 def _table(rows: Sequence[LogRow], every: Sequence[LogRow]) -> Table:
@@ -95,7 +90,7 @@ def _cut(reason: str) -> str:
     return plain if len(plain) <= _MOST_REASON else plain[: _MOST_REASON - 3] + "..."
 
 
-def explain_report(found: tuple[str, Sequence[RuleRow], Sequence[LogRow]]) -> Report:
+def explain_report(found: tuple[str, Sequence[RuleRow], Sequence[LogRow]]) -> Output:
     """Which lines of a file matched which rule, and what follows from them."""
     form, rules, rows = found
     table = Table(
@@ -105,7 +100,7 @@ def explain_report(found: tuple[str, Sequence[RuleRow], Sequence[LogRow]]) -> Re
             (row.rule, str(row.lines), str(row.first), printable(row.text)[:60]) for row in rules
         ),
     )
-    lines: Report = [f"**Format: {form}**", ""]
-    if rules:
-        lines += [table, ""]
-    return [*lines, *understood_report(rows)]
+    made = understood_report(rows)
+    parts = [*first_report(made), *made.ending]
+    section = Section(name="runs", title="Runs", parts=parts)
+    return output([f"**Format: {form}**"], table if rules else None, [section])

@@ -7,43 +7,79 @@ from nodewise.base.units import (
     format_percent,
     format_seconds,
     format_speedup,
+    significant,
 )
 from nodewise.decide.paper.plan import CEILINGS, Candidate, Planned, PlanRow
-from nodewise.report.tables import BAR, Table
-from nodewise.report.text.findings import Report
+from nodewise.report.sections import Output, Section, output
+from nodewise.report.tables import BAR, Table, given, rows_table
 
 _DAY_SECONDS = 86_400.0
 
 
-def plan_report(result: Planned) -> Report:
+def plan_report(result: Planned) -> Output:
     """The fastest plan of each scale, and where the knee is."""
     size = f"{result.parameters / 1e9:.1f} billion parameters"
+    notes = Section(name="notes", title="Notes", parts=[f"  {note}" for note in result.notes])
     if result.fastest is None:
-        return [
+        lines = [
             f"**{result.name} on {result.cluster}: nothing fits.**",
-            f"  {size}; a device holds {_gigabytes(result.memory_bytes)} GB.",
+            f"{size}; a device holds {_gigabytes(result.memory_bytes)} GB.",
             *_unfit(result),
         ]
+        return output(lines, sections=[notes])
     shown = result.row(result.last_above or result.fastest)
     assert shown.best is not None
-    lines: Report = [
+    lines = [
         f"**{result.name} on {result.cluster}: {_headline(result)}**",
-        f"  {size}; {_landmarks(result)}.",
-        "",
-        _plans_table(result),
-        _caption(result),
-        *_unfit(result),
-        "",
-        f"**A step at K={shown.nodes}**",
-        _step_table(shown.best),
+        f"{size}; {_landmarks(result)}.",
         *_limits(result, shown),
-        "",
-        f"**Memory of a device at K={shown.nodes}**",
-        _memory_table(shown.best, result.memory_bytes),
         *_totals(result, shown),
-        "",
+        "On paper: no run was made.",
+        *_unfit(result),
     ]
-    return [*lines, *(f"note: {note}" for note in result.notes)]
+    sections = [
+        Section(name="plans", title="Plans", parts=[_plans_table(result), _caption(result)]),
+        Section(name="step", title=f"Step at K={shown.nodes}", parts=[_step_table(shown.best)]),
+        Section(
+            name="memory",
+            title=f"Memory of a device at K={shown.nodes}",
+            parts=[_memory_table(shown.best, result.memory_bytes)],
+        ),
+        notes,
+    ]
+    return output(lines, _short_table(result), sections)
+
+
+def _short_table(result: Planned) -> Table:
+    """The fastest plan of each scale: its layout, time, efficiency, memory and cost."""
+    rows: list[dict[str, object]] = []
+    for row in result.fitting:
+        assert row.best is not None
+        plan = row.best.plan
+        rows.append(
+            {
+                "K": row.nodes,
+                "t x p x d": f"{plan.tensor} x {plan.pipeline} x {plan.data}",
+                "step": format_duration(row.best.seconds, 3),
+                "speedup": significant(row.speedup or 0.0),
+                "efficiency": format_percent(row.efficiency or 0.0),
+                "of peak": format_percent(row.model_flops_share or 0.0),
+                "memory": f"{_gigabytes(row.best.memory_bytes)} GB",
+                "$/1e9 tokens": given(
+                    row.cost_per_billion_tokens, lambda cost: f"${significant(cost)}"
+                ),
+                "most lost to": row.lost_to,
+            }
+        )
+    chosen = result.last_above or result.fastest
+    return rows_table(
+        "The fastest plan that fits, at each scale",
+        rows,
+        left=("most lost to",),
+        strong=[row.nodes for row in result.fitting].index(chosen or 0),
+        sparse=True,
+        optional=("most lost to", "of peak", "t x p x d"),
+    )
 
 
 def _headline(result: Planned) -> str:
@@ -108,33 +144,33 @@ def _caption(result: Planned) -> str:
     return "; ".join(parts) + "."
 
 
-def _unfit(result: Planned) -> Report:
-    lines: Report = []
+def _unfit(result: Planned) -> list[str]:
+    lines = []
     for row in result.rows:
         if row.best is None:
             why = "no plan divides the batch, the layers and the heads"
             if row.least_bytes is not None:
                 why = f"the smallest of {row.plans} plans needs {_gigabytes(row.least_bytes)} GB"
-            lines.append(f"  K={row.nodes} does not fit: {why}.")
+            lines.append(f"K={row.nodes} does not fit: {why}.")
     return lines
 
 
-def _limits(result: Planned, shown: PlanRow) -> Report:
+def _limits(result: Planned, shown: PlanRow) -> list[str]:
     """The ceiling that binds, what the size of the memory costs, and why not more nodes."""
     assert shown.best is not None
     share = format_percent(getattr(shown.best.step, shown.best.step.ceiling) / shown.best.seconds)
-    lines: Report = [f"  Binding ceiling: {shown.ceiling}, {share} of the step."]
+    lines = [f"Bottleneck at K={shown.nodes}: {shown.ceiling}, {share} of the step."]
     unlimited = shown.seconds_without_memory_limit or 0.0
     if unlimited < 0.99 * shown.best.seconds:
         lines.append(
-            f"  Memory size: {shown.fitting} of {shown.plans} plans fit; with more memory a step "
+            f"Memory size: {shown.fitting} of {shown.plans} plans fit; with more memory a step "
             f"could take {format_duration(unlimited)} instead of "
             f"{format_duration(shown.best.seconds)}."
         )
     beyond = [row for row in result.fitting if row.nodes > shown.nodes]
     if beyond and beyond[0].lost_to:
         lines.append(
-            f"  Why not more: at K={beyond[0].nodes} efficiency is "
+            f"Why not more: at K={beyond[0].nodes} efficiency is "
             f"{beyond[0].efficiency:.3f}, most is lost to the {beyond[0].lost_to}."
         )
     return lines
@@ -177,7 +213,7 @@ def _parts_table(name: str, first: str, unit: str, parts: dict[str, float]) -> T
     )
 
 
-def _totals(result: Planned, shown: PlanRow) -> Report:
+def _totals(result: Planned, shown: PlanRow) -> list[str]:
     """Days and money of the whole training, where its tokens are known."""
     if result.training_tokens is None or not shown.tokens_per_second:
         return []
@@ -186,7 +222,7 @@ def _totals(result: Planned, shown: PlanRow) -> Report:
     cost = ""
     if shown.cost_per_billion_tokens is not None:
         cost = f" and {format_money(billions * shown.cost_per_billion_tokens)}"
-    return ["", f"All {billions:g} billion tokens at K={shown.nodes}: {days:.1f} days{cost}."]
+    return [f"All {billions:g} billion tokens at K={shown.nodes}: {days:.1f} days{cost}."]
 
 
 def _gigabytes(size: float) -> str:

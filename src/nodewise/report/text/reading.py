@@ -2,25 +2,29 @@
 
 from nodewise.audit.rules import Audit
 from nodewise.base.units import capitalised, format_efficiency
+from nodewise.report.sections import Section
 from nodewise.report.tables import rows_table
-from nodewise.report.text.findings import Report
 
 _MOST_ASKED = 4
 _CURVE = ("nodes", "seconds", "throughput", "speedup", "efficiency")
 
 
-def understood(result: Audit) -> Report:
-    """What the columns were taken for; first of all, because the rest hangs on it.
-
-    Columns beside the curve are named only where they were not sure.
-    """
-    shown = [
-        one
+def reading_lines(result: Audit) -> list[str]:
+    """What the columns of the curve were taken for, in one line, and a second reading."""
+    parts = [
+        f"'{one.title}' as {one.read_as}"
+        + ("" if one.confidence == "sure" else f" ({one.confidence})")
         for one in result.reading
-        if one.column in _CURVE or (one.column is not None and one.confidence != "sure")
+        if one.column in _CURVE
     ]
-    if not shown:
-        return []
+    lines = [f"Read: {', '.join(parts)}."] if parts else []
+    if result.second_reading:
+        lines.append(f"Two readings: {result.second_reading}. Only what holds in both is judged.")
+    return lines
+
+
+def reading_section(result: Audit) -> list[Section]:
+    """What every column was taken for; columns beside the curve only where they were not sure."""
     rows = [
         {
             "column": one.title,
@@ -28,15 +32,14 @@ def understood(result: Audit) -> Report:
             "cells": one.shown,
             "how sure": f"{one.confidence}: {one.why}",
         }
-        for one in shown
+        for one in result.reading
+        if one.column in _CURVE or (one.column is not None and one.confidence != "sure")
     ]
-    lines: Report = [
-        "**What was understood** (correct it: --column 'TITLE=rate per device')",
-        rows_table("What was understood", rows, left=tuple(rows[0])),
-    ]
-    if result.second_reading:
-        lines.append(f"Two readings: {result.second_reading}. Only what holds in both is judged.")
-    return [*lines, ""]
+    if not rows:
+        return []
+    table = rows_table("What was understood", rows, left=tuple(rows[0]))
+    fix = "Correct it: --column 'TITLE=rate per device'."
+    return [Section(name="reading", title="What was understood", parts=[table, fix])]
 
 
 def reply(result: Audit) -> str:

@@ -2,10 +2,16 @@
 
 from collections.abc import Sequence
 
-from nodewise.base.units import format_efficiency, format_percent, format_seconds
+from nodewise.base.units import (
+    format_efficiency,
+    format_latency,
+    format_percent,
+    format_seconds,
+)
 from nodewise.explain.trace.breakdown import JobBreakdown, RankBreakdown, StepBreakdown
+from nodewise.report.sections import Output, Report, Section, output
 from nodewise.report.tables import Table, given, rows_table
-from nodewise.report.text.findings import Report
+from nodewise.study.check import warning
 from nodewise.study.study import STAGES, Rank, Run
 
 _MOST_STEPS = 12
@@ -22,32 +28,62 @@ _LEDGER = (
 )
 
 
-def job_report(job: JobBreakdown) -> Report:
-    """The answer first: where most of the time went, and who was waited for."""
+def job_report(job: JobBreakdown) -> Output:
+    """Where most of the time went, and which rank the others waited for."""
     used = [rank for rank in job.ranks if rank.used]
-    lines: Report = [f"**{_headline(job, used)}**", "", ranks_table(job)]
-    lines.append(
-        "Milliseconds; compute + exposed communication + exposed copies + idle = window "
-        f"({job.window})."
-    )
+    lines = [f"**{_headline(job, used)}**"]
     if job.collectives.kinds:
-        lines += ["", collectives_table(job), _split(job)]
-    if job.late_ranks:
-        lines += ["", *_late(job)]
+        lines.append(_split(job))
+    lines += _late(job)
     if job.pop is not None:
-        lines += ["", _pop(job)]
-    if job.steps:
-        lines += ["", steps_table(job)]
-        if len(job.steps) > _MOST_STEPS:
-            lines.append(f"The first {_MOST_STEPS} of {len(job.steps)} steps; --json has all.")
-    notes = [f"{rank.file}: {rank.error}." for rank in job.ranks if rank.error]
-    notes += job.notes
+        lines.append(_pop(job))
+    doubts = [warning(rank.file, rank.error) for rank in job.ranks if rank.error]
     if job.missing_ranks:
-        notes.append(f"Ranks of the job that have no trace here: {len(job.missing_ranks)}.")
-    return [*lines, *(["", *(f"note: {note}" for note in notes)] if notes else [])]
+        fix = "Name the traces of all ranks."
+        doubts.append(warning("missing ranks", f"{len(job.missing_ranks)} have no trace here", fix))
+    collectives: Report = [collectives_table(job)] if job.collectives.kinds else []
+    steps: Report = [steps_table(job, job.steps[:_MOST_STEPS])] if job.steps else []
+    rest: Report = [steps_table(job, job.steps[_MOST_STEPS:])] if job.steps[_MOST_STEPS:] else []
+    sections = [
+        Section(
+            name="ranks",
+            title="Ranks",
+            parts=[
+                ranks_table(job),
+                "Milliseconds; compute + exposed communication + exposed copies + idle = window "
+                f"({job.window}).",
+            ],
+        ),
+        Section(name="collectives", title="Collectives", parts=collectives),
+        Section(name="steps", title="Steps", parts=steps, details=rest),
+        Section(name="notes", title="Notes", parts=[f"  {note}" for note in job.notes]),
+    ]
+    return output(lines, _short_table(job), sections, doubts)
 
 
-def stages_report(runs: Sequence[Run]) -> Report:
+def _short_table(job: JobBreakdown) -> Table:
+    """What each rank spent its time on, as shares of its window."""
+    rows = []
+    for rank in job.ranks:
+        name = "?" if rank.rank is None else str(rank.rank)
+        parts = {
+            "compute": rank.compute_us,
+            "exposed comm": rank.exposed_comm_us,
+            "of it wait": rank.exposed_wait_us,
+            "copies": rank.exposed_copy_us,
+            "idle": rank.idle_us,
+        }
+        window = rank.window_us or 1.0
+        shares = {
+            what: "" if part is None or not rank.used else format_percent(part / window)
+            for what, part in parts.items()
+        }
+        time = format_latency(rank.window_us / 1e6) if rank.used else ""
+        rows.append({"rank": name, "window": time, **shares, "": "" if rank.used else "left out"})
+    return rows_table("Ranks", rows, left=("",), sparse=True)
+
+
+def stages_report(runs: Sequence[Run]) -> Output:
     """Where the time of runs with recorded stages went, rank by rank."""
     rows = [
         (run, rank)
@@ -69,7 +105,7 @@ def stages_report(runs: Sequence[Run]) -> Report:
         for run, rank in rows
     ]
     table = rows_table("The stages of each rank", cells)
-    return [f"**{shares}**", "", table, "Seconds; the rest of each run is unexplained."]
+    return output([f"**{shares}**", "In seconds; the rest of each run is unexplained."], table)
 
 
 def _headline(job: JobBreakdown, used: Sequence[RankBreakdown]) -> str:
@@ -151,12 +187,15 @@ def _split(job: JobBreakdown) -> str:
 
 
 def _late(job: JobBreakdown) -> list[str]:
+    if not job.late_ranks:
+        return []
     first = job.late_ranks[0]
     others = ", ".join(f"rank {late.rank} {late.times_last}" for late in job.late_ranks[1:6])
     also = f"; {others}" if others else ""
     return [
-        f"Last to come: **rank {first.rank}**, {first.times_last} of {job.collectives.count} "
-        f"times; the others waited {first.waited_for_us / 1000:.3f} ms for it{also}."
+        f"Latest rank: **rank {first.rank}**, last in {first.times_last} of "
+        f"{job.collectives.count} collectives; the others waited "
+        f"{format_latency(first.waited_for_us / 1e6)} for it{also}."
     ]
 
 
@@ -176,7 +215,7 @@ def _pop(job: JobBreakdown) -> str:
     )
 
 
-def steps_table(job: JobBreakdown) -> Table:
+def steps_table(job: JobBreakdown, steps: Sequence[StepBreakdown]) -> Table:
     """The slowest account of each step: its longest rank's window, and the rank waited for."""
     ledger: tuple[tuple[str, str], ...] = _LEDGER
     if not job.collectives.count:  # nothing was divided into transfer and wait
@@ -188,7 +227,7 @@ def steps_table(job: JobBreakdown) -> Table:
             **{name: _milliseconds(_mean(step, field)) for name, field in ledger},
             "critical rank": step.critical_rank,
         }
-        for step in job.steps[:_MOST_STEPS]
+        for step in steps
     ]
     return rows_table("Steps, mean over ranks", rows)
 
