@@ -43,6 +43,7 @@ SECTIONS = {
         "plot": "One chart of the report as SVG, PNG or PDF.",
         "table": "One table of the report as Markdown, LaTeX or CSV.",
         "ui": "A local page of all studies, live while they are measured.",
+        "dossier": "An application for computing time, as a centre asks for it.",
         "export": "A study as one bundle with spec, runs, plots and checksums.",
         "rerun": "Repeat the study of a bundle; say at each K if it agrees.",
         "help": "Help on a command; the inputs of a question: help inputs.",

@@ -45,15 +45,15 @@ def markdown_table(table: Table) -> str:
 def latex_table(table: Table, caption: str = "") -> str:
     """A table environment with booktabs rules, ready for a paper."""
     columns = "".join("l" if title in table.left else "r" for title in table.titles)
-    rows = [" & ".join(_latex(cell) for cell in row) + r" \\" for row in table.rows]
+    rows = [" & ".join(latex(cell) for cell in row) + r" \\" for row in table.rows]
     return "\n".join(
         [
             "% needs \\usepackage{booktabs}",
             r"\begin{table}",
-            *([rf"  \caption{{{_latex(caption)}}}"] if caption else []),
+            *([rf"  \caption{{{latex(caption)}}}"] if caption else []),
             rf"  \begin{{tabular}}{{{columns}}}",
             r"    \toprule",
-            f"    {' & '.join(_latex(title) for title in table.titles)} " + r"\\",
+            f"    {' & '.join(latex(title) for title in table.titles)} " + r"\\",
             r"    \midrule",
             *(f"    {row}" for row in rows),
             r"    \bottomrule",
@@ -104,7 +104,8 @@ def _markdown(text: str) -> str:
     return " ".join(escaped.split())
 
 
-def _latex(text: str) -> str:
+def latex(text: str) -> str:
+    """A text with its signs escaped; a bar of blocks becomes a rule."""
     bar = re.fullmatch(f"{BAR}+", text)
     if bar:
         return rf"\rule{{{0.2 * len(text):.1f}em}}{{1.2ex}}"

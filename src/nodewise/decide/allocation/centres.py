@@ -1,0 +1,81 @@
+"""What a computing centre asks of an application: rule, columns and headings, as data."""
+
+import tomllib
+from importlib.resources import files
+from typing import Annotated, Literal
+
+import msgspec
+
+from nodewise.base.errors import SpecError
+
+RuleKind = Literal["doubling", "efficiency", "none"]
+Part = Literal["scaling", "largest", "resources", "memory", "pop", "code", "author"]
+ColumnName = Literal["size", "time", "speedup", "ideal", "efficiency", "factor", "passes"]
+Above0 = Annotated[float, msgspec.Meta(gt=0, le=100)]
+
+
+class Tier(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A factor that holds up to a size, in the centre's unit."""
+
+    up_to: Annotated[int, msgspec.Meta(ge=1)]
+    factor: Above0
+
+
+class CentreRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a job size is granted."""
+
+    kind: RuleKind
+    factor: Above0 | None = None
+    tiers: tuple[Tier, ...] = ()
+    assumed: bool = False  # the centre names no number; this one is ours
+
+    def factor_at(self, size: float) -> float:
+        """The factor that a size is held to: that of the first tier that reaches so far.
+
+        >>> rule = CentreRule(kind="doubling", factor=1.3, tiers=(Tier(up_to=64, factor=1.5),))
+        >>> rule.factor_at(64), rule.factor_at(65)
+        (1.5, 1.3)
+        """
+        for tier in sorted(self.tiers, key=lambda one: one.up_to):
+            if size <= tier.up_to:
+                return tier.factor
+        return self.factor or 0.0
+
+
+class Heading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A part of the application, and what of the study fills it."""
+
+    title: str
+    fills: Part
+
+
+class Centre(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A centre: who it is, where its rule was read, and what it asks."""
+
+    key: str
+    name: str
+    unit: Literal["core", "node", "GPU"]
+    year: int
+    read: Literal["form", "summary"]
+    source: str
+    columns: tuple[ColumnName, ...]
+    rule: CentreRule
+    headings: tuple[Heading, ...]
+
+
+def parse_centres(text: str) -> dict[str, Centre]:
+    """The centres of a TOML text, by their keys."""
+    try:
+        found = msgspec.convert(tomllib.loads(text)["centre"], tuple[Centre, ...])
+    except (tomllib.TOMLDecodeError, KeyError, msgspec.ValidationError) as error:
+        raise SpecError(
+            f"The file does not describe a centre: {error}.",
+            "Take a [[centre]] of nodewise/decide/allocation/centres.toml as a pattern.",
+        ) from None
+    return {centre.key: centre for centre in found}
+
+
+def read_centres() -> dict[str, Centre]:
+    """The centres that ship with nodewise."""
+    text = files("nodewise.decide.allocation").joinpath("centres.toml").read_text("utf-8")
+    return parse_centres(text)

@@ -1,0 +1,1 @@
+"""The scaling part of an application for computing time, as a document."""
