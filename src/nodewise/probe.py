@@ -26,10 +26,10 @@ import resource
 import socket
 import sys
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import isfinite, nan
 from pathlib import Path
-from time import monotonic, perf_counter_ns, sleep, time
+from time import monotonic, perf_counter_ns, sleep, thread_time, time
 from types import TracebackType
 from typing import TypeVar
 
@@ -38,6 +38,8 @@ Item = TypeVar("Item")
 # The variables in which launchers tell a worker its rank.
 RANK_NAMES = ("NODEWISE_RANK", "RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
 _MEET_SECONDS = 600.0  # a rank that never comes must not hold the others for ever
+# Between looks at a shared folder: many ranks must not load its server while the last one loads.
+_FIRST_POLL_SECONDS, _LAST_POLL_SECONDS = 0.01, 0.1
 
 
 class _Span:
@@ -114,12 +116,19 @@ class _Report:
             "io": _Span(),
             "serial": _Span(),
         }
+        self.pairwise = _Span()  # communication between two ranks, which others do not match
+        self.beside_ns = 0  # communication in another thread that this one waited for
+        self.beside_calls = array("q")
+        self.slept_ns = 0
+        self.expects_steps = "LOCAL_RANK" in environment  # of a torch job: none is a fault
+        self.watches = False  # hooks would see steps
+        self.seen: Callable[[], dict[str, object]] | None = None  # what hooks saw of the workload
         self.setup_ns = 0
         self.begin_ns = 0
         self.began = 0.0  # the same moment, for clocks of others
         self.end_ns = 0  # of the last step so far; 0 while the clock runs
         self.totals: dict[str, int] = {}  # of the stages, at that end
-        self.calls = 0  # of `comm_calls`, at that end
+        self.calls = self.calls_beside = 0  # of `comm_calls` and `beside_calls`, at that end
         self.steps = 0
         self.steps_are_told = False  # the workload calls `steps`
         self.items: float | None = None
@@ -151,16 +160,21 @@ class _Report:
         """The gate of ranks on several machines: a shared folder with a file for each."""
         place.mkdir(exist_ok=True)
         (place / str(self.rank)).touch()
-        deadline = monotonic() + _MEET_SECONDS
-        while len(list(place.iterdir())) < self.ranks and monotonic() < deadline:
-            sleep(0.002)
+        deadline, pause = monotonic() + _MEET_SECONDS, _FIRST_POLL_SECONDS
+        while len(here := {path.name for path in place.iterdir()}) < self.ranks:
+            if monotonic() > deadline:
+                raise _no_rank_came([str(r) for r in range(self.ranks) if str(r) not in here])
+            sleep(pause)
+            pause = min(1.5 * pause, _LAST_POLL_SECONDS)
 
     def _restart(self) -> None:
         self.usage_at_begin = _usage()
         self.begin_ns = _settle()  # a span that is open goes on from here
         self.began = time()
-        for span in self.spans.values():
+        for span in (*self.spans.values(), self.pairwise):
             span.total = span.in_calls = 0
+        self.beside_ns = self.slept_ns = 0
+        del self.beside_calls[:]
         del self.comm_calls[:]
         del self.step_ends[:]
 
@@ -176,7 +190,19 @@ class _Report:
         """Hold fast what is measured up to here; what follows is timed only if more steps come."""
         self.end_ns = _settle()
         self.totals = {name: span.total for name, span in self.spans.items()}
-        self.calls = len(self.comm_calls)
+        self.totals["communication"] += self.pairwise.total + self.beside_ns
+        self.totals["compute"] -= min(self.beside_ns, self.totals["compute"])
+        self.calls, self.calls_beside = len(self.comm_calls), len(self.beside_calls)
+
+    def note_beside(self, exposed_ns: int) -> None:
+        """Another thread communicated, and the timed one waited for it so long."""
+        if self.begin_ns:
+            self.beside_ns += exposed_ns
+            self.beside_calls.append(exposed_ns)
+
+    def expect(self) -> None:
+        """The program joined others to train."""
+        self.expects_steps = True
 
     def close_region(self) -> None:
         """Stop the clock, until more steps come."""
@@ -192,6 +218,10 @@ class _Report:
                 self.door.shutdown(socket.SHUT_RDWR)
             self.door.close()
             self.door = None
+
+    def _lacks_steps(self) -> bool:
+        """Whether steps should have run, and none did: the clock was never started."""
+        return self.watches and self.expects_steps and not self.begin_ns
 
     def write(self) -> None:
         """Leave the report in the folder of the run; the name appears when it is whole."""
@@ -215,7 +245,8 @@ class _Report:
             "seconds": (self.end_ns - self.begin_ns) / 1e9 if self.begin_ns else None,
             "setup_seconds": self.setup_ns / 1e9,
             "steps": max(self.steps - self.warmup, 0),
-            "counts_steps": self.steps_are_told or self.steps > 0,
+            "counts_steps": self.steps_are_told or self.steps > 0 or self._lacks_steps(),
+            "seen": self.seen() if self.seen is not None else {},
             "stages": {name: total / 1e9 for name, total in self.totals.items() if total},
             "items": _finite(self.items),
             "quality": _finite(self.quality),
@@ -226,7 +257,7 @@ class _Report:
             ),
             "facts": {name: _as_json(fact) for name, fact in self.facts.items()},
             "usage": usage,
-            "comm_calls": self.calls,
+            "comm_calls": self.calls + self.calls_beside,
             "step_ends": len(self.step_ends),
             "modules": {
                 name: getattr(sys.modules[name], "__version__", "")
@@ -237,9 +268,15 @@ class _Report:
         path = self.folder / f"rank-{self.rank}"
         with path.with_suffix(".bin").open("wb") as file:
             self.comm_calls[: self.calls].tofile(file)
+            self.beside_calls[: self.calls_beside].tofile(file)
             array("q", [end - self.begin_ns for end in self.step_ends]).tofile(file)
         path.with_suffix(".part").write_text(json.dumps(told))
         path.with_suffix(".part").rename(path.with_suffix(".json"))
+
+
+def _no_rank_came(missing: list[str]) -> RuntimeError:
+    listed = ", ".join(missing[:8])
+    return RuntimeError(f"nodewise: rank {listed} did not come to the start within 10 minutes")
 
 
 def _finite(value: float | None) -> float | None:
@@ -256,6 +293,7 @@ def _usage() -> dict[str, float]:
     own = resource.getrusage(resource.RUSAGE_SELF)
     usage = {
         "cpu_seconds": own.ru_utime + own.ru_stime,
+        "main_cpu_seconds": thread_time(),
         "memory_bytes": own.ru_maxrss * 1024,
         "run_delay_seconds": nan,  # unknown
         "read_bytes": 0,

@@ -102,6 +102,7 @@ def measure_spec(path: Path, output: Path | None, rounds: str = "rounds = {} in 
     from nodewise.explain.scaling import speedup_is_known
     from nodewise.measure.engines.registry import engine_of
     from nodewise.measure.loop import measure
+    from nodewise.report.open import shares_in_traces
 
     text, spec = read_spec(path)
     folder = output or path.parent / f"{spec.name}.study"
@@ -115,7 +116,9 @@ def measure_spec(path: Path, output: Path | None, rounds: str = "rounds = {} in 
     _warn_of_changed_program(path.parent / spec.workload.directory, folder)
     try:
         with _ProgressLine(spec, rounds) as progress:
-            measure(spec, text, path.parent, folder, engine, progress.finished, enough)
+            measure(
+                spec, text, path.parent, folder, engine, progress.finished, enough, shares_in_traces
+            )
     except KeyboardInterrupt:
         rest = " What is submitted goes on." if engine.detached else ""
         raise RunError(

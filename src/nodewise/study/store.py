@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
+
 from nodewise.base.errors import DataError, RunError
 from nodewise.study import json_lines
 from nodewise.study.spec import Regime, parse_file, parse_spec, scale_unit_in
 from nodewise.study.study import Run, Study
+from nodewise.study.workload import on_one_job
 
 SPEC, RUNS, RANKS, LOCK = "study.toml", "runs.jsonl", "ranks", "lock"
 
@@ -94,16 +97,17 @@ def load(folder: Path) -> Study:
             f"Cannot read the study {folder}: {error}.", "Name a study folder."
         ) from None
     notes = ("The last line of runs.jsonl was cut off and is not used.",) if torn else ()
-    regime: Regime = "weak" if asked.get("regime") == "weak" else "strong"
-    return Study(
+    study = Study(
         name=spec.name,
-        regime=regime,
-        runs=tuple(runs),
+        regime="strong",
+        runs=on_one_job(tuple(runs)),
         notes=notes,
         spec=spec,
         asked=asked,
         scale_unit=scale_unit_in(asked),
     )
+    shown: Regime = (study.seen and study.seen.regime) or "strong"
+    return msgspec.structs.replace(study, regime=shown).in_regime(asked.get("regime"))
 
 
 def keep_stamps(folder: Path, run: Run, source: Path) -> None:
