@@ -122,6 +122,8 @@ class _Report:
         self.slept_ns = 0
         self.expects_steps = "LOCAL_RANK" in environment  # of a torch job: none is a fault
         self.watches = False  # hooks would see steps
+        self.joined = False  # others, by torch.distributed
+        self.is_carried = "NODEWISE_CARRIED" in environment
         self.seen: Callable[[], dict[str, object]] | None = None  # what hooks saw of the workload
         self.setup_ns = 0
         self.begin_ns = 0
@@ -202,7 +204,7 @@ class _Report:
 
     def expect(self) -> None:
         """The program joined others to train."""
-        self.expects_steps = True
+        self.expects_steps = self.joined = True
 
     def close_region(self) -> None:
         """Stop the clock, until more steps come."""
@@ -219,13 +221,17 @@ class _Report:
             self.door.close()
             self.door = None
 
+    def _takes_part(self) -> bool:
+        """Whether this is a worker; in a job that launches its own, the launcher has hooks too."""
+        return not self.is_carried or self.has_rank or bool(self.begin_ns) or self.joined
+
     def _lacks_steps(self) -> bool:
         """Whether steps should have run, and none did: the clock was never started."""
         return self.watches and self.expects_steps and not self.begin_ns
 
     def write(self) -> None:
         """Leave the report in the folder of the run; the name appears when it is whole."""
-        if os.getpid() != self.process:
+        if os.getpid() != self.process or not self._takes_part():
             return  # a child that was forked off has nothing to tell
         if not self.end_ns:
             self.close_region()

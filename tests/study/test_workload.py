@@ -9,7 +9,7 @@ from nodewise.explain.scaling import scale
 from nodewise.study import store
 from nodewise.study.check import validity_of
 from nodewise.study.study import Rank, Run, Study
-from nodewise.study.workload import on_one_job, seen_work
+from nodewise.study.workload import devices_per_node, on_one_job, seen_work
 
 SPEC = """
 name = "job"
@@ -121,3 +121,26 @@ def test_rounds_of_different_length_are_not_one_workload():
     found = validity_of(scale(Study(name="job", regime="weak", runs=tuple(runs))).checks)
     assert found.state == "invalid"
     assert "the rounds of K=1 made 9 to 10 steps" in found.clause
+
+
+def test_ranks_with_a_device_each_are_devices_of_a_node():
+    def on_devices(nodes: int, world: int) -> Run:
+        run = fixed_global(nodes)
+        facts = {**run.facts, "devices_per_node": 8, "world_size": world}
+        return msgspec.structs.replace(run, facts=facts)
+
+    assert devices_per_node([on_devices(nodes, nodes) for nodes in (1, 8, 16)]) == 8
+    assert devices_per_node([on_devices(nodes, 8 * nodes) for nodes in (1, 2)]) is None
+    assert devices_per_node([fixed_global(nodes) for nodes in (1, 2)]) is None
+
+
+def test_a_stored_study_on_devices_counts_them(tmp_path):
+    def on_devices(nodes: int) -> Run:
+        run = fixed_global(nodes)
+        facts = {**run.facts, "devices_per_node": 8, "world_size": nodes}
+        return msgspec.structs.replace(run, facts=facts)
+
+    unit = stored(tmp_path / "job.study", on_devices).scale_unit
+    assert unit.named(16) == "16 GPUs (2 nodes)"
+    stated = stored(tmp_path / "stated.study", on_devices, 'unit = "ranks"')
+    assert stated.scale_unit.unit == "rank"

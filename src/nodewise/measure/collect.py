@@ -7,11 +7,12 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from nodewise.base.errors import DataError
 from nodewise.base.time_sets import transfer_and_wait
 from nodewise.measure.engines.base import Finished
 from nodewise.study.spec import Amount, Number, Signed
 from nodewise.study.study import SHORTEST_SECONDS, STAGES, Fact, Outcome, Rank, Run, Stage, Usage
-from nodewise.study.workload import ALL_SAMPLES, BATCH, SEEN_LOSS, WITHHELD
+from nodewise.study.workload import ALL_SAMPLES, BATCH, DEVICES, SEEN_LOSS, WITHHELD
 
 LOG_TAIL_LINES = 20
 _MOST_BLOCKED = 0.5  # share of a run that the host waited for it knows not what
@@ -38,6 +39,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     parameters: int | None = None
     precision: str = ""
     device: str = "cpu"
+    devices: int = 0  # of this host
     loss: Signed | None = None
     losses: tuple[tuple[int, Signed | None], ...] = ()
     window_steps: int = 0
@@ -245,7 +247,10 @@ def _device_shares(
     paths = [folder / f"trace-{report.rank}.json.gz" for report in reports]
     if read_traces is None or not paths or not all(path.exists() for path in paths):
         return {}
-    shares = read_traces(paths)
+    try:
+        shares = read_traces(paths)
+    except DataError:  # a trace that is cut off
+        return {}
     return shares if all(report.rank in shares for report in reports) else {}
 
 
@@ -253,7 +258,9 @@ def _withheld(reports: list[RankReport]) -> str:
     """Why the clocks of the host say nothing of the stages; nothing where they do."""
     devices = {report.seen.device for report in reports} - {"cpu"}
     if devices:
-        failed = next((r.seen.window_failed for r in reports if r.seen.window_failed), "no trace")
+        failed = next(
+            (r.seen.window_failed for r in reports if r.seen.window_failed), "no trace of it"
+        )
         return f"{_ON_DEVICE} ({', '.join(sorted(devices))}: {failed})"
     blocked = max((report.seen.blocked_share or 0.0 for report in reports), default=0.0)
     if blocked > _MOST_BLOCKED:
@@ -302,6 +309,7 @@ def _seen_facts(reports: list[RankReport], seconds: float, withheld: str) -> dic
         facts["precision"] = ", ".join(sorted(precisions))
     if any(one.device != "cpu" for one in seen):
         facts["device"] = ", ".join(sorted({one.device for one in seen}))
+        facts[DEVICES] = max(one.devices for one in seen)
     recorded = [one.window_step_seconds for one in seen if one.window_step_seconds is not None]
     steps = max(report.steps for report in reports)
     if recorded and steps:

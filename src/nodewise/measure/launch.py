@@ -9,24 +9,39 @@ import importlib
 import os
 import runpy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 
 from nodewise.measure.torch.after_import import AfterImport
+
+_CARRIED = "NODEWISE_CARRIED"
 
 
 def _hooks() -> ModuleType:
     return importlib.import_module("nodewise.measure.torch.hooks")
 
 
-def main() -> None:
-    """Run what the arguments name, as if it had been started itself."""
-    if "NODEWISE_RUN" in os.environ:
+def watch() -> None:
+    """Watch torch in this process as soon as it is imported; more than once changes nothing."""
+    if not any(isinstance(finder, AfterImport) for finder in sys.meta_path):
         sys.meta_path[:0] = [
             AfterImport("nodewise.probe", _hooks),
             AfterImport("torch", lambda: _hooks().install()),
         ]
+
+
+def carried(environment: Mapping[str, str]) -> dict[str, str]:
+    """Variables by which every Python of a job that launches its own workers is watched."""
+    carrier = str(Path(__file__).parent / "torch" / "carrier")
+    path = environment.get("PYTHONPATH")
+    return {"PYTHONPATH": f"{carrier}{os.pathsep}{path}" if path else carrier, _CARRIED: "1"}
+
+
+def main() -> None:
+    """Run what the arguments name, as if it had been started itself."""
+    if "NODEWISE_RUN" in os.environ:
+        watch()
     target, *arguments = sys.argv[1:]
     if target == "-m":
         sys.argv[:] = arguments  # runpy puts the file's name first

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SAME_WORK = 0.01  # relative
 BATCH = "global_batch"
 ALL_SAMPLES = "all_samples"  # with those of the warm-up; `work` has the timed ones
+DEVICES = "devices_per_node"  # accelerators of a host that a training uses
 SEEN_LOSS = "quality_is_seen_loss"  # nobody reported a quality
 WITHHELD = "stages_withheld"  # why host clocks say nothing of this run
 
@@ -49,6 +50,15 @@ def seen_work(runs: "Sequence[Run]") -> SeenWork | None:
         return SeenWork(regime="weak", evidence=evidence, grows=True)
     evidence = f"the global batch is neither fixed nor in proportion to K: {listed}"
     return SeenWork(regime=None, evidence=evidence, grows=True)
+
+
+def devices_per_node(runs: "Sequence[Run]") -> int | None:
+    """How many accelerators share a node, where K counts them: a rank on each."""
+    good = [run for run in runs if run.outcome == "ok" and not run.baseline]
+    shared = _by_scale(good, DEVICES)
+    if not shared or any(run.facts.get("world_size") != run.nodes for run in good):
+        return None
+    return int(max(shared.values()))
 
 
 def on_one_job(runs: "tuple[Run, ...]") -> "tuple[Run, ...]":

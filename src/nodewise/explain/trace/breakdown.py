@@ -660,22 +660,16 @@ def _stages(one: StepRank, on_device: bool) -> dict[Stage, float]:
 
 
 def stage_shares(job: JobBreakdown) -> dict[int, dict[Stage, float]]:
-    """The share of its time that each rank spent in each stage, over the recorded steps.
+    """The share of its time that each rank spent in each stage.
 
     Nothing where a file could not be read: the shares of the others would hide its waits.
     """
-    if any(not rank.used for rank in job.ranks) or not job.ranks:
+    if not job.ranks or any(not rank.used for rank in job.ranks):
         return {}
-    seconds: Counter[int] = Counter()
-    stages: dict[int, Counter[Stage]] = {}
-    for run in runs_of(job, len(job.ranks)):
-        for rank in run.ranks:
-            seconds[rank.rank] += rank.seconds or 0.0  # type: ignore[assignment]
-            stages.setdefault(rank.rank, Counter()).update(rank.stages)
     return {
-        rank: {stage: part / seconds[rank] for stage, part in found.items()}
-        for rank, found in stages.items()
-        if seconds[rank] > 0
+        rank.rank: {stage: part / rank.seconds for stage, part in rank.stages.items()}
+        for rank in _whole_run(job, len(job.ranks)).ranks
+        if rank.seconds
     }
 
 

@@ -26,7 +26,7 @@ class Workload:
     def __init__(self) -> None:
         """Nothing is known yet."""
         self.rows, self.tokens, self.backwards = array("q"), array("q"), array("i")
-        self.device = "cpu"
+        self.device, self.devices = "cpu", 0
         self.parameters: int | None = None
         self.precision = ""
         self.model: Any = None  # a weak reference to the outermost module
@@ -108,6 +108,7 @@ class Workload:
         self.parameters = sum(int(getattr(one, "ds_numel", one.numel())) for one in found)
         if found:
             self.device = found[0].device.type
+            self.devices = _devices(self.device)
             self.precision = self.precision or str(found[0].dtype).removeprefix("torch.")
 
     def shares_rows(self, kind: str, ranks: int) -> None:
@@ -141,6 +142,7 @@ class Workload:
             "parameters": self.parameters,
             "precision": self.precision,
             "device": self.device,
+            "devices": self.devices,
             "loss": sum(recent) / len(recent) if recent else None,
             "losses": [[step - first, loss] for step, loss in losses],
         }
@@ -164,6 +166,13 @@ class Workload:
             except RuntimeError:  # the device is gone
                 return found
         return found
+
+
+def _devices(kind: str) -> int:
+    """How many devices of a kind this host has."""
+    module = getattr(sys.modules["torch"], kind, None)
+    count = getattr(module, "device_count", None)
+    return int(count()) if kind != "cpu" and count is not None else 0
 
 
 def _most_common(values: Sequence[int]) -> int:
