@@ -138,7 +138,7 @@ def show_torch_hooks(folder: str) -> None:
     """A training step of a tiny model under DDP, before and after the hooks are installed."""
     torch = importlib.import_module("torch")
     distributed = importlib.import_module("torch.distributed")
-    hooks = importlib.import_module("nodewise.measure.torch_hooks")
+    hooks = importlib.import_module("nodewise.measure.torch.hooks")
     torch.set_num_threads(1)
     distributed.init_process_group(
         "gloo", init_method=f"file://{folder}/store", rank=0, world_size=1

@@ -30,10 +30,18 @@ import socket
 import struct
 import sys
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import isfinite, nan
 from pathlib import Path
-from time import clock_gettime_ns, monotonic, perf_counter_ns, process_time_ns, sleep, time
+from time import (
+    clock_gettime_ns,
+    monotonic,
+    perf_counter_ns,
+    process_time_ns,
+    sleep,
+    thread_time,
+    time,
+)
 from types import TracebackType
 from typing import TypeVar
 
@@ -44,6 +52,8 @@ RANK_NAMES = ("NODEWISE_RANK", "RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLUR
 _STAGES = ("compute", "communication", "idle", "io", "serial")
 _COMPUTE_SLICE_NS, _URGENT_SLICE_NS = 100_000_000, 100_000  # the most and the least there are
 _MEET_SECONDS = 600.0  # a rank that never comes must not hold the others for ever
+# Between looks at a shared folder: many ranks must not load its server while the last one loads.
+_FIRST_POLL_SECONDS, _LAST_POLL_SECONDS = 0.01, 0.1
 
 
 class _Span:
@@ -276,10 +286,10 @@ class _PacedSpan(_Span):
 
     __slots__ = ("is_comm", "pace")
 
-    def __init__(self, pace: _Pace, calls: "array[int] | None" = None) -> None:
+    def __init__(self, pace: _Pace, calls: "array[int] | None", is_comm: bool) -> None:
         super().__init__(calls)
         self.pace = pace
-        self.is_comm = calls is not None
+        self.is_comm = is_comm
 
     def __enter__(self) -> None:
         self.pace.enter(self)
@@ -324,14 +334,25 @@ class _Report:
         self.step_ends = array("q")
         self.pace = _pace_of(environment)
         self.spans = {name: self._span(name) for name in _STAGES}
+        self.pairwise = self._span(
+            "pairwise"
+        )  # communication between two ranks, which others do not match
         if self.pace is not None:
-            self.pace.resting = [self.spans["communication"], self.spans["idle"]]
+            self.pace.resting = [self.spans["communication"], self.spans["idle"], self.pairwise]
+        self.beside_ns = 0  # communication in another thread that this one waited for
+        self.beside_calls = array("q")
+        self.slept_ns = 0
+        self.expects_steps = "LOCAL_RANK" in environment  # of a torch job: none is a fault
+        self.watches = False  # hooks would see steps
+        self.joined = False  # others, by torch.distributed
+        self.is_carried = "NODEWISE_CARRIED" in environment
+        self.seen: Callable[[], dict[str, object]] | None = None  # what hooks saw of the workload
         self.setup_ns = 0
         self.begin_ns = 0
         self.began = 0.0  # the same moment, for clocks of others
         self.end_ns = 0  # of the last step so far; 0 while the clock runs
         self.totals: dict[str, int] = {}  # of the stages, at that end
-        self.calls = 0  # of `comm_calls`, at that end
+        self.calls = self.calls_beside = 0  # of `comm_calls` and `beside_calls`, at that end
         self.steps = 0
         self.steps_are_told = False  # the workload calls `steps`
         self.items: float | None = None
@@ -342,7 +363,9 @@ class _Report:
 
     def _span(self, stage: str) -> _Span:
         calls = self.comm_calls if stage == "communication" else None
-        return _Span(calls) if self.pace is None else _PacedSpan(self.pace, calls)
+        if self.pace is None:
+            return _Span(calls)
+        return _PacedSpan(self.pace, calls, stage in ("communication", "pairwise"))
 
     def open_region(self) -> None:
         """Start the clock, once all ranks are here."""
@@ -374,16 +397,21 @@ class _Report:
         """The gate of ranks on several machines: a shared folder with a file for each."""
         place.mkdir(exist_ok=True)
         (place / str(self.rank)).touch()
-        deadline = monotonic() + _MEET_SECONDS
-        while len(list(place.iterdir())) < self.ranks and monotonic() < deadline:
-            sleep(0.002)
+        deadline, pause = monotonic() + _MEET_SECONDS, _FIRST_POLL_SECONDS
+        while len(here := {path.name for path in place.iterdir()}) < self.ranks:
+            if monotonic() > deadline:
+                raise _no_rank_came([str(r) for r in range(self.ranks) if str(r) not in here])
+            sleep(pause)
+            pause = min(1.5 * pause, _LAST_POLL_SECONDS)
 
     def _restart(self) -> None:
         self.usage_at_begin = _usage()
         self.begin_ns = _settle()  # a span that is open goes on from here
         self.began = time()
-        for span in self.spans.values():
+        for span in (*self.spans.values(), self.pairwise):
             span.total = span.in_calls = 0
+        self.beside_ns = self.slept_ns = 0
+        del self.beside_calls[:]
         del self.comm_calls[:]
         del self.step_ends[:]
         if self.pace is not None:
@@ -403,7 +431,19 @@ class _Report:
         """Hold fast what is measured up to here; what follows is timed only if more steps come."""
         self.end_ns = _settle()
         self.totals = {name: span.total for name, span in self.spans.items()}
-        self.calls = len(self.comm_calls)
+        self.totals["communication"] += self.pairwise.total + self.beside_ns
+        self.totals["compute"] -= min(self.beside_ns, self.totals["compute"])
+        self.calls, self.calls_beside = len(self.comm_calls), len(self.beside_calls)
+
+    def note_beside(self, exposed_ns: int) -> None:
+        """Another thread communicated, and the timed one waited for it so long."""
+        if self.begin_ns:
+            self.beside_ns += exposed_ns
+            self.beside_calls.append(exposed_ns)
+
+    def expect(self) -> None:
+        """The program joined others to train."""
+        self.expects_steps = self.joined = True
 
     def close_region(self) -> None:
         """Stop the clock, until more steps come."""
@@ -424,9 +464,17 @@ class _Report:
             self.door.close()
             self.door = None
 
+    def _takes_part(self) -> bool:
+        """Whether this is a worker; in a job that launches its own, the launcher has hooks too."""
+        return not self.is_carried or self.has_rank or bool(self.begin_ns) or self.joined
+
+    def _lacks_steps(self) -> bool:
+        """Whether steps should have run, and none did: the clock was never started."""
+        return self.watches and self.expects_steps and not self.begin_ns
+
     def write(self) -> None:
         """Leave the report in the folder of the run; the name appears when it is whole."""
-        if os.getpid() != self.process:
+        if os.getpid() != self.process or not self._takes_part():
             return  # a child that was forked off has nothing to tell
         if not self.end_ns:
             self.close_region()
@@ -446,7 +494,8 @@ class _Report:
             "seconds": (self.end_ns - self.begin_ns) / 1e9 if self.begin_ns else None,
             "setup_seconds": self.setup_ns / 1e9,
             "steps": max(self.steps - self.warmup, 0),
-            "counts_steps": self.steps_are_told or self.steps > 0,
+            "counts_steps": self.steps_are_told or self.steps > 0 or self._lacks_steps(),
+            "seen": self.seen() if self.seen is not None else {},
             "stages": {name: total / 1e9 for name, total in self.totals.items() if total},
             "items": _finite(self.items),
             "quality": _finite(self.quality),
@@ -458,7 +507,7 @@ class _Report:
             "facts": {name: _as_json(fact) for name, fact in self.facts.items()},
             "usage": usage,
             **({} if self.pace is None else _paced_facts(self.pace)),
-            "comm_calls": self.calls,
+            "comm_calls": self.calls + self.calls_beside,
             "step_ends": len(self.step_ends),
             "modules": {
                 name: getattr(sys.modules[name], "__version__", "")
@@ -469,6 +518,7 @@ class _Report:
         path = self.folder / f"rank-{self.rank}"
         with path.with_suffix(".bin").open("wb") as file:
             self.comm_calls[: self.calls].tofile(file)
+            self.beside_calls[: self.calls_beside].tofile(file)
             array("q", [end - self.begin_ns for end in self.step_ends]).tofile(file)
         path.with_suffix(".part").write_text(json.dumps(told))
         path.with_suffix(".part").rename(path.with_suffix(".json"))
@@ -491,6 +541,11 @@ def _paced_facts(pace: _Pace) -> dict[str, float]:
     }
 
 
+def _no_rank_came(missing: list[str]) -> RuntimeError:
+    listed = ", ".join(missing[:8])
+    return RuntimeError(f"nodewise: rank {listed} did not come to the start within 10 minutes")
+
+
 def _finite(value: float | None) -> float | None:
     """A figure that JSON can say; it knows neither infinity nor what is no number."""
     return value if value is not None and isfinite(value) else None
@@ -505,6 +560,7 @@ def _usage() -> dict[str, float]:
     own = resource.getrusage(resource.RUSAGE_SELF)
     usage = {
         "cpu_seconds": own.ru_utime + own.ru_stime,
+        "main_cpu_seconds": thread_time(),
         "memory_bytes": own.ru_maxrss * 1024,
         "run_delay_seconds": nan,  # unknown
         "read_bytes": 0,

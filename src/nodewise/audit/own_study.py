@@ -197,12 +197,14 @@ def _regime(study: Study) -> Answer:
     if any(run.work is None for run in runs):
         return Answer(
             "unknown",
-            f"declared {study.regime}; the work of the runs is not recorded",
+            f"{study.regime}; the work of the runs is not recorded",
             "Report it with probe.work.",
         )
     changed = changed_work(study)
     if changed is not None:
         return answer_of(changed)
+    if study.declared is None and study.seen is not None:
+        return Answer("pass", f"{study.regime}: {study.seen.evidence}")
     return Answer("pass", f"declared {study.regime}, and the work of the runs agrees")
 
 

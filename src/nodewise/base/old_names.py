@@ -32,7 +32,7 @@ _FOLDERS_OF_TODAY = {
     "report": "findings notebook",
     "report.page": "vega",
     "cli": "browser=printing",
-    "measure": "launch torch_hooks",
+    "measure": "launch torch_hooks=torch.hooks",
     "measure.engines": "engines.base=base engines.local=local engines.mpi=mpi "
     "engines.torchrun=torchrun engines.slurm=slurm "
     "engines.shell_tasks=shell_tasks engines.registry=registry "

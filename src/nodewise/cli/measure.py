@@ -130,6 +130,7 @@ def measure_spec(path: Path, output: Path | None, rounds: str = "rounds = {} in 
     from nodewise.explain.scaling import speedup_is_known
     from nodewise.measure.engines.registry import engine_of
     from nodewise.measure.loop import measure
+    from nodewise.report.open import shares_in_traces
 
     text, spec = read_spec(path)
     folder = output or path.parent / f"{spec.name}.study"
@@ -144,7 +145,9 @@ def measure_spec(path: Path, output: Path | None, rounds: str = "rounds = {} in 
     try:
         with ProgressLine("first run") as line:
             progress = _Progress(spec, rounds, line)
-            measure(spec, text, path.parent, folder, engine, progress.finished, enough)
+            measure(
+                spec, text, path.parent, folder, engine, progress.finished, enough, shares_in_traces
+            )
     except KeyboardInterrupt:
         rest = " What is submitted goes on." if engine.detached else ""
         raise RunError(

@@ -21,7 +21,7 @@ _TEMPLATE = """\
 # A scaling study: nodewise study {path}
 name = "study"
 scales = [1, 2, 4, 8]
-regime = "strong"          # strong: the job is fixed; weak: the work per worker is
+# regime = "strong"        # the job is fixed; weak: the work per worker is. [as the batches show]
 rounds = 7                 # each runs every scale once, in random order; six give an interval
 timeout_seconds = 600      # for one run
 seed = 7
@@ -43,7 +43,7 @@ warmup_steps = 0           # steps before the clock starts
 name = "local"             # what it needs and takes: docs/engines.md
 {options}
 [quality]
-tolerance = {tolerance}          # how far it may drift from the smallest scale
+# tolerance = {tolerance}        # how far it may drift from the smallest scale
 better = "same"            # higher or lower: a drift this way is no harm
 
 [gates]                    # a study that does not meet them ends with exit code 1

@@ -36,6 +36,7 @@ from nodewise.study.check import Check, Validity, validity_of, warning
 from nodewise.study.scale_unit import ScaleUnit
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
+from nodewise.study.workload import SEEN_LOSS
 
 if TYPE_CHECKING:
     from nodewise.decide.inputs import Question
@@ -279,7 +280,7 @@ def candidates_of_study(
     energy = site.energy(times.seconds, nodes, price.startup_seconds, energy_of_runs(study))
     work = _mean_of(study, "work")
     grown = times.k if study.regime == "weak" else np.ones_like(times.k)
-    drifts = quality_drifts(study)
+    drifts = quality_drifts(study) if _gates_quality(study, needs) else None
     return Candidates(
         name=study.name,
         regime=study.regime,
@@ -416,6 +417,17 @@ def _deadline_checks(times: Timings, needs: Needs) -> list[Check]:
         evidence = f"{rounds} little about meeting a deadline"
         return [warning(_DEADLINE, evidence, "Repeat more.")]
     return []
+
+
+def _gates_quality(study: Study, needs: Needs) -> bool:
+    """Whether a drift of the quality may exclude a scale.
+
+    Not of a loss that only hooks saw, without a word on how far it may drift: it is the loss of a
+    few batches, and the usual tolerance is one of an accuracy.
+    """
+    stated = "tolerance" in study.asked.get("quality", {})
+    stated = stated or needs.quality_tolerance != QUALITY_TOLERANCE
+    return stated or not any(run.facts.get(SEEN_LOSS) for run in study.good_runs)
 
 
 def _quality_checks(

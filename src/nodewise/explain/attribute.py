@@ -41,6 +41,7 @@ from nodewise.explain.shapes import EARLY_EXPONENT, Shape, growth_exponent, shap
 from nodewise.study.check import Check, warning
 from nodewise.study.spec import Regime
 from nodewise.study.study import DRY_WAIT, STAGES, Run, Stage, Study
+from nodewise.study.workload import WITHHELD
 
 Evidence = Literal["stages of each rank", "stage totals", "fitted law", "two bare times"]
 Losses = dict[CauseName, Floats]  # seconds lost to each cause: a row a draw, a column a scale
@@ -105,12 +106,14 @@ class LedgerRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}
     possible_causes: tuple[CauseName, ...]  # that may be the largest; several: not separable
     dominant_cause: CauseName | None  # the only possible one; null: nothing lost, or not known
     late_rank: int | None  # the rank that the others wait for, where ranks are recorded
+    serial_rank: int | None = None  # the rank that works while the others wait, where one does
     time_shares: dict[PartName, float]  # of the wall time, lost or not; empty without stages
 
     def named(self, cause: CauseName) -> str:
         """A cause, with the rank it lies with."""
-        late = self.late_rank is not None and cause in ("slow node", "load imbalance", "late rank")
-        return f"{cause}, rank {self.late_rank}" if late else cause
+        rank = self.late_rank if cause in ("slow node", "load imbalance", "late rank") else None
+        rank = self.serial_rank if cause == "serial fraction" else rank
+        return cause if rank is None else f"{cause}, rank {rank}"
 
     @property
     def loses(self) -> bool:
@@ -223,6 +226,7 @@ def attribute_timings(study: Study, times: Timings, scaling: Scaling) -> Attribu
         ledger = _ledger_of_laws(times)
         fitted = f"the causes come from laws fitted to totals. {scaling.cannot_tell.rstrip('.')}"
         checks.append(warning(_DIVISION, fitted, "Record stages."))
+    checks += _withheld_checks(study)
     rows = _rows(times, ledger, measured, late)
     row = rows[-1]
     checks += _overlap_checks(times, measured)
@@ -696,12 +700,32 @@ def _late_ranks(study: Study, measured: Sequence[_Measured]) -> dict[int, int]:
     return late
 
 
+def _serial_rank(one: _Measured, late: int | None) -> int | None:
+    """The rank other than the first that works alone; that of the first is how programs are made.
+
+    Ranks are in their order, so that a column is a rank.
+    """
+    serial = one.of("serial").mean(axis=0)
+    most = int(np.argmax(serial))
+    alone = len(serial) > 1 and float(np.delete(serial, most).max()) < _OWN_WAIT * serial[most]
+    return most if alone and late is not None and most > 0 else None
+
+
 def _busy(one: _Measured) -> Floats:
     """Mean seconds until each rank is ready to meet the others."""
     busy = one.of("compute") + one.of("io") + one.of("serial") + one.of("overhead")
     if one.delays is not None:
         busy = busy + one.delays
     return np.asarray(busy.mean(axis=0))
+
+
+def _withheld_checks(study: Study) -> Iterator[Check]:
+    """That stages were not recorded because the clocks that there are do not see them."""
+    for run in study.good_runs:
+        if WITHHELD in run.facts:
+            remedy = "Let torch.profiler record the device: see docs/frameworks.md."
+            yield warning(_DIVISION, f"K={run.nodes}: {run.facts[WITHHELD]}", remedy)
+            return
 
 
 def _rank_checks(study: Study, ledger: _Ledger) -> Iterator[Check]:
@@ -784,6 +808,7 @@ def _rows(
                 possible_causes=possible,
                 dominant_cause=possible[0] if named else None,
                 late_rank=late.get(nodes),
+                serial_rank=_serial_rank(measured[at], late.get(nodes)) if measured else None,
                 time_shares=shares,
             )
         )

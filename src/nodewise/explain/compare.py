@@ -24,11 +24,11 @@ from nodewise.explain.attribute import (
 )
 from nodewise.explain.causes import CAUSES, CauseName
 from nodewise.explain.scaling import Scaling, measurement_checks, scale_timings, timings
-from nodewise.explain.validity import SAME_WORK
 from nodewise.study.check import Validity, validity_of
 from nodewise.study.scale_unit import ScaleUnit, plural
 from nodewise.study.spec import Regime
 from nodewise.study.study import Study
+from nodewise.study.workload import SAME_WORK
 
 # Of the second against the first: nothing is said of what chance alone could give.
 Difference = Literal["faster", "slower", "not told apart", "unknown"]

@@ -14,13 +14,13 @@ from nodewise.explain.baseline import SUPERLINEAR, Detection, superlinear
 from nodewise.study.check import Check, warning
 from nodewise.study.spec import Regime
 from nodewise.study.study import Fact, Run, Study
+from nodewise.study.workload import BATCH, SAME_WORK
 
 if TYPE_CHECKING:
     from nodewise.explain.scaling import Timings
 
 AMBER, RED = 0.02, 0.10  # share of the CPU that other processes took; above RED, no evidence
 ENOUGH_TO_TRUST = 3  # rounds; fewer leave a measurement doubtful
-SAME_WORK = 0.01  # relative
 _NEAR_WORK = 0.05  # relative: sizes of a growing job are rounded to whole cells
 QUOTA_HELD = 1.05  # CPU of an emulated node against its quota; above it the quota leaks
 _NOT_LIMITED = 1.5
@@ -34,6 +34,7 @@ _LOAD = "no foreign load"
 _WORLD = ("world_size", "mpi_size", "comm_size", "num_processes")  # facts that count the ranks
 _ALWAYS_FIXED = ("dtype", "precision", "model")
 _FIXED_IF_STRONG = ("data_hash", "dataset", "global_batch", "global_batch_size")
+_SHOWN_CHARACTERS = 120  # of a program's last line
 _DIFFERS = "differs between ranks"  # where each rank reports its own share
 
 
@@ -41,6 +42,7 @@ def validity_checks(study: Study, times: "Timings") -> Iterator[Check]:
     """What makes the measurement invalid or doubtful, the gravest first."""
     found = (rank_check(study), step_check(study), limit_check(study), workload_check(study))
     yield from (check for check in found if check is not None and check.verdict == "fail")
+    yield from regime_checks(study)
     yield from failure_checks(study)
     curve = (baseline_check(times), superlinear_check(times))
     yield from (check for check in curve if check is not None)
@@ -99,9 +101,13 @@ def step_check(study: Study) -> Check | None:
     runs = [run for run in distributed_runs(study) if run.steps is not None]
     empty = sorted({run.nodes for run in runs if run.steps == 0})
     if empty:
-        evidence = f"no step ran at K={_listed(empty)}"
+        last = next((line for run in runs for line in _last_line(run)), "")
+        evidence = f"no step ran at K={_listed(empty)}{last and f'; its last line: {last}'}"
         remedy = "Run more steps than warm-up steps."
         return _invalid("steps were timed", evidence, remedy, "workload")
+    uneven = _uneven_rounds(runs)
+    if uneven:
+        return _invalid(_WORKLOAD, uneven, "Run the same steps in every round.", "workload")
     steps = {run.nodes: float(run.steps or 0) for run in runs}
     if len(steps) < 2 or _amounts(study):
         return None  # the work itself says more
@@ -117,11 +123,45 @@ def step_check(study: Study) -> Check | None:
     return _invalid(_WORKLOAD, f"the steps of a run change: {listed}", remedy, "workload")
 
 
+def _last_line(run: Run) -> list[str]:
+    """What the program said last, of a run that kept it."""
+    lines = [line.strip() for line in run.detail.splitlines() if line.strip()]
+    return [f"'{lines[-1][:_SHOWN_CHARACTERS]}'"] if lines and run.steps == 0 else []
+
+
+def _uneven_rounds(runs: Sequence[Run]) -> str:
+    """That runs of one scale made different numbers of steps; else nothing."""
+    steps: dict[int, set[int]] = {}
+    for run in runs:
+        steps.setdefault(run.nodes, set()).add(run.steps or 0)
+    for nodes, counts in steps.items():
+        if max(counts) > (1 + SAME_WORK) * min(counts):
+            return f"the rounds of K={nodes} made {min(counts)} to {max(counts)} steps"
+    return ""
+
+
+def regime_checks(study: Study) -> Iterator[Check]:
+    """What the batches of the runs say of the regime, against what was declared."""
+    seen = study.seen
+    if seen is None or seen.regime is None:
+        return
+    if study.declared not in (None, seen.regime):
+        evidence = f"declared {study.declared}, but {seen.evidence}: judged as {seen.regime}"
+        remedy = f"Correct the regime to {seen.regime}."
+        yield warning("the regime is the declared one", evidence, remedy, makes="doubtful")
+    if seen.regime == "strong" and seen.grows:
+        evidence = f"{seen.evidence}: a larger K makes fewer steps, which may change the result"
+        yield warning("one optimisation at all K", evidence, "Compare the loss.", key="batch-grows")
+
+
 def workload_check(study: Study) -> Check | None:
     """That the work or a fact of the runs contradicts the regime; None: nothing does."""
     problem = changed_fact(study)
     if problem:
         return _invalid(_WORKLOAD, problem, "Hold it fixed at every K.", "workload")
+    if study.seen is not None and study.seen.regime is None:
+        remedy = "Fix the global batch, or the batch of each device."
+        return _invalid(_WORKLOAD, study.seen.evidence, remedy, "workload")
     return changed_work(study)
 
 
@@ -140,16 +180,30 @@ def changed_work(study: Study) -> Check | None:
         return Check(rule=_WORKLOAD, verdict="warn", evidence=evidence, remedy=remedy)
     fits = not changed_amount(work, other).seen
     what = f"the work contradicts {study.regime} scaling" if fits else "the work changes"
-    listed = ", ".join(f"{done:g} at K={nodes}" for nodes, done in _ends(work))
+    listed = ", ".join(
+        f"{done:g}{_in_steps(study, nodes)} at K={nodes}" for nodes, done in _ends(work)
+    )
     remedy = f"Add --regime {other}." if fits else "Hold the work fixed (strong scaling)."
     return _invalid(_WORKLOAD, f"{what}: {listed}", remedy, "workload")
+
+
+def _in_steps(study: Study, nodes: int) -> str:
+    """The work of a run as steps of a batch, where both are known."""
+    run = next(run for run in distributed_runs(study) if run.nodes == nodes)
+    batch = run.facts.get(BATCH)
+    return f" ({run.steps} steps of {batch})" if run.steps and batch is not None else ""
 
 
 def changed_fact(study: Study) -> str:
     """The first recorded fact that the regime holds fixed and that changes; else nothing."""
     fixed = study.spec.fixed if study.spec is not None else ()
     known = (*_ALWAYS_FIXED, *(_FIXED_IF_STRONG if study.regime == "strong" else ()))
+    # of a data set that is read once the batch may grow: the samples are fixed
+    grows = study.seen is not None and study.seen.grows and study.seen.regime == study.regime
+    free = BATCH if grows else ""
     for name in dict.fromkeys((*fixed, *known)):
+        if name == free and name not in fixed:
+            continue
         values: dict[Fact, int] = {}
         for run in distributed_runs(study):
             value = run.facts.get(name)

@@ -1,11 +1,13 @@
 """From what the ranks of a run reported to one `Run`."""
 
 from array import array
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
+from nodewise.base.errors import DataError
 from nodewise.base.time_sets import transfer_and_wait
 from nodewise.measure.engines.base import Finished
 from nodewise.measure.program_log import failure_lines
@@ -21,6 +23,40 @@ from nodewise.study.study import (
     Stage,
     Usage,
 )
+from nodewise.study.workload import ALL_SAMPLES, BATCH, DEVICES, SEEN_LOSS, WITHHELD
+
+LOG_TAIL_LINES = 20
+_MOST_BLOCKED = 0.5  # share of a run that the host waited for it knows not what
+_MOST_LOSSES = 200  # points of the curve that a run keeps
+_ON_DEVICE = "host clocks cannot see the device"
+
+# The share of a step that each rank spent in each stage, by traces of its device.
+Shares = dict[int, dict[Stage, float]]
+ReadTraces = Callable[[Sequence[Path]], Shares]
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What hooks saw of a training on one rank; see `nodewise.measure.torch.workload`."""
+
+    rows: Number = 0  # in the timed steps
+    tokens: int = 0
+    rows_of_all_steps: int = 0
+    all_steps: int = 0
+    rows_of_a_step: int = 0
+    tokens_of_a_step: int = 0
+    accumulation: int = 0
+    same_rows: int = 1  # ranks that work on the same rows
+    world_size: int = 1
+    parameters: int | None = None
+    precision: str = ""
+    device: str = "cpu"
+    devices: int = 0  # of this host
+    loss: Signed | None = None
+    losses: tuple[tuple[int, Signed | None], ...] = ()
+    window_steps: int = 0
+    window_step_seconds: float | None = None
+    window_failed: str = ""
+    blocked_share: float | None = None
 
 
 class RankReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +85,7 @@ class RankReport(msgspec.Struct, frozen=True, kw_only=True):
     paced_s: Amount | None = None
     late_s: Amount | None = None
     calls_without_bytes: int = 0
+    seen: Seen = Seen()
 
 
 # The stages that a probe times; an engine may tell of more.
@@ -73,7 +110,7 @@ def read_reports(folder: Path) -> list[RankReport]:
 
 def read_ranks(folder: Path) -> list[Rank]:
     """The ranks of a run as they report themselves."""
-    return _ranks(read_reports(folder), folder)
+    return _ranks(read_reports(folder), folder, {}, "")
 
 
 def collect(
@@ -87,6 +124,7 @@ def collect(
     baseline: bool,
     provenance: dict[str, Fact],
     started: str,
+    read_traces: ReadTraces | None = None,
 ) -> Run:
     """The run that its workers and its engine tell of, or how it failed.
 
@@ -111,12 +149,15 @@ def collect(
     seconds = max(timed) if timed else finished.seconds
     if outcome == "ok" and seconds < SHORTEST_SECONDS:
         outcome, detail = "crashed", f"no run takes {seconds:g} s"
-    if outcome != "ok":
+    steps = _steps_of(reports)
+    if outcome != "ok" or steps == 0:
         detail = "\n".join([detail, *failure_lines(log)])
     versions: dict[str, Fact] = {
         f"version_{name}": version for report in reports for name, version in report.modules.items()
     }
-    reported = _ranks(reports, folder)
+    shares = _device_shares(reports, folder, read_traces)
+    withheld = "" if shares else _withheld(reports)
+    reported = _ranks(reports, folder, shares, withheld)
     by_starter = ranks is None and not any(report.has_rank for report in reports)
     return Run(
         nodes=nodes,
@@ -127,11 +168,12 @@ def collect(
         baseline=baseline,
         stages=reported[0].stages if by_starter and reported else {},
         ranks=_merged([] if finished.driven or by_starter else reported, finished.ranks),
-        quality=next((r.quality for r in reports if r.quality is not None), None),
+        quality=next((r.quality for r in reports if r.quality is not None), _seen_loss(reports)),
         work=_sum_of_items(reports),
         setup_seconds=max((r.setup_seconds for r in reports), default=None),
-        steps=_steps_of(reports),
-        facts=_shared_facts(reports),
+        steps=steps,
+        facts={**_seen_facts(reports, seconds, withheld), **_shared_facts(reports)},
+        losses=_mean_losses(reports),
         provenance={**provenance, **versions},
         started=started,
     )
@@ -158,8 +200,11 @@ def _merged(reported: list[Rank], recorded: tuple[Rank, ...]) -> tuple[Rank, ...
     return tuple(ranks)
 
 
-def _ranks(reports: list[RankReport], folder: Path) -> list[Rank]:
-    """The ranks with their stages, transfer told from waiting where collectives can be matched."""
+def _ranks(reports: list[RankReport], folder: Path, shares: Shares, withheld: str) -> list[Rank]:
+    """The ranks with their stages, transfer told from waiting where collectives can be matched.
+
+    Of a device the stages are the `shares` of its traces; those of host clocks may be `withheld`.
+    """
     calls = [_comm_calls(report, folder) for report in reports]
     matched = len({len(one) for one in calls}) == 1 and len(reports) > 1 and len(calls[0]) > 0
     waits = [0.0] * len(reports)
@@ -171,12 +216,15 @@ def _ranks(reports: list[RankReport], folder: Path) -> list[Rank]:
         stages: dict[Stage, float] = {stage: report.stages.get(stage, 0.0) for stage in _PROBED}
         stages["communication"] -= wait
         stages["idle"] += wait
-        known = any(report.stages.values())
+        known = any(report.stages.values()) and not withheld
+        if shares:
+            seconds = report.seconds or 0.0
+            stages = {stage: part * seconds for stage, part in shares[report.rank].items()}
         ranks.append(
             Rank(
                 rank=report.rank,
                 stages=stages if known else {},
-                items=report.items,
+                items=_items_of(report),
                 seconds=report.seconds,
                 setup_seconds=report.setup_seconds,
                 host=report.host,
@@ -209,9 +257,103 @@ def _comm_calls(report: RankReport, folder: Path) -> list[int]:
     return list(stamps)
 
 
+def _items_of(report: RankReport) -> float | None:
+    """The items of a rank as it says, else the rows that it was seen to work on."""
+    return report.items if report.items is not None else float(report.seen.rows) or None
+
+
 def _sum_of_items(reports: list[RankReport]) -> float | None:
-    items = [report.items for report in reports if report.items is not None]
-    return sum(items) if items and len(items) == len(reports) else None
+    """The items of all ranks; those that several ranks share are counted once."""
+    if all(report.items is not None for report in reports):
+        return sum(report.items or 0.0 for report in reports) if reports else None
+    return _over_ranks(reports, lambda seen: seen.rows)
+
+
+def _over_ranks(reports: list[RankReport], amount: Callable[[Seen], int]) -> float | None:
+    """What the ranks work on together; None unless every rank was seen to work on some."""
+    amounts = [amount(report.seen) / report.seen.same_rows for report in reports]
+    return sum(amounts) if amounts and min(amounts) > 0 else None
+
+
+def _device_shares(
+    reports: list[RankReport], folder: Path, read_traces: ReadTraces | None
+) -> Shares:
+    """The stages by the traces of all ranks; nothing where one is missing."""
+    paths = [folder / f"trace-{report.rank}.json.gz" for report in reports]
+    if read_traces is None or not paths or not all(path.exists() for path in paths):
+        return {}
+    try:
+        shares = read_traces(paths)
+    except DataError:  # a trace that is cut off
+        return {}
+    return shares if all(report.rank in shares for report in reports) else {}
+
+
+def _withheld(reports: list[RankReport]) -> str:
+    """Why the clocks of the host say nothing of the stages; nothing where they do."""
+    devices = {report.seen.device for report in reports} - {"cpu"}
+    if devices:
+        failed = next(
+            (r.seen.window_failed for r in reports if r.seen.window_failed), "no trace of it"
+        )
+        return f"{_ON_DEVICE} ({', '.join(sorted(devices))}: {failed})"
+    blocked = max((report.seen.blocked_share or 0.0 for report in reports), default=0.0)
+    if blocked > _MOST_BLOCKED:
+        return f"{_ON_DEVICE}: the host waited {100 * blocked:.0f} % of the time for no known call"
+    return ""
+
+
+def _seen_loss(reports: list[RankReport]) -> float | None:
+    """The loss near the end, the mean over the ranks that have one."""
+    losses = [report.seen.loss for report in reports if report.seen.loss is not None]
+    return sum(losses) / len(losses) if losses else None
+
+
+def _mean_losses(reports: list[RankReport]) -> tuple[tuple[int, float], ...]:
+    """The loss after each step, the mean over ranks; of many steps some."""
+    found: dict[int, list[float]] = {}
+    for report in reports:
+        for step, loss in report.seen.losses:
+            if loss is not None:
+                found.setdefault(step, []).append(loss)
+    curve = [(step, sum(losses) / len(losses)) for step, losses in sorted(found.items())]
+    every = 1 + len(curve) // _MOST_LOSSES
+    return tuple(curve[::-1][::every][::-1])  # the last one stays
+
+
+def _seen_facts(reports: list[RankReport], seconds: float, withheld: str) -> dict[str, Fact]:
+    """What the hooks saw of a training, in the words of a workload's own facts."""
+    if not any(report.seen.all_steps for report in reports):
+        return {}
+    seen = [report.seen for report in reports]
+    amounts: dict[str, float | None] = {
+        BATCH: _over_ranks(reports, lambda one: one.rows_of_a_step),
+        ALL_SAMPLES: _over_ranks(reports, lambda one: one.rows_of_all_steps),
+        "tokens": _over_ranks(reports, lambda one: one.tokens),
+        "parameters": max((one.parameters or 0 for one in seen), default=0) or None,
+        "accumulation": max(one.accumulation for one in seen) or None,
+        "world_size": max(one.world_size for one in seen),
+    }
+    facts: dict[str, Fact] = {
+        name: int(amount) if amount == int(amount) else amount
+        for name, amount in amounts.items()
+        if amount is not None
+    }
+    precisions = {one.precision for one in seen if one.precision}
+    if precisions:
+        facts["precision"] = ", ".join(sorted(precisions))
+    if any(one.device != "cpu" for one in seen):
+        facts["device"] = ", ".join(sorted({one.device for one in seen}))
+        facts[DEVICES] = max(one.devices for one in seen)
+    recorded = [one.window_step_seconds for one in seen if one.window_step_seconds is not None]
+    steps = max(report.steps for report in reports)
+    if recorded and steps:
+        facts["recorded_step_over_timed_step"] = round(max(recorded) * steps / seconds, 3)
+    if withheld:
+        facts[WITHHELD] = withheld
+    if all(report.quality is None for report in reports) and _seen_loss(reports) is not None:
+        facts |= {"quality_name": "loss", SEEN_LOSS: True}
+    return facts
 
 
 def _steps_of(reports: list[RankReport]) -> int | None:

@@ -6,55 +6,42 @@ python -m nodewise.measure.launch -m module argument...
 """
 
 import importlib
-import importlib.util
 import os
 import runpy
 import sys
-from collections.abc import Callable, Sequence
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 
+from nodewise.measure.torch.after_import import AfterImport
 
-class _AfterImport(MetaPathFinder):
-    """Makes a call when a module has been imported."""
-
-    def __init__(self, module: str, call: Callable[[], object]) -> None:
-        self._module = module
-        self._call = call
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """The module as others find it, with the call after its execution."""
-        if fullname != self._module:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is None or spec.loader is None:
-            return None
-        execute = spec.loader.exec_module
-
-        def execute_and_call(module: ModuleType) -> None:
-            execute(module)
-            self._call()
-
-        vars(spec.loader)["exec_module"] = execute_and_call
-        return spec
+_CARRIED = "NODEWISE_CARRIED"
 
 
 def _hooks() -> ModuleType:
-    return importlib.import_module("nodewise.measure.torch_hooks")
+    return importlib.import_module("nodewise.measure.torch.hooks")
+
+
+def watch() -> None:
+    """Watch torch in this process as soon as it is imported; more than once changes nothing."""
+    if not any(isinstance(finder, AfterImport) for finder in sys.meta_path):
+        sys.meta_path[:0] = [
+            AfterImport("nodewise.probe", _hooks),
+            AfterImport("torch", lambda: _hooks().install()),
+        ]
+
+
+def carried(environment: Mapping[str, str]) -> dict[str, str]:
+    """Variables by which every Python of a job that launches its own workers is watched."""
+    carrier = str(Path(__file__).parent / "torch" / "carrier")
+    path = environment.get("PYTHONPATH")
+    return {"PYTHONPATH": f"{carrier}{os.pathsep}{path}" if path else carrier, _CARRIED: "1"}
 
 
 def main() -> None:
     """Run what the arguments name, as if it had been started itself."""
     if "NODEWISE_RUN" in os.environ:
-        sys.meta_path[:0] = [
-            _AfterImport("nodewise.probe", _hooks),
-            _AfterImport("torch", lambda: _hooks().install()),
-        ]
+        watch()
     target, *arguments = sys.argv[1:]
     if target == "-m":
         sys.argv[:] = arguments  # runpy puts the file's name first

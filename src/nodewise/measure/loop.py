@@ -24,7 +24,7 @@ import psutil
 from nodewise.base.errors import RunError, SpecError
 from nodewise.measure import provenance
 from nodewise.measure.barrier import Barrier
-from nodewise.measure.collect import collect
+from nodewise.measure.collect import ReadTraces, collect
 from nodewise.measure.energy import Meter, with_energy
 from nodewise.measure.engines import base
 from nodewise.measure.engines.base import Engine, Job
@@ -63,8 +63,12 @@ def measure(
     engine: Engine,
     tell: Tell,
     enough: Callable[[Study], bool],
+    read_traces: ReadTraces | None = None,
 ) -> None:
-    """Make every run that is missing in the study folder; `home` is where the spec stands."""
+    """Make every run that is missing in the study folder; `home` is where the spec stands.
+
+    `read_traces` breaks down what the ranks recorded of their devices.
+    """
     with contextlib.closing(engine):
         check(spec, home, folder, engine)  # may start a process that `close` ends
         store.create(folder, spec_text)
@@ -75,7 +79,7 @@ def measure(
             tasks = _tasks(spec, study, enough)
             while tasks:
                 _prepare(spec, home, folder, engine, tasks)
-                run = _run(spec, spec_text, home, folder, engine, tasks[0], machine)
+                run = _run(spec, spec_text, home, folder, engine, tasks[0], machine, read_traces)
                 store.append(folder, run)
                 study = msgspec.structs.replace(study, runs=(*study.runs, run))
                 tasks = _tasks(spec, study, enough)
@@ -222,6 +226,7 @@ def _run(
     engine: Engine,
     task: Task,
     machine: dict[str, Fact],
+    read_traces: ReadTraces | None,
 ) -> Run:
     start = datetime.datetime.now(datetime.UTC)
     with _scratch(folder, engine, task) as scratch:
@@ -267,6 +272,7 @@ def _run(
             baseline=task.baseline,
             provenance=facts,
             started=start.isoformat(timespec="seconds"),
+            read_traces=read_traces,
         )
         store.keep_output(folder, run, kept_output(job.log))
         if engine.watched and not engine.elsewhere:

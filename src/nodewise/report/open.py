@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nodewise.importers.profilers.read import TraceReading
     from nodewise.importers.registry import Files
     from nodewise.study.spec import Regime
+    from nodewise.study.study import Stage
     from nodewise.study.trace import Digest, Unreadable
 
     _Digests = list[Digest | Unreadable]
@@ -199,6 +200,16 @@ def break_down_digests(digests: "_Digests", reading: "TraceReading") -> "JobBrea
     from nodewise.explain.trace.breakdown import break_down
 
     return break_down(digests, reading.window, use_damaged=reading.broken == "use")
+
+
+def shares_in_traces(paths: Sequence[Path]) -> "dict[int, dict[Stage, float]]":
+    """The share of a step that each rank spent in each stage, by the traces of one run."""
+    from nodewise.explain.trace.breakdown import break_down, digest, stage_shares
+    from nodewise.importers.profilers.read import TraceReading, read_digests
+
+    # the profiler often stops in the midst of the last step, which this window leaves out
+    reading = TraceReading(window="hta")
+    return stage_shares(break_down(read_digests(paths, digest, reading), reading.window))
 
 
 def unit_in(files: "Files", runs: Sequence[Run]) -> ScaleUnit:

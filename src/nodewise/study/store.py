@@ -7,14 +7,19 @@ outputs/     what each run printed, its beginning and its end
 
 import fcntl
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
+
 from nodewise.base.errors import DataError, RunError
 from nodewise.study import json_lines
+from nodewise.study.question import Tables
+from nodewise.study.scale_unit import ScaleUnit
 from nodewise.study.spec import Regime, parse_file, parse_spec, scale_unit_in
 from nodewise.study.study import Run, Study
+from nodewise.study.workload import devices_per_node, on_one_job
 
 SPEC, RUNS, RANKS, LOCK = "study.toml", "runs.jsonl", "ranks", "lock"
 OUTPUTS = "outputs"
@@ -96,16 +101,24 @@ def load(folder: Path) -> Study:
             f"Cannot read the study {folder}: {error}.", "Name a study folder."
         ) from None
     notes = ("The last line of runs.jsonl was cut off and is not used.",) if torn else ()
-    regime: Regime = "weak" if asked.get("regime") == "weak" else "strong"
-    return Study(
+    study = Study(
         name=spec.name,
-        regime=regime,
-        runs=tuple(runs),
+        regime="strong",
+        runs=on_one_job(tuple(runs)),
         notes=notes,
         spec=spec,
         asked=asked,
-        scale_unit=scale_unit_in(asked),
+        scale_unit=_unit(asked, runs),
     )
+    shown: Regime = (study.seen and study.seen.regime) or "strong"
+    return msgspec.structs.replace(study, regime=shown).in_regime(asked.get("regime"))
+
+
+def _unit(asked: Tables, runs: Sequence[Run]) -> ScaleUnit:
+    """What K counts: as the file says, else accelerators where every rank was seen to have one."""
+    stated = scale_unit_in(asked)
+    devices = None if "unit" in asked or "per_node" in asked else devices_per_node(runs)
+    return stated if devices is None else ScaleUnit(unit="GPU", per_node=devices)
 
 
 def keep_stamps(folder: Path, run: Run, source: Path) -> None:

@@ -9,6 +9,7 @@ from nodewise.base.errors import DataError
 from nodewise.study.question import Tables
 from nodewise.study.scale_unit import ScaleUnit
 from nodewise.study.spec import Amount, Nodes, Number, Regime, Signed, Spec
+from nodewise.study.workload import SeenWork, seen_work
 
 # Where the seconds of a rank can go. `idle` is waiting for others; what waiting was for is the
 # ledger's business, not the measurement's. `overhead` is what the engine itself takes: starting,
@@ -107,6 +108,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     efficiencies: dict[Efficiency, Signed] = {}  # that a profiler computed itself
     counters: dict[Counter, Amount] = {}  # while computing, summed over CPUs
     facts: dict[str, Fact] = {}  # what the workload says it did: batch, dtype, data hash
+    losses: tuple[tuple[int, Signed], ...] = ()  # of a training: step, counted from the timed ones
     contention: Contention | None = None
     provenance: dict[str, Fact] = {}
     started: str = ""  # date and time, UTC
@@ -152,10 +154,19 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
     asked: Tables = {}  # the question of its spec file; see nodewise.decide.inputs
     scale_unit: ScaleUnit = ScaleUnit()  # what K counts
     is_rate: bool = False  # only the throughput is known, and the work of a run is chosen
+    declared: Regime | None = None  # by the user; what the runs show goes before it
 
     def in_regime(self, regime: Regime | None) -> "Study":
-        """The study read as strong or weak scaling; as it is without a word on that."""
-        return self if regime is None else msgspec.structs.replace(self, regime=regime)
+        """The study read as strong or weak scaling, unless its batches show another regime."""
+        if regime is None:
+            return self
+        shown = self.seen.regime if self.seen is not None else None
+        return msgspec.structs.replace(self, regime=shown or regime, declared=regime)
+
+    @cached_property
+    def seen(self) -> SeenWork | None:
+        """The regime that the batches of the runs show, where they are known."""
+        return seen_work(self.runs)
 
     @property
     def work_unit(self) -> str:

@@ -657,6 +657,20 @@ def _stages(one: StepRank, on_device: bool) -> dict[Stage, float]:
     return {stage: microseconds / 1e6 for stage, microseconds in stages.items()}
 
 
+def stage_shares(job: JobBreakdown) -> dict[int, dict[Stage, float]]:
+    """The share of its time that each rank spent in each stage.
+
+    Nothing where a file could not be read: the shares of the others would hide its waits.
+    """
+    if not job.ranks or any(not rank.used for rank in job.ranks):
+        return {}
+    return {
+        rank.rank: {stage: part / rank.seconds for stage, part in rank.stages.items()}
+        for rank in _whole_run(job, len(job.ranks)).ranks
+        if rank.seconds
+    }
+
+
 def _whole_run(job: JobBreakdown, nodes: int) -> Run:
     """One run of a job without steps."""
     ranks = []

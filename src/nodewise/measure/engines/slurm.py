@@ -16,7 +16,7 @@ from typing import Literal, Self
 
 import msgspec
 
-from nodewise.base.errors import RunError
+from nodewise.base.errors import RunError, SpecError
 from nodewise.measure.engines import base, shell_tasks
 from nodewise.measure.engines.base import Engine, Finished, Job, Started
 from nodewise.measure.engines.commands import mpiexec, torchrun
@@ -78,6 +78,18 @@ class Slurm(Engine):
     def ranks(self, nodes: int) -> int:
         """A rank a task."""
         return nodes * (self._options.tasks_per_node if self._options.scale == "nodes" else 1)
+
+    def check_spec(self, scales: Sequence[int]) -> None:
+        """Torch's agents have as many ranks on each node."""
+        each = self._options.tasks_per_node
+        if self._options.launcher != "torchrun" or self._options.scale == "nodes":
+            return
+        for nodes in scales:
+            if nodes > each and nodes % each:
+                raise SpecError(
+                    f"K={nodes} tasks do not fill nodes of {each}, as torchrun wants.",
+                    f"Name a multiple of {each}, or correct engine.slurm.tasks_per_node.",
+                )
 
     def check(self, scales: Sequence[int]) -> None:
         """The programs, a controller that answers, and as many nodes as are asked for."""
@@ -232,7 +244,7 @@ class _Script:
             "output": str(first / "log") if len(jobs) == 1 else "/dev/null",
             "open-mode": "truncate",
             **self._size(largest.nodes),
-            "cpus-per-task": options.cpus_per_task,
+            "cpus-per-task": self._cores(largest.nodes),
             "time": minutes,
             "partition": options.partition,
             "account": options.account,
@@ -248,10 +260,25 @@ class _Script:
             lines += ["(", *self._section(job, alone=len(jobs) == 1), ")"]
         return "\n".join(["#!/bin/bash", *lines, ""])
 
+    def _agents(self, nodes: int) -> tuple[int, int]:
+        """Torch's agents, one for each node, and the ranks of each."""
+        each = self._options.tasks_per_node
+        if self._options.scale == "nodes":
+            return nodes, each
+        return max(1, nodes // each), min(nodes, each)
+
+    def _cores(self, nodes: int) -> int:
+        """The cores of a task; an agent of torch has those of its ranks."""
+        ranks = self._agents(nodes)[1] if self._options.launcher == "torchrun" else 1
+        return self._options.cpus_per_task * ranks
+
     def _size(self, nodes: int) -> dict[str, int]:
+        if self._options.launcher == "torchrun":
+            agents, _ = self._agents(nodes)
+            return {"nodes": agents, "ntasks": agents, "ntasks-per-node": 1}
         if self._options.scale == "tasks":
             return {"ntasks": nodes}
-        tasks = 1 if self._options.launcher == "torchrun" else self._options.tasks_per_node
+        tasks = self._options.tasks_per_node
         return {"nodes": nodes, "ntasks": nodes * tasks, "ntasks-per-node": tasks}
 
     def _section(self, job: Job, alone: bool) -> list[str]:
@@ -284,14 +311,15 @@ class _Script:
             return shlex.join([mpiexec(), *place, *task, *job.command])
         flags = [f"--{name}={value}" for name, value in size.items()]
         flags += ["--kill-on-bad-exit=1", "--relative=0"]
-        flags += [f"--cpus-per-task={options.cpus_per_task}"]
+        flags += [f"--cpus-per-task={self._cores(job.nodes)}"]
         flags += [f"--mpi={options.mpi}"] if options.mpi else []
         if options.launcher == "srun":
             return shlex.join(["srun", *flags, *task, *job.command])
         # The batch script runs on the first node: there torch's ranks meet.
+        agents, each = self._agents(job.nodes)
         torch_place = (
-            f"--nnodes={job.nodes}",
-            f"--nproc-per-node={options.tasks_per_node}",
+            f"--nnodes={agents}",
+            f"--nproc-per-node={each}",
             "--rdzv-backend=static",
         )
         words = torchrun(job, *torch_place)

@@ -203,7 +203,7 @@ def _run(fork: Fork) -> None:
     """Run the script as `nodewise.measure.launch` does, for which torch is not imported yet."""
     if "numpy.random" in sys.modules:  # a process of its own would have numbers of its own
         importlib.import_module("numpy.random").seed()
-    importlib.import_module("nodewise.measure.torch_hooks").install()
+    importlib.import_module("nodewise.measure.torch.hooks").install()
     sys.argv[1:] = fork.script
     launch.main()
 

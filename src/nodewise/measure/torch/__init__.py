@@ -1,0 +1,1 @@
+"""Watch a torch training from inside its process, without a change to its script."""

@@ -1,0 +1,92 @@
+"""See where the forward pass of a training step begins, and what torch.compile does not mind.
+
+Where nothing is compiled a hook of all modules sees it, once for each backward pass. From the first
+call of torch.compile on only what is around a compiled model does, outside of its graphs.
+"""
+
+import functools
+import importlib
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from nodewise.measure.torch.after_import import after_import
+from nodewise.measure.torch.wrap import after, replace, then_with
+
+if TYPE_CHECKING:
+    from nodewise.measure.torch.hooks import Recorder
+
+
+class Forward:
+    """The beginning of forward passes that are to be differentiated."""
+
+    def __init__(self, recorder: "Recorder") -> None:
+        """Watch from here on."""
+        self._recorder = recorder
+        self._torch = importlib.import_module("torch")
+        self._hook: Any = None
+        self._compiled = False
+        replace(self._torch, "compile", self._compiling)
+        replace(self._torch.nn.Module, "compile", functools.partial(then_with, self._in_place))
+        parallel = importlib.import_module("torch.nn.parallel").DistributedDataParallel
+        replace(parallel, "_pre_forward", functools.partial(after, self._before))
+        after_import("torch.distributed.fsdp._fully_shard._fsdp_state", self._watch_shards)
+        self.arm()
+
+    def arm(self) -> None:
+        """Look for the next forward pass, unless a compiled graph would see the hook."""
+        if self._hook is None and not self._compiled:
+            modules = importlib.import_module("torch.nn.modules.module")
+            self._hook = modules.register_module_forward_pre_hook(
+                lambda module, arguments: self._begin(module, arguments, {})
+            )
+
+    def _disarm(self) -> None:
+        if self._hook is not None:
+            self._hook.remove()
+            self._hook = None
+
+    def _begin(self, module: Any, arguments: Sequence[Any], options: Mapping[str, Any]) -> None:
+        """A module is called; the first one in training begins a step."""
+        recorder = self._recorder
+        if self._torch.compiler.is_dynamo_compiling():
+            return
+        if threading.get_ident() != recorder.thread or recorder.in_backward:
+            return
+        if not module.training or not self._torch.is_grad_enabled():
+            recorder.evaluation_begins()
+            return
+        self._disarm()  # the modules inside need not call it
+        if recorder.workload.model is None:
+            recorder.workload.model = weakref.ref(module)
+        recorder.workload.forward(arguments, options)
+        recorder.step_begins()
+
+    def _before(self, module: Any, *arguments: Any, **options: Any) -> None:
+        self._begin(module, arguments, options)
+
+    def _compiling(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def compile_(*arguments: Any, **options: Any) -> Any:
+            if not self._compiled:
+                self._compiled = True
+                self._disarm()
+                dynamo = importlib.import_module("torch._dynamo.eval_frame")
+                replace(dynamo.OptimizedModule, "__call__", functools.partial(after, self._before))
+            return call(*arguments, **options)
+
+        return compile_
+
+    def _in_place(self, module: Any, *_: Any, **__: Any) -> None:
+        """`module.compile()`: its calls go past hooks, so the compiled call is wrapped."""
+        call = module._compiled_call_impl
+        module._compiled_call_impl = after(functools.partial(self._before, module), call)
+
+    def _watch_shards(self, module: ModuleType) -> None:
+        def root(_: Any, model: Any, arguments: Any, options: Any) -> None:
+            self._begin(model, arguments, options)
+
+        state: Any = vars(module)["FSDPState"]
+        replace(state, "_root_pre_forward", functools.partial(after, root))

@@ -1,0 +1,145 @@
+"""See what a training works on: its batches, backward passes, precision and parallelism."""
+
+import functools
+import importlib
+import threading
+import time
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from nodewise.measure.torch.after_import import after_import
+from nodewise.measure.torch.wrap import after, replace, then_with
+
+if TYPE_CHECKING:
+    from nodewise.measure.torch.hooks import Recorder
+
+
+def watch_loaders(recorder: "Recorder") -> None:
+    """Time what is waited for a batch, and see its rows."""
+    loader = importlib.import_module("torch.utils.data.dataloader")
+    workload = recorder.workload
+
+    def starting(call: Callable[..., Any]) -> Callable[..., Any]:
+        timed = recorder.timed("io", call)
+
+        @functools.wraps(call)
+        def start(self: Any) -> Any:
+            workload.loader_starts(self.dataset)
+            return timed(self)
+
+        return start
+
+    def reading(call: Callable[..., Any]) -> Callable[..., Any]:
+        timed = recorder.timed("io", call)
+
+        @functools.wraps(call)
+        def read(self: Any) -> Any:
+            batch = timed(self)
+            if workload.batch_read(self._dataset, batch) and recorder.is_timed():
+                recorder.step_begins()
+            return batch
+
+        return read
+
+    replace(loader.DataLoader, "__iter__", starting)
+    replace(loader._BaseDataLoaderIter, "__next__", reading)
+
+
+def watch_sleep(recorder: "Recorder") -> None:
+    """Know when the timed thread waits by its own wish, and not for a device."""
+
+    def sleeping(call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def sleep(seconds: float, /) -> None:
+            call(seconds)
+            if threading.get_ident() == recorder.thread and recorder.report.begin_ns:
+                recorder.report.slept_ns += int(1e9 * seconds)
+
+        return sleep
+
+    replace(time, "sleep", sleeping)
+
+
+def watch_backward(recorder: "Recorder") -> None:
+    """Every backward pass belongs to a batch; a step without one is none of the training."""
+    autograd = importlib.import_module("torch.autograd")
+
+    def passing(call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def backward(*arguments: Any, **options: Any) -> Any:
+            if threading.get_ident() != recorder.thread:
+                return call(*arguments, **options)
+            if not recorder.in_backward:
+                given = arguments[0] if arguments else options.get("tensors")
+                results = given if isinstance(given, list | tuple) else [given]
+                recorder.workload.backward(results[0] if results else None)
+                recorder.differentiated = True
+            recorder.in_backward += 1
+            try:
+                return call(*arguments, **options)
+            finally:
+                recorder.in_backward -= 1
+                if not recorder.in_backward:
+                    recorder.arm()
+
+        return backward
+
+    def differentiating(*_: Any, **__: Any) -> None:
+        recorder.differentiated = True
+
+    replace(autograd, "backward", passing)
+    replace(autograd, "grad", functools.partial(after, differentiating))
+
+
+def watch_precision(recorder: "Recorder") -> None:
+    """See the type in which a training computes, and the loss before it is scaled."""
+    torch = importlib.import_module("torch")
+    workload = recorder.workload
+
+    def entered(context: Any, *_: Any) -> None:
+        if getattr(context, "_enabled", False):
+            workload.precision = str(context.fast_dtype).removeprefix("torch.")
+
+    def scaling(call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def scale(self: Any, loss: Any) -> Any:
+            scaled = call(self, loss)
+            workload.loss_scaled(loss, scaled)
+            return scaled
+
+        return scale
+
+    replace(torch.autocast, "__enter__", functools.partial(after, entered))
+    replace(torch.amp.GradScaler, "scale", scaling)
+
+
+def watch_meshes(recorder: "Recorder") -> None:
+    """See which ranks share their rows: tensor, pipeline and context parallelism."""
+    workload = recorder.workload
+
+    def of_mesh(module: ModuleType) -> None:
+        def made(_: Any, sizes: Any, *__: Any, mesh_dim_names: Any = None, **___: Any) -> None:
+            workload.mesh(tuple(sizes), mesh_dim_names)
+
+        for owner in (module, importlib.import_module("torch.distributed")):
+            replace(owner, "init_device_mesh", functools.partial(after, made))
+
+    def of_tensors(module: ModuleType) -> None:
+        def divided(_: Any, mesh: Any = None, *__: Any, **options: Any) -> None:
+            mesh = mesh or options.get("device_mesh")
+            if mesh is not None and not mesh.mesh_dim_names:
+                workload.shares_rows("tp", mesh.size())
+
+        replace(module, "parallelize_module", functools.partial(after, divided))
+
+    def of_stages(module: ModuleType) -> None:
+        def staged(stage: Any, *_: Any, **__: Any) -> None:
+            workload.shares_rows("pp", stage.group_size)
+
+        stage = module._PipelineStageBase
+        replace(stage, "__init__", functools.partial(then_with, staged))
+
+    after_import("torch.distributed.device_mesh", of_mesh)
+    after_import("torch.distributed.tensor.parallel", of_tensors)
+    after_import("torch.distributed.pipelining.stage", of_stages)

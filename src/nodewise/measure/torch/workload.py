@@ -1,0 +1,203 @@
+"""What a torch training works on, as its own calls show it: rows, tokens, loss, precision.
+
+Only shapes are read while it trains. The loss is kept as the tensor that `backward` was called on,
+and read when the process ends, so that no device is waited for.
+"""
+
+import sys
+from array import array
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+_MOST_LOSSES = 2048  # of a curve; of a longer training every second one is dropped
+_LAST_SHARE = 10  # the loss of a run is the mean of its last tenth of steps,
+_MOST_LAST = 10  # at most these
+_AHEAD = 256  # batches that a trainer may read before it uses the first of them
+_DEEPEST = 4  # of the containers of a batch that are looked into
+_SHORTEST_TEXT = 8  # an integer matrix at least this wide holds tokens
+_DATA_NAMES = ("data", "dp", "fsdp", "shard", "replicate", "batch", "world", "ddp")
+Shape = tuple[int, int]  # rows and tokens; no tokens: 0
+
+
+class Workload:
+    """What one rank of a training does, step by step."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self.rows, self.tokens, self.backwards = array("q"), array("q"), array("i")
+        self.device, self.devices = "cpu", 0
+        self.parameters: int | None = None
+        self.precision = ""
+        self.model: Any = None  # a weak reference to the outermost module
+        self.not_data_parallel: dict[str, int] = {}  # ranks that share their rows, by kind
+        self._waiting: dict[int, deque[Shape]] = {}  # batches not used yet, by their data set
+        self._trained_on: int | None = None  # that data set
+        self._forward: Shape | None = None  # what the model was called with, since `backward`
+        self._in_step: list[Any] = []  # losses
+        self._step_rows, self._step_tokens, self._step_backwards = 0, 0, 0
+        self._losses: list[tuple[int, list[Any]]] = []
+        self._every = 1
+        self._unscaled: tuple[int, Any] = (0, None)
+
+    def loader_starts(self, data: object) -> None:
+        """A new pass over a data set."""
+        self._waiting[id(data)] = deque(maxlen=_AHEAD)
+
+    def batch_read(self, data: object, batch: Any) -> bool:
+        """A loader gave a batch; it may be used later, or never. Whether it is one to train on."""
+        shape = shape_of(batch)
+        if shape is not None:
+            self._waiting.setdefault(id(data), deque(maxlen=_AHEAD)).append(shape)
+        return id(data) == self._trained_on
+
+    def forward(self, arguments: Sequence[Any], options: Mapping[str, Any]) -> None:
+        """The model was called in training."""
+        if self._forward is None:
+            self._forward = shape_of([options, *arguments])
+
+    def loss_scaled(self, loss: Any, scaled: Any) -> None:
+        """A loss was scaled up for half precision."""
+        if hasattr(loss, "detach"):
+            self._unscaled = (id(scaled), loss.detach())
+
+    def backward(self, loss: Any) -> None:
+        """Gradients of a batch are computed."""
+        self._step_backwards += 1
+        rows, tokens = self._batch() or (0, 0)
+        self._step_rows += rows
+        self._step_tokens += tokens
+        self._forward = None
+        if getattr(loss, "numel", lambda: 0)() == 1:
+            known, unscaled = self._unscaled
+            self._in_step.append(unscaled if known == id(loss) else loss.detach())
+
+    def _batch(self) -> Shape | None:
+        """The batch behind a `backward`: the oldest unused one of the data set trained on."""
+        waiting = self._waiting.get(self._trained_on or 0)
+        if not waiting and self._trained_on is None:
+            filled = [key for key, batches in self._waiting.items() if batches]
+            if filled:
+                self._trained_on = filled[-1]
+                waiting = self._waiting[filled[-1]]
+        if waiting:
+            return waiting.popleft()
+        return self._forward if self._trained_on is None else None
+
+    def step(self) -> None:
+        """The optimizer made its step."""
+        self.rows.append(self._step_rows)
+        self.tokens.append(self._step_tokens)
+        self.backwards.append(self._step_backwards)
+        if self._in_step and len(self.rows) % self._every == 0:
+            self._losses.append((len(self.rows) - 1, self._in_step))
+        if len(self._losses) > _MOST_LOSSES:
+            self._losses, self._every = self._losses[1::2], 2 * self._every
+        self._in_step = []
+        self._step_rows = self._step_tokens = self._step_backwards = 0
+
+    def look_at(self, optimizer: Any) -> None:
+        """Count the parameters once, and see where they are and in which precision."""
+        if self.parameters is not None:
+            return
+        groups = getattr(optimizer, "param_groups", None) or []
+        found = [one for group in groups for one in group["params"]]
+        model = self.model() if self.model is not None else None
+        if model is not None:
+            found = list(model.parameters()) or found
+        self.parameters = sum(int(getattr(one, "ds_numel", one.numel())) for one in found)
+        if found:
+            self.device = found[0].device.type
+            self.devices = _devices(self.device)
+            self.precision = self.precision or str(found[0].dtype).removeprefix("torch.")
+
+    def shares_rows(self, kind: str, ranks: int) -> None:
+        """So many ranks work on the same rows, by tensor or pipeline parallelism."""
+        self.not_data_parallel[kind] = max(ranks, self.not_data_parallel.get(kind, 1))
+
+    def mesh(self, sizes: Sequence[int], names: Sequence[str] | None) -> None:
+        """A mesh of devices: dimensions that are not of data share their rows."""
+        for name, size in zip(names or (), sizes, strict=False):
+            if not any(word in name.lower() for word in _DATA_NAMES):
+                self.shares_rows(name.lower(), size)
+
+    def report(self, timed: int, world: int) -> dict[str, object]:
+        """What the rank writes down; the last `timed` steps were timed."""
+        if not self.rows:
+            return {}
+        first = len(self.rows) - timed
+        losses = self._read_losses()
+        last = max(1, min(_MOST_LAST, timed // _LAST_SHARE))
+        recent = [loss for step, loss in losses if step >= first][-last:]
+        return {
+            "rows": sum(self.rows[first:]),
+            "tokens": sum(self.tokens[first:]),
+            "rows_of_all_steps": sum(self.rows),
+            "all_steps": len(self.rows),
+            "rows_of_a_step": _most_common(self.rows[first:] or self.rows),
+            "tokens_of_a_step": _most_common(self.tokens[first:] or self.tokens),
+            "accumulation": _most_common(self.backwards[first:] or self.backwards),
+            "same_rows": self._same_rows(world),
+            "world_size": world,
+            "parameters": self.parameters,
+            "precision": self.precision,
+            "device": self.device,
+            "devices": self.devices,
+            "loss": sum(recent) / len(recent) if recent else None,
+            "losses": [[step - first, loss] for step, loss in losses],
+        }
+
+    def _same_rows(self, world: int) -> int:
+        """How many ranks share the rows of this one."""
+        megatron = sys.modules.get("megatron.core.parallel_state")
+        if megatron is not None and megatron.model_parallel_is_initialized():
+            return max(1, world // int(megatron.get_data_parallel_world_size()))
+        shared = 1
+        for ranks in self.not_data_parallel.values():
+            shared *= ranks
+        return shared if world % shared == 0 else 1
+
+    def _read_losses(self) -> list[tuple[int, float]]:
+        """The loss that each step was made for: the sum over its `backward` calls."""
+        found = []
+        for step, parts in self._losses:
+            try:
+                found.append((step, float(sum(float(part) for part in parts))))
+            except RuntimeError:  # the device is gone
+                return found
+        return found
+
+
+def _devices(kind: str) -> int:
+    """How many devices of a kind this host has."""
+    module = getattr(sys.modules["torch"], kind, None)
+    count = getattr(module, "device_count", None)
+    return int(count()) if kind != "cpu" and count is not None else 0
+
+
+def _most_common(values: Sequence[int]) -> int:
+    return Counter(values).most_common(1)[0][0]
+
+
+def shape_of(batch: Any) -> Shape | None:
+    """The rows and tokens of a batch, by the first tensor in it; None where there is none."""
+    for name, tensor in _tensors(batch, ""):
+        size = tuple(tensor.shape)
+        if not size:
+            continue
+        whole = not (tensor.is_floating_point() or tensor.is_complex())
+        is_text = whole and len(size) == 2 and (name == "input_ids" or size[1] >= _SHORTEST_TEXT)
+        return int(size[0]), int(size[0] * size[1]) if is_text else 0
+    return None
+
+
+def _tensors(value: Any, name: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """The tensors of a batch with their names, the tokens of a text first."""
+    if hasattr(value, "is_floating_point") and hasattr(value, "shape"):
+        yield name, value
+    elif isinstance(value, Mapping) and depth < _DEEPEST:
+        for key in sorted(value, key=lambda key: key != "input_ids"):
+            yield from _tensors(value[key], str(key), depth + 1)
+    elif isinstance(value, list | tuple) and depth < _DEEPEST:
+        for one in value[:_DEEPEST]:
+            yield from _tensors(one, name, depth + 1)

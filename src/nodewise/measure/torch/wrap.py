@@ -1,0 +1,39 @@
+"""Put a wrapped version in the place of a call of torch."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+
+def after(first: Callable[..., object], call: Callable[..., Any]) -> Callable[..., Any]:
+    """The same call, after another one with the same arguments."""
+
+    @functools.wraps(call)
+    def both(*arguments: Any, **options: Any) -> Any:
+        first(*arguments, **options)
+        return call(*arguments, **options)
+
+    return both
+
+
+def then(second: Callable[[], object], call: Callable[..., Any]) -> Callable[..., Any]:
+    """The same call, and another one when it has returned."""
+    return then_with(lambda *_, **__: second(), call)
+
+
+def then_with(second: Callable[..., object], call: Callable[..., Any]) -> Callable[..., Any]:
+    """The same call, and another one with the same arguments when it has returned."""
+
+    @functools.wraps(call)
+    def both(*arguments: Any, **options: Any) -> Any:
+        result = call(*arguments, **options)
+        second(*arguments, **options)
+        return result
+
+    return both
+
+
+def replace(owner: Any, name: str, wrap: Callable[..., Any]) -> None:
+    """Put a wrapped version in the place of what has this name; torch may be without it."""
+    if hasattr(owner, name):
+        setattr(owner, name, wrap(getattr(owner, name)))
