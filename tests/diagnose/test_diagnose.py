@@ -220,7 +220,8 @@ def test_charts_show_the_branch_and_the_ridge():
     found = diagnose(Facts(needed_memory=240e9, device_memory=80e9))
     flow = flow_chart(found)
     assert [row["answer"] for row in flow.rows][:2] == ["binds", "not asked"]
-    assert "3 times the 80 GB" in flow.caption
+    assert "3 times the 80 GB" in flow.rows[0]["evidence"]
+    assert "ends at memory capacity" in flow.caption
 
 
 @pytest.mark.parametrize("kind", ["roofline", "flow"])

@@ -383,6 +383,78 @@ def test_a_study_waits_for_its_second_scale_and_goes_on_when_runs_arrive(tmp_pat
         stop(served)
 
 
+# How many charts of the first screen there are at least, from the moment that all were there.
+COUNTING = """() => {
+  window.least = null;
+  const count = () => document.querySelectorAll(
+    "#figure-speedup svg, #figure-cost svg, #figure-ledger svg").length;
+  new MutationObserver(() => {
+    if (window.least !== null || count() === 3) window.least = Math.min(window.least ?? 3, count());
+  }).observe(document.body, { childList: true, subtree: true });
+}"""
+
+
+def test_charts_stay_when_a_study_ends(tmp_path, page):
+    write_study(tmp_path / "recorded" / "whole.study", "whole", rounds=40)
+    spec = tmp_path / "again.toml"
+    text = SPEC.format(name="again", scales="1, 2, 4, 8", rounds=40, regime="strong")
+    spec.write_text(text + '[engine]\nname = "replay"\nstudy = "recorded/whole.study"\n')
+    served = serve(tmp_path)
+    command = [sys.executable, "-m", "nodewise", "measure", str(spec)]
+    measuring = None
+    try:
+        page.goto(served.url)
+        measuring = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        expect(row(page, "again")).to_be_visible()
+        row(page, "again").get_by_role("link").click()
+        page.wait_for_selector("[data-part=figures]")
+        page.evaluate(COUNTING)
+        assert measuring.wait(timeout=120) == 0, measuring.stderr.read()
+        expect(page.get_by_role("status")).to_contain_text("finished")
+        expect(page.get_by_role("status")).to_contain_text("160 of 160 runs")
+        for name in ("speedup", "cost", "ledger", "repeats"):
+            expect(page.locator(f"#figure-{name} svg")).to_be_visible()
+        # the page asks again and again after the end; the charts stay
+        with page.expect_response("**/state.json"):
+            pass
+        assert page.evaluate("window.least") in (3, None)
+        assert page.locator("#figure-speedup svg").is_visible()
+    finally:
+        if measuring is not None and measuring.poll() is None:
+            measuring.kill()
+            measuring.wait(timeout=120)
+        page.close()
+        stop(served)
+
+
+def test_repeated_studies_of_a_job_show_their_trend(tmp_path, page):
+    for name, faster in (("monday", 1.0), ("tuesday", 1.25), ("wednesday", 2.0)):
+        write_study(tmp_path / f"{name}.study", "nightly", faster=faster)
+    write_study(tmp_path / "other.study", "other")
+    served = serve(tmp_path)
+    try:
+        page.goto(served.url)
+        newest = page.locator("tr[data-study]").filter(has_text="wednesday.study")
+        sparks = newest.locator("svg.spark")
+        expect(sparks).to_have_count(3)
+        words = sparks.first.get_attribute("aria-label")
+        found = re.fullmatch(
+            r"time at K=8 over 3 studies: ([\d.]+) s, ([\d.]+) s, ([\d.]+) s", words
+        )
+        assert found, words
+        first, second, third = map(float, found.groups())
+        assert first / second == pytest.approx(1.25, rel=0.01)
+        assert first / third == pytest.approx(2.0, rel=0.01)
+        expect(newest).to_contain_text(found[3])
+        expect(row(page, "other").locator("svg.spark")).to_have_count(0)
+        assert Axe().run(page).violations_count == 0
+    finally:
+        page.close()
+        stop(served)
+
+
 def test_ctrl_c_ends_it_and_frees_the_port(tmp_path):
     served = serve(tmp_path)
     assert served.get(f"/{served.token}/")[0] == 200

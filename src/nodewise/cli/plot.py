@@ -11,7 +11,7 @@ from nodewise.cli.options import file_option, table_argument, write
 
 # As CHARTS in nodewise.report.charts.draw, which takes half a second to import; a test compares.
 NAMES = (
-    "speedup", "efficiency", "ledger", "stages", "timeline", "flow", "roofline", "cost",
+    "speedup", "efficiency", "ledger", "stages", "timeline", "ranks", "flow", "roofline", "cost",
     "pareto", "marginal", "payment", "sensitivity", "energy", "triangle", "repeats", "forecast",
 )  # fmt: skip
 _OLD_NAMES = {"regimes": "payment"}  # of version 0.1

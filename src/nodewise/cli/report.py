@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.argument("tables", metavar="TABLE...", type=SOURCE, nargs=-1, required=True)
 @file_option("A file .html, .md or .pdf; default: report.html in the study folder, or TABLE.html.")
 @click.option(
-    "--static", is_flag=True, help="Leave out the scripts: no sliders, a tenth of the size."
+    "--static", is_flag=True, help="Leave out the scripts: no sliders, a quarter of the size."
 )
 @question_options
 @analysis_options

@@ -118,7 +118,7 @@ def rules_chart(audits: Sequence[Audit]) -> Figure:
         key=lambda rule: -counts[rule]["broken"],
     )[:16]
     rules = broken or list(counts)[:16]
-    names = {rule: shortened(rule, 28) for rule in rules}
+    names = {rule: shortened(rule, 24) for rule in rules}
     segments = [
         segment for rule in rules for segment in stacked(counts[rule], rule=names[rule], whole=rule)
     ]
