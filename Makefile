@@ -8,7 +8,7 @@ TORCH ?= torch==2.13.0
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
 
-study: $(READY)  ## measure a real training job at K = 1, 2, 4, 8, attribute, price and decide
+study: $(READY)  ## measure a real training job at K = 1 to 16, attribute, price and decide
 	@mkdir -p out
 	$(BIN)/nodewise study examples/digits.toml -o out/digits.study || { \
 	  test $$? -eq 3 && echo "No rehearsal here; measuring up to the free cores instead." && \

@@ -41,6 +41,7 @@ BENCHMARKS: tuple[tuple[str, ...], ...] = (
     ("aa_study", "30"),
     ("calibration",),
     ("planted_causes", "3"),
+    ("rehearsal", "--quick"),
     ("predict",),
     ("stage_times",),
     ("next_run", "100"),

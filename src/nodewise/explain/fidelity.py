@@ -142,7 +142,10 @@ def _summary(
         words.append("the link is modelled, not real")
     elif link is not None:
         ratio = link.transfer_seconds / link.floor_seconds
-        words.append(f"transfer takes {ratio:.2f} of what the link needs for its bytes")
+        if ratio > LATENCY_BOUND and not link.is_latency_bound:
+            words.append(f"latency of the emulation takes {format_percent(link.beyond)} at most")
+        else:
+            words.append(f"transfer takes {ratio:.2f} of what the link needs for its bytes")
     return "; ".join([*words, "latencies are not those of a network"])
 
 

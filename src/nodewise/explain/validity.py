@@ -27,6 +27,7 @@ _NOT_LIMITED = 1.5
 _LIMITED_SHARE = 0.9  # of a run in which the quota must be in force
 LIMITED_IN_TIME = ("the gate", "the start")  # what put the limits of emulated nodes in force
 _NOT_PACED = 0.5  # of a node's share: CPU of processes beside the rank that is paced
+_MOSTLY_TIMED = 1.5  # of the timed seconds: a node was watched for longer, and may have done more
 _WORKERS = "K workers really ran"
 _WORKLOAD = "one workload at all K"
 _LIMITS = "the nodes had the CPU they were promised"
@@ -294,6 +295,8 @@ def _escapes_pace(run: Run, at: int) -> bool:
     cores = float(run.provenance.get(f"rehearsal_node{at}.cores", 0.0))
     own = max(rank.pace.cpu_seconds, rank.usage.cpu_seconds if rank.usage is not None else 0.0)
     seconds = float(run.provenance.get("rehearsal_limited_seconds", 0.0))
+    if seconds > _MOSTLY_TIMED * run.seconds:
+        return False
     timed = min(run.seconds / seconds, 1.0) if seconds else 1.0  # the rest is warm-up
     return used * timed - own > _NOT_PACED * cores * run.seconds
 
