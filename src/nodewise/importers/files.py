@@ -1,6 +1,7 @@
 """What the readers share: the text of a file, and the errors of a file in another format."""
 
 import contextlib
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from nodewise.study.study import Run
 MAX_BYTES = 2**30
 AS_WRITTEN = "Use the file as the tool wrote it."
 _GZIP = b"\x1f\x8b"
+_COLOUR = re.compile(rb"\x1b\[[0-9;:?]{0,32}[A-Za-z]")
 
 
 def read_start(path: Path, size: int) -> bytes:
@@ -23,6 +25,11 @@ def read_start(path: Path, size: int) -> bytes:
         return zlib.decompressobj(31).decompress(raw, size) if raw[:2] == _GZIP else raw
     except zlib.error:
         return b""
+
+
+def without_colours(text: bytes) -> bytes:
+    """Text as it was before a program coloured it for a terminal."""
+    return _COLOUR.sub(b"", text) if b"\x1b" in text else text
 
 
 def read_end(path: Path, size: int) -> bytes:

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from nodewise.importers.files import read_end, read_start
+from nodewise.importers.files import read_end, read_start, without_colours
 
 _HEAD_BYTES = 2**16  # enough for a trace, whatever its size
 _TEXT_BYTES = 2**24
@@ -38,7 +38,8 @@ class Head:
             return b""
         whole = len(self.raw) < _HEAD_BYTES
         start = self.raw if whole else read_start(self.path, _LOG_BYTES)
-        return start if len(start) < _LOG_BYTES else start + read_end(self.path, _HEAD_BYTES)
+        end = read_end(self.path, _HEAD_BYTES) if len(start) == _LOG_BYTES else b""
+        return without_colours(start + end)
 
     @cached_property
     def document(self) -> Any:

@@ -35,7 +35,7 @@ _MEGATRON = re.compile(
 )
 _NEMO = re.compile(rb"train_step_timing in s[:=] ?[\d.]")
 _TORCHTITAN = re.compile(
-    rb"step: {1,12}(?:\x1b\[[\d;]{1,24}m)?\d{1,12} [^\n]{0,300}?(?:tps|wps): {0,8}[\d,]"
+    rb"step: {1,12}\d{1,12} [^\n]{0,300}?(?:tps|wps): {0,8}[\d,]"
 )
 _HF = re.compile(rb"['\"]train_runtime['\"]: ?['\"]?[\d.]")
 _DEEPSPEED = re.compile(rb"CurrSamplesPerSec=[\d.]|time \(ms\) \| [^\n]{0,40}fwd: [\d.]")

@@ -1,17 +1,16 @@
 """The lines of a log as a stream: of bounded length, unpacked, without colours."""
 
-import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from nodewise.base.errors import DataError
+from nodewise.importers.files import without_colours
 
 MAX_LINE = 8192  # bytes of a line that are read; what a framework prints about a step is shorter
 _CHUNK = 2**20
 _MAX_REST = 2**22  # of a line without an end
 _GZIP = b"\x1f\x8b"
-_COLOUR = re.compile(rb"\x1b\[[0-9;:?]{0,32}[A-Za-z]")
 
 
 def lines(path: Path) -> Iterator[bytes]:
@@ -39,8 +38,7 @@ def blocks(path: Path) -> Iterator[bytes]:
 
 
 def _plain(text: bytes) -> bytes:
-    if b"\x1b" in text:
-        text = _COLOUR.sub(b"", text)
+    text = without_colours(text)
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     return text if text.endswith(b"\n") else text + b"\n"

@@ -91,7 +91,7 @@ def _between_steps(
     found: dict[int, list[Rule]] = {}
     for one in rules:
         place = block.find(one.key, at)
-        while place >= 0:
+        while 0 <= place < len(block):  # an empty key is in every line
             found.setdefault(block.rfind(b"\n", at, place) + 1 or at, []).append(one)
             end = block.find(b"\n", place)
             place = block.find(one.key, end + 1)

@@ -1,7 +1,6 @@
 """What an import of logs understood: a row for each run, and why others are left out."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -80,7 +79,8 @@ def _text(value: int | None) -> str:
 def _name(row: LogRow) -> str:
     """The end of a path, which is what tells two of them apart."""
     path, _, part = row.file.partition(": ")
-    name = "/".join(Path(path).parts[-2:]) if not part else f"{Path(path).name}: {part}"
+    parts = path.split("/")
+    name = f"{parts[-1]}: {part}" if part else "/".join(parts[-2:])
     name = printable(name)
     return name if len(name) <= _MOST_NAME else "..." + name[3 - _MOST_NAME :]
 

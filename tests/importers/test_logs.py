@@ -1,0 +1,400 @@
+"""Logs: what each format gives, what is left out, and which logs make one study."""
+
+import gzip
+import importlib.util
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from benchmarks import log_samples
+from benchmarks.judges import logs as judged
+
+from nodewise.base.errors import DataError, SpecError
+from nodewise.importers.logs.lines import MAX_LINE, lines
+from nodewise.importers.logs.pattern import Pattern
+from nodewise.importers.logs.record import LogRun, clock_seconds
+from nodewise.importers.logs.study import study_of_logs, understand
+from nodewise.importers.logs.survey import Reading, survey
+from nodewise.importers.logs.warmup import steady
+
+SHARED = Path(__file__).parents[3] / "shared/data/trainlogs"
+# What each sample says: format, then figures.
+KNOWN = {
+    "megatron": dict(world_size=16, tp=4, pp=1, dp=4, global_batch=128, seq_length=4096,
+                     iterations=24, warmup=2, skipped=1),
+    "nemo": dict(global_batch=64, iterations=20, warmup=1, world_size=None, seq_length=None),
+    "torchtitan": dict(world_size=8, global_batch=16, seq_length=4096, iterations=16, warmup=1,
+                       entries=16),
+    "torchtitan-jsonl": dict(world_size=1, nodes=1, iterations=12, warmup=1,
+                             tokens_per_step=8192.0, step_seconds=0.115),
+    "maxtext": dict(world_size=8, iterations=20, warmup=2, step_seconds=2.0,
+                    tokens_per_step=65536.0),
+    "hf-console": dict(world_size=4, global_batch=64, iterations=100, mean_step_seconds=0.5001,
+                       step_seconds=None),
+    "hf-state": dict(world_size=None, global_batch=320, iterations=100, mean_step_seconds=0.5),
+    "deepspeed": dict(world_size=16, global_batch=256, step_seconds=2.0, skipped=2,
+                      iterations=80),
+    "lightning": dict(world_size=4, global_batch=128, iterations=55, warmup=1),
+    "lammps": dict(world_size=2, iterations=100, run_seconds=2.5, work=3.2e6),
+    "gromacs": dict(world_size=8, nodes=2, iterations=5000, run_seconds=10.0),
+    "openfoam": dict(world_size=4, iterations=100, run_seconds=200.0),
+    "hpcg": dict(world_size=8, step_seconds=0.12, work=208.0**3),
+    "quantum-espresso": dict(world_size=6, nodes=1, run_seconds=83.5, iterations=11),
+    "mpip": dict(world_size=2, nodes=2, run_seconds=10.0),
+    "seff": dict(nodes=16, run_seconds=349.0),
+    "tensorboard": dict(world_size=None, iterations=20, warmup=1, step_seconds=0.5),
+    "wandb": dict(world_size=None, iterations=20, step_seconds=0.5),
+}  # fmt: skip
+
+
+def put(folder: Path, content: str | bytes, name: str = "out.log") -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def read(path: Path, scale: int | None = None) -> LogRun:
+    [run] = survey([(scale, path)])
+    return run
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_log_gives_what_it_says_and_nothing_else(tmp_path, name):
+    run = read(put(tmp_path, log_samples.samples()[name][0]))
+    assert run.format == name and not run.problem
+    found = {field: getattr(run, field) for field in KNOWN[name]}
+    assert found == pytest.approx(KNOWN[name])
+
+
+def prefixed(text: str, prefix: str) -> str:
+    return "".join(f"{prefix}{line}\n" for line in text.splitlines())
+
+
+DISGUISES = {
+    "as it is": lambda text: text,
+    "torchrun": lambda text: prefixed(text, "[rank0]: "),
+    "srun --label": lambda text: prefixed(text, "0: "),
+    "srun --label of four": lambda text: "".join(
+        f"{rank}: {line}\n" for line in text.splitlines() for rank in range(4)
+    ),
+    "mpirun --tag-output": lambda text: prefixed(text, "[1,0]<stdout>:"),
+    "time stamps": lambda text: prefixed(text, "2026-11-18T01:02:03.456Z "),
+    "colours": lambda text: text.replace("iteration", "\x1b[1;32miteration\x1b[0m"),
+    "carriage returns": lambda text: text.replace("\n", "\r\n"),
+    "a progress bar": lambda text: "\r 10%|#         | 1/10 [00:01<00:09]\r".join(
+        text.splitlines(keepends=True)
+    ),
+    "other lines": lambda text: text.replace("\n", "\n[W] a warning about nothing\n"),
+}
+
+
+@pytest.mark.parametrize("disguise", DISGUISES)
+@pytest.mark.parametrize("name", ["megatron", "nemo", "maxtext"])
+def test_a_log_says_the_same_however_a_launcher_prints_it(tmp_path, name, disguise):
+    plain = log_samples.samples()[name][0].decode()
+    run = read(put(tmp_path, DISGUISES[disguise](plain)))
+    known = {field: getattr(run, field) for field in KNOWN[name]}
+    assert known == pytest.approx(KNOWN[name])
+
+
+def test_a_packed_log_says_the_same(tmp_path):
+    packed = gzip.compress(log_samples.megatron().encode())
+    assert read(put(tmp_path, packed, "out.log.gz")).step_seconds == pytest.approx(1.0, rel=0.02)
+
+
+def test_fields_of_megatron_may_come_in_another_order_and_in_seconds(tmp_path):
+    line = (
+        " iteration {:8d}/infinity | global batch size:    64 | lm loss: 2.0E+00 | elapsed time per "
+        "iteration (s): {:.2f} | consumed tokens: 1 |\n"
+    )
+    run = read(put(tmp_path, "".join(line.format(at, 2.5) for at in range(1, 9))))
+    assert (run.step_seconds, run.global_batch, run.world_size) == (2.5, 64, None)
+
+
+def test_a_batch_that_grows_during_a_run_is_not_one_batch(tmp_path):
+    ramp = log_samples.megatron(count=12) + log_samples.megatron(count=12, batch=256)
+    assert read(put(tmp_path, ramp)).global_batch is None
+
+
+def test_a_restart_has_its_own_warm_up(tmp_path):
+    once = log_samples.megatron(warm=2, count=40)
+    run = read(put(tmp_path, once + once.replace("iteration ", "iteration ")))
+    assert run.entries == 80 and run.warmup == 2
+    assert run.step_seconds == pytest.approx(1.0, rel=0.01)
+    assert run.iterations == 40
+
+
+def test_pauses_are_told_apart(tmp_path):
+    run = read(put(tmp_path, log_samples.megatron()))
+    assert [(pause.kind, pause.step) for pause in run.pauses] == [
+        ("checkpoint", 16), ("evaluation", 20),
+    ]  # fmt: skip
+    assert run.pauses[0].seconds == pytest.approx(3.0, rel=0.1)
+
+
+def test_the_rate_of_one_device_alone_is_no_time(tmp_path):
+    text = "".join(f"step: {at}  loss: 2.1  tps: 5,000  mfu: 40%\n" for at in range(1, 9))
+    run = read(put(tmp_path, text), 8)
+    assert "one device" in run.problem and run.step_seconds is None
+
+
+def test_the_ranks_of_torchtitan_show_who_waits(tmp_path):
+    for rank in range(3):
+        put(tmp_path, log_samples.torchtitan_jsonl(rank, 3), f"logs/rank{rank}.jsonl")
+    run = read(tmp_path)
+    assert run.world_size == 3 and run.step_seconds == pytest.approx(0.165)
+    waits = [rank.stages["idle"] for rank in run.ranks]
+    assert waits == pytest.approx([0.05, 0.05, 0.0])
+    (tmp_path / "logs/rank1.jsonl").unlink()
+    assert read(tmp_path).problem == "no file of rank 1"
+
+
+def test_waiting_inside_comm_is_not_communication(tmp_path):
+    stages = read(put(tmp_path, log_samples.LAMMPS)).stages
+    assert stages["idle"] == pytest.approx(0.4)
+    assert stages["communication"] == pytest.approx(0.2)
+    waits = read(put(tmp_path, log_samples.GROMACS)).stages
+    assert waits["idle"] == pytest.approx(0.5) and waits["communication"] == pytest.approx(1.5)
+
+
+def test_mlflow_is_read_from_its_folder(tmp_path):
+    put(tmp_path, log_samples.MLFLOW, "1/meta.yaml")
+    rows = "".join(f"{1_000_000 + 250 * step} 2.0 {step}\n" for step in range(12))
+    put(tmp_path, rows, "1/metrics/loss")
+    put(tmp_path, "16", "1/params/world_size")
+    run = read(tmp_path)  # the other files of the folder are parts of this run
+    assert (run.world_size, run.step_seconds, run.iterations) == (16, 0.25, 12)
+
+
+def test_jobs_of_slurm(tmp_path):
+    runs = survey([(None, put(tmp_path, log_samples.SACCT))])
+    used = [run for run in runs if not run.problem]
+    assert [(run.nodes, run.run_seconds, run.outcome) for run in used] == [
+        (1, 600.0, "ok"), (2, 310.0, "ok"), (4, 86400.0, "timeout"), (4, 180.0, "ok"),
+    ]  # fmt: skip
+    assert [run.energy_joules for run in used] == [600000, 640000, 9000000, 700000]
+    assert [run.problem for run in runs if run.problem] == [
+        "state PENDING: it did not end by itself"
+    ]
+    study = study_of_logs(understand(runs), "heat")
+    assert study.scales == (1, 2, 4) and len(study.runs) == 4
+    assert study.at(4)[0].energy_joules == 700000
+
+
+def test_columns_of_sacct_in_any_order(tmp_path):
+    runs = survey([(None, put(tmp_path, log_samples.SACCT_COLUMNS))])
+    assert [(run.nodes, run.run_seconds) for run in runs] == [(1, 600.0), (2, 310.0)]
+
+
+def test_sacct_without_nodes_says_what_to_ask_for(tmp_path):
+    text = "JobID|JobName|Partition|State|ExitCode\n1|a|b|COMPLETED|0:0\n"
+    assert "ask for: sacct --parsable2" in read(put(tmp_path, text)).problem
+
+
+def test_several_jobs_of_a_history_are_not_one_curve(tmp_path):
+    text = log_samples.SACCT + log_samples.SACCT.partition("\n")[2].replace("heat", "flow")
+    text = text.replace("7|flow", "17|flow").replace("8|flow", "18|flow")
+    found = understand(survey([(None, put(tmp_path, text))]))
+    with pytest.raises(DataError, match="2 jobs at several K: flow, heat"):
+        study_of_logs(found, "x")
+    assert len(study_of_logs(found, "x", job="heat").runs) == 4
+
+
+@pytest.mark.parametrize("name", ["nanotron", "jube", "ramble"])
+def test_result_tables(tmp_path, name):
+    study = study_of_logs(
+        understand(survey([(None, put(tmp_path, log_samples.samples()[name][0]))])), name
+    )
+    assert len(study.scales) == 2
+    assert len(study.broken) == (1 if name == "ramble" else 0)
+
+
+def test_a_model_that_grows_with_k_is_refused(tmp_path):
+    put(tmp_path, log_samples.megatron(world=16, layers=40), "a.log")
+    put(tmp_path, log_samples.megatron(world=64, layers=64), "b.log")
+    with pytest.raises(DataError, match=r"Two workloads: num_layers is 40 at K=16 and 64 at K=64"):
+        study_of_logs(understand(survey([(None, tmp_path)])), "x")
+
+
+def test_the_regime_is_what_the_batch_says(tmp_path):
+    def made(second: int, regime=None):
+        put(tmp_path, log_samples.megatron(world=16, batch=128), "a.log")
+        put(tmp_path, log_samples.megatron(world=32, batch=second), "b.log")
+        return study_of_logs(understand(survey([(None, tmp_path)])), "x", regime)
+
+    assert made(128).regime == "strong"
+    assert made(256).regime == "weak"
+    with pytest.raises(DataError, match=r"neither fixed \(strong\) nor proportional"):
+        made(192)
+    with pytest.raises(DataError, match="that is strong scaling, not weak"):
+        made(128, "weak")
+
+
+def test_k_comes_from_the_log_the_path_or_the_user(tmp_path):
+    for nodes in (1, 2):
+        put(tmp_path, log_samples.NEMO, f"n{nodes}/out.log")
+    found = understand(survey([(None, tmp_path)]))
+    assert [run.problem for run in found.runs] == [
+        "the log does not give K; write K=PATH or use --k"
+    ] * 2
+    by_path = understand(survey([(None, tmp_path)], Reading(scale=r"/n(\d+)/")))
+    given = understand(survey([(1, tmp_path / "n1"), (2, tmp_path / "n2/out.log")]))
+    for one in (by_path, given):
+        assert study_of_logs(one, "x").scales == (1, 2)
+    with pytest.raises(SpecError, match="one group"):
+        survey([(None, tmp_path)], Reading(scale="n"))
+
+
+def test_two_records_of_one_run_count_once(tmp_path):
+    put(tmp_path, log_samples.megatron(), "rank0.log")
+    put(tmp_path, log_samples.megatron(), "rank1.log")
+    assert [run.problem for run in survey([(None, tmp_path)])] == ["", "the same run as rank0.log"]
+
+
+def test_nothing_is_left_out_silently(tmp_path):
+    put(tmp_path, log_samples.megatron(), "good.log")
+    put(tmp_path, "hello\n", "note.txt")
+    put(tmp_path, "K,time_s\n1,8\n2,5\n", "table.csv")
+    put(tmp_path, b"\0\1\2", "binary.bin")
+    runs = {Path(run.path).name: run.problem for run in survey([(None, tmp_path)])}
+    assert runs["note.txt"] == runs["binary.bin"] == "unknown format"
+    assert "nodewise audit" in runs["table.csv"] and not runs["good.log"]
+
+
+def test_a_pattern_of_your_own(tmp_path):
+    table = {"pattern": {
+        "k": r"on (\d+) ranks", "step_seconds": r"iter \d+: ([\d.]+) ms", "step": r"iter (\d+):",
+        "loss": r"loss=([\d.]+|nan)", "units": {"step_seconds": "ms"},
+        "stages": {"communication": r"halo ([\d.]+) s"},
+    }}  # fmt: skip
+    text = "on 4 ranks\n" + "".join(
+        f"iter {at}: {(4000 if at == 0 else 500)} ms loss=2.5 halo 0.1 s\n" for at in range(9)
+    )
+    [run] = Pattern(table, "mine.toml").read(put(tmp_path, text))
+    assert (run.world_size, run.step_seconds, run.warmup, run.loss) == (4, 0.5, 1, 2.5)
+    assert run.stages == {"communication": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ({}, "no table"),
+        ({"k": "(\\d+)"}, "no pattern for the time"),
+        ({"seconds": "took"}, "no group"),
+        ({"seconds": "((a+)+)"}, "run for ever"),
+        ({"seconds": "("}, "no regular expression"),
+        ({"seconds": "(\\d)", "colour": "(.)"}, "no name of a pattern"),
+        ({"seconds": "(\\d)", "units": {"seconds": "days"}}, "no unit"),
+    ],
+)
+def test_a_wrong_pattern_is_refused(table, says):
+    with pytest.raises(SpecError, match=says):
+        Pattern({"pattern": dict(table)} if table else {}, "mine.toml")
+
+
+@pytest.mark.parametrize("warm", range(6))
+@pytest.mark.parametrize("count", [12, 60, 400])
+def test_a_planted_warm_up_is_found_and_no_other(warm, count):
+    dice = random.Random(f"{warm} {count}")
+    warm = min(warm, count // 4)
+    for _ in range(40):
+        times = log_samples.step_times(dice, count, 1.0, warm)
+        if count > 12:
+            times[dice.randrange(warm + 2, count)] *= 2.6  # a checkpoint
+        found = steady(times)
+        assert found.warmup is not None and abs(found.warmup - warm) <= 2
+        if warm == 0:
+            assert found.warmup == 0
+        assert math.isclose(found.median, 1.0, rel_tol=0.02)
+
+
+def test_a_slow_beginning_is_found_though_no_step_of_it_stands_out():
+    dice = random.Random(7)
+    times = [(1.05 if at < 20 else 1.0) * math.exp(dice.gauss(0, 0.01)) for at in range(100)]
+    assert abs((steady(times).warmup or 0) - 20) <= 2
+
+
+def test_too_few_steps_tell_no_warm_up():
+    assert steady([5.0, 1.0, 1.0]).warmup is None
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1-02:03:04", 93784.0), ("02:03", 123.0), ("1h 2m", 3720.0), ("3.5s", 3.5), ("x", None),
+     ("", None), ("1:2:3:4", None), ("-5", None)],
+)  # fmt: skip
+def test_durations(text, seconds):
+    assert clock_seconds(text) == seconds
+
+
+def test_lines_are_bounded_and_whole(tmp_path):
+    path = put(tmp_path, b"a\r\nb\rc\n" + b"x" * (9 * 2**20) + b"\nend")
+    found = list(lines(path))
+    assert found[:3] == [b"a", b"b", b"c"] and found[-1] == b"end"
+    assert max(map(len, found)) == MAX_LINE
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason=f"there is no {SHARED}")
+def test_the_judge_finds_nothing_wrong_or_invented():
+    pairs = [str(SHARED / "truth.json"), str(SHARED)]
+    pairs += [str(SHARED / "synthetic/truth.json"), str(SHARED / "synthetic")]
+    command = [
+        sys.executable,
+        str(SHARED / "eval_logs.py"),
+        *pairs,
+        "--plugin",
+        "benchmarks.judges:logs",
+    ]
+    place = Path(__file__).parents[2]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=place,
+                          env={**os.environ, "PYTHONPATH": str(place)}, check=True)  # fmt: skip
+    total = dict(part.rsplit(" ", 1) for part in done.stdout.splitlines()[-1][7:].split(", "))
+    assert (total["wrong"], total["invented"], total["unread"]) == ("0", "0", "0")
+    assert int(total["missing"]) <= 0.05 * int(total["right"])
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason=f"there is no {SHARED}")
+def test_shared_logs_that_must_be_refused():
+    for name in ("gromacs46_zero_steps", "gromacs2021_unfinished_8ranks"):
+        assert read(SHARED / f"hpc/{name}.log").problem
+    with pytest.raises(DataError, match="Two workloads"):
+        study_of_logs(understand(survey([(None, SHARED / "megatron")])), "x")
+
+
+def test_the_judge_leaves_out_what_a_log_does_not_say(tmp_path):
+    found = judged(str(put(tmp_path, log_samples.NEMO)))
+    assert "world_size" not in found and found["iterations"] == 20
+
+
+@pytest.mark.skipif(importlib.util.find_spec("tensorboard") is None, reason="no tensorboard here")
+def test_event_files_of_tensorboard_itself(tmp_path):
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+    writer = EventFileWriter(str(tmp_path))
+    for step in range(1, 21):
+        value = Summary.Value(tag="loss", simple_value=2.0)
+        writer.add_event(Event(wall_time=1e9 + step, step=step, summary=Summary(value=[value])))
+    writer.close()
+    run = read(tmp_path)
+    assert (run.format, run.step_seconds, run.iterations) == ("tensorboard", 1.0, 20)
+
+
+def test_json_has_every_run(tmp_path, monkeypatch, capsys):
+    from nodewise.cli.main import nodewise
+
+    monkeypatch.chdir(tmp_path)
+    for world in (16, 32):
+        put(tmp_path, log_samples.megatron(world=world, base=16 / world), f"logs/n{world}.log")
+    put(tmp_path, "hello", "logs/other.txt")
+    nodewise.main(["import", "logs", "--json"], standalone_mode=False)
+    made = json.loads(capsys.readouterr().out)
+    assert [row.get("rejected") for row in made["logs"]] == [None, None, "unknown format"]
+    assert [scale["K"] for scale in made["scales"]] == [16, 32]
