@@ -45,6 +45,9 @@ class Workload(Part, frozen=True, kw_only=True):
     directory: str = "."  # from the folder of the spec
     environment: dict[str, str] = {}
     warmup_steps: Annotated[int, msgspec.Meta(ge=0)] = 0
+    # What is timed of an MPI program: between MPI_Pcontrol(1) and (0), or from the first to the
+    # last call of a collective; nothing: from MPI_Init to MPI_Finalize.
+    region: Annotated[str, msgspec.Meta(pattern="^(pcontrol|MPI_[A-Z][a-z_]+|)$")] = ""
 
 
 class Baseline(Part, frozen=True, kw_only=True):

@@ -1,6 +1,10 @@
 """A command that starts its own K workers, such as `mpirun -n {n} ./app`: one process a run."""
 
-from nodewise.measure.engines.base import Job, LauncherEngine
+import msgspec
+
+from nodewise.base.errors import RunError
+from nodewise.measure.engines.base import Finished, Job, LauncherEngine, Started
+from nodewise.measure.mpi import preload
 
 
 class OwnWorkers(LauncherEngine):
@@ -13,3 +17,26 @@ class OwnWorkers(LauncherEngine):
     def ranks(self, nodes: int) -> int | None:
         """Unknown: K may count ranks, threads, or nodes with several ranks each."""
         return None
+
+    def environment(self, job: Job) -> dict[str, str]:
+        """With the interposer, where the command shows which MPI it starts."""
+        return {**super().environment(job), **self._interposed(job)[0]}
+
+    def run(self, job: Job, started: Started) -> Finished:
+        """Start the command, wait for it, and say whether its MPI calls were seen."""
+        finished = super().run(job, started)
+        variables, why_not = self._interposed(job)
+        facts = {
+            "mpi_calls_recorded": bool(variables),
+            **({"mpi_note": why_not} if why_not else {}),
+        }
+        return msgspec.structs.replace(finished, facts=facts) if variables or why_not else finished
+
+    def _interposed(self, job: Job) -> tuple[dict[str, str], str]:
+        """The variables, and what is missing for them: not every such command uses MPI."""
+        mpi, library = preload.own_launch(job.command, job.directory)
+        try:
+            place = (job.command, job.directory, job.environment)
+            return preload.interposed(*place, mpi, library), ""
+        except RunError as error:
+            return {}, f"{error.what} {error.fix}"
