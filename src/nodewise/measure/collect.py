@@ -15,6 +15,7 @@ from nodewise.measure.mpi.reports import (
     unfinished,
     world_problem,
 )
+from nodewise.measure.telling import telling_lines
 from nodewise.study.spec import Amount, Number, Signed
 from nodewise.study.study import (
     SHORTEST_SECONDS,
@@ -28,7 +29,7 @@ from nodewise.study.study import (
     Usage,
 )
 
-LOG_TAIL_LINES = 20
+LOG_TAIL_LINES = 30
 
 
 class RankReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +119,7 @@ def collect(
     if outcome == "ok" and seconds < SHORTEST_SECONDS:
         outcome, detail = "crashed", f"no run takes {seconds:g} s"
     if outcome != "ok":
-        detail = "\n".join([detail, *_tail(log)])
+        detail = "\n".join([detail, *telling_lines(_tail(log))])
     versions: dict[str, Fact] = {
         f"version_{name}": version for report in reports for name, version in report.modules.items()
     }
@@ -248,6 +249,8 @@ def _ranks(reports: list[RankReport], folder: Path) -> list[Rank]:
     ranks = []
     for report, wait in zip(reports, waits, strict=True):
         stages: dict[Stage, float] = {stage: report.stages.get(stage, 0.0) for stage in _PROBED}
+        if "overhead" in report.stages:
+            stages["overhead"] = report.stages["overhead"]
         stages["communication"] -= wait
         stages["idle"] += wait
         known = any(report.stages.values())
@@ -301,7 +304,7 @@ def _tail(log: Path) -> list[str]:
         return []
     with log.open("rb") as file:
         file.seek(0, 2)
-        file.seek(max(file.tell() - 4000, 0))
+        file.seek(max(file.tell() - 8000, 0))
         text = file.read().decode("utf-8", "replace")
     printable = "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
     return printable.splitlines()[-LOG_TAIL_LINES:]

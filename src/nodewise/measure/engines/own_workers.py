@@ -1,10 +1,12 @@
 """A command that starts its own K workers, such as `mpirun -n {n} ./app`: one process a run."""
 
+import os
+
 import msgspec
 
 from nodewise.base.errors import RunError
 from nodewise.measure.engines.base import Finished, Job, LauncherEngine, Started
-from nodewise.measure.mpi import preload
+from nodewise.measure.mpi import leftovers, preload
 
 
 class OwnWorkers(LauncherEngine):
@@ -20,11 +22,15 @@ class OwnWorkers(LauncherEngine):
 
     def environment(self, job: Job) -> dict[str, str]:
         """With the interposer, where the command shows which MPI it starts."""
-        return {**super().environment(job), **self._interposed(job)[0]}
+        allowed = preload.as_root() if os.geteuid() == 0 else {}
+        return {**allowed, **super().environment(job), **self._interposed(job)[0]}
 
     def run(self, job: Job, started: Started) -> Finished:
         """Start the command, wait for it, and say whether its MPI calls were seen."""
+        before = leftovers.segments()
         finished = super().run(job, started)
+        if finished.outcome != "ok":
+            leftovers.remove_since(before)
         variables, why_not = self._interposed(job)
         facts = {
             "mpi_calls_recorded": bool(variables),

@@ -111,7 +111,7 @@ static inline int64_t now(void) { return clock_of(CLOCK_MONOTONIC); }
 static void sleep_ns(int64_t ns)
 {
     struct timespec t = {ns / 1000000000LL, ns % 1000000000LL};
-    while (ns > 0 && nanosleep(&t, &t) != 0) {}
+    while (ns > 0 && syscall(SYS_nanosleep, &t, &t) != 0) {}
 }
 
 static int schedule = -1;  /* of the thread that called MPI_Init */
@@ -312,15 +312,26 @@ static void link_collective(enum kind kind, const struct comm *comm, int64_t byt
     link_delay(ceil(log2(comm->size)), traffic);
 }
 
-/* A rank that waits inside MPI gives its core to those that compute. */
-EXPORT int sched_yield(void)
+/* A rank that waits inside MPI gives its core to those that compute: where its MPI yields, it sleeps
+   for a part of the time that it has waited already. */
+enum { SHORTEST_NAP_NS = 10000, LONGEST_NAP_NS = 250000, NAPS = 16 };
+static __thread int64_t waits_since;
+
+static bool nap(void)
 {
-    static __thread int turns;
-    if (depth > 0 && patient && ++turns > 16) {
-        sleep_ns(20000);
-        return 0;
-    }
-    return (int)syscall(SYS_sched_yield);
+    if (depth == 0 || !patient) return false;
+    int64_t naps = (now() - waits_since) / NAPS;
+    if (naps < SHORTEST_NAP_NS / NAPS) return false;
+    sleep_ns(naps < SHORTEST_NAP_NS ? SHORTEST_NAP_NS : naps > LONGEST_NAP_NS ? LONGEST_NAP_NS : naps);
+    return true;
+}
+
+EXPORT int sched_yield(void) { return nap() ? 0 : (int)syscall(SYS_sched_yield); }
+
+EXPORT int nanosleep(const struct timespec *wanted, struct timespec *left)
+{
+    if (wanted->tv_sec == 0 && wanted->tv_nsec < SHORTEST_NAP_NS && nap()) return 0;
+    return (int)syscall(SYS_nanosleep, wanted, left);
 }
 
 /* ------------------------------------------------------------------------ around each outer call */
@@ -337,7 +348,8 @@ static inline struct span enter(void)
         pace();
         delay_mark = run_delay();
     }
-    return (struct span){now(), 0};
+    waits_since = now();
+    return (struct span){waits_since, 0};
 }
 
 static inline int bucket_of(int64_t ns)
@@ -784,8 +796,8 @@ static void write_report(void)
     write_usage(file);
     if (share > 0)
         fprintf(file, ", \"cpu_s\": %.9f, \"paced_s\": %.9f, \"late_s\": %.9f, \"link_s\": %.9f"
-                ", \"held_up_s\": %.9f", of->cpu / 1e9, of->paced / 1e9, of->late / 1e9,
-                of->linked / 1e9, of->held_up / 1e9);
+                ", \"held_up_s\": %.9f, \"pace_share\": %.9f", of->cpu / 1e9, of->paced / 1e9,
+                of->late / 1e9, of->linked / 1e9, of->held_up / 1e9, share);
     fprintf(file, ", \"mpi\": {\"process\": %d, \"world_size\": %d, \"library\": ", (int)process,
             world_size);
     quote(file, library);

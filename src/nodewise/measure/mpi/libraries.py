@@ -17,6 +17,8 @@ _LAUNCHERS = ("mpiexec", "mpirun", "mpiexec.openmpi", "mpiexec.hydra", "mpiexec.
 _COMPILERS = ("mpicc", "mpicc.openmpi", "mpicc.mpich")
 STARTERS = {*_LAUNCHERS, "mpirun.openmpi", "mpirun.mpich", "srun", "prun", "aprun", "jsrun"}
 _LIBRARY = re.compile(r"lib(?:mpi|mpich|mpi_abi)\.so[.\d]*$")
+_PYTHON = re.compile(r"python[\d.]*")
+_SCRIPT_BYTES = 65536  # of a shell script, in which its program is looked for
 _OPEN_MPI = re.compile(r"libmpi\.so\.(?:20|40|80)")
 
 # What a Python program would load: mpi4py has a module for each MPI, and wheels bring their own.
@@ -112,9 +114,27 @@ def library_of(command: Sequence[str], directory: Path) -> Path | None:
         if Path(word).name in STARTERS:
             continue
         path = shutil.which(directory / word if "/" in word else word)
-        if path is not None and (found := _library_of_program(Path(path))) is not None:
+        if path is not None and (found := _library_of_program(Path(path), directory)):
             return found
     return None
+
+
+def linked_mpi(program: str, directory: Path) -> Path | None:
+    """The libmpi that a program itself is linked with; None for a script."""
+    return _linked(Path(path)) if (path := _binary(program, directory)) else None
+
+
+def is_binary(program: str, directory: Path) -> bool:
+    """Whether a program is machine code and not a script."""
+    return _binary(program, directory) is not None
+
+
+def _binary(program: str, directory: Path) -> str | None:
+    path = shutil.which(directory / program if "/" in program else program)
+    if path is None:
+        return None
+    with Path(path).open("rb") as file:
+        return path if file.read(4) == b"\x7fELF" else None
 
 
 def starter_of(command: Sequence[str]) -> str | None:
@@ -128,18 +148,32 @@ def vendor_of(library: Path) -> str:
     return "Open MPI" if _OPEN_MPI.search(library.name) else "MPICH"
 
 
-def _library_of_program(path: Path) -> Path | None:
+def _library_of_program(path: Path, directory: Path) -> Path | None:
     with path.open("rb") as file:
-        head = file.read(256)
+        head = file.read(_SCRIPT_BYTES)
+    if head.startswith(b"\x7fELF") and not _PYTHON.fullmatch(path.name):
+        return _linked(path)
     interpreter = _interpreter_of(path, head)
     if interpreter is not None:
         return _library_of_python(interpreter)
-    return _linked(path) if head.startswith(b"\x7fELF") else None
+    if head.startswith(b"#!") and b"sh" in head.partition(b"\n")[0]:
+        words = head.partition(b"\n")[2].decode(errors="replace").split()
+        return _library_of_words(words, directory)
+    return None
+
+
+def _library_of_words(words: Sequence[str], directory: Path) -> Path | None:
+    """Of the first binary with one that a shell script names."""
+    for word in words:
+        path = None if Path(word).name in STARTERS else _binary(word, directory)
+        if path is not None and (found := _linked(Path(path))) is not None:
+            return found
+    return None
 
 
 def _interpreter_of(path: Path, head: bytes) -> str | None:
     """The Python that runs a program, if it is one of Python."""
-    if re.fullmatch(r"python[\d.]*", path.name):
+    if _PYTHON.fullmatch(path.name):
         return str(path)
     line = head.partition(b"\n")[0].decode(errors="replace")
     if not line.startswith("#!") or "python" not in line:

@@ -55,7 +55,7 @@ def launch_of(command: Sequence[str], directory: Path, wanted: str | None) -> La
         )
     return Launch(
         launcher=chosen.launcher, vendor=chosen.vendor, version=chosen.version, library=library,
-        mpi=chosen if library is not None else None,
+        mpi=chosen,
     )  # fmt: skip
 
 
@@ -102,16 +102,26 @@ def interposed(
     library: Path | None,
 ) -> dict[str, str]:  # fmt: skip
     """The variables that put the interposer into a program of this MPI; none where it has none."""
-    if mpi is None or library is None or _STANDARD in library.name:
+    if mpi is None or (library is not None and _STANDARD in library.name):
         return {}
     if uses_probe(command, directory):
         return {}
+    if library is None and (mpi.compiler is None or not libraries.is_binary(command[0], directory)):
+        return {}  # what a script starts may be of another MPI
     path = str(interposer_for(mpi))
     others = environment.get("LD_PRELOAD", "")
     return {
         "LD_PRELOAD": f"{path}:{others}" if others else path,
         "NODEWISE_MPI_GATE": "1",
     }
+
+
+def interposed_by(
+    launcher: str, command: Sequence[str], directory: Path, environment: Mapping[str, str]
+) -> dict[str, str]:
+    """The same for a launcher that is given; a program of another MPI is an error."""
+    launch = launch_of(command, directory, launcher)
+    return interposed(command, directory, environment, launch.mpi, launch.library)
 
 
 def own_launch(command: Sequence[str], directory: Path) -> tuple[Mpi | None, Path | None]:

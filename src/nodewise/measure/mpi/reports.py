@@ -60,7 +60,8 @@ class MpiReport(msgspec.Struct, frozen=True, kw_only=True):
     cpu_s: Amount | None = None
     paced_s: Amount | None = None
     late_s: Amount | None = None
-    held_up_s: Amount | None = None
+    held_up_s: Amount | None = None  # inside MPI and ready to run, but another had the core
+    pace_share: Amount | None = None  # the cores of the emulated node
 
     @property
     def record(self) -> MpiRecord:
@@ -168,8 +169,34 @@ def _with_waits(reports: list[MpiReport], stamps: list[Stamps]) -> list[MpiRepor
             "idle": waited + left,
             "serial": 0.0,
         }
-        told.append(msgspec.structs.replace(report, stages=stages, seconds=report.seconds + left))
+        told.append(
+            msgspec.structs.replace(
+                report, stages=_without_emulation(report, stages), seconds=report.seconds + left
+            )
+        )
     return told
+
+
+def _without_emulation(report: MpiReport, stages: dict[Stage, float]) -> dict[Stage, float]:
+    """The stages of an emulated node; what the lack of free cores added is overhead of the engine.
+
+    A rank that waits for a core inside MPI looks as if it communicated, one that waits for it
+    outside as if it computed.
+    """
+    if report.held_up_s is None or not report.pace_share or report.cpu_s is None:
+        return stages
+    computing = stages["compute"] - report.cpu_s / report.pace_share
+    late = min(max(computing, 0.0), report.late_s or 0.0)
+    inside = stages["communication"] + stages["idle"]
+    held_up = min(report.held_up_s, inside)
+    kept = 1 - held_up / inside if inside else 1.0
+    return {
+        **stages,
+        "compute": stages["compute"] - late,
+        "communication": stages["communication"] * kept,
+        "idle": stages["idle"] * kept,
+        "overhead": late + held_up,
+    }
 
 
 def _scaled(waits: _Waits, at: int, seen: int) -> float:

@@ -8,6 +8,7 @@ from nodewise.measure.engines import commands
 from nodewise.measure.engines.base import Job, Worker, start
 from nodewise.measure.engines.rehearsal.fork_server import Fork, ForkServer
 from nodewise.measure.engines.rehearsal.virtual_nodes import VirtualNodes
+from nodewise.measure.mpi import preload
 from nodewise.study.spec import Rehearsal
 
 _PORTS = range(29500, 30500)
@@ -45,6 +46,9 @@ class Ranks:
     def check(self) -> None:
         """Raise a `RunError` with its fix if the launcher is not here."""
 
+    def check_job(self, job: Job) -> None:
+        """Raise a `RunError` with its fix if the job cannot be started by it."""
+
     def prepare(self, job: Job) -> None:
         """Do what comes before the first run and belongs to none."""
 
@@ -72,6 +76,10 @@ class MpiRanks(Ranks):
         """There must be an mpiexec."""
         commands.mpiexec()
 
+    def check_job(self, job: Job) -> None:
+        """The program must be of the same MPI as the mpiexec."""
+        preload.interposed_by(commands.mpiexec(), job.command, job.directory, job.environment)
+
     def start(self, nodes: VirtualNodes, job: Job) -> list[Worker]:
         """The mpiexec, which ends with the first rank that fails."""
         agent = job.folder / "agent"
@@ -82,6 +90,7 @@ class MpiRanks(Ranks):
         command += ["-hosts", hosts, "-ppn", "1", "-n", str(job.nodes)]
         command += [*self._arguments, *job.command]
         environment = {**_MPI_NETWORK, **_MPI_PATIENCE, **self._environment(job)}
+        environment |= preload.interposed_by(command[0], job.command, job.directory, environment)
         return [start(nodes.command(None, command, job.directory), job, environment)]
 
 
