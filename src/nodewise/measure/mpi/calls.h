@@ -313,6 +313,9 @@ EXPORT int MPI_Request_free(MPI_Request *request)
 
 /* ------------------------------------------------------------------------------------- one-sided */
 
+TIMED(MPI_Win_create, ONE_SIDED, comm_at(comm), 0, (void *base, MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, MPI_Win *win), (base, size, unit, info, comm, win))
+TIMED(MPI_Win_allocate, ONE_SIDED, comm_at(comm), 0, (MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void *base, MPI_Win *win), (size, unit, info, comm, base, win))
+TIMED(MPI_Win_allocate_shared, ONE_SIDED, comm_at(comm), 0, (MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void *base, MPI_Win *win), (size, unit, info, comm, base, win))
 TIMED(MPI_Win_fence, ONE_SIDED, NULL, 0, (int assert, MPI_Win win), (assert, win))
 TIMED(MPI_Win_start, ONE_SIDED, NULL, 0, (MPI_Group group, int assert, MPI_Win win), (group, assert, win))
 TIMED(MPI_Win_complete, ONE_SIDED, NULL, 0, (MPI_Win win), (win))

@@ -942,8 +942,34 @@ static void end_mpi(void)
     leave_gate();
 }
 
-__attribute__((constructor)) static void loaded(void)
+#ifndef OPEN_MPI
+/* The handles of Open MPI are wider than ours and would be cut off: start again without us. */
+static void refuse_other_mpi(char **argv)
 {
+    Dl_info own;
+    const char *preloaded = getenv("LD_PRELOAD");
+    if (dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world") == NULL || preloaded == NULL) return;
+    char *others = strdup(preloaded), *at = NULL, *end = others;
+    if (others == NULL || dladdr((void *)refuse_other_mpi, &own) == 0) return;
+    char *kept = calloc(1, strlen(preloaded) + 2);
+    for (at = strtok_r(others, ": ", &end); at && kept; at = strtok_r(NULL, ": ", &end))
+        if (strcmp(at, own.dli_fname) != 0) strcat(strcat(kept, at), ":");
+    if (kept == NULL) return;
+    fprintf(stderr, "nodewise: this program uses Open MPI, not the MPI of its launcher.\n");
+    if (*kept) setenv("LD_PRELOAD", kept, 1);
+    else unsetenv("LD_PRELOAD");
+    unsetenv("NODEWISE_MPI_GATE");
+    execv("/proc/self/exe", argv);
+}
+#endif
+
+__attribute__((constructor)) static void loaded(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+#ifndef OPEN_MPI
+    refuse_other_mpi(argv);
+#endif
     setenv("NODEWISE_MPI_INTERPOSED", "1", 1);
     patient = getenv("NODEWISE_PACE_SHARE") != NULL || getenv("NODEWISE_MPI_PATIENT") != NULL;
 }

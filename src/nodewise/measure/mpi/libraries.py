@@ -19,6 +19,7 @@ STARTERS = {*_LAUNCHERS, "mpirun.openmpi", "mpirun.mpich", "srun", "prun", "apru
 _LIBRARY = re.compile(r"lib(?:mpi|mpich|mpi_abi)\.so[.\d]*$")
 _PYTHON = re.compile(r"python[\d.]*")
 _SCRIPT_BYTES = 65536  # of a shell script, in which its program is looked for
+_LONGEST_NAME = 4096
 _OPEN_MPI = re.compile(r"libmpi\.so\.(?:20|40|80)")
 
 # What a Python program would load: mpi4py has a module for each MPI, and wheels bring their own.
@@ -111,7 +112,9 @@ def library_of(command: Sequence[str], directory: Path) -> Path | None:
     The command may begin with a launcher, whose own libraries say nothing.
     """
     for word in command:
-        if Path(word).name in STARTERS:
+        if " " in word and (found := _library_of_words(word.split(), directory)):
+            return found  # sh -c "..."
+        if Path(word).name in STARTERS or len(word) > _LONGEST_NAME:
             continue
         path = shutil.which(directory / word if "/" in word else word)
         if path is not None and (found := _library_of_program(Path(path), directory)):
@@ -130,6 +133,8 @@ def is_binary(program: str, directory: Path) -> bool:
 
 
 def _binary(program: str, directory: Path) -> str | None:
+    if len(program) > _LONGEST_NAME or "\0" in program:
+        return None
     path = shutil.which(directory / program if "/" in program else program)
     if path is None:
         return None
