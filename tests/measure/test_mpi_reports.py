@@ -49,9 +49,10 @@ def waits(folder):
         ((0, 0, 20, 7, 0, 2, FROM_ROOT, 1), (100, 100, 110, 7, 0, 2, FROM_ROOT, 0), [0, 0]),
         ((0, 0, 110, 7, 0, 2, TO_ROOT, 1), (100, 100, 110, 7, 0, 2, TO_ROOT, 0), [0.1, 0]),
         ((0, 0, 20, 7, 0, 2, TO_ROOT, 0), (100, 100, 110, 7, 0, 2, TO_ROOT, 1), [0, 0]),
-        ((0, 0, 110, 7, 0, 2, RECEIVED, 0), (100, 100, 101, 7, 0, 2, SENT, 0), [0.1, 0]),  # late sender
-        ((0, 0, 110, 7, 0, 2, SENT, 0), (100, 100, 110, 7, 0, 2, RECEIVED, 0), [0.1, 0]),  # late receiver
-        ((0, 0, 5, 7, 0, 2, SENT, 0), (100, 100, 110, 7, 0, 2, RECEIVED, 0), [0, 0]),  # a buffered send
+        # A late sender, a late receiver, a send that was buffered.
+        ((0, 0, 110, 7, 0, 2, RECEIVED, 0), (100, 100, 101, 7, 0, 2, SENT, 0), [0.1, 0]),
+        ((0, 0, 110, 7, 0, 2, SENT, 0), (100, 100, 110, 7, 0, 2, RECEIVED, 0), [0.1, 0]),
+        ((0, 0, 5, 7, 0, 2, SENT, 0), (100, 100, 110, 7, 0, 2, RECEIVED, 0), [0, 0]),
         # Sent long ago, but moved only when the sender came back into MPI.
         ((0, 20, 210, 7, 0, 2, RECEIVED, 0), (10, 200, 210, 7, 0, 2, SENT, 0), [0.18, 0]),
         # Sent long ago and arrived: the receiver left before the sender came back.
@@ -79,7 +80,13 @@ def test_clocks_of_other_hosts_are_shifted(tmp_path):
     leave_report(tmp_path, 0, [(0, 0, 110, 7, 0, 2, ALL, 0)], hosts=2)
     far = [(5100, 5100, 5110, 7, 0, 2, ALL, 0)]
     leave_report(
-        tmp_path, 1, far, hosts=2, clock_offset_ns=-5000 * MS, end_ns=6_000_000_000, clock_error_ns=9
+        tmp_path,
+        1,
+        far,
+        hosts=2,
+        clock_offset_ns=-5000 * MS,
+        end_ns=6_000_000_000,
+        clock_error_ns=9,
     )
     assert waits(tmp_path) == [0.1, 0]
 
@@ -127,9 +134,7 @@ def test_not_one_world_of_k_ranks(tmp_path):
     for rank in range(2):
         leave_report(tmp_path, 0, [], ranks=1, process=rank)
     alone = read_mpi_reports(tmp_path)
-    assert world_problem(alone, 2) == (
-        "2 processes ran in separate worlds of 1 rank, not in one"
-    )
+    assert world_problem(alone, 2) == ("2 processes ran in separate worlds of 1 rank, not in one")
     one = alone[:1]
     assert world_problem(one, 2) == "the world had 1 ranks, not 2"
     assert world_problem(one, 1) == world_problem(one, None) == ""
