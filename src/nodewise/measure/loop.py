@@ -28,6 +28,7 @@ from nodewise.measure.collect import ReadTraces, collect
 from nodewise.measure.energy import Meter, with_energy
 from nodewise.measure.engines import base
 from nodewise.measure.engines.base import Engine, Job
+from nodewise.measure.mpi.libraries import STARTERS
 from nodewise.measure.program_log import kept_output, with_figures
 from nodewise.measure.watch import Watch, cores
 from nodewise.probe import RANK_NAMES
@@ -37,6 +38,7 @@ from nodewise.study.log_patterns import log_patterns
 from nodewise.study.spec import OWN_WORKERS, Spec
 from nodewise.study.study import Fact, Rank, Run, Study
 
+_STARTS_COPIES = ("local", "mpi", "torchrun", "rehearsal")
 _GIVE_UP_AFTER = 2  # failures of one scale; a third would only cost time
 _BUSY_SHARE = 0.5  # of the CPU; a launcher whose workers are elsewhere hardly uses any
 _RUNNING = "running"
@@ -133,8 +135,8 @@ def check(spec: Spec, home: Path, folder: Path, engine: Engine) -> None:
     """Raise an error where the job cannot be started here; nothing is written."""
     _refuse_scales(spec, engine)
     engine.check(spec.scales)
-    for _ in _first_jobs(spec, home, folder, engine):
-        pass
+    for _, job in _first_jobs(spec, home, folder, engine):
+        engine.check_job(job)
 
 
 def plans(spec: Spec, home: Path, folder: Path, engine: Engine) -> Iterator[tuple[Task, str]]:
@@ -290,7 +292,7 @@ def _shares_cores(engine: Engine, nodes: int, watch: Watch) -> bool:
 
     Where the command starts its workers, those that ran here kept its cores busy.
     """
-    if engine.emulated or engine.elsewhere or nodes <= cores():
+    if engine.emulated or engine.elsewhere or engine.threads(nodes) <= cores():
         return False
     return engine.ranks(nodes) is not None or watch.share_used() > _BUSY_SHARE
 
@@ -378,6 +380,14 @@ def _command(spec: Spec, engine: Engine, task: Task) -> tuple[str, ...]:
             f"'{spec.engine.name}' starts K workers too.",
             f'Write name = "{OWN_WORKERS}" under [engine], or {{nodes}} for the number alone.',
         )
+    starter = Path(raw[0]).name
+    if spec.engine.name in _STARTS_COPIES and starter in STARTERS and not task.baseline:
+        raise SpecError(
+            f"workload.command: {starter} starts the ranks, and the engine '{spec.engine.name}' "
+            "would start K copies of it.",
+            f'Write name = "{OWN_WORKERS}" under [engine], or leave {starter} out with the engine '
+            "'mpi'.",
+        )
     values = {
         **_numbers(spec, engine, task.nodes),
         "round": task.round,
@@ -397,6 +407,7 @@ def _own_environment(spec: Spec, task: Task, scratch: Path, ranks: int | None) -
         **spec.workload.environment,
         base.RUN_MARK: str(scratch),
         **({} if ranks is None else meet),
+        **({"NODEWISE_MPI_REGION": spec.workload.region} if spec.workload.region else {}),
         "NODEWISE_WARMUP_STEPS": str(spec.workload.warmup_steps),
         "NODEWISE_SEED": str(spec.seed),
         "NODEWISE_ROUND": str(task.round),

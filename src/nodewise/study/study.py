@@ -65,6 +65,24 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     calls_without_bytes: int = 0  # communication that a modelled link could not time
 
 
+class MpiCalls(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """MPI calls of one class, or on one communicator."""
+
+    seconds: Amount
+    calls: int
+    bytes: Signed = 0  # that this rank sent or received
+    id: str = ""  # of a communicator, the same on all its ranks
+    size: int = 0  # of a communicator
+    calls_by_log2_ns: tuple[int, ...] = ()  # a class: how many calls took up to 2^i nanoseconds
+
+
+class MpiRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one rank of an MPI program called in the timed region."""
+
+    classes: dict[str, MpiCalls] = {}
+    communicators: tuple[MpiCalls, ...] = ()
+
+
 class Rank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one rank of a run did: seconds in each recorded stage, and its share of the items."""
 
@@ -76,6 +94,7 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     host: str = ""
     usage: Usage | None = None
     pace: Pace | None = None
+    mpi: MpiRecord | None = None
 
 
 class Contention(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

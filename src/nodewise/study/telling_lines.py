@@ -37,6 +37,20 @@ _SIGNAL = re.compile(r"signal:? |signal \d+", re.IGNORECASE)
 _WORDS = re.compile(r"[A-Za-z]{2}")
 _MAX_LINE = 200
 
+# What a launcher says at length, and what to do about it.
+_KNOWN = (
+    (
+        re.compile("not enough slots available"),
+        "Open MPI has fewer slots than ranks: add --oversubscribe to mpirun, or let the engine mpi "
+        "start the ranks",
+    ),
+    (
+        re.compile("detected an attempt to run as root"),
+        "Open MPI does not run as root: set OMPI_ALLOW_RUN_AS_ROOT=1 and "
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+    ),
+)
+
 
 def telling_line(lines: Sequence[str]) -> str:
     """The line that says most about a failure, with the next one where it only announces it.
@@ -44,6 +58,9 @@ def telling_line(lines: Sequence[str]) -> str:
     >>> telling_line(["step 1", "ValueError: no such basis", "= BAD TERMINATION", "= EXIT CODE: 1"])
     'ValueError: no such basis'
     """
+    for sign, words in _KNOWN:
+        if any(sign.search(line) for line in lines):
+            return words
     at = telling_place(lines)
     if at is None:
         return ""

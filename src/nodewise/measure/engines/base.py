@@ -60,6 +60,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""  # the exit code or signal in words
     ranks: tuple[Rank, ...] = ()  # each worker, from the engine's own records
     driven: bool = False  # by one program, whose report tells of the run and not of a worker
+    interposed: bool = False  # every rank that calls MPI_Init reports it
     facts: Mapping[str, Fact] = {}  # its version, nodes, queue wait, start-up: provenance of a run
 
 
@@ -108,8 +109,15 @@ class Engine:
     def check(self, scales: Sequence[int]) -> None:
         """Raise a `RunError` with its fix if these scales cannot be run here."""
 
+    def check_job(self, job: Job) -> None:
+        """Raise a `RunError` with its fix if this job cannot be run here."""
+
     def ranks(self, nodes: int) -> int | None:
         """How many ranks take part at a scale; None: only the command knows, and starts them."""
+        return nodes
+
+    def threads(self, nodes: int) -> int:
+        """How many threads compute at a scale."""
         return nodes
 
     def plan(self, job: Job) -> str:
@@ -155,15 +163,19 @@ class LauncherEngine(Engine):
         """The line of the launcher."""
         raise NotImplementedError
 
+    def environment(self, job: Job) -> dict[str, str]:
+        """The variables of the launcher, which its ranks inherit."""
+        return {**job.environment, "NODEWISE_NODES": str(job.nodes)}
+
     def plan(self, job: Job) -> str:
         """The line of the launcher."""
         return shlex.join(self.command(job))
 
     def run(self, job: Job, started: Started) -> Finished:
         """Start the launcher and wait for it."""
+        command, environment = self.command(job), self.environment(job)
         begin = time.monotonic()
-        environment = {**job.environment, "NODEWISE_NODES": str(job.nodes)}
-        worker = start(self.command(job), job, environment)
+        worker = start(command, job, environment)
         started([worker.pid])
         return wait_for_all([worker], job, begin)
 

@@ -1,9 +1,13 @@
 """A command that starts its own K workers, such as `mpirun -n {n} ./app`: one process a run."""
 
+import os
+
 import msgspec
 
+from nodewise.base.errors import RunError
 from nodewise.measure.engines.base import Finished, Job, LauncherEngine, Started
 from nodewise.measure.launch import carried
+from nodewise.measure.mpi import leftovers, preload
 
 
 class OwnWorkers(LauncherEngine):
@@ -13,11 +17,35 @@ class OwnWorkers(LauncherEngine):
         """The command as it is."""
         return [*job.command]
 
-    def run(self, job: Job, started: Started) -> Finished:
-        """Start it so that every Python among its workers is watched, if it trains with torch."""
-        environment = {**job.environment, **carried(job.environment)}
-        return super().run(msgspec.structs.replace(job, environment=environment), started)
-
     def ranks(self, nodes: int) -> int | None:
         """Unknown: K may count ranks, threads, or nodes with several ranks each."""
         return None
+
+    def environment(self, job: Job) -> dict[str, str]:
+        """With the interposer, where the command shows which MPI it starts."""
+        allowed = preload.as_root() if os.geteuid() == 0 else {}
+        return {**allowed, **super().environment(job), **self._interposed(job)[0]}
+
+    def run(self, job: Job, started: Started) -> Finished:
+        """Start the command so that its workers are watched; wait, and say whether MPI was seen."""
+        before = leftovers.segments()
+        environment = {**job.environment, **carried(job.environment)}
+        watched = msgspec.structs.replace(job, environment=environment)
+        finished = super().run(watched, started)
+        if finished.outcome != "ok":
+            leftovers.remove_since(before)
+        variables, why_not = self._interposed(job)
+        facts = {
+            "mpi_calls_recorded": bool(variables),
+            **({"mpi_note": why_not} if why_not else {}),
+        }
+        return msgspec.structs.replace(finished, facts=facts) if variables or why_not else finished
+
+    def _interposed(self, job: Job) -> tuple[dict[str, str], str]:
+        """The variables, and what is missing for them: not every such command uses MPI."""
+        mpi, library = preload.own_launch(job.command, job.directory)
+        try:
+            place = (job.command, job.directory, job.environment)
+            return preload.interposed(*place, mpi, library), ""
+        except RunError as error:
+            return {}, f"{error.what} {error.fix}"

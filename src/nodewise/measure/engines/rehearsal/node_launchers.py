@@ -9,6 +9,7 @@ from nodewise.measure.engines import commands
 from nodewise.measure.engines.base import Job, Worker, start
 from nodewise.measure.engines.rehearsal.fork_server import Fork, ForkServer
 from nodewise.measure.engines.rehearsal.virtual_nodes import PlainNodes, cores_of
+from nodewise.measure.mpi import preload
 from nodewise.study.spec import Rehearsal
 
 _PORTS = range(29500, 30500)
@@ -47,6 +48,9 @@ class Ranks:
 
     def check(self) -> None:
         """Raise a `RunError` with its fix if the launcher is not here."""
+
+    def check_job(self, job: Job) -> None:
+        """Raise a `RunError` with its fix if the job cannot be started by it."""
 
     def prepare(self, nodes: PlainNodes, job: Job) -> None:
         """Do what comes before the first run and belongs to none."""
@@ -91,6 +95,10 @@ class MpiRanks(Ranks):
         """There must be an mpiexec."""
         commands.mpiexec()
 
+    def check_job(self, job: Job) -> None:
+        """The program must be of the same MPI as the mpiexec."""
+        preload.interposed_by(commands.mpiexec(), job.command, job.directory, job.environment)
+
     def start(self, nodes: PlainNodes, job: Job) -> list[Worker]:
         """The mpiexec, which ends with the first rank that fails."""
         command = [commands.mpiexec()]
@@ -100,6 +108,7 @@ class MpiRanks(Ranks):
             network = _MPI_NETWORK
         command += [*self._arguments, *self._ranks(nodes, job)]
         environment = {**network, **_MPI_PATIENCE, **self._environment(nodes, job)}
+        environment |= preload.interposed_by(command[0], job.command, job.directory, environment)
         napping = ["sh", "-c", _NAPPING, "mpiexec", *command]
         return [start(nodes.command(None, napping, job.directory), job, environment)]
 

@@ -124,6 +124,10 @@ class RehearsalEngine(Engine):
             super().plan(job),
         ])  # fmt: skip
 
+    def check_job(self, job: Job) -> None:
+        """The launcher must be of the program's MPI."""
+        self._launcher.check_job(job)
+
     def run(self, job: Job, started: Started) -> Finished:
         """Start the job without limits, put them in force when it is ready, wait for its end."""
         nodes = self._nodes_for(job)

@@ -1,0 +1,158 @@
+"""What an MPI program gets with it: the interposer of its MPI, by the environment."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from nodewise.base.errors import RunError
+from nodewise.measure.mpi import libraries
+from nodewise.measure.mpi.build import interposer_for
+from nodewise.measure.mpi.libraries import Mpi
+
+_LAUNCH = "nodewise.measure.launch"
+_STANDARD = "libmpi_abi"  # its handles are those of no other MPI
+# While they wait inside MPI, ranks that share cores sleep: they would take them from each other.
+_PATIENT = {
+    "NODEWISE_MPI_PATIENT": "1",
+    "MPIR_CVAR_ENABLE_HEAVY_YIELD": "1",
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+}
+# Open MPI asks root to confirm; version 5 starts its ranks by PRRTE.
+_AS_ROOT = {
+    f"{name}_ALLOW_RUN_AS_ROOT{end}": "1" for name in ("OMPI", "PRTE") for end in ("", "_CONFIRM")
+}
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """How the ranks of one program are started."""
+
+    launcher: str
+    vendor: str  # of the launcher; empty for one that starts any MPI, such as srun
+    version: str = ""
+    library: Path | None = None  # that the program is linked with; None: not known
+    mpi: Mpi | None = None  # that the interposer is built for
+
+
+def launch_of(command: Sequence[str], directory: Path, wanted: str | None) -> Launch:
+    """The launcher that was asked for, else the one of the MPI that the program is linked with."""
+    library = libraries.library_of(command, directory)
+    vendor = libraries.vendor_of(library) if library else ""
+    here = libraries.installed()
+    own = _nearest([one for one in here if one.vendor == vendor], library)
+    if wanted is not None:
+        return _asked_for(wanted, command, library, own)
+    if library is not None and own is None:
+        raise RunError(
+            f"{_program(command)} is linked with {vendor} ({library}), and there is no mpiexec of "
+            f"{vendor} here.",
+            "Install it, or name it: launcher = '/path/mpiexec' under [engine.mpi].",
+        )
+    chosen = own or next(iter(here), None)
+    if chosen is None:
+        raise RunError(
+            "There is no mpiexec.", "Install one without root: pip install 'nodewise[mpi]'."
+        )
+    return Launch(
+        launcher=chosen.launcher, vendor=chosen.vendor, version=chosen.version, library=library,
+        mpi=chosen,
+    )  # fmt: skip
+
+
+def _asked_for(
+    wanted: str, command: Sequence[str], library: Path | None, own: Mpi | None
+) -> Launch:
+    import shutil
+
+    path = shutil.which(wanted)
+    if path is None:
+        raise RunError(
+            f"engine.mpi.launcher: there is no program {wanted}.",
+            "Name one that nodewise doctor lists, or leave it out.",
+        )
+    vendor, version = libraries.launcher_version(path)
+    linked = libraries.vendor_of(library) if library else ""
+    if vendor and linked and vendor != linked:
+        better = f"launcher = '{own.launcher}'" if own else f"the mpiexec of {linked}"
+        raise RunError(
+            f"{_program(command)} is linked with {linked} ({library}), and {path} is of "
+            f"{vendor} {version}: each rank would be alone.",
+            f"Write {better} under [engine.mpi], or leave the launcher out.",
+        )
+    return Launch(launcher=path, vendor=vendor, version=version, library=library, mpi=own)
+
+
+def _nearest(candidates: Sequence[Mpi], library: Path | None) -> Mpi | None:
+    """The MPI whose folder the library is in, else the first."""
+    for one in candidates:
+        home = Path(one.launcher).parent.parent.resolve()
+        if library is not None and str(home) != "/usr" and library.resolve().is_relative_to(home):
+            return one
+    elsewhere = [one for one in candidates if Path(one.launcher).parent.parent == Path("/usr")]
+    return next(iter([*elsewhere, *candidates]), None)
+
+
+def _program(command: Sequence[str]) -> str:
+    names = [Path(word).name for word in command]
+    return next((name for name in names if name not in libraries.STARTERS), names[0])
+
+
+def interposed(
+    command: Sequence[str], directory: Path, environment: Mapping[str, str], mpi: Mpi | None,
+    library: Path | None,
+) -> dict[str, str]:  # fmt: skip
+    """The variables that put the interposer into a program of this MPI; none where it has none."""
+    if mpi is None or (library is not None and _STANDARD in library.name):
+        return {}
+    if uses_probe(command, directory):
+        return {}
+    if library is None and (mpi.compiler is None or not libraries.is_binary(command[0], directory)):
+        return {}  # what a script starts may be of another MPI
+    path = str(interposer_for(mpi))
+    others = environment.get("LD_PRELOAD", "")
+    return {
+        "LD_PRELOAD": f"{path}:{others}" if others else path,
+        "NODEWISE_MPI_GATE": "1",
+    }
+
+
+def interposed_by(
+    launcher: str, command: Sequence[str], directory: Path, environment: Mapping[str, str]
+) -> dict[str, str]:
+    """The same for a launcher that is given; a program of another MPI is an error."""
+    launch = launch_of(command, directory, launcher)
+    return interposed(command, directory, environment, launch.mpi, launch.library)
+
+
+def own_launch(command: Sequence[str], directory: Path) -> tuple[Mpi | None, Path | None]:
+    """The MPI and the libmpi of a command that starts its own ranks, as far as it shows."""
+    library = libraries.library_of(command, directory)
+    starter = libraries.starter_of(command)
+    vendor = libraries.vendor_of(library) if library else ""
+    if starter is not None and not vendor:  # a script behind a launcher
+        vendor = libraries.launcher_version(starter)[0]
+        library = Path(starter) if vendor else None
+    return _nearest(
+        [one for one in libraries.installed() if one.vendor == vendor], library
+    ), library
+
+
+def uses_probe(command: Sequence[str], directory: Path) -> bool:
+    """Whether a program reports by itself: it names nodewise, or goes through our launcher."""
+    if _LAUNCH in command:
+        return True
+    for word in command:
+        path = directory / word
+        if path.suffix == ".py" and path.is_file():
+            return "nodewise" in path.read_text(errors="replace")
+    return False
+
+
+def patience() -> dict[str, str]:
+    """For ranks that share cores."""
+    return dict(_PATIENT)
+
+
+def as_root() -> dict[str, str]:
+    """What Open MPI wants to see before it runs anything as root."""
+    return dict(_AS_ROOT)

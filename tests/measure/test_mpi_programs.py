@@ -1,0 +1,225 @@
+"""Unmodified C programs of MPICH under the engines `mpi` and `command`, as a user runs them."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nodewise.base.errors import RunError
+from nodewise.measure.mpi import build, libraries, preload
+from nodewise.measure.mpi.libraries import Mpi
+from nodewise.study.telling_lines import telling_line
+
+SOURCES = Path(__file__).parents[1] / "data" / "mpi"
+BIN = Path(sys.executable).parent
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler"),
+]
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    """The test programs, built with the MPI of the wheel."""
+    folder = tmp_path_factory.mktemp("programs")
+    for name in ("ends", "calls"):
+        words = [BIN / "mpicc", SOURCES / f"{name}.c", "-o", folder / name]
+        subprocess.run(words, check=True, timeout=60)
+    return folder
+
+
+def nodewise(*words, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "nodewise", *map(str, words)],
+        capture_output=True, text=True, timeout=120, cwd=cwd,
+    )  # fmt: skip
+
+
+def runs_of(folder):
+    return [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
+
+
+def run_at_two(programs, tmp_path, *command, engine="mpi", timeout="60"):
+    given = () if engine == "command" else ("--engine", engine)
+    words = ("run", "-n", "1,2", "--rounds", "1", *given, "--timeout", timeout, "--name", "s")
+    done = nodewise(*words, "--", *command, cwd=tmp_path)
+    return done, {run["K"]: run for run in runs_of(tmp_path / "s.study")}
+
+
+def left_behind(program):
+    ran = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    return [line for line in ran.splitlines() if str(program) in line]
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("abort", "crashed: exit code 7: rank 1 called MPI_Abort with code 7"),
+        ("exit", "rank 1 ended without MPI_Finalize: solver error: no convergence"),
+        ("leave", "crashed: rank 1 ended without MPI_Finalize"),
+        ("segv", "rank 1 never came to MPI_Finalize"),
+    ],
+)
+def test_how_a_rank_failed_is_said_and_nothing_is_left(programs, tmp_path, how, said):
+    done, _ = run_at_two(programs, tmp_path, programs / "ends", how)
+    assert done.returncode in (3, 4), done.stderr
+    assert said in done.stderr
+    assert not left_behind(programs / "ends")
+
+
+def test_a_rank_that_never_ends_is_named(programs, tmp_path):
+    done, runs = run_at_two(programs, tmp_path, programs / "ends", "hang", timeout="5")
+    assert "timeout: stopped after 5 s: rank 1 never came to MPI_Finalize" in done.stderr
+    assert runs[2]["outcome"] == "timeout"
+    assert not left_behind(programs / "ends")
+
+
+def test_every_class_of_call_is_seen_and_the_result_stays(programs, tmp_path):
+    plain = subprocess.run(
+        [BIN / "mpiexec", "-n", "2", programs / "calls", tmp_path / "data"],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    (tmp_path / "data").unlink()
+    spec = f'''name = "s"
+scales = [1, 2]
+rounds = 1
+[workload]
+command = ["{programs / "calls"}", "data"]
+region = "pcontrol"
+[engine]
+name = "mpi"
+'''
+    (tmp_path / "s.toml").write_text(spec.replace("[1, 2]", "[2, 4]"))
+    done = nodewise("measure", "s.toml", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    run = next(run for run in runs_of(tmp_path / "s.study") if run["K"] == 2)
+    again = subprocess.run(
+        [BIN / "mpiexec", "-n", "2", programs / "calls", tmp_path / "data"],
+        capture_output=True, text=True, timeout=60,
+        env={**os.environ, **looked_into(tmp_path, programs)},
+    )  # fmt: skip
+    assert plain.stdout == again.stdout and "sum" in plain.stdout
+    classes = [rank["mpi"]["classes"] for rank in run["ranks"]]
+    assert all({"point_to_point", "collective", "wait", "one_sided", "io"} == {*c} for c in classes)
+    assert classes[0]["collective"]["calls"] == 6
+    assert classes[0]["io"]["bytes"] == 1024
+    assert {one["size"] for one in run["ranks"][0]["mpi"]["communicators"]} == {2}
+    # Rank 1 is late by 30 ms thirteen times; rank 0 waits for most of it, and rank 1 never does.
+    first, second = (rank["stages"] for rank in run["ranks"])
+    assert second["compute"] > 0.35
+    assert first["idle"] > 0.15
+    assert second["idle"] < first["idle"]
+    assert sum(first.values()) == pytest.approx(run["seconds"], rel=0.01)
+    assert run["facts"]["mpi_size"] == 2
+
+
+def looked_into(folder, programs):
+    mpi = next(one for one in libraries.installed() if one.vendor == "MPICH")
+    library = libraries.library_of([str(programs / "calls")], folder)
+    found = preload.interposed([str(programs / "calls")], folder, {}, mpi, library)
+    assert "LD_PRELOAD" in found
+    return {**found, "NODEWISE_RUN": str(folder)}
+
+
+def test_a_command_that_starts_its_ranks_is_looked_into(programs, tmp_path):
+    command = (BIN / "mpiexec", "-n", "{n}", programs / "ends", "well")
+    done, runs = run_at_two(programs, tmp_path, *command, engine="command")
+    assert done.returncode in (0, 1), done.stderr
+    assert [len(runs[nodes]["ranks"]) for nodes in (1, 2)] == [1, 2]
+    assert runs[2]["ranks"][0]["mpi"]["classes"]["collective"]["calls"] == 50
+    assert "unexplained" not in done.stdout.partition("Checks")[0]
+
+
+def test_a_launcher_inside_the_job_of_an_engine_makes_k_times_k(programs, tmp_path):
+    words = ("run", "-n", "1,2", "--engine", "mpi", "--name", "s", "--")
+    done = nodewise(*words, BIN / "mpiexec", "-n", "2", programs / "ends", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "mpiexec starts the ranks" in done.stderr and "fix:" in done.stderr
+    done = nodewise("run", "-n", "1,2", "--name", "s", "--", programs / "ends", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "ends is an MPI program (libmpi.so.12)" in done.stderr and "--engine mpi" in done.stderr
+    assert not (tmp_path / "s.study").exists()
+
+
+def test_separate_worlds_are_no_scaling(programs, tmp_path):
+    # As by a launcher that the library does not know: each process is alone.
+    alone = ["env", "-u", "PMI_FD", "-u", "PMI_RANK", "-u", "PMI_SIZE", programs / "ends"]
+    done, runs = run_at_two(programs, tmp_path, *alone)
+    assert runs[2]["outcome"] == "wrong workers"
+    assert "2 processes ran in separate worlds of 1 rank, not in one" in done.stderr
+
+
+def test_a_program_without_mpi_is_not_measured_as_one(tmp_path):
+    done, runs = run_at_two(None, tmp_path, "sleep", "0.2")
+    assert "no rank called MPI_Init" in done.stderr
+    assert runs[2]["outcome"] == "wrong workers"
+
+
+def test_the_interposer_does_nothing_without_mpi(programs, tmp_path):
+    environment = {**os.environ, **looked_into(tmp_path, programs)}
+    for eager in ({}, {"LD_BIND_NOW": "1"}):
+        done = subprocess.run(
+            ["sh", "-c", "echo fine"], capture_output=True, text=True, env=environment | eager
+        )
+        assert (done.stdout, done.stderr, done.returncode) == ("fine\n", "", 0)
+    assert not list(tmp_path.glob("mpi-*"))
+
+
+def test_emulated_nodes_compute_as_slowly_as_they_should(programs, tmp_path):
+    pace = {"NODEWISE_PACE_SHARE": "0.25", **preload.patience()}
+    subprocess.run(
+        [BIN / "mpiexec", "-n", "2", programs / "ends"], check=True, timeout=60,
+        env={**os.environ, **looked_into(tmp_path, programs), **pace},
+    )  # fmt: skip
+    from nodewise.measure.mpi.reports import read_mpi_reports
+
+    for report in read_mpi_reports(tmp_path):
+        assert report.paced_s + report.late_s > 0
+        assert report.stages["compute"] == pytest.approx(report.cpu_s / 0.25, rel=0.15)
+
+
+def test_a_machine_without_a_compiler_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    here = Mpi(vendor="Open MPI", version="4.1", launcher="/usr/bin/mpirun", compiler=None)
+    with pytest.raises(RunError) as error:
+        build.interposer_for(here)
+    assert "apt-get install gcc libopenmpi-dev" in error.value.fix
+    broken = Mpi(vendor="MPICH", version="5", launcher="/x/mpiexec", compiler="/bin/false")
+    with pytest.raises(RunError, match="Cannot look into programs of MPICH 5"):
+        build.interposer_for(broken)
+    assert not list(tmp_path.rglob("*.so"))
+
+
+def test_the_launcher_of_another_mpi_is_refused(programs, tmp_path):
+    fake = tmp_path / "mpirun"
+    fake.write_text('#!/bin/sh\necho "mpirun (Open MPI) 9.9.9"\n')
+    fake.chmod(0o755)
+    with pytest.raises(RunError) as error:
+        preload.launch_of([str(programs / "ends")], tmp_path, str(fake))
+    assert "is linked with MPICH" in error.value.what
+    assert f"{fake} is of Open MPI 9.9.9" in error.value.what
+    assert str(BIN / "mpiexec") in error.value.fix
+
+
+@pytest.mark.parametrize(
+    ("name", "vendor"),
+    [("libmpi.so.40", "Open MPI"), ("libmpi.so.12", "MPICH"), ("libmpich.so.12", "MPICH"),
+     ("libmpi.so.80", "Open MPI")],
+)  # fmt: skip
+def test_whose_a_library_is(name, vendor):
+    assert libraries.vendor_of(Path("/usr/lib") / name) == vendor
+
+
+def test_what_a_launcher_says_at_length_has_its_fix():
+    log = """--------------------------------------------------------------------------
+There are not enough slots available in the system to satisfy the 4
+slots that were requested by the application:
+    number of available slots when deciding the number of processes to
+launch.
+""".splitlines()
+    assert telling_line(log).startswith("Open MPI has fewer slots than ranks")
