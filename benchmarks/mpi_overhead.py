@@ -114,8 +114,8 @@ def calls(mpi: Mpi, folder: Path) -> None:
     few = min(row[-1] for row in rows[True])
     plain = min(row[-1] for row in rows[False])
     used = [f"{one / 1024:.0f} MB" for one in (plain, few, float(many[-1]))]
-    print(f"{mpi.title}: memory of a rank {used[0]}; looked into {used[1]} after 0.6 million "
-          f"calls, {used[2]} after 10.2 million")  # fmt: skip
+    print(f"{mpi.title}: memory of a rank {used[0]}; looked into {used[1]} after 0.6 million, "
+          f"{used[2]} after 10.2 million calls")  # fmt: skip
 
 
 def loop(mpi: Mpi, program: str, folder: Path) -> None:

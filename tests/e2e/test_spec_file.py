@@ -8,7 +8,7 @@ from nodewise.base.errors import SpecError
 from nodewise.cli.spec_file import ENGINES, engine_of, new_text, with_values
 from nodewise.study.spec import parse_file, read_toml
 
-WITHOUT_OPTIONS = ("local", "mpi", "torchrun", "command")
+WITHOUT_OPTIONS = ("local", "torchrun", "command")
 OF_AN_ENGINE = {"slurm": "launcher", "rehearsal": "cores_per_node", "ssh": "hosts"}
 
 

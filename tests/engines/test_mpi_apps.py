@@ -31,7 +31,7 @@ pair_coeff 1 1 1.0 1.0 2.5
 neighbor 0.3 bin
 neigh_modify every 20 delay 0 check no
 fix 1 all nve
-thermo 20
+thermo 75
 run {steps}
 """
 EVEN = "create_atoms 1 box"
@@ -70,10 +70,12 @@ def table_of(log):
     """LAMMPS' own account: loop, share of communication, mean over longest time of forces."""
     text = log.read_text()
     loop = float(re.search(r"Loop time of (\S+)", text)[1])
-    rows = re.findall(r"^(Pair|Comm) +\| (.*)$", text, re.MULTILINE)
-    figures = {name: [float(one) for one in rest.split("|")] for name, rest in rows}
-    _, average, largest, *_ = figures["Pair"]
-    return loop, figures["Comm"][-1] / 100, average / largest
+    rows = re.findall(r"^(\w+) +\| (.*)$", text, re.MULTILINE)
+    cells = {name: rest.split("|") for name, rest in rows}
+    _, average, largest, *_ = map(float, cells["Pair"])
+    # Ranks wait for each other in what is printed, too, and between the sections.
+    known, more = float(cells["Comm"][-1]), float(cells["Output"][-1]) + float(cells["Other"][-1])
+    return loop, (known / 100, (known + more) / 100), average / largest
 
 
 ENGINE = 'region = "MPI_Barrier"\n[engine]\nname = "mpi"'  # LAMMPS meets before and after its loop
@@ -87,13 +89,13 @@ def test_lammps_agrees_with_its_own_table(tmp_path, source, atoms):
     measured = study(tmp_path, command, extra=ENGINE)
     for nodes in (1, 2):
         (run,) = measured.at(nodes)
-        loop, share, balance = table_of(tmp_path / f"log.{nodes}")
+        loop, (share, most), balance = table_of(tmp_path / f"log.{nodes}")
         compute = [rank.stages["compute"] for rank in run.ranks]
         # Newer versions meet while they set up, too: that time may be of either kind.
         rest = 1 - loop / run.seconds
         assert -0.01 < rest < 0.5
         inside = 1 - mean(compute) / run.seconds
-        assert share * (1 - rest) - 0.05 < inside < share * (1 - rest) + rest + 0.05
+        assert share * (1 - rest) - 0.05 < inside < most * (1 - rest) + rest + 0.05
         assert mean(compute) / max(compute) == pytest.approx(balance, abs=0.05 + rest)
         for rank in run.ranks:
             assert sum(rank.stages.values()) == pytest.approx(run.seconds, rel=0.05)
@@ -123,7 +125,7 @@ def test_lammps_gives_the_same_numbers(tmp_path, source):
         text = (tmp_path / name).read_text()
         return [line.split() for line in text.splitlines() if re.match(r"\s+\d+\s+\d\.\d", line)]
 
-    assert steps("plain") == steps("log.2") and len(steps("plain")) == 3
+    assert steps("plain") == steps("log.2") and len(steps("plain")) == 2
 
 
 def test_hpcc_runs_on_two_ranks_and_is_explained(tmp_path):
