@@ -25,7 +25,7 @@ test-engines: $(READY)  ## the heavy engines: installs torch, Ray, Dask, Spark (
 	@scripts/slurm.sh install
 	@scripts/sshd.sh
 	@scripts/java.sh
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" -e '.[demo,ray,dask,spark,tokenizer]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" -e '.[demo,ray,dask,spark,tokenizer]' transformers accelerate lightning
 	$(BIN)/python -m pytest tests/engines tests/e2e/test_rehearsal.py::TestNodes --no-skips
 
 check: $(READY)  ## format, lint, types, layers

@@ -38,6 +38,7 @@ BENCHMARKS: tuple[tuple[str, ...], ...] = (
     ("startup",),
     ("page",),
     ("probe_overhead",),
+    ("torch_overhead",),
     ("aa_study", "30"),
     ("calibration",),
     ("planted_causes", "3"),

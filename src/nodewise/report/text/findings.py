@@ -45,6 +45,7 @@ from nodewise.report.tables import (
     title_of,
     tornado_table,
 )
+from nodewise.report.text.training import training_lines
 from nodewise.study.check import Check, validity_of
 from nodewise.study.scale_unit import plural
 from nodewise.study.spec import Regime
@@ -74,7 +75,11 @@ def attribution_report(result: Attribution) -> Report:
 
 def decision_report(result: Findings) -> Report:
     """The recommendation, the rubric of every scale, the prices and what would change it."""
-    return [*_decision(result.decision, result.attribution), *doubts_report(result.checks)]
+    return [
+        *_decision(result.decision, result.attribution),
+        *training_lines(result.training, result.decision.price.currency),
+        *doubts_report(result.checks),
+    ]
 
 
 def invalid_report(result: Mapping[str, Any]) -> Report:
