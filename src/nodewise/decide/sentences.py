@@ -141,6 +141,9 @@ def claim(judged: Judged, needs: Needs, chosen: int, nodes_fail: bool = False) -
         parts = [f"{scales.name} ({scales.regime} scaling) is best run at its base, {base}"]
     if scales.quality is None:
         parts.append("with quality not measured")
+    elif scales.drifts is None:
+        loss = format_efficiency(float(scales.quality[chosen]))
+        parts.append(f"with a training loss of {loss} that nothing was asked of")
     else:
         parts.append(_claimed_quality(scales, needs, judged.refused, chosen))
     parts.append(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from nodewise.decide.forecast import Forecast
     from nodewise.decide.idle import Idling
     from nodewise.decide.sliders import SliderNumbers
+    from nodewise.decide.training import Training
     from nodewise.diagnose.next_ceiling import NextCeiling
 
 _WORST_FIRST: tuple[Verdict, ...] = ("fail", "warn", "unknown", "pass")
@@ -97,10 +98,18 @@ class Findings:
         chosen = self.decision.recommended.nodes
         return slider_numbers(self._decided.judged, self.question, chosen)
 
+    @cached_property
+    def training(self) -> "Training | None":
+        """The figures of a training at every scale; None where the study is of another job."""
+        from nodewise.decide.training import training_of
+
+        return training_of(self.study, self.decision, self.question.needs)
+
     @property
     def document(self) -> dict[str, Any]:
         """The findings as JSON has them."""
-        return document(self.decision, self.checks, self.question, self.scaling, self.attribution)
+        made = document(self.decision, self.checks, self.question, self.scaling, self.attribution)
+        return made if self.training is None else {**made, "training": self.training}
 
 
 def find(study: Study, question: Question, rules: "Sequence[Rule]" = ()) -> Findings:

@@ -9,9 +9,14 @@ from typing import Any
 # Top-level keys of the file that belong to the question. `scenarios` was asked by version 0.1.
 KEYS = (
     "price", "energy", "gates", "regime", "threshold", "center", "work_unit", "unit", "per_node",
+    "peak_tflops",
     "scenarios",
 )  # fmt: skip
-_QUALITY = ("tolerance", "better")  # the rest of [quality] describes what is measured
+_QUALITY = (
+    "tolerance",
+    "better",
+    "target_loss",
+)  # the rest of [quality] describes what is measured
 
 Tables = dict[str, Any]  # as the TOML file has them
 

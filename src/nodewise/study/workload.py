@@ -14,7 +14,7 @@ import msgspec
 from nodewise.study.spec import Regime
 
 if TYPE_CHECKING:
-    from nodewise.study.study import Run
+    from nodewise.study.study import Fact, Run
 
 SAME_WORK = 0.01  # relative
 BATCH = "global_batch"
@@ -91,9 +91,15 @@ def _scaled(run: "Run", job: float) -> "Run":
         run,
         seconds=factor * run.seconds,
         work=job,
+        facts={**run.facts, **_all_tokens(run, factor)},
         ranks=ranks,
         energy_joules=None if run.energy_joules is None else factor * run.energy_joules,
     )
+
+
+def _all_tokens(run: "Run", factor: float) -> "dict[str, Fact]":
+    tokens = run.facts.get("tokens")
+    return {"tokens": round(factor * tokens)} if isinstance(tokens, int) else {}
 
 
 def _by_scale(runs: "Sequence[Run]", name: str) -> dict[int, float]:

@@ -22,6 +22,7 @@ from nodewise.report.tables import Table, cost_cell, failures_table, rubric_tabl
 from nodewise.report.text import findings as text
 from nodewise.report.text.forecast import beyond_lines
 from nodewise.report.text.pop import pop_lines
+from nodewise.report.text.training import training_lines
 from nodewise.study.study import Study
 
 _SHOWN = ("work/s", "seconds", "speedup", "efficiency", "")  # in the table of every scale
@@ -148,6 +149,8 @@ def sections(study: Study, findings: Findings) -> list[Section]:
     attributed = text.attribution_lines(attribution, decision.recommended.nodes)
     part("causes", "Causes of lost speedup", ("roofline",), attributed)
     part("pop", "POP efficiencies", (), pop_lines(attribution.pop))
+    currency = decision.price.currency
+    part("training", "Training", (), training_lines(findings.training, currency))
     part("cost", "Cost and payment", ("pareto", "payment", "sensitivity", "energy"),
          text.decision_lines(decision, None), has_sliders=True)  # fmt: skip
     if findings.forecast is not None:

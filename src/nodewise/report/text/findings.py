@@ -46,6 +46,7 @@ from nodewise.report.tables import (
     tornado_table,
 )
 from nodewise.report.text.pop import pop_section
+from nodewise.report.text.training import training_section
 from nodewise.study.check import validity_of
 from nodewise.study.scale_unit import plural
 from nodewise.study.spec import Regime
@@ -121,6 +122,7 @@ def findings_report(result: Findings, ending: Sequence[str] = ()) -> Output:
         _losses_section(attribution),
         *_other_changes_section(attribution),
         *pop_section(attribution.pop),
+        *training_section(result.training, decision.price.currency),
         *_decision(decision),
         Section(name="runs", title="Runs", details=[runs_table(result.study)]),
     ]
