@@ -110,8 +110,8 @@ def test_a_packed_log_says_the_same(tmp_path):
 
 def test_fields_of_megatron_may_come_in_another_order_and_in_seconds(tmp_path):
     line = (
-        " iteration {:8d}/infinity | global batch size:    64 | lm loss: 2.0E+00 | elapsed time per "
-        "iteration (s): {:.2f} | consumed tokens: 1 |\n"
+        " iteration {:8d}/infinity | global batch size:    64 | lm loss: 2.0E+00 | elapsed time "
+        "per iteration (s): {:.2f} | consumed tokens: 1 |\n"
     )
     run = read(put(tmp_path, "".join(line.format(at, 2.5) for at in range(1, 9))))
     assert (run.step_seconds, run.global_batch, run.world_size) == (2.5, 64, None)

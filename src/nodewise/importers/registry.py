@@ -34,9 +34,7 @@ _MEGATRON = re.compile(
     rb"iteration +\d{1,12}/ *(?:\d{1,12}|infinity) \|[^\n]{0,400}?elapsed time per iteration"
 )
 _NEMO = re.compile(rb"train_step_timing in s[:=] ?[\d.]")
-_TORCHTITAN = re.compile(
-    rb"step: {1,12}\d{1,12} [^\n]{0,300}?(?:tps|wps): {0,8}[\d,]"
-)
+_TORCHTITAN = re.compile(rb"step: {1,12}\d{1,12} [^\n]{0,300}?(?:tps|wps): {0,8}[\d,]")
 _HF = re.compile(rb"['\"]train_runtime['\"]: ?['\"]?[\d.]")
 _DEEPSPEED = re.compile(rb"CurrSamplesPerSec=[\d.]|time \(ms\) \| [^\n]{0,40}fwd: [\d.]")
 _MAXTEXT = re.compile(rb"completed step: \d{1,12}, seconds: [\d.]")
