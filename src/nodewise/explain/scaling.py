@@ -32,7 +32,7 @@ from nodewise.study.spec import Regime
 from nodewise.study.study import OBSERVED, RECORD, Study
 
 THRESHOLD = 0.70  # of the efficiency; below it the curve has bent
-OBSERVED_RULE = "the runs were made to be compared"
+JOB_RECORDS = "job records, observed and not measured"
 _MEAN_OFF = 0.05  # of the median
 _SINGLE_RUN_NOISE = 0.05  # assumed: three quarters of published repeats spread by less than 4 %
 _SINGLE_RUN_FREEDOM = 10
@@ -537,8 +537,8 @@ def _checks_of_runs(study: Study) -> Iterator[Check]:
     yield from fidelity_checks(study)
     if any(run.provenance.get(OBSERVED) for run in study.runs):
         yield warning(
-            OBSERVED_RULE,
-            f"job records, observed and not measured: {_confounders(study)}",
+            "the runs were made to be compared",
+            f"{JOB_RECORDS}: {_confounders(study)}",
             "Measure the scales with the same input, nodes and settings.",
             makes="doubtful",
         )

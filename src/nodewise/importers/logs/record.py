@@ -171,7 +171,7 @@ class Log:
                     step=self.numbers[begin + at],
                     seconds=float(values[begin + at] - found.median) * self._interval,
                 )
-                for at in found.slow[:1000]
+                for at in found.slow
             ]
         return {
             "entries": len(values), "warmup": first, "pauses": tuple(pauses),

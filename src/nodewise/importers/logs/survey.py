@@ -169,6 +169,7 @@ def _is_copy(one: LogRun, other: LogRun) -> bool:
     times = [(one.run_seconds, other.run_seconds), (one.step_seconds, other.step_seconds)]
     known = [(a, b) for a, b in times if a and b]
     same = all(abs(a / b - 1) <= _SAME for a, b in known)
-    for a, b in ((one.world_size, other.world_size), (one.global_batch, other.global_batch)):
+    for name in ("scale", "world_size", "global_batch"):
+        a, b = getattr(one, name), getattr(other, name)
         same = same and (a is None or b is None or a == b)
     return near and bool(known) and same and one.iterations == other.iterations

@@ -16,6 +16,8 @@ _SIGMA_OF_MAD = 1.4826  # for normal noise
 _OFTEN, _OFTEN_SHARE = 3, 0.2  # steps of another kind: every fifth one, say
 _MIN_SHIFT, _SHIFT_ERRORS = 0.03, 6.0  # of a slow beginning as a whole, in its standard errors
 _FEWEST_IN_SHIFT = 6
+_ENOUGH = 100_000  # entries at each end
+_MOST_SLOW = 1000
 
 
 class Steady(NamedTuple):
@@ -39,6 +41,15 @@ def steady(seconds: ArrayLike) -> Steady:
     values = np.asarray(seconds, dtype=np.float64)
     if len(values) < _FEWEST:
         return Steady(None, float(np.median(values)), ())
+    begin, most = _begin_and_limit(values)
+    slow = np.flatnonzero(values[begin:] > most) + begin
+    return Steady(begin, float(np.median(values[begin:])), tuple(slow[:_MOST_SLOW].tolist()))
+
+
+def _begin_and_limit(values: Floats) -> tuple[int, float]:
+    """The first steady entry, and the time above which an entry is slow."""
+    if len(values) > 2 * _ENOUGH:  # of a very long series, its beginning and its end
+        values = np.concatenate([values[:_ENOUGH], values[-_ENOUGH:]])
     logs = np.log(np.maximum(values, 1e-12))
     late = logs[len(logs) // 2 :]
     level = float(np.median(late))
@@ -50,8 +61,7 @@ def steady(seconds: ArrayLike) -> Steady:
         limit = 1.5 * float(np.quantile(far, 0.95))  # such steps are usual here, no warm-up
     begin = _leading(np.abs(logs - level) > limit)
     begin += _slow_beginning(np.clip(logs[begin:], level - limit, level + limit))
-    slow = np.flatnonzero(logs[begin:] - level > limit) + begin
-    return Steady(begin, float(np.median(values[begin:])), tuple(slow.tolist()))
+    return begin, float(np.exp(level + limit))
 
 
 def _leading(is_far: "np.typing.NDArray[np.bool_]") -> int:

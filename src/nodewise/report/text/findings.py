@@ -17,7 +17,7 @@ from nodewise.decide.energy import UNKNOWN
 from nodewise.decide.payment.ways import PaymentPrice
 from nodewise.decide.unmeasured import Unmeasured
 from nodewise.explain.attribute import Attribution, LedgerRow, Loss, TimeBound
-from nodewise.explain.scaling import OBSERVED_RULE, Scaling
+from nodewise.explain.scaling import JOB_RECORDS, Scaling
 from nodewise.report.findings import Findings
 from nodewise.report.sections import Output, Report, Section, output, sections_report
 from nodewise.report.tables import (
@@ -668,7 +668,7 @@ def better_words(better: Unmeasured, currency: str, unit: WorkUnit, startup: flo
 
 def rubric_caption(result: Decision) -> str:
     """How to read the rubric."""
-    observed = any(check.rule == OBSERVED_RULE for check in result.checks)
+    observed = any(JOB_RECORDS in reason for reason in result.validity.reasons)
     known = "from job records" if observed else "measured"
     parts = [f"{result.regime} scaling", known if result.measured else "from a model"]
     if result.rows[0].nodes != 1:

@@ -1,6 +1,6 @@
 """What an import of logs understood: a row for each run, and why others are left out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -51,25 +51,22 @@ def understood_report(rows: Sequence[LogRow]) -> Output:
 
 
 def _table(rows: Sequence[LogRow], every: Sequence[LogRow]) -> Table:
-    titles = ["file", "format", "K", "seconds", "steps", "warm-up", "batch"]
-    has_pauses = any(row.pauses or row.bad_steps for row in every)
-    has_failures = any(row.outcome != "ok" for row in every)
-    titles += (["pauses", "bad steps"] if has_pauses else []) + (["end"] if has_failures else [])
-    return Table(
-        name="Logs",
-        titles=tuple(titles),
-        rows=tuple(tuple(_cells(row, has_pauses, has_failures)) for row in rows),
-    )
-
-
-def _cells(row: LogRow, has_pauses: bool, has_failures: bool) -> list[str]:
-    cells = [
-        _name(row), row.format, _text(row.nodes),
-        "" if row.seconds is None else format_seconds(row.seconds), _text(row.steps),
-        _text(row.warmup), _text(row.batch),
-    ]  # fmt: skip
-    cells += [str(row.pauses), str(row.bad_steps)] if has_pauses else []
-    return cells + ([row.outcome] if has_failures else [])
+    """A column that no run fills is left out."""
+    columns: dict[str, Callable[[LogRow], str]] = {
+        "file": _name,
+        "format": lambda row: row.format,
+        "K": lambda row: _text(row.nodes),
+        "seconds": lambda row: "" if row.seconds is None else format_seconds(row.seconds),
+        "steps": lambda row: _text(row.steps),
+        "warm-up": lambda row: _text(row.warmup),
+        "batch": lambda row: _text(row.batch),
+        "pauses": lambda row: _text(row.pauses or None),
+        "bad steps": lambda row: _text(row.bad_steps or None),
+        "end": lambda row: "" if row.outcome == "ok" else row.outcome,
+    }
+    kept = {title: cell for title, cell in columns.items() if any(map(cell, every))}
+    cells = tuple(tuple(cell(row) for cell in kept.values()) for row in rows)
+    return Table(name="Logs", titles=tuple(kept), rows=cells)
 
 
 def _text(value: int | None) -> str:
