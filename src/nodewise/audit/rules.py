@@ -399,9 +399,12 @@ class _Case:
             "curve": True,
             "work": bool({*_FIXED, *_SIZES, "local_batch"} & columns),
             "words": bool(_WARMUP.search(text)) or any(run.setup_seconds for run in runs),
-            "two columns": bool(ratios)
-            and ("seconds" in columns or "throughput" in columns or len(ratios) == 2)
-            and self.study.rounds == 1,
+            "two columns": {"throughput", "device_rate"} <= columns
+            or (
+                bool(ratios)
+                and ("seconds" in columns or "throughput" in columns or len(ratios) == 2)
+                and self.study.rounds == 1
+            ),
             "ratios": bool(ratios or self.claim.summary),
             "written": self.claim.source is None,
             "repeats": self.study.rounds > 1,

@@ -13,10 +13,11 @@ PerNode = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 
 NODE = "node"
 _NODES = {"node", "machine", "server", "host", "instance"}
-_SHORT = {"proc": "process", "cpu": "CPU", "gpu": "GPU", "tpu": "TPU", "vcpu": "vCPU"}
+_SHORT = {"proc": "process", "cpu": "CPU", "gpu": "GPU", "tpu": "TPU", "gcd": "GCD",
+          "vcpu": "vCPU"}  # fmt: skip
 _COUNTED = {
-    NODE, "GPU", "TPU", "CPU", "accelerator", "device", "chip", "core", "thread", "rank", "process",
-    "task", "worker", "replica", "executor", "client", "user",
+    NODE, "GPU", "TPU", "GCD", "CPU", "accelerator", "device", "chip", "core", "thread", "rank",
+    "process", "task", "worker", "replica", "executor", "client", "user",
 }  # fmt: skip
 _WORD = re.compile(r"[a-z][a-z -]{0,28}[a-z]|[a-z]", re.IGNORECASE)
 

@@ -48,7 +48,7 @@ ROLES: dict[Column, tuple[str, ...]] = {
 _NAMES = {name: column for column, names in ROLES.items() for name in names}
 _STATISTICS = ("median", "mean", "avg", "average", "min", "max", "minimum", "maximum", "p50")
 _FREE: frozenset[Column | None] = frozenset({None, "label", "ratio", "metric"})
-_UNIT_ORDER = ("GPU", "TPU", "accelerator", "device", "chip", "replica", NODE)
+_UNIT_ORDER = ("GPU", "GCD", "TPU", "accelerator", "device", "chip", "replica", NODE)
 _VAGUE = ("speed", "performance", "perf", "training speed", "simulation speed")
 _OF_KIND: dict[Kind | None, Column] = {
     "rate": "throughput", "device_rate": "device_rate", "pace": "pace", "time": "seconds",

@@ -40,7 +40,7 @@ Mode = Literal["strong", "weak", "total", "per device", "ratio", "share", "hours
 _ALIKE = 0.03  # relative and absolute: two efficiencies that say the same
 _FLAT, _RISES = 0.12, 0.3  # exponents of K: below a rate is per device, above it is a total
 _FALLS = -0.3  # exponent of K: a time that falls like this is of a fixed job
-_HELD = 1.7  # times that a time may grow and still look like weak scaling
+_HELD = 1.25  # times that a time may change and still look like weak scaling
 _NUMBERS: frozenset[Column] = frozenset({
     "batch", "local_batch", "micro_batch", "work", "steps", "epochs", "quality", "seed", "energy",
     "power", "price", "rounds", "round", "std", "memory", "requests",
@@ -68,6 +68,10 @@ _SHARE_HELD = re.compile(
     r"batch( size)? per[- ](gpu|device|node|rank|worker)|constant work ?load per|"
     r"\b(cells|neurons|atoms|particles|elements|dofs?|points|unknowns|samples) per "
     r"(gpu|gcd|core|rank|node|process|device)",
+    re.I,
+)
+_SAME_JOB = re.compile(
+    r"\b(same|fixed) (problem|job|size|data ?set|workload|model)|\b\d+ epochs|not scale|slower",
     re.I,
 )
 _TIMED_WORDS = re.compile(r"\b(seconds|run ?times?|wall|times? in|\(s\)|elapsed|timings?)\b", re.I)
@@ -385,7 +389,8 @@ class _Curve:
         if _SHARE_HELD.search(words):
             return _Measure(read, "weak", "likely", "the text holds the share of each device")
         found = list(self.series(read).values())
-        held = max(found) <= _HELD * found[0] and min(found) >= found[0] / 1.3
+        held = max(found) <= _HELD * found[0] and min(found) >= found[0] / _HELD
+        held = held and self.scales[-1] >= 4 * self.scales[0] and not _SAME_JOB.search(words)
         a_step = read.column == "pace" or bool(
             re.search(r"step|iter|\bit\b|epoch", words_of(read.title))
         )

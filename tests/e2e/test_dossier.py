@@ -1,0 +1,81 @@
+"""`nodewise dossier` as a user types it; LaTeX compiled where pdflatex is there."""
+
+import shutil
+import subprocess
+import zipfile
+
+import pytest
+
+from tests.decide.test_allocation import OPENFOAM
+
+WEAK = "nodes,rep,time_s,regime\n" + "".join(
+    f"{k},{rep},{60 + k + 0.1 * rep},weak\n" for k in (1, 2, 4) for rep in range(3)
+)
+CENTRES = ("csc", "archer2", "gcs", "nhr", "incite")
+
+
+@pytest.fixture
+def studies(tmp_path):
+    for name, text in (("openfoam", OPENFOAM), ("weak_50%", WEAK)):
+        (tmp_path / f"{name}.csv").write_text(text)
+    return [tmp_path / "openfoam.csv", tmp_path / "weak_50%.csv"]
+
+
+@pytest.mark.parametrize("centre", CENTRES)
+def test_every_centre_gets_its_headings_and_nothing_is_invented(nodewise, studies, centre):
+    outcome = nodewise("dossier", *studies, "--for", centre)
+    assert outcome.code == 0
+    assert outcome.out.count("\n## ") >= 4
+    assert "TODO(author)" in outcome.out and "4390" in outcome.out
+
+
+def test_the_largest_size_and_the_resources(nodewise, studies):
+    outcome = nodewise(
+        *("dossier", studies[0], "--for", "csc", "--cores-per-node", "128"),
+        *("--runs", "production=40@16*2"),
+    )
+    assert "is 16 cores; that it does has a probability of" in outcome.out
+    assert "| production | 40 | 16 |" in outcome.out
+    found = nodewise("dossier", studies[0], "--for", "csc", "--json").json
+    assert found[0]["largest"] == 16
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--for", "mars"), "is not a centre"),
+        (("--for", "csc", "--runs", "production"), "does not say which runs"),
+        (("--for", "csc", "-o", "x.pages"), "ends in .md, .tex or .docx"),
+    ],
+)
+def test_mistakes_are_two_lines(nodewise, studies, arguments, words):
+    outcome = nodewise("dossier", studies[0], *arguments)
+    assert outcome.code == 2 and words in outcome.err and "fix:" in outcome.err
+
+
+def test_runs_at_a_scale_that_was_not_measured_are_refused(nodewise, studies):
+    outcome = nodewise("dossier", studies[0], "--for", "csc", "--runs", "a=1@7")
+    assert outcome.code == 4 and "K=7 of --runs was not measured" in outcome.err
+
+
+@pytest.mark.slow
+def test_a_word_processor_gets_tables_and_pictures(nodewise, studies, tmp_path):
+    pytest.importorskip("docx", reason="python-docx is not installed")
+    out = tmp_path / "dossier.docx"
+    assert nodewise("dossier", *studies, "--for", "gcs", "-o", out).code == 0
+    with zipfile.ZipFile(out) as made:
+        assert b"TODO(author)" in made.read("word/document.xml")
+        assert sum(name.startswith("word/media/") for name in made.namelist()) == 2
+
+
+@pytest.mark.slow
+def test_latex_compiles(nodewise, studies, tmp_path):
+    if shutil.which("pdflatex") is None:
+        pytest.skip("pdflatex is not installed (apt-get install texlive-latex-base)")
+    out = tmp_path / "dossier.tex"
+    assert nodewise("dossier", *studies, "--for", "nhr", "-o", out).code == 0
+    done = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", out.name],
+        cwd=tmp_path, capture_output=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-800:]
