@@ -150,14 +150,17 @@ class _Pace:
 
     def end(self) -> None:
         """Pace what is left and stop counting."""
-        self.point()
-        self.late_ns += max(-self._missing(), 0)
+        outer = _open[-1] if _open else None
+        if outer not in self.resting:
+            self._charge(outer)
+            self.late_ns += max(-self._missing(), 0)
+            self._sleep()
         self.running = False
 
     def point(self) -> None:
         """The end of a step or a gradient: sleep until the wall time fits the CPU time.
 
-        Nobody waits for the rank here, so one that is late may catch up, and a sleep that took too
+        No other rank waits here, so a rank that is late may catch up, and a sleep that took too
         long makes the next one shorter.
         """
         outer = _open[-1] if _open else None
@@ -186,8 +189,8 @@ class _Pace:
             _, now_delayed, now_times = self._scheduled()
             credit = (now_delayed - delayed) // max(now_times - times, 1)  # of the last time
             span.total -= credit
-            self._restart(credit)
             self.slices.ask(_COMPUTE_SLICE_NS)
+            self._restart(credit)
 
     def use_link(self) -> None:
         """Take the time of the modelled link, at the end of a communication call."""
@@ -209,14 +212,15 @@ class _Pace:
         used.cpu += charged - self.charged
         used.wall += seen - self.seen
         used.blocked += max(seen - self.seen - on_core, 0) if self.schedule is not None else 0
-        self.charged, self.seen, self.scheduled = charged, seen, scheduled
+        self.seen, self.scheduled = seen, scheduled
+        self.charged = self._cpu()  # what pacing itself takes is not the program's
 
     def _restart(self, credit: int = 0) -> None:
         self.used.clear()
         self.credit = credit
-        self.charged = self._cpu()
         self.scheduled = self._scheduled()
         self.seen = perf_counter_ns()
+        self.charged = self._cpu()
 
     def _settle(self) -> None:
         """Sleep what is missing, or be late for the others."""
