@@ -110,7 +110,7 @@ def watch_gradients(recorder: "Recorder") -> None:
     autograd = importlib.import_module("torch.autograd")
     parallel = importlib.import_module("torch.nn.parallel").DistributedDataParallel
     queue = autograd.Variable._execution_engine.queue_callback
-    models: weakref.WeakSet[Any] = weakref.WeakSet()
+    models: list[weakref.ref[Any]] = []
     span = recorder.report.spans["communication"]
 
     def begin() -> None:
@@ -118,7 +118,7 @@ def watch_gradients(recorder: "Recorder") -> None:
         queue(span.__exit__)
 
     def before_backward(*arguments: Any, **options: Any) -> None:
-        exchanged = any(getattr(one, "require_backward_grad_sync", False) for one in models)
+        exchanged = any(getattr(one(), "require_backward_grad_sync", False) for one in models)
         if exchanged and threading.get_ident() == recorder.thread:
             results = arguments[0] if arguments else options["tensors"]
             for result in results if isinstance(results, list | tuple) else [results]:
@@ -127,7 +127,9 @@ def watch_gradients(recorder: "Recorder") -> None:
 
     replace(autograd, "backward", functools.partial(after, before_backward))
     replace(
-        parallel, "__init__", functools.partial(after, lambda model, *_, **__: models.add(model))
+        parallel,
+        "__init__",
+        functools.partial(after, lambda model, *_, **__: models.append(weakref.ref(model))),
     )
     # Sent by C++ at the begin of a forward, for example the averages of a batch normalisation.
     replace(parallel, "_sync_buffers", functools.partial(recorder.timed, "communication"))
