@@ -63,7 +63,7 @@ def test_a_training_keeps_its_accuracy_and_loses_to_communication(tmp_path):
         assert [rank.host for rank in run.ranks] == [f"node{rank}" for rank in range(run.nodes)]
         assert run.steps == 7
         assert run.quality == pytest.approx(study.at(1)[0].quality, abs=0.005)
-        assert run.facts == study.runs[0].facts
+        assert run.facts == {**study.runs[0].facts, "world_size": run.nodes}
         assert run.provenance["rehearsal_limited_by"] == "the gate"
     assert study.at(1)[0].quality > 0.8
     row = attribute(study).row(8)

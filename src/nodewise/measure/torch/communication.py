@@ -111,21 +111,22 @@ def watch_gradients(recorder: "Recorder") -> None:
     autograd = importlib.import_module("torch.autograd")
     parallel = importlib.import_module("torch.nn.parallel").DistributedDataParallel
     queue = autograd.Variable._execution_engine.queue_callback
-    models: weakref.WeakSet[Any] = weakref.WeakSet()
+    models: list[weakref.ref[Any]] = []
     span = recorder.report.spans["communication"]
 
     def begin() -> None:
-        for model in models:
-            tell_bytes("all_reduce", [one for one in model.parameters() if one.requires_grad])
+        for reference in models:
+            if (model := reference()) is not None:
+                tell_bytes("all_reduce", [one for one in model.parameters() if one.requires_grad])
         span.__enter__()
         queue(span.__exit__)
 
     def made(model: Any, *_: Any, **__: Any) -> None:
-        models.add(model)
+        models.append(weakref.ref(model))
         pace_gradients(model)
 
     def before_backward(*arguments: Any, **options: Any) -> None:
-        exchanged = any(getattr(one, "require_backward_grad_sync", False) for one in models)
+        exchanged = any(getattr(one(), "require_backward_grad_sync", False) for one in models)
         if exchanged and threading.get_ident() == recorder.thread:
             results = arguments[0] if arguments else options["tensors"]
             for result in results if isinstance(results, list | tuple) else [results]:

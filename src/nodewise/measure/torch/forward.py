@@ -36,8 +36,12 @@ class Forward:
         self.arm()
 
     def arm(self) -> None:
-        """Look for the next forward pass, unless a compiled graph would see the hook."""
-        if self._hook is None and not self._compiled:
+        """Look for the next forward pass, unless a compiled graph would see the hook.
+
+        Where a DataLoader is trained on, its batches begin the steps.
+        """
+        needed = not self._recorder.workload.reads_batches
+        if self._hook is None and not self._compiled and needed:
             modules = importlib.import_module("torch.nn.modules.module")
             self._hook = modules.register_module_forward_pre_hook(
                 lambda module, arguments: self._begin(module, arguments, {})

@@ -40,6 +40,11 @@ class Workload:
         self._every = 1
         self._unscaled: tuple[int, Any] = (0, None)
 
+    @property
+    def reads_batches(self) -> bool:
+        """Whether the training has a DataLoader."""
+        return self._trained_on is not None
+
     def loader_starts(self, data: object) -> None:
         """A new pass over a data set."""
         self._waiting[id(data)] = deque(maxlen=_AHEAD)
