@@ -130,6 +130,22 @@ def test_a_restart_has_its_own_warm_up(tmp_path):
     assert run.iterations == 40
 
 
+def test_runs_with_other_settings_in_one_file_are_not_one_run(tmp_path):
+    text = log_samples.megatron(world=16) + log_samples.megatron(world=32, base=0.5)
+    run = read(put(tmp_path, text))
+    assert "split it" in run.problem and run.step_seconds is None and run.global_batch == 128
+    twice = log_samples.HF_CONSOLE + log_samples.HF_CONSOLE.replace("'50.01'", "'90.01'")
+    assert "split the file" in read(put(tmp_path, twice)).problem
+
+
+def test_an_older_torchtitan_gives_the_batch_of_a_device(tmp_path):
+    text = "Building 2-D device mesh with ['dp', 'tp'], [4, 2]\n"
+    text += "Training starts at step 1, with local batch size 2, sequence length 2048\n"
+    text += "".join(f"step: {at}  loss: 2.1  wps: 1,024  mfu: 4%\n" for at in range(1, 9))
+    run = read(put(tmp_path, text))
+    assert (run.world_size, run.global_batch, run.step_seconds) == (8, 8, 2.0)
+
+
 def test_pauses_are_told_apart(tmp_path):
     run = read(put(tmp_path, log_samples.megatron()))
     assert [(pause.kind, pause.step) for pause in run.pauses] == [

@@ -11,6 +11,7 @@ from nodewise.importers.logs.record import Log, LogRun, number
 from nodewise.importers.logs.scan import LAUNCH, Rule, Seen, fact, rule, scan
 
 SUMMARY = rb"['\"]train_runtime['\"]: ?['\"]?[\d.]"
+_SAME_RUN = 1.05  # the ranks of a run print almost the same run time
 _MOST_WIDTH = 0.05  # of an interval in which one whole number is no chance
 _VALUE = re.compile(rb"['\"](train_\w{1,40}|epoch)['\"]: ?['\"]?(-?[\d.e+-]{1,24})")
 
@@ -59,11 +60,12 @@ def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
     """The run in the console output."""
     log = scan(path, Log(path, "hf-console"), RULES, seen)
     runtimes = [value for text in log.values.pop("train_runtime", []) if (value := number(text))]
+    rates = {name: log.values.pop(name, [""])[0] for name in _RATES}
     if not runtimes:
         return [log.run(problem="no train_runtime")]
+    if max(runtimes) > _SAME_RUN * min(runtimes):
+        return [log.run(problem="several runs follow each other: split the file")]
     runtime = statistics.median(runtimes)
-    rates = {name: log.values.pop(name, [""])[0] for name in _RATES}
-    log.values.pop("epoch", None)
     _from_rates(log, runtime, *rates.values())
     per_device, batch = log.get("per_device"), log.get("global_batch")
     if per_device and batch and batch % (per_device * (log.get("accumulation") or 1)) == 0:

@@ -149,6 +149,10 @@ class Log:
         made: dict[str, Any] = {**self._steady(), **known}
         made |= {"size": self.size, "skipped": self.skipped, "nan": self.nan}
         made |= {name: value for name, value in more.items() if value is not None}
+        if self.restarts and self._dropped & _SETTINGS:
+            made = {name: value for name, value in made.items() if name not in _OF_ONE_RUN}
+            changed = ", ".join(sorted(self._dropped & _SETTINGS))
+            made["problem"] = f"runs with other settings follow each other ({changed}): split it"
         _derive(made)
         return LogRun(path=self.path, format=self.form, unit=self.unit, **made)
 
@@ -184,6 +188,8 @@ class Log:
         return max(1, self.numbers[-1] - self.numbers[-2]) if len(self.numbers) > 1 else 1
 
 
+_SETTINGS = frozenset(("world_size", "nodes", "global_batch", "seq_length", "tp", "pp", "dp"))
+_OF_ONE_RUN = frozenset(("step_seconds", "warmup", "pauses", "iterations", "mean_step_seconds"))
 _FIELDS = frozenset(LogRun.__struct_fields__)
 
 

@@ -50,6 +50,9 @@ def _last_line(log: Log) -> None:
 
 
 def _tokens(log: Log) -> float | None:
+    local, data = log.get("local_batch"), log.get("dp")
+    if local and data and not log.get("global_batch") and not log.get("accumulation"):
+        log.put("global_batch", local * data)  # of versions without accumulation
     batch, length = log.get("global_batch"), log.get("seq_length")
     return float(batch * length) if batch and length else None
 
@@ -75,6 +78,8 @@ def _old_mesh(log: Log, found: "re.Match[bytes]") -> None:
     if names and len(names) == len(sizes):
         log.put("world_size", math.prod(sizes))
         by_name = dict(zip(names, sizes, strict=True))
+        data = [by_name[name] for name in (b"dp", b"dp_shard", b"dp_replicate") if name in by_name]
+        log.put("dp", math.prod(data))
         log.put("tp", by_name.get(b"tp", 1))
         log.put("pp", by_name.get(b"pp", 1))
 
@@ -92,6 +97,8 @@ RULES = (
          _old_mesh, True),
     rule("model", "total parameters", r"size: ?([\d,]{1,20}) total parameters", _model),
     fact("batch", "global batch size", r"global batch size:? ([\d,]{1,12})", "global_batch"),
+    fact("batch", "local batch size", r"local batch size:? ([\d,]{1,12})", "local_batch"),
+    fact("accumulation", "accumulation", r"accumulation steps:? ([\d,]{1,12})", "accumulation"),
     fact("sequence", "sequence length", r"sequence length:? ([\d,]{1,12})", "seq_length"),
     fact("sequence", "context length", r"maximum context length:? ([\d,]{1,12})", "seq_length"),
     rule("tokens", "tokens per train step", r"([\d,]{1,20}) tokens per train step",
