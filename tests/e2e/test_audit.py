@@ -99,7 +99,7 @@ def tiny(tmp_path, nodewise, monkeypatch):
 
 @pytest.mark.slow
 def test_a_bundle_holds_everything_and_is_repeated(tiny, tmp_path, nodewise):
-    audited = nodewise("audit", tiny / "tiny.study")
+    audited = nodewise("audit", tiny / "tiny.study", "-vv")
     assert "pass     scales were run in turn" in audited.out
     assert nodewise("export", tiny / "tiny.study", "--workload", tiny).code == 0
     files = bundle.unpack(tmp_path / "tiny.zip")

@@ -89,7 +89,7 @@ def test_two_studies_side_by_side(nodewise, tmp_path):
 
 def test_a_job_in_a_notebook(tmp_path):
     job = nodewise_package.open(TABLE)
-    answer = "breakdown: run on 4 nodes, 4.33 min and 0.289 node-h a run"
+    answer = "breakdown: run on 4 nodes, 4m20s and 0.289 node-h a run"
     assert repr(job) == f"{answer}; doubtful: single runs, no error bars"
     assert job.decide(price=3.20).recommended.nodes == 4
     assert job.decide(price=3.20, deadline="250s").recommended.nodes == 8
