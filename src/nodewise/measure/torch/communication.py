@@ -117,7 +117,7 @@ def watch_gradients(recorder: "Recorder") -> None:
     def begin() -> None:
         for reference in models:
             if (model := reference()) is not None:
-                tell_bytes("all_reduce", [one for one in model.parameters() if one.requires_grad])
+                tell_bytes("all_reduce", (one for one in model.parameters() if one.requires_grad))
         span.__enter__()
         queue(span.__exit__)
 
