@@ -287,6 +287,6 @@ def test_a_study_is_metered_by_one_thread(nodewise, tmp_path, monkeypatch, secon
         assert row["grams"] == pytest.approx(row["energy_joules"] / 3.6e6 * 56.0)
     [check] = [one for one in decision["checks"] if "energy" in one["rule"]]
     assert check["verdict"] == "pass"
-    told = nodewise("decide", tmp_path / "metered.study").out
+    told = nodewise("decide", tmp_path / "metered.study", "--only", "cost").out
     assert "J measured" in told
     assert "energy: measured, RAPL package-0, RAPL dram-0" in " ".join(told.split())
