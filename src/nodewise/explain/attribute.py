@@ -271,6 +271,7 @@ class _Measured(NamedTuple):
     items: Floats | None
     delays: Floats | None = None  # seconds that other processes had the rank's core
     steps: int | None = None  # of the shortest run
+    crowded: bool = False  # the job has more ranks and threads than cores: they delay each other
 
     def of(self, stage: Stage) -> Floats:
         return self.stages.get(stage, np.zeros_like(next(iter(self.stages.values()))))
@@ -310,6 +311,7 @@ def _measured(study: Study, nodes: int) -> _Measured:
         items,
         _foreign_delays(runs, stages),
         None if None in steps else min(step for step in steps if step is not None),
+        any(run.provenance.get("oversubscribed") for run in runs),
     )
 
 
@@ -514,8 +516,9 @@ def _rank_parts(one: _Measured, kind: CauseName, center: Center) -> dict[CauseNa
     alone = float(mean["serial"][late])
     for_serial = min(max(waiting, 0.0), float(mean["serial"].max()) - alone)
     even, imbalance, rest = _late_compute(one, late, kind)
+    delay = 0.0 if one.delays is None else fit * float(one.delays[:, late].mean())
     parts: dict[CauseName, float] = {
-        "foreign load": 0.0 if one.delays is None else fit * float(one.delays[:, late].mean()),
+        "oversubscription" if one.crowded else "foreign load": delay,
         "compute inflation": fit * even,
         "load imbalance": fit * imbalance,
         "slow node": 0.0,
@@ -933,7 +936,7 @@ def _recorded(measured: Sequence[_Measured], evidence: Evidence) -> set[CauseNam
     one = measured[-1]
     recorded: set[CauseName] = {CAUSE_OF_STAGE[stage] for stage in one.stages}
     if one.delays is not None:
-        recorded.add("foreign load")
+        recorded.add("oversubscription" if one.crowded else "foreign load")
     waits = evidence == "stages of each rank" or "idle" in one.stages
     return recorded.union(_WAITED_FOR) if waits else recorded
 
@@ -952,7 +955,7 @@ def _other_changes(
         waited += sum(folds.get(cause, 0.0) for cause in ("idle", *_WAITED_FOR))
     silent: set[str] = {*row.possible_causes, "unexplained", "idle", "late rank"}
     # Most jobs have no engine that hands out their work, and need not hear of it.
-    silent |= {"engine overhead"}.difference(recorded)
+    silent |= {"engine overhead", "oversubscription"}.difference(recorded)
     remedies = []
     for cause, facts in CAUSES.items():
         if cause in silent:

@@ -21,6 +21,7 @@ _STAMP = np.dtype(
 # As in interposer.c: all wait for all, all for the root, the root for all; messages.
 _ALL, _FROM_ROOT, _TO_ROOT, _SENT, _RECEIVED = 1, 2, 3, 4, 5
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_BUSY = 0.02  # of the busiest thread: one that used less is not one that computes
 _MOST_COMMUNICATORS = 8  # that are kept in a study, those with the most time
 
 Stamps = NDArray[np.void]
@@ -43,6 +44,7 @@ class _World(msgspec.Struct, frozen=True, kw_only=True):
     collectives_seen: int
     messages_seen: int
     unmatched: int
+    thread_cpu_s: tuple[Amount, ...] = ()
     classes: dict[str, MpiCalls]
     communicators: tuple[MpiCalls, ...]
 
@@ -70,7 +72,17 @@ class MpiReport(msgspec.Struct, frozen=True, kw_only=True):
         return MpiRecord(
             classes={name: one for name, one in self.mpi.classes.items() if one.calls},
             communicators=tuple(one for one in busiest if one.calls)[:_MOST_COMMUNICATORS],
+            thread_cpu_seconds=self.busy_threads,
         )
+
+    @property
+    def busy_threads(self) -> tuple[float, ...]:
+        """CPU seconds of the threads that computed, the busiest first.
+
+        MPI and its network have threads of their own, which hardly use any.
+        """
+        used = sorted(self.mpi.thread_cpu_s, reverse=True)
+        return tuple(one for one in used if one > _BUSY * used[0])
 
 
 class DamagedMpiReport(Exception):

@@ -50,6 +50,7 @@ _CAUSE_COLORS: dict[str, str] = {
     "input/output": "io",
     "compute inflation": "compute",
     "foreign load": "foreign",
+    "oversubscription": "foreign",
     "engine overhead": "overhead",
     "idle": "idle",
     "unexplained": "unexplained",
