@@ -181,34 +181,30 @@ def _with_waits(reports: list[MpiReport], stamps: list[Stamps]) -> list[MpiRepor
             "idle": waited + left,
             "serial": 0.0,
         }
-        told.append(
-            msgspec.structs.replace(
-                report, stages=_without_emulation(report, stages), seconds=report.seconds + left
-            )
-        )
+        whole = msgspec.structs.replace(report, stages=stages, seconds=report.seconds + left)
+        told.append(_without_emulation(whole))
     return told
 
 
-def _without_emulation(report: MpiReport, stages: dict[Stage, float]) -> dict[Stage, float]:
-    """The stages of an emulated node; what the lack of free cores added is overhead of the engine.
+def _without_emulation(report: MpiReport) -> MpiReport:
+    """An emulated node: what it waited for a core inside MPI is overhead of the engine.
 
-    A rank that waits for a core inside MPI looks as if it communicated, one that waits for it
-    outside as if it computed.
+    That looks as if it communicated. Outside it was late only by what it did not make up for later.
     """
     if report.held_up_s is None or not report.pace_share or report.cpu_s is None:
-        return stages
-    computing = stages["compute"] - report.cpu_s / report.pace_share
-    late = min(max(computing, 0.0), report.late_s or 0.0)
+        return report
+    stages = report.stages
+    beyond = stages["compute"] - report.cpu_s / report.pace_share
     inside = stages["communication"] + stages["idle"]
     held_up = min(report.held_up_s, inside)
     kept = 1 - held_up / inside if inside else 1.0
-    return {
-        **stages,
-        "compute": stages["compute"] - late,
+    moved: dict[Stage, float] = {
         "communication": stages["communication"] * kept,
         "idle": stages["idle"] * kept,
-        "overhead": late + held_up,
+        "overhead": held_up,
     }
+    late = min(max(beyond, 0.0), report.late_s or 0.0)
+    return msgspec.structs.replace(report, stages={**stages, **moved}, late_s=late)
 
 
 def _scaled(waits: _Waits, at: int, seen: int) -> float:
