@@ -630,3 +630,18 @@ def test_totals_name_a_slow_node_only_where_its_extra_compute_shows():
         # 5 % more compute at two nodes, with errors as large: either may be
         little = PlantedTruth(slow_node_factor=1.1, **{**planted, "noise": 0.1})
         assert attribute(simulate(little)).dominant_cause not in ("load imbalance", "jitter")
+
+
+def test_ranks_of_the_same_job_that_share_cores_are_not_foreign_load():
+    def run(nodes, crowded):
+        usage = Usage(cpu_seconds=1.0, run_delay_seconds=4.0 if nodes > 1 else 0.0)
+        stages = {"compute": 8.0, "communication": 0.5, "idle": 0.0}
+        ranks = tuple(Rank(rank=at, stages=stages, usage=usage) for at in range(nodes))
+        return Run(
+            nodes=nodes, round=0, seconds=8.5, ranks=ranks, provenance={"oversubscribed": crowded}
+        )
+
+    for crowded, cause in ((True, "oversubscription"), (False, "foreign load")):
+        runs = (run(1, False), run(4, crowded))
+        found = attribute(Study(name="s", regime="strong", runs=runs))
+        assert cause in {loss.cause for loss in found.rows[-1].causes if loss.folds > 0.5}

@@ -11,6 +11,7 @@ from nodewise.measure.mpi.reports import _STAMP, read_mpi_reports, unfinished, w
 
 ALL, FROM_ROOT, TO_ROOT, SENT, RECEIVED = 1, 2, 3, 4, 5
 MS = 1_000_000
+PACE = {"cpu_s", "paced_s", "late_s", "held_up_s", "pace_share"}
 
 
 def leave_report(folder, rank, stamps, ranks=2, seconds=1.0, inside=0.5, **world):
@@ -19,7 +20,7 @@ def leave_report(folder, rank, stamps, ranks=2, seconds=1.0, inside=0.5, **world
     table = np.array(rows, _STAMP)
     kept = {"collectives_seen": int((table["kind"] < SENT).sum())}
     kept["messages_seen"] = len(table) - kept["collectives_seen"]
-    pace = {key: world.pop(key) for key in [*world] if key.endswith("_s") or key == "pace_share"}
+    pace = {key: world.pop(key) for key in PACE & {*world}}
     mpi = {
         "process": 100 + rank, "world_size": ranks, "library": "MPICH", "finalized": True,
         "aborted": False, "abort_code": 0, "begin_ns": 0, "end_ns": int(seconds * 1e9),
@@ -125,9 +126,9 @@ def test_what_the_lack_of_cores_adds_is_overhead_of_the_engine(tmp_path):
     emulated = {"cpu_s": 0.04, "late_s": 0.3, "held_up_s": 0.25, "pace_share": 0.1}
     leave_report(tmp_path, 0, [], ranks=1, inside=0.5, **emulated)
     (report,) = read_mpi_reports(tmp_path)
-    assert report.stages["compute"] == pytest.approx(0.4)  # cpu / share
+    assert report.stages["compute"] - report.late_s == pytest.approx(0.4)  # cpu / share
     assert report.stages["communication"] == pytest.approx(0.25)
-    assert report.stages["overhead"] == pytest.approx(0.35)
+    assert report.stages["overhead"] == pytest.approx(0.25)
 
 
 def test_not_one_world_of_k_ranks(tmp_path):
@@ -148,3 +149,9 @@ def test_how_ranks_end(tmp_path):
     assert unfinished(reports[:1], 3) == "ranks 1, 2 never came to MPI_Finalize"
     leave_report(tmp_path, 1, [], ranks=3, finalized=False)
     assert unfinished(read_mpi_reports(tmp_path), 3) == "rank 1 ended without MPI_Finalize"
+
+
+def test_threads_that_compute_are_told_from_those_of_mpi(tmp_path):
+    leave_report(tmp_path, 0, [], ranks=1, thread_cpu_s=[0.9, 0.0001, 0.45])
+    (report,) = read_mpi_reports(tmp_path)
+    assert report.busy_threads == report.record.thread_cpu_seconds == (0.9, 0.45)

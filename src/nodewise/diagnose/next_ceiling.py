@@ -62,7 +62,9 @@ _QUESTIONS = (
     _Question("Is it the emulation of the nodes?", ("emulation",), optional=True),
     _Question("Does some work not split?", ("serial fraction",)),
     _Question("Does the work itself grow?", ("compute inflation",)),
-    _Question("Do other processes take the cores?", ("foreign load",), optional=True),
+    _Question(
+        "Do other processes take the cores?", ("foreign load", "oversubscription"), optional=True
+    ),
     _Question("Is some of it unexplained?", ("unexplained",), optional=True),
 )
 

@@ -281,6 +281,7 @@ class _Measured(NamedTuple):
     delays: Floats | None = None  # seconds that other processes had the rank's core
     steps: int | None = None  # of the shortest run
     dry_wait: float = 0.0  # of a step on emulated nodes, that the emulation makes ranks wait
+    crowded: bool = False  # the job has more ranks and threads than cores: they delay each other
 
     def of(self, stage: Stage) -> Floats:
         return self.stages.get(stage, np.zeros_like(next(iter(self.stages.values()))))
@@ -326,6 +327,7 @@ def _measured(study: Study, nodes: int, by_rank: bool) -> _Measured:
         _foreign_delays(runs, stages),
         None if None in steps else min(step for step in steps if step is not None),
         mean(float(run.provenance.get(DRY_WAIT, 0.0)) for run in runs),
+        any(run.provenance.get("oversubscribed") for run in runs),
     )
 
 
@@ -541,8 +543,9 @@ def _rank_parts(one: _Measured, kind: CauseName, center: Center) -> dict[CauseNa
     even, imbalance, rest = _late_compute(one, late, kind)
     by_chance = waiting - for_serial
     emulation = min(max(by_chance, 0.0), one.dry_wait * (one.steps or 0))
+    delay = 0.0 if one.delays is None else fit * float(one.delays[:, late].mean())
     parts: dict[CauseName, float] = {
-        "foreign load": 0.0 if one.delays is None else fit * float(one.delays[:, late].mean()),
+        "oversubscription" if one.crowded else "foreign load": delay,
         "compute inflation": fit * even,
         "load imbalance": fit * imbalance,
         "slow node": 0.0,
@@ -996,7 +999,7 @@ def _recorded(measured: Sequence[_Measured], evidence: Evidence) -> set[CauseNam
     one = measured[-1]
     recorded: set[CauseName] = {CAUSE_OF_STAGE[stage] for stage in one.stages}
     if one.delays is not None:
-        recorded.add("foreign load")
+        recorded.add("oversubscription" if one.crowded else "foreign load")
     if one.dry_wait:
         recorded.add("emulation")
     waits = evidence == "stages of each rank" or "idle" in one.stages
@@ -1016,8 +1019,8 @@ def _other_changes(
     if evidence == "stage totals":
         waited += sum(folds.get(cause, 0.0) for cause in ("idle", *_WAITED_FOR))
     silent: set[str] = {*row.possible_causes, "unexplained", "idle", "late rank"}
-    # Most jobs have no engine that hands out their work and no emulated nodes.
-    silent |= {"engine overhead", "emulation"}.difference(recorded)
+    # Most jobs have no engine that hands out their work, no emulated nodes, and cores enough.
+    silent |= {"engine overhead", "emulation", "oversubscription"}.difference(recorded)
     remedies = []
     for cause, facts in CAUSES.items():
         if cause in silent:

@@ -16,6 +16,7 @@ CauseName = Literal[
     "input/output",
     "compute inflation",
     "foreign load",
+    "oversubscription",
     "engine overhead",
     "emulation",
     "idle",
@@ -87,6 +88,11 @@ CAUSES: dict[CauseName, Cause] = {
     "foreign load": Cause(
         "keep other processes off the nodes, or ask for whole ones",
         "time in which another process had the core of the last rank",
+        "how long each rank waits for its core (`nodewise measure` does so on real nodes)",
+    ),
+    "oversubscription": Cause(
+        "start no more ranks and threads than there are cores, or rehearse larger scales",
+        "time in which another rank of the same job had the core of the last rank",
         "how long each rank waits for its core (`nodewise measure` does so on real nodes)",
     ),
     "engine overhead": Cause(

@@ -252,6 +252,12 @@ def _mpi_facts(mpi: list[MpiReport]) -> dict[str, Fact]:
         "mpi_version": world.library,
         "mpi_hosts": world.hosts,
     }
+    threads = max(len(report.busy_threads) for report in mpi)
+    if threads > 1:
+        # Of a rank with several threads: how much of their time they did not use a core.
+        used = [sum(report.busy_threads) / (threads * report.seconds) for report in mpi]
+        facts["threads_seen_per_rank"] = threads
+        facts["threads_idle_share"] = round(max(1 - share for share in used), 3)
     unmatched = sum(report.mpi.unmatched for report in mpi)
     held_up = [report.held_up_s for report in mpi if report.held_up_s is not None]
     return {

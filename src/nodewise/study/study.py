@@ -81,6 +81,7 @@ class MpiRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     classes: dict[str, MpiCalls] = {}
     communicators: tuple[MpiCalls, ...] = ()
+    thread_cpu_seconds: tuple[Amount, ...] = ()  # of those that computed, the busiest first
 
 
 class Rank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

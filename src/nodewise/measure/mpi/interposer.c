@@ -15,6 +15,7 @@
      NODEWISE_MPI_PATIENT     1: a rank that waits inside MPI sleeps instead of spinning  */
 
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
@@ -240,7 +241,7 @@ static int world_rank = -1, world_size;
 static bool running, finished, aborted, written, multiple;
 static int abort_code;
 static char library[256];
-static int64_t begin, begin_usage_cpu, begin_delay, began_1970_ns;
+static int64_t begin, begin_usage_cpu, begin_main_cpu, begin_delay, began_1970_ns;
 static int64_t begin_read, begin_written;
 static int64_t clock_offset, clock_error = -1;  /* against rank 0, where ranks are on other hosts */
 static int hosts = 1;
@@ -676,6 +677,7 @@ static void begin_region(void)
     collectives_at_end = messages_at_end = (struct stamps){0};
     for (int at = 0; at < comm_count; at++) comms[at].total = (struct total){0};
     begin_usage_cpu = cpu_of_process();
+    begin_main_cpu = clock_of(CLOCK_THREAD_CPUTIME_ID);
     begin_delay = delay_mark = run_delay();
     read_io(&begin_read, &begin_written);
     began_1970_ns = clock_of(CLOCK_REALTIME);
@@ -769,6 +771,30 @@ static void write_usage(FILE *file)
             (long long)(wrote - begin_written));
 }
 
+enum { THREADS = 256 };
+
+/* CPU seconds of each thread since it began; of the main thread, since the region began. */
+static void write_threads(FILE *file)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *task;
+    int count = 0;
+    fputs(", \"thread_cpu_s\": [", file);
+    while (tasks != NULL && (task = readdir(tasks)) != NULL && count < THREADS) {
+        char path[300];
+        unsigned long long ran = 0;
+        snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", task->d_name);
+        FILE *one = task->d_name[0] == '.' ? NULL : fopen(path, "re");
+        if (one == NULL) continue;
+        int read = fscanf(one, "%llu", &ran);
+        fclose(one);
+        if (atoi(task->d_name) == (int)process) ran -= (unsigned long long)begin_main_cpu;
+        if (read == 1) fprintf(file, "%s%.6f", count++ ? ", " : "", ran / 1e9);
+    }
+    if (tasks != NULL) closedir(tasks);
+    fputs("]", file);
+}
+
 static void write_report(void)
 {
     if (written || folder == NULL || world_rank < 0 || getpid() != process) return;
@@ -810,6 +836,7 @@ static void write_report(void)
     fprintf(file, ", \"collectives_seen\": %lld, \"messages_seen\": %lld, \"unmatched\": %lld",
             (long long)collectives_at_end.seen, (long long)messages_at_end.seen,
             (long long)unmatched);
+    write_threads(file);
     fputs(", \"other_threads\": ", file);
     write_total(file, &of->other_threads);
     fputs("}, \"classes\": {", file);

@@ -21,6 +21,7 @@ _STAMP = np.dtype(
 # As in interposer.c: all wait for all, all for the root, the root for all; messages.
 _ALL, _FROM_ROOT, _TO_ROOT, _SENT, _RECEIVED = 1, 2, 3, 4, 5
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_BUSY = 0.02  # of the busiest thread: one that used less is not one that computes
 _MOST_COMMUNICATORS = 8  # that are kept in a study, those with the most time
 
 Stamps = NDArray[np.void]
@@ -43,6 +44,7 @@ class _World(msgspec.Struct, frozen=True, kw_only=True):
     collectives_seen: int
     messages_seen: int
     unmatched: int
+    thread_cpu_s: tuple[Amount, ...] = ()
     classes: dict[str, MpiCalls]
     communicators: tuple[MpiCalls, ...]
 
@@ -70,7 +72,17 @@ class MpiReport(msgspec.Struct, frozen=True, kw_only=True):
         return MpiRecord(
             classes={name: one for name, one in self.mpi.classes.items() if one.calls},
             communicators=tuple(one for one in busiest if one.calls)[:_MOST_COMMUNICATORS],
+            thread_cpu_seconds=self.busy_threads,
         )
+
+    @property
+    def busy_threads(self) -> tuple[float, ...]:
+        """CPU seconds of the threads that computed, the busiest first.
+
+        MPI and its network have threads of their own, which hardly use any.
+        """
+        used = sorted(self.mpi.thread_cpu_s, reverse=True)
+        return tuple(one for one in used if one > _BUSY * used[0])
 
 
 class DamagedMpiReport(Exception):
@@ -169,34 +181,30 @@ def _with_waits(reports: list[MpiReport], stamps: list[Stamps]) -> list[MpiRepor
             "idle": waited + left,
             "serial": 0.0,
         }
-        told.append(
-            msgspec.structs.replace(
-                report, stages=_without_emulation(report, stages), seconds=report.seconds + left
-            )
-        )
+        whole = msgspec.structs.replace(report, stages=stages, seconds=report.seconds + left)
+        told.append(_without_emulation(whole))
     return told
 
 
-def _without_emulation(report: MpiReport, stages: dict[Stage, float]) -> dict[Stage, float]:
-    """The stages of an emulated node; what the lack of free cores added is overhead of the engine.
+def _without_emulation(report: MpiReport) -> MpiReport:
+    """An emulated node: what it waited for a core inside MPI is overhead of the engine.
 
-    A rank that waits for a core inside MPI looks as if it communicated, one that waits for it
-    outside as if it computed.
+    That looks as if it communicated. Outside it was late only by what it did not make up for later.
     """
     if report.held_up_s is None or not report.pace_share or report.cpu_s is None:
-        return stages
-    computing = stages["compute"] - report.cpu_s / report.pace_share
-    late = min(max(computing, 0.0), report.late_s or 0.0)
+        return report
+    stages = report.stages
+    beyond = stages["compute"] - report.cpu_s / report.pace_share
     inside = stages["communication"] + stages["idle"]
     held_up = min(report.held_up_s, inside)
     kept = 1 - held_up / inside if inside else 1.0
-    return {
-        **stages,
-        "compute": stages["compute"] - late,
+    moved: dict[Stage, float] = {
         "communication": stages["communication"] * kept,
         "idle": stages["idle"] * kept,
-        "overhead": late + held_up,
+        "overhead": held_up,
     }
+    late = min(max(beyond, 0.0), report.late_s or 0.0)
+    return msgspec.structs.replace(report, stages={**stages, **moved}, late_s=late)
 
 
 def _scaled(waits: _Waits, at: int, seen: int) -> float:

@@ -51,6 +51,7 @@ _CAUSE_COLORS: dict[str, str] = {
     "input/output": "io",
     "compute inflation": "compute",
     "foreign load": "foreign",
+    "oversubscription": "foreign",
     "engine overhead": "overhead",
     "emulation": "emulation",
     "idle": "idle",
