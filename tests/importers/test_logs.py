@@ -171,6 +171,14 @@ def test_the_ranks_of_torchtitan_show_who_waits(tmp_path):
     assert read(tmp_path).problem == "no file of rank 1"
 
 
+def test_a_damaged_line_is_no_step(tmp_path):
+    text = log_samples.torchtitan_jsonl().encode().replace(b'"node0"', b'"\x94"', 1)
+    run = read(put(tmp_path, text))
+    assert not run.problem and run.iterations == 12
+    far = log_samples.LIGHTNING.replace("160.0,160,640.0", "1e-300,160,1e17")
+    assert not read(put(tmp_path, far)).problem
+
+
 def test_waiting_inside_comm_is_not_communication(tmp_path):
     stages = read(put(tmp_path, log_samples.LAMMPS)).stages
     assert stages["idle"] == pytest.approx(0.4)

@@ -9,6 +9,7 @@ import msgspec
 
 from nodewise.base.errors import DataError, SpecError
 from nodewise.importers import registry
+from nodewise.importers.files import format_errors
 from nodewise.importers.logs.pattern import Pattern
 from nodewise.importers.logs.record import LogRun
 
@@ -105,7 +106,8 @@ def _read(paths: list[Path], form: registry.Format | None, how: Reading) -> list
         if form.gives != "logs":
             problem = f"{form.title}; read it with: {form.command(path)}"
             return [LogRun(path=str(path), format=form.name, problem=problem)]
-        runs: list[LogRun] = form.read(paths if form.has_node_files else path)
+        with format_errors(path):
+            runs: list[LogRun] = form.read(paths if form.has_node_files else path)
         return runs or [LogRun(path=str(path), format=form.name, problem="no run in it")]
     except DataError as error:
         return [LogRun(path=str(path), format=form.name if form else "", problem=error.what)]
