@@ -275,6 +275,23 @@ def test_k_comes_from_the_log_the_path_or_the_user(tmp_path):
         survey([(None, tmp_path)], Reading(scale="n"))
 
 
+def test_the_pattern_of_the_path_says_what_k_counts(tmp_path):
+    for count in (4, 8):
+        put(tmp_path, log_samples.NEMO, f"gpus{count}/out.log")
+    found = understand(survey([(None, tmp_path)], Reading(scale=r"gpus(\d+)")))
+    assert found.scale_unit.unit == "GPU"
+    assert (
+        understand(survey([(None, tmp_path)], Reading(scale=r"s(\d+)"))).scale_unit.unit == "node"
+    )
+
+
+def test_job_records_and_logs_are_not_one_study(tmp_path):
+    put(tmp_path, log_samples.SACCT, "history.txt")
+    put(tmp_path, log_samples.LAMMPS, "out.log")
+    with pytest.raises(DataError, match="several programs: lammps, sacct"):
+        study_of_logs(understand(survey([(None, tmp_path)])), "x")
+
+
 def test_two_records_of_one_run_count_once(tmp_path):
     put(tmp_path, log_samples.megatron(), "rank0.log")
     put(tmp_path, log_samples.megatron(), "rank1.log")
