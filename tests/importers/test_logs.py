@@ -171,6 +171,14 @@ def test_the_ranks_of_torchtitan_show_who_waits(tmp_path):
     assert read(tmp_path).problem == "no file of rank 1"
 
 
+def test_a_damaged_line_is_no_step(tmp_path):
+    text = log_samples.torchtitan_jsonl().encode().replace(b'"node0"', b'"\x94"', 1)
+    run = read(put(tmp_path, text))
+    assert not run.problem and run.iterations == 12
+    far = log_samples.LIGHTNING.replace("160.0,160,640.0", "1e-300,160,1e17")
+    assert not read(put(tmp_path, far)).problem
+
+
 def test_waiting_inside_comm_is_not_communication(tmp_path):
     stages = read(put(tmp_path, log_samples.LAMMPS)).stages
     assert stages["idle"] == pytest.approx(0.4)
@@ -265,6 +273,23 @@ def test_k_comes_from_the_log_the_path_or_the_user(tmp_path):
         assert study_of_logs(one, "x").scales == (1, 2)
     with pytest.raises(SpecError, match="one group"):
         survey([(None, tmp_path)], Reading(scale="n"))
+
+
+def test_the_pattern_of_the_path_says_what_k_counts(tmp_path):
+    for count in (4, 8):
+        put(tmp_path, log_samples.NEMO, f"gpus{count}/out.log")
+    found = understand(survey([(None, tmp_path)], Reading(scale=r"gpus(\d+)")))
+    assert found.scale_unit.unit == "GPU"
+    assert (
+        understand(survey([(None, tmp_path)], Reading(scale=r"s(\d+)"))).scale_unit.unit == "node"
+    )
+
+
+def test_job_records_and_logs_are_not_one_study(tmp_path):
+    put(tmp_path, log_samples.SACCT, "history.txt")
+    put(tmp_path, log_samples.LAMMPS, "out.log")
+    with pytest.raises(DataError, match="several programs: lammps, sacct"):
+        study_of_logs(understand(survey([(None, tmp_path)])), "x")
 
 
 def test_two_records_of_one_run_count_once(tmp_path):

@@ -165,6 +165,8 @@ def read_nemo(path: Path, seen: Seen | None = None) -> list[LogRun]:
 
 def whole(ratio: float, within: float = 0.005) -> int | None:
     """The whole number that a ratio of printed figures stands for; None where it is not clear."""
+    if not 0 < ratio < 1e9:
+        return None
     near = round(ratio)
     slack = max(within * ratio, 1e-9)
     return near if near >= 1 and abs(ratio - near) <= slack < 0.45 else None

@@ -61,6 +61,7 @@ class LogRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     changes: dict[str, Fact] = {}  # of a job record: what may have changed beside K
     problem: str = ""  # why the run cannot be used
     scale: int | None = None  # K, where the path or the user gives it
+    scale_unit: str = ""  # what it counts, where the pattern of the path says so
 
     @property
     def seconds(self) -> float | None:

@@ -54,8 +54,9 @@ def understand(runs: Sequence[LogRun]) -> Understood:
     elif all(run.is_record for run in used):
         count = "nodes"
     else:
-        ranks = sum(run.world_size is not None for run in used)
-        count = "world_size" if ranks >= sum(run.nodes is not None for run in used) else "nodes"
+        logs = [run for run in used if not run.is_record]
+        ranks = sum(run.world_size is not None for run in logs)
+        count = "world_size" if ranks >= sum(run.nodes is not None for run in logs) else "nodes"
     checked = tuple(
         msgspec.structs.replace(run, problem="the log does not give K; write K=PATH or use --k")
         if not run.problem and _count(run, count) is None
@@ -71,10 +72,10 @@ def _scale_unit(runs: list[LogRun], count: Count) -> ScaleUnit:
     if not runs:
         return ScaleUnit()
     if count == "scale":
-        if all(run.scale == run.world_size for run in runs):
-            count = "world_size"
-        else:
-            return ScaleUnit()
+        if not all(run.scale == run.world_size for run in runs):
+            named = {run.scale_unit for run in runs}
+            return ScaleUnit(unit=named.pop() or NODE) if len(named) == 1 else ScaleUnit()
+        count = "world_size"
     units = {run.unit for run in runs}
     unit = NODE if count == "nodes" else units.pop() if len(units) == 1 else "rank"
     shared = {
@@ -137,10 +138,12 @@ def _natural(path: str) -> list[tuple[int, str]]:
 def _of_one_job(runs: list[LogRun], job: str) -> list[LogRun]:
     """The runs of one job name, where a scheduler recorded several."""
     records = [run for run in runs if run.is_record]
+    if len(records) < len(runs):
+        return runs  # no records, or logs of programs beside them, which are refused
     names: dict[str, set[int | None]] = {}
     for run in records:
         names.setdefault(run.job, set()).add(run.nodes)
-    if job and records:
+    if job:
         if job not in names:
             raise DataError(f"No job is called {job}.", f"Use one of: {', '.join(sorted(names))}.")
         return [run for run in runs if run.job == job]
@@ -150,7 +153,7 @@ def _of_one_job(runs: list[LogRun], job: str) -> list[LogRun]:
             f"The records are of {len(curves)} jobs at several K: {', '.join(sorted(curves)[:8])}.",
             f"Take one of them: --region {sorted(curves)[0]}.",
         )
-    return [run for run in runs if not records or run.job == curves[0]] if curves else runs
+    return [run for run in runs if run.job == curves[0]] if curves else runs
 
 
 def _refuse_other_programs(runs: list[LogRun]) -> None:

@@ -9,8 +9,10 @@ import msgspec
 
 from nodewise.base.errors import DataError, SpecError
 from nodewise.importers import registry
+from nodewise.importers.files import format_errors
 from nodewise.importers.logs.pattern import Pattern
 from nodewise.importers.logs.record import LogRun
+from nodewise.study.scale_unit import unit_of_title
 
 Source = tuple[int | None, Path]
 _SAME = 1e-9  # relative: two records of one run have the same time
@@ -105,7 +107,8 @@ def _read(paths: list[Path], form: registry.Format | None, how: Reading) -> list
         if form.gives != "logs":
             problem = f"{form.title}; read it with: {form.command(path)}"
             return [LogRun(path=str(path), format=form.name, problem=problem)]
-        runs: list[LogRun] = form.read(paths if form.has_node_files else path)
+        with format_errors(path):
+            runs: list[LogRun] = form.read(paths if form.has_node_files else path)
         return runs or [LogRun(path=str(path), format=form.name, problem="no run in it")]
     except DataError as error:
         return [LogRun(path=str(path), format=form.name if form else "", problem=error.what)]
@@ -142,7 +145,10 @@ def _with_scale(run: LogRun, given: int | None, scale: re.Pattern[str] | None) -
             problem = run.problem or f"--k '{scale.pattern}' finds no number in its path"
             return msgspec.structs.replace(run, problem=problem)
         given = int(text)
-    return run if given is None else msgspec.structs.replace(run, scale=given)
+    if given is None:
+        return run
+    counted = unit_of_title(scale.pattern.partition("(")[0]) if scale else None
+    return msgspec.structs.replace(run, scale=given, scale_unit=counted or "")
 
 
 def _without_copies(runs: list[LogRun]) -> list[LogRun]:

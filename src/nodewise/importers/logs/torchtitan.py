@@ -163,7 +163,7 @@ def _events(path: Path) -> Iterator[dict[str, Any]]:
             continue
         try:
             event = msgspec.json.decode(line)
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue  # a line that was cut off
         if isinstance(event, dict):
             yield event
