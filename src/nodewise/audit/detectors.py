@@ -178,7 +178,7 @@ def _apart_from(
         ]
 
     as_is = apart(1.0)
-    if not as_is or as_is[0][1] != names[0] or apart(shared, _OTHER_BASE):
+    if not as_is or apart(shared, _OTHER_BASE):
         return as_is
     bases.append(shared)
     return []

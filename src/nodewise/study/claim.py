@@ -15,6 +15,7 @@ from nodewise.study.spec import Regime
 from nodewise.study.study import SHORTEST_SECONDS, Run, Study
 from nodewise.study.titles import Column
 
+_LARGE_RATE = 1e6  # a second
 Confidence = Literal["sure", "likely", "guess"]  # sure: a title or a unit says so
 
 
@@ -153,7 +154,15 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         value = row[self.main].value
         if self.main == "seconds":
             return value
-        return grown * base / (nodes * value) if self.main == "efficiency" else grown / value
+        if self.main == "efficiency":
+            return grown * base / (nodes * value)
+        return grown * self._rate_unit / value
+
+    @cached_property
+    def _rate_unit(self) -> float:
+        """The work of a run: one unit, or as many as a large rate does in a second."""
+        first = self.rows[0][self.main].value if self.main else 1.0
+        return first if self.main == "throughput" and first > _LARGE_RATE else 1.0
 
     @property
     def has_seconds(self) -> bool:

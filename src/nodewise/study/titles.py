@@ -47,6 +47,7 @@ _TITLES: tuple[tuple[Column, str], ...] = (
     ("tpot", r"\b(tpot|itl)\b|time per output token|inter[- ]token"),
     ("requests", r"^(number of |num |total |# ?)?(requests|prompts)$"),
     ("load", r"\b(concurrency|clients|users|request rate|offered)\b"),
+    ("label", r"^(ideal|linear|theoretical|perfect|expected|target)\b|\b(ideal|theoretical)$"),
     ("speedup", r"\bspeed[- ]?ups?\b|^s ?\(?[knp]?\)?$|^s [knp]$|加速|scaling factor"),
     ("efficiency", r"^(?!.*(energy|cache|memory|power|cost|sample|zero)).*"
      r"(\beff(iciency|icient|\.)?( |$)|scalability|(of|to|vs\.?) (ideal|linear)|效率)|"
@@ -74,7 +75,7 @@ _TITLES: tuple[tuple[Column, str], ...] = (
     ("device_rate", rf"^(?=.*{_RATE})(?=.*{_PER_DEVICE})"),
     ("throughput", _RATE + r"|吞吐"),
     ("memory", r"\b(mem|memory|vram|rss|gib|ram)\b"),
-    ("per_node", rf"{COUNTED} ?(per|/) ?(node|host|machine|server|gpu|rank)s?$|^ppn$|pernode$"),
+    ("per_node", rf"{COUNTED}( ?per |/)(node|host|machine|server|gpu|rank)$|^ppn$|pernode$"),
     ("rounds", r"^(number of |no\. |n |# ?|num )?(runs|repeats|repetitions|rounds|reps|trials)$"),
     ("round", r"^(rep|round|repeat|run|trial)( (id|number|no\.?))?$"),
     ("date", r"^(date|day|when|measured on|timestamp)$"),
@@ -102,7 +103,8 @@ _TITLES: tuple[tuple[Column, str], ...] = (
      r"cells total)|(problem|data(set)?|global|total|input)( input)? ?(size|n)?|qubits|总量)$"),
     ("size", r"^(size|grid( size)?|resolution|mesh|domain( size)?|matrix( size)?|lattice|volume|"
      r"(seq(uence)?)[ _-]?len(gth)?( .*)?|context( length)?|dimensions?|l[xyz]|n[xyz]|years)$"),
-    ("seconds", r"^t ?\(?[knp]?\)?$|^t (s|ms|[knp]|avg|mean|total|wall)\b.*$|^time\b.*"),
+    ("seconds", r"^t ?\(?[knp]?\)?$|^t (s|ms|[knp]|avg|mean|total|wall)\b.*$|^time\b.*"
+     r"|^[a-z]{1,2}time$"),
     ("nodes", rf"^(k|p|n|((number of|no\.|n|num|#|total|count of|mpi|omp|openmp|compute|used|cpu|"
      rf"gpu|physical|sum|max|data parallel|tp|dp) ?)*{COUNTED}( ?(total|count|number|used|size))?"
      rf"|{COUNTED}( ?(/|and|,|x|\+) ?{COUNTED})?( number)?|总?卡数|节点数?|tp规模)$"),

@@ -27,6 +27,7 @@ _FIGURE = re.compile(
     r"h(?:ours?|rs?)?,?\s*\d+\s*m(?:in(?:utes)?)?|m(?:in)?\s?\d+\s*s(?:ec)?|"
     rf"{_TIME}\b|ns/day)"
 )
+_SCALES = re.compile(rf"(?P<list>(?:\d+\s*[,/]\s*)+(?:and\s+)?\d+)\s*(?P<unit>{COUNTED})\b", re.I)
 _ARROW = re.compile(r"\s*(?:->|→|=>|—>)\s*")
 _WORDS: dict[Kind, str] = {
     "time": "time", "rate": "throughput", "device_rate": "throughput per GPU", "pace": "it/s",
@@ -90,8 +91,27 @@ def _kind(figure: str) -> Kind | None:
     return cell.kind if cell is not None and cell.kind in _WORDS else None
 
 
+def _in_one_line(line: str) -> list[_Said]:
+    """Scales and figures as two lists of as many: 1, 2, 4 cores in 26.1s, 19.5s, 14.3s."""
+    counts = _SCALES.search(line)
+    if counts is None:
+        return []
+    scales = re.findall(r"\d+", counts["list"])
+    figures = [one[0] for one in _FIGURE.finditer(line[counts.end() :])]
+    kinds = [_kind(figure) for figure in figures]
+    if len(figures) != len(scales) or len(set(kinds)) != 1 or kinds[0] is None:
+        return []
+    return [
+        _Said(f"{scale} {counts['unit']}", figure, kinds[0])
+        for scale, figure in zip(scales, figures, strict=True)
+    ]
+
+
 def _lists(text: str) -> list[_Said]:
-    """Two lines of arrows, one of scales and one of figures."""
+    """Two lines of arrows, one of scales and one of figures; or both as lists in one line."""
+    for line in text.splitlines():
+        if said := _in_one_line(line):
+            return said
     lines = [_ARROW.split(line.strip()) for line in text.splitlines()]
     for one, other in pairwise(lines):
         if len(one) < 2 or len(one) != len(other):

@@ -327,13 +327,13 @@ class _Curve:
     def _best_time(self, times: Sequence[Read]) -> Read:
         """Of several times that of the whole job, and of several statistics the median."""
 
-        def rank(read: Read) -> tuple[bool, int]:
+        def rank(read: Read) -> tuple[bool, int, bool]:
             words = words_of(read.title)
             agrees = any(self._agrees(read, mode) for mode in ("strong", "weak"))
             order = 0 if "median" in words else 1 if re.search(r"mean|av(era)?g", words) else 2
             order = 4 if re.search(r"^(min|max)|\b(min|max)imum", words) else order
             order = 0 if _WHOLE_JOB.search(words) else order
-            return (not agrees, order)
+            return (not agrees, order, self._exponent(read) > _FALLS)
 
         return min(times, key=rank)
 
