@@ -151,6 +151,8 @@ class RehearsalEngine(Engine):
         over = threading.Event()
         watch = threading.Thread(target=self._watch, args=(nodes, over), daemon=True)
         self._reset(nodes, job.nodes)
+        # One that never comes is limited from the start of its next run.
+        self._held = self._options.cpu == "paced" and "NODEWISE_GATE" in job.environment
         watch.start()
         try:
             if at_once:

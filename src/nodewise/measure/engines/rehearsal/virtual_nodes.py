@@ -26,7 +26,7 @@ HEAD = "head"  # beside the nodes and without limits: the switch, and launchers 
 _MTU_BYTES = 1500, 9000  # least and most: at 1500 a wake-up for each packet costs more than a fast
 _PACKET_SECONDS = 0.001  # link, and at 9000 each hop over a slow one waits for a whole packet
 _QUEUE_BYTES = 16_000_000  # enough that nothing is dropped when all nodes send to one
-_WAIT_SECONDS = 15.0
+_WAIT_SECONDS = 60.0  # a busy machine takes long to start a tool
 _NAMESPACES = ("--net", "--mount", "--uts", "--ipc")  # without the last, MPI has shared memory
 _KINDS = ("net", "uts", "ipc", "mnt")  # the same, in the words of the kernel
 
@@ -372,9 +372,15 @@ def _link_limit(options: Rehearsal) -> str:
 
 def _run(command: Sequence[str], text: str = "") -> str:
     """The output of a tool that must succeed."""
-    done = subprocess.run(
-        command, input=text, capture_output=True, text=True, timeout=_WAIT_SECONDS, check=False
-    )
+    try:
+        done = subprocess.run(
+            command, input=text, capture_output=True, text=True, timeout=_WAIT_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise RunError(
+            f"{command[0]} has not ended after {_WAIT_SECONDS:g} s.",
+            "Repeat when the machine is less busy; the same command goes on.",
+        ) from None
     if done.returncode:
         raise RunError(
             f"{command[0]} failed: {done.stderr.strip()}", f"Try it by hand: {' '.join(command)}"
