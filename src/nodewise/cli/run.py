@@ -99,7 +99,8 @@ def command(
     source = path if path.exists() else folder / store.SPEC
     kept = None
     if not source.exists():
-        text = new_text(path, engine, {"name": name, **_job(words, engine, path.parent), **values})
+        job = _job(words, engine, path.parent)
+        text = new_text(path, engine, {"name": name, **_unit(engine, values), **job, **values})
     else:
         kept, before = _read(source)
         _refuse_another_job(before, path, folder, words, engine, values)
@@ -131,6 +132,13 @@ def _job(words: Sequence[str], engine: str, home: Path) -> dict[str, Any]:
         "workload.directory": "." if home.resolve() == here else str(here),
         **({"workload.environment.OMP_NUM_THREADS": threads} if set_here else {}),
     }
+
+
+def _unit(engine: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What K counts where the engine shows it: MPI ranks share this machine, and are no nodes."""
+    if engine != "mpi" or "unit" in values:
+        return {}
+    return {"unit": "ranks", "per_node": max(len(os.sched_getaffinity(0)), *values["scales"])}
 
 
 def _name_of(words: Sequence[str]) -> str:
