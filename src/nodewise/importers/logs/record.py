@@ -165,10 +165,10 @@ class Log:
 
         starts = [0, *self.restarts, len(self.seconds)]
         values = np.frombuffer(self.seconds, dtype=np.float64)
-        kept, first, pauses = [], None, []
+        kept, first, pauses, level = [], None, [], 0.0
         for begin, end in pairwise(starts):
             found = steady(values[begin:end])
-            first = found.warmup if begin == 0 else first
+            first, level = found.warmup if begin == 0 else first, found.median
             kept.append(values[begin + (found.warmup or 0) : end])
             pauses += [
                 Pause(
@@ -180,7 +180,7 @@ class Log:
             ]
         return {
             "entries": len(values), "warmup": first, "pauses": tuple(pauses),
-            "step_seconds": float(np.median(np.concatenate(kept))),
+            "step_seconds": level if len(kept) == 1 else float(np.median(np.concatenate(kept))),
         }  # fmt: skip
 
     @property
