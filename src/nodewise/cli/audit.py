@@ -113,8 +113,8 @@ def command(
 def _claims(
     sources: "Sequence[Source]",
     regime: "Regime | None",
-    form: str,
-    corrections: "Mapping[str, Column]",
+    form: str = "",
+    corrections: "Mapping[str, Column] | None" = None,
 ) -> "tuple[Claim, ...]":
     """The claims in all sources; the runs of other formats make one claim together."""
     from nodewise.importers import registry
@@ -169,7 +169,7 @@ def _logs_apart(sources: "Sequence[Source]", form: str) -> tuple[list[Source], l
 
 
 def _claims_of_any(
-    path: Path, regime: "Regime | None", corrections: "Mapping[str, Column]"
+    path: Path, regime: "Regime | None", corrections: "Mapping[str, Column] | None"
 ) -> "tuple[Claim, ...]":
     """The claims in a file that import does not know: a pasted terminal, a page, sentences."""
     from nodewise.importers import registry
