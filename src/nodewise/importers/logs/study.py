@@ -131,7 +131,8 @@ def _left_out(found: Understood, used: list[LogRun]) -> list[str]:
 
 def _natural(path: str) -> list[tuple[int, str]]:
     return [
-        (int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", path)
+        (int(part), "") if part.isdecimal() and len(part) < 19 else (-1, part)
+        for part in re.split(r"(\d+)", path)
     ]
 
 

@@ -154,11 +154,14 @@ def _with_scale(run: LogRun, given: int | None, scale: re.Pattern[str] | None) -
 def _without_copies(runs: list[LogRun]) -> list[LogRun]:
     """Several records of one run, in one folder and with one time, count once."""
     kept: list[LogRun] = []
+    first: dict[tuple[object, ...], int] = {}  # with this time in this folder
     for run in runs:
-        twin = next((at for at, one in enumerate(kept) if _is_copy(one, run)), None)
-        if twin is not None and len(run.changes) > len(kept[twin].changes):
-            kept[twin], run = run, kept[twin]  # the record that says more counts
-        if twin is not None:
+        place = run.path.rpartition(": job ")[2] if run.is_record else Path(run.path).parent
+        key = (place, run.iterations, run.seconds)
+        twin = first.setdefault(key, len(kept)) if run.seconds else len(kept)
+        if twin < len(kept) and _is_copy(kept[twin], run):
+            if len(run.changes) > len(kept[twin].changes):
+                kept[twin], run = run, kept[twin]  # the record that says more counts
             name = Path(kept[twin].path).name
             run = msgspec.structs.replace(run, problem=f"the same run as {name}")
         kept.append(run)
