@@ -216,7 +216,7 @@ def test_the_answers_are_drawn():
     assert [row["answer"] for row in figure.rows] == [
         "not recorded", "not recorded", "binds", "not recorded", "fine",
     ]  # fmt: skip
-    assert "a second axis is justified: reduce messages and waiting" in figure.caption
+    assert "ends at communication" in figure.caption
 
 
 def test_runs_that_tell_their_work_stand_under_the_roofline():

@@ -50,7 +50,7 @@ def test_a_weak_study_grows_by_an_expression(tmp_path):
                  more='requires = "n == round(n**(1/3))**3"')  # fmt: skip
     plan = json.loads(measure(spec, "--dry-run", "--json").stdout)
     assert [one["plan"].split()[-1] for one in plan] == ["32", "256"]
-    done = measure(spec, name="study")
+    done = measure(spec, "-vv", name="study")
     assert done.returncode in (0, 1), done.stderr
     study = store.load(tmp_path / "app.study")
     assert {(run.nodes, run.work) for run in study.runs} == {(1, 32.0), (8, 256.0)}
@@ -74,7 +74,7 @@ def test_a_strong_study_divides_its_size(tmp_path):
     spec.write_text(text.replace('name = "command"', 'name = "local"'))
     plan = json.loads(measure(spec, "--dry-run", "--json").stdout)
     assert [one["plan"].split()[-1] for one in plan] == ["64", "16"]
-    done = measure(spec, name="study")
+    done = measure(spec, "-vv", name="study")
     assert "declared strong, and the work of the runs agrees" in done.stdout, done.stderr
     runs = store.load(tmp_path / "app.study").runs
     assert {(run.nodes, run.work) for run in runs} == {(1, 64.0), (4, 64.0)}
@@ -148,7 +148,7 @@ RANKS = """K,round,time_s,rank,compute_s,comm_s,idle_s
 def test_pop_is_in_the_text_the_table_the_json_and_the_page(tmp_path, nodewise):
     table = tmp_path / "ranks.csv"
     table.write_text(RANKS)
-    text = nodewise("attribute", table).out
+    text = nodewise("attribute", table, "-v").out
     assert "POP efficiencies" in text and "no counters" in text
     assert "0.800" in text.split("POP efficiencies")[1]
     cells = nodewise("table", table, "pop").out.splitlines()

@@ -201,12 +201,11 @@ def audit(claim: Claim, rules: Sequence[Rule], threshold: float = THRESHOLD) -> 
     """Ask every rule; where a table can be read in two ways, accuse only of what holds in both."""
     case = _case_of(claim, threshold)
     asked = [rule for rule in rules if rule.applies == "all" or "serving" in case.has]
-    answered = [_ask(rule, case) for rule in asked]
-    if claim.second is not None:
+    if claim.second is None:
+        answered = [_ask(rule, case) for rule in asked]
+    else:
         other = _case_of(claim.second, threshold)
-        answered = [
-            _in_both(check, _ask(rule, other)) for rule, check in zip(asked, answered, strict=True)
-        ]
+        answered = [_in_both(_answer(rule, case), _answer(rule, other)) for rule in asked]
     checks = (*answered, *case.own_checks)
     slow = any(check.key == "slow-baseline" and check.verdict == "fail" for check in answered)
     correction = _correct(case) if slow else None
@@ -439,6 +438,15 @@ class _Case:
 
 
 def _ask(rule: Rule, case: _Case) -> RuleCheck:
+    """The answer, unless it would accuse on a column whose meaning is only a guess."""
+    check = _answer(rule, case)
+    if check.verdict != "fail" or rule.key not in _OF_CURVE or not case.guessed:
+        return check
+    evidence = f"not judged: what '{case.guessed}' is was only guessed"
+    return msgspec.structs.replace(check, verdict="unknown", evidence=evidence, remedy="", cells=())
+
+
+def _answer(rule: Rule, case: _Case) -> RuleCheck:
     own = case.answers.get(rule.key)
     if own is not None and not (rule.key == "baseline" and case.slow.seen):
         answer = own
@@ -448,8 +456,6 @@ def _ask(rule: Rule, case: _Case) -> RuleCheck:
         answer = Answer("unknown", "K is the load on one set-up, not a number of devices")
     else:
         answer = _PREDICATES[rule.key](case)
-    if answer.verdict == "fail" and rule.key in _OF_CURVE and case.guessed:
-        answer = Answer("unknown", f"not judged: what '{case.guessed}' is was only guessed")
     columns = _RESTS_ON.get(rule.key, ("nodes", case.claim.main or "seconds"))
     cells = case.cite(columns) if answer.verdict == "fail" else ()
     usual = rule.remedy if answer.verdict == "fail" else ""

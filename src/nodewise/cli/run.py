@@ -69,7 +69,7 @@ def command(
 
     The engine starts K workers. A command with {n} starts its own K workers, and is run once at
     each K; {48/nodes} is computed. The spec is kept in NAME.toml, the runs in NAME.study: repeat
-    the command to go on, or edit NAME.toml and call nodewise study, with the same exit codes.
+    the command to go on.
 
     \b
     Examples:

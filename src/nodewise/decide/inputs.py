@@ -308,7 +308,7 @@ _ROWS = (
     Input("prices", "price.list", TEXT,
           "Your own price list, FILE or FILE@DAY: TOML, SkyPilot CSV, AWS or Azure JSON."),
     Input("price", "price.per_node_hour", PRICE,
-          "Price per node-hour, or 2.10/gpu, 0.04/core, 2.1..3.5.",
+          "Per node-hour, or 2.10/gpu, 0.04/core, 2.1..3.5.",
           (_PRICE, "per_node_hour"), "price of a node", common=True, ranged=True, put=_put_price),
     Input("currency", "price.currency", CURRENCY, "Currency of all prices: EUR, €.",
           (_PRICE, "currency")),

@@ -29,9 +29,7 @@ from nodewise.study.question import split
 from nodewise.study.study import Study
 
 # The study as JSON, or as compressed JSON where it is large.
-_EMBEDDED = re.compile(
-    rb'<script type="application/(json|gzip)" id="nodewise-study">(.*?)</script>', re.DOTALL
-)
+_EMBEDDED = re.compile(rb'<script type="application/(json|gzip)" id="nodewise-study">')
 _LARGE_BYTES = 32_768  # of JSON; a smaller one can be read by people
 _MOST_BYTES = 256 * 2**20  # of a study, as of a table
 
@@ -105,10 +103,12 @@ def comparison_page(result: PricedComparison, reproduce: str, vega: str = "") ->
 def study_of_page(content: bytes) -> tuple[Study, Question]:
     """The study inside a page, and the question that the page answers."""
     found = _EMBEDDED.search(content)
-    if found is None:
+    end = -1 if found is None else content.find(b"</script>", found.end())
+    if found is None or end < 0:
         raise DataError("The page holds no study.", "Name a page that nodewise report made.")
     try:
-        inside = _unpacked(found[2]) if found[1] == b"gzip" else found[2]
+        inside = content[found.end() : end]
+        inside = _unpacked(inside) if found[1] == b"gzip" else inside
         embedded = msgspec.json.decode(inside, type=_Embedded)
     except (msgspec.DecodeError, ValueError, zlib.error, RecursionError) as error:
         raise DataError(
