@@ -263,12 +263,12 @@ class VirtualNodes(PlainNodes):
         limit, mtu = _link_limit(self._options), _packet_bytes(self._options)
         wires = [
             "link set lo up",
-            f"link add switch mtu {mtu} type bridge mcast_snooping 0",
+            f"link add switch address {_hardware(None)} mtu {mtu} type bridge mcast_snooping 0",
             "link set switch addrgenmode none up",
             f"address add {_address(None)}/16 dev switch",
         ]
         for index, node in enumerate(self._nodes):
-            far_end = f"name eth0 mtu {mtu} netns {node.process}"
+            far_end = f"name eth0 address {_hardware(index)} mtu {mtu} netns {node.process}"
             wires += [
                 f"link add port{index} mtu {mtu} type veth peer {far_end}",
                 f"link set port{index} addrgenmode none master switch up",
@@ -279,7 +279,16 @@ class VirtualNodes(PlainNodes):
         for index, node in enumerate(self._nodes):
             node.configure("tc", [f"qdisc add dev eth0 root {limit}"])
             up = ["link set lo up", "link set eth0 addrgenmode none up"]
-            node.configure("ip", [*up, f"address add {_address(index)}/16 dev eth0"])
+            up.append(f"address add {_address(index)}/16 dev eth0")
+            node.configure("ip", [*up, *self._neighbours(index)])
+
+    def _neighbours(self, own: int) -> list[str]:
+        """Where all others are: looking them up would fill the kernel's table from K=32 on."""
+        return [
+            f"neigh add {_address(other)} lladdr {_hardware(other)} dev eth0 nud permanent"
+            for other in (None, *range(len(self._nodes)))
+            if other != own
+        ]
 
     def _read_back(self) -> None:
         """Trust no limit that was not seen."""
@@ -348,6 +357,12 @@ def _make_namespaces() -> list[str]:
 def _address(node: int | None) -> str:
     """Where a node is found; the head stands at the end of the range."""
     return "10.77.255.254" if node is None else f"10.77.{(node + 1) // 256}.{(node + 1) % 256}"
+
+
+def _hardware(node: int | None) -> str:
+    """The address of a node's card."""
+    number = 0 if node is None else node + 1
+    return f"02:77:00:00:{number // 256:02x}:{number % 256:02x}"
 
 
 def _hosts(nodes: int) -> str:
