@@ -1,6 +1,7 @@
 """`nodewise doctor`: every engine is asked, and what is missing comes with its fix."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -30,3 +31,9 @@ def test_without_programs_on_the_path_their_engines_are_missing():
     assert "missing         engine slurm" in done.stdout
     assert "not-configured  engine ssh" in done.stdout
     assert "ready           engine local" in done.stdout
+
+
+def test_every_mpi_is_named_with_its_version():
+    done = doctor("--json")
+    found = [one for one in json.loads(done.stdout) if one["what"].startswith("MPI programs of")]
+    assert any(re.fullmatch(r"MPI programs of MPICH \d+\.\d.*", one["what"]) for one in found)
