@@ -84,6 +84,7 @@ class Recorder:
         self.undifferentiated = 0  # steps without that, in a row
         self.arm: Callable[[], None] = lambda: None  # look for the next forward
         self.lock = threading.Lock()
+        self.beside = threading.local()  # whether a collective of another thread is counted
         self.optimizer: object = None  # the first that made a step
         self.in_step = 0  # of an engine around optimizers
         self.world = 1
@@ -121,10 +122,14 @@ class Recorder:
 
     def _beside(self, call: Callable[..., Any], arguments: Any, options: Any) -> Any:
         """A collective in another thread: what the timed thread waited meanwhile is exposed."""
+        if getattr(self.beside, "is_open", False):  # a wait inside of a collective
+            return call(*arguments, **options)
         begin, cpu = perf_counter_ns(), time.clock_gettime_ns(self.cpu_clock)
+        self.beside.is_open = True
         try:
             return call(*arguments, **options)
         finally:
+            self.beside.is_open = False
             length = perf_counter_ns() - begin
             busy = time.clock_gettime_ns(self.cpu_clock) - cpu
             with self.lock:

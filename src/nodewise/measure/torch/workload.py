@@ -107,7 +107,9 @@ class Workload:
             return
         groups = getattr(optimizer, "param_groups", None) or []
         found = [one for group in groups for one in group["params"]]
-        model = self.model() if self.model is not None else None
+        model = getattr(optimizer, "module", None)  # of an engine around model and optimizer
+        if model is None and self.model is not None:
+            model = self.model()
         if model is not None:
             found = list(model.parameters()) or found
         self.parameters = sum(int(getattr(one, "ds_numel", one.numel())) for one in found)
