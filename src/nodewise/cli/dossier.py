@@ -133,7 +133,8 @@ def _measured(
 
 
 def _write(blocks: "list[Block]", output: Path | None) -> None:
-    from nodewise.report.dossier.blocks import Picture, as_docx, as_latex, as_markdown
+    from nodewise.report.dossier.blocks import Picture, as_latex, as_markdown
+    from nodewise.report.dossier.word import as_docx
 
     if output is None:
         click.echo(as_markdown(blocks), nl=False)
