@@ -1,6 +1,6 @@
 """Tables as people publish them: what is read, and what is never accused for a misreading.
 
-Figures from public tables; the source stands beside each. The layouts are the authors' own.
+Figures from public tables where a source stands above them; ORG and JSON are our own figures.
 """
 
 import json

@@ -134,6 +134,7 @@ def _measured(
 
 def _write(blocks: "list[Block]", output: Path | None) -> None:
     from nodewise.report.dossier.blocks import Picture, as_latex, as_markdown
+    from nodewise.report.dossier.word import as_docx
 
     if output is None:
         click.echo(as_markdown(blocks), nl=False)
@@ -148,8 +149,6 @@ def _write(blocks: "list[Block]", output: Path | None) -> None:
         for picture in pictures:
             write(picture.pdf, output.with_name(f"{picture.name}.pdf"))
     elif output.suffix == ".docx":
-        from nodewise.report.dossier.word import as_docx
-
         write(as_docx(blocks), output)
     else:
         raise SpecError(f"{output}: a dossier ends in .md, .tex or .docx.", "Write -o dossier.md.")

@@ -9,6 +9,7 @@ from nodewise.study.titles import COUNTED, time_unit
 Kind = Literal["plain", "time", "rate", "device_rate", "pace", "times", "percent", "other"]
 
 _LARGEST, _SMALLEST = 1e15, 1e-12
+_LONGEST = 300  # characters of a cell that are read
 _MOST_POWER = 30  # of ten: 0e999 is nothing, and too precise to be written down
 _NUMBER = re.compile(
     r"(?P<head>[~$€<>≤≥]*)\s*(?P<number>[+-]?(\d{1,3}([, ']\d{3})+(?!\d)|\d+)?"
@@ -74,7 +75,7 @@ def plain(cell: str) -> str:
     >>> plain(r"\\textbf{3.4}$\\times$"), plain("**94** %"), plain(r"$12.5 \\pm 0.3$")
     ('3.4x', '94 %', '12.5 ± 0.3')
     """
-    cell = re.sub(r"<[^<>]{0,400}>", " ", cell.translate(_SIGNS))
+    cell = re.sub(r"<[^<>]{0,400}>", " ", cell[:_LONGEST].translate(_SIGNS))
     cell = re.sub(r"!?\[([^\]]{0,200})\]\([^)]{0,400}\)", r"\1", cell)
     cell = re.sub(r"\\(textbf|textit|emph|mathbf|mathrm|text|num|bfseries|SI|makecell)\b\s*", "",
                   cell)  # fmt: skip

@@ -12,22 +12,24 @@ from nodewise.study.scale_unit import unit_of_title
 from nodewise.study.spec import Regime
 from nodewise.study.titles import COUNTED
 
-_MOST_CHARACTERS = 20_000
+_MOST_CHARACTERS = 10_000
 _COUNT = re.compile(
-    r"\b(\d[\d,]*|single|one|two|four|eight|sixteen)[ -]*(?:x ?)?(?:[A-Z][A-Za-z]*\d+\w* )?"
+    r"\b(\d[\d,]{0,9}|single|one|two|four|eight|sixteen)[ -]*(?:x ?)?(?:[A-Z][A-Za-z]*\d+\w* )?"
     rf"{COUNTED}\b",
     re.I,
 )
 _TIME = r"(?:ns|us|µs|ms|s|secs?|seconds?|mins?|minutes?|h|hrs?|hours?)"
 _FIGURE = re.compile(
-    r"~?\d[\d,.]*\s*(?:"
+    r"~?\d[\d,.]{0,15}\s*(?:"
     r"[kMGTP]?FLOPs?(?:/s)?(?:/(?:GPU|device|node))?|"
     r"[kM]?\s?[A-Za-z]{2,12}/s(?:ec(?:ond)?)?(?:/(?:GPU|device|node))?\b|"
     rf"{_TIME}/(?:it(?:er(?:ation)?)?|step|epoch)|"
     r"h(?:ours?|rs?)?,?\s*\d+\s*m(?:in(?:utes)?)?|m(?:in)?\s?\d+\s*s(?:ec)?|"
     rf"{_TIME}\b|ns/day)"
 )
-_SCALES = re.compile(rf"(?P<list>(?:\d+\s*[,/]\s*)+(?:and\s+)?\d+)\s*(?P<unit>{COUNTED})\b", re.I)
+_SCALES = re.compile(
+    rf"(?P<list>(?:\d{1, 7} ?[,/] ?){1, 30}(?:and\s+)?\d+)\s*(?P<unit>{COUNTED})\b", re.I
+)
 _ARROW = re.compile(r"\s*(?:->|→|=>|—>)\s*")
 _WORDS: dict[Kind, str] = {
     "time": "time", "rate": "throughput", "device_rate": "throughput per GPU", "pace": "it/s",

@@ -1,4 +1,4 @@
-"""The blocks of a document for a word processor."""
+"""The blocks of a document as DOCX, for a word processor."""
 
 from collections.abc import Sequence
 from io import BytesIO
