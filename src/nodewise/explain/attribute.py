@@ -282,6 +282,7 @@ class _Measured(NamedTuple):
     steps: int | None = None  # of the shortest run
     dry_wait: float = 0.0  # of a step on emulated nodes, that the emulation makes ranks wait
     crowded: bool = False  # the job has more ranks and threads than cores: they delay each other
+    emulated: bool = False  # overhead is that of a rank while another emulated node had its core
 
     def of(self, stage: Stage) -> Floats:
         return self.stages.get(stage, np.zeros_like(next(iter(self.stages.values()))))
@@ -328,6 +329,7 @@ def _measured(study: Study, nodes: int, by_rank: bool) -> _Measured:
         None if None in steps else min(step for step in steps if step is not None),
         mean(float(run.provenance.get(DRY_WAIT, 0.0)) for run in runs),
         any(run.provenance.get("oversubscribed") for run in runs),
+        any(run.provenance.get("emulated") for run in runs),
     )
 
 
@@ -543,6 +545,7 @@ def _rank_parts(one: _Measured, kind: CauseName, center: Center) -> dict[CauseNa
     even, imbalance, rest = _late_compute(one, late, kind)
     by_chance = waiting - for_serial
     emulation = min(max(by_chance, 0.0), one.dry_wait * (one.steps or 0))
+    held_up = float(mean["overhead"][late])
     delay = 0.0 if one.delays is None else fit * float(one.delays[:, late].mean())
     parts: dict[CauseName, float] = {
         "oversubscription" if one.crowded else "foreign load": delay,
@@ -550,12 +553,12 @@ def _rank_parts(one: _Measured, kind: CauseName, center: Center) -> dict[CauseNa
         "load imbalance": fit * imbalance,
         "slow node": 0.0,
         "jitter": by_chance - emulation,
-        "emulation": emulation,
+        "emulation": emulation + (held_up if one.emulated else 0.0),
         "late rank": 0.0,
         "communication": transfer,
         "input/output": float(mean["io"][late]),
         "serial fraction": alone + for_serial,
-        "engine overhead": float(mean["overhead"][late]),
+        "engine overhead": 0.0 if one.emulated else held_up,
     }
     parts[kind] += fit * rest
     parts["unexplained"] = seconds - sum(parts.values())
@@ -1000,7 +1003,7 @@ def _recorded(measured: Sequence[_Measured], evidence: Evidence) -> set[CauseNam
     recorded: set[CauseName] = {CAUSE_OF_STAGE[stage] for stage in one.stages}
     if one.delays is not None:
         recorded.add("oversubscription" if one.crowded else "foreign load")
-    if one.dry_wait:
+    if one.dry_wait or (one.emulated and "overhead" in one.stages):
         recorded.add("emulation")
     waits = evidence == "stages of each rank" or "idle" in one.stages
     return recorded.union(_WAITED_FOR) if waits else recorded
