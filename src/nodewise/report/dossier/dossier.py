@@ -23,6 +23,7 @@ from nodewise.report.dossier.blocks import TODO, Block, Paragraph, Picture, Titl
 from nodewise.report.findings import Findings
 from nodewise.report.images import image
 from nodewise.report.tables import Table, rows_table
+from nodewise.report.text.pop import pop_lines
 from nodewise.study.scale_unit import plural
 from nodewise.study.study import Study
 
@@ -242,8 +243,12 @@ def _memory(
 def _pop(
     centre: Centre, measured: Sequence[Measured], _: Measured | None, pictures: bool
 ) -> list[Block]:
-    """The POP factors go here: a table of parallel efficiency and its parts at each K."""
-    return [_todo("POP factors (load balance, serialisation, transfer) were not computed here.")]
+    """Parallel efficiency and its parts at each K, of the studies that recorded their ranks."""
+    blocks: list[Block] = []
+    for one in measured:
+        parts = pop_lines(one.findings.attribution.pop)
+        blocks += [Paragraph(part) if isinstance(part, str) else part for part in parts]
+    return blocks or [_todo("POP factors: measure with the stages of each rank.")]
 
 
 def _code(
