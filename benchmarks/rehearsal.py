@@ -17,6 +17,7 @@ import argparse
 import importlib.util
 import multiprocessing
 import os
+import re
 import sys
 import tempfile
 import time
@@ -166,7 +167,7 @@ def _digits(options: dict[str, str], rounds: int) -> str:
 
 def _in_root(text: str, rounds: int) -> str:
     text = text.replace('directory = ".."', f'directory = "{ROOT}"')
-    return text.replace("rounds = 7", f"rounds = {rounds}")
+    return re.sub(r"^rounds = \d+", f"rounds = {rounds}", text, flags=re.MULTILINE)
 
 
 def _measured(text: str) -> Study:
