@@ -65,7 +65,7 @@ def test_a_history_is_observed_and_never_measured(tmp_path):
     assert check["makes"] == "doubtful"
     assert "partition" in check["evidence"] and "day" in check["evidence"]
     assert "observed and not measured" in check["evidence"]
-    assert "from job records" in run("decide", tmp_path / "heat.study").output
+    assert "from job records" in run("decide", tmp_path / "heat.study", "-v").output
 
 
 def test_explain_shows_which_lines_matched(tmp_path):

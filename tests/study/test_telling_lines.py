@@ -65,7 +65,7 @@ FOAM exiting"""
 @pytest.mark.parametrize(
     ("log", "says"),
     [
-        (SLOTS, "There are not enough slots available in the system to satisfy the 4"),
+        (SLOTS, "Open MPI has fewer slots than ranks: add --oversubscribe"),
         (MPICH, "ValueError: the mesh has no cells"),
         (OPEN_MPI, "ERROR: Unknown pair style lj/cutt (src/force.cpp:275)"),
         (TORCH, "[rank0]: RuntimeError: shape mismatch"),
