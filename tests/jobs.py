@@ -80,15 +80,18 @@ def workers(mark: str, **told: str) -> list[psutil.Process]:
 
 
 def interrupted(
-    words: list[str], ready: Callable[[], object], **options: Any
+    words: list[str],
+    ready: Callable[[], object],
+    number: signal.Signals = signal.SIGINT,
+    **options: Any,
 ) -> tuple[int, list[str]]:
-    """The exit code and the errors of a nodewise that gets Ctrl-C as soon as it is ready."""
+    """The exit code and the errors of a nodewise that gets a signal as soon as it is ready."""
     process = subprocess.Popen(
         [sys.executable, "-m", "nodewise", *words], stderr=subprocess.PIPE, text=True, **options
     )
     try:
         wait_until(ready)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, err = process.communicate(timeout=120)
     finally:
         process.kill()

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -222,9 +223,10 @@ time.sleep(60)
     assert left_behind(tmp_path.name) == []
 
 
-def test_ctrl_c_keeps_every_finished_run_and_leaves_no_process(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_keeps_every_finished_run_and_leaves_no_process(tmp_path, number):
     spec = write(tmp_path, JOB.replace("0.04", "2.0"), rounds=5)
-    code, errors = interrupted(["study", str(spec)], lambda: workers(tmp_path.name))
+    code, errors = interrupted(["study", str(spec)], lambda: workers(tmp_path.name), number)
     assert code == 3
     assert errors[-1].startswith("  fix: Go on with: nodewise study")
     assert left_behind(tmp_path.name) == []

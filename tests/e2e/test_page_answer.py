@@ -235,7 +235,8 @@ BESIDE = {
     "unit": ("ranks", ["plain", "--per-node", "2"]),
     "per-node": ("4", []),
 }
-SHOWN_ONLY = {"price-source", "work-unit"}  # of what a reader sees, never of the answer
+# Of what a reader sees, never of the answer; the last two are figures of a training.
+SHOWN_ONLY = {"price-source", "work-unit", "target-loss", "peak-tflops"}
 
 
 def table_of(is_plain: bool) -> str:

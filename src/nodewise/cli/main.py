@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import signal
 import sys
 
 import click
@@ -102,6 +103,7 @@ def nodewise() -> None:
 
 def main() -> None:
     """Run a command; errors are two lines on stderr, never a traceback."""
+    _stop_cleanly()
     try:
         code = nodewise.main(standalone_mode=False)
         sys.stdout.flush()
@@ -128,6 +130,13 @@ def main() -> None:
         # The reader, such as `head`, has seen enough; Python must not complain at shutdown.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+
+
+def _stop_cleanly() -> None:
+    """Stop as for Ctrl-C when a scheduler or a lost terminal ends us: no process is left."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores the second
+            signal.signal(number, signal.default_int_handler)
 
 
 def _message(error: click.ClickException) -> str:

@@ -21,6 +21,7 @@ _ASSUMED = "The logs do not give the work of a run: strong scaling is assumed"
 _GIVE_K = "Write K=PATH, or a pattern of the path: --k 'n(\\d+)'."
 
 Count = Literal["scale", "world_size", "nodes"]
+Timed = Literal["step", "mean step", "run"]
 
 
 class Understood(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,13 +104,15 @@ def study_of_logs(
     _refuse_other_programs(good)
     _refuse_other_sizes(pairs)
     made, declared = _regime(pairs, regime)
-    per_step = len({run.iterations for run in good}) > 1 and not any(r.step_seconds for r in good)
+    timed = _timed(good)
     rounds: dict[int, int] = {}
     numbered = []
     for run in sorted(runs, key=lambda run: (run.started, _natural(run.path))):
         nodes = _count(run, found.count) or 0
         rounds[nodes] = rounds.get(nodes, -1) + 1
-        numbered.append(_run(run, nodes, rounds[nodes], per_step))
+        numbered.append(_run(run, nodes, rounds[nodes], timed))
+    if any(run.work is None for run in numbered if run.outcome == "ok"):
+        numbered = [msgspec.structs.replace(run, work=None) for run in numbered]
     unit = next((run.work_unit for run in good if run.work), "items")
     notes = [*([] if declared else [_ASSUMED]), *_left_out(found, runs)]
     return Study(
@@ -231,14 +234,36 @@ def _work(run: LogRun) -> float | None:
     return run.work / run.iterations if is_whole and run.iterations else run.work
 
 
-def _run(run: LogRun, nodes: int, number: int, per_step: bool) -> Run:
-    seconds = run.seconds
+def _timed(runs: list[LogRun]) -> Timed:
+    """What is compared, the same at every K: the median step, the mean step, or the run."""
+    if all(run.step_seconds for run in runs):
+        return "step"
+    counts = {run.iterations for run in runs if run.iterations}
+    has_mean = all(run.step_seconds or run.mean_step_seconds for run in runs)
+    has_run = all(run.run_seconds for run in runs)
+    items = any(run.work_unit in ("tokens", "samples") for run in runs)
+    if has_mean and (items or len(counts) > 1 or not has_run):
+        return "mean step"
+    if has_run and len(counts) < 2:
+        return "run"
+    lacking = [Path(run.path).name for run in runs if not (run.step_seconds or run.iterations)]
+    raise DataError(
+        f"{len(lacking)} of {len(runs)} logs give no number of steps ({', '.join(lacking[:3])}), "
+        "and the others have different ones: their times cannot be compared.",
+        "Add the number of steps to these logs, or leave them out.",
+    )
+
+
+def _run(run: LogRun, nodes: int, number: int, timed: Timed) -> Run:
+    seconds = run.step_seconds or run.mean_step_seconds
     work, stages = run.work, run.stages
-    if run.step_seconds is None and run.run_seconds is not None:
+    if timed == "run":
         seconds = run.run_seconds
-        if run.mean_step_seconds and (per_step or run.work_unit in ("tokens", "samples")):
-            seconds, work = run.mean_step_seconds, _work(run)
-            stages = {name: value / (run.iterations or 1) for name, value in stages.items()}
+        if run.work_unit in ("tokens", "samples"):
+            work = run.work * run.iterations if run.work and run.iterations else None
+    elif run.step_seconds is None and run.run_seconds is not None:
+        work = _work(run)
+        stages = {name: value / (run.iterations or 1) for name, value in stages.items()}
     if run.outcome != "ok":
         seconds = run.run_seconds or 0.0
     return Run(

@@ -1,16 +1,9 @@
 """The words of a page: what its command prints, cut into the answer, a table and sections."""
 
-import re
-from collections.abc import Iterator
-from typing import Any
-
 import msgspec
 
 from nodewise.report.page.content import Section
-from nodewise.report.tables import Table
-from nodewise.report.text.findings import Report
-
-_CHECK = re.compile(r"\s*(pass|warn|fail|unknown) {2,}")
+from nodewise.report.sections import Output, Report
 
 
 class Words(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,28 +11,21 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
 
     verdict: str
     reasons: tuple[str, ...] = ()
-    table: Report = []  # with the lines below it
+    table: Report = []
     sections: tuple[Section, ...] = ()
 
 
-def words_of(printed: Any, name: str = "") -> Words:
-    """The parts of what a command prints: lines and tables, or a struct that has them apart.
+def words_of(printed: Output, name: str = "") -> Words:
+    """The parts of what a command prints; a page says nothing twice.
 
     `name` is what the answer begins with, and the page has above it.
     """
-    if isinstance(printed, list):
-        words = _of_lines(printed)
-    else:
-        words = Words(
-            verdict=printed.answer[0],
-            reasons=printed.answer[1:],
-            table=[] if printed.table is None else [printed.table],
-            sections=tuple(
-                Section(name=one.name, title=one.title, rest=[*one.parts, *one.details])
-                for one in printed.sections
-                if one.name != "checks"
-            ),
-        )
+    words = Words(
+        verdict=printed.answer[0],
+        reasons=printed.answer[1:],
+        table=[] if printed.table is None else [printed.table],
+        sections=_sections(printed),
+    )
     # **The answer.** What follows it in the same line is a reason.
     answer, ended, rest = words.verdict.removeprefix("**").partition(".**")
     said = [line.replace("**", "").strip() for line in (rest if ended else "", *words.reasons)]
@@ -48,41 +34,16 @@ def words_of(printed: Any, name: str = "") -> Words:
     return msgspec.structs.replace(words, verdict=verdict, reasons=reasons)
 
 
-def _of_lines(report: Report) -> Words:
-    """Lines that blank ones divide: the answer, the table, then sections; words alone are one."""
-    answer, *rest = list(_blocks(report)) or [[""]]
-    said = [line for line in answer if isinstance(line, str)]
-    table = next((block for block in rest if isinstance(block[0], Table)), [])
-    plain = [block for block in rest if all(isinstance(line, str) for line in block)]
-    sections = [
-        _section(f"part-{at}", block)
-        for at, block in enumerate(rest)
-        if block is not table and block not in plain
-    ]
-    remarks = [line for block in plain for line in block]
-    if remarks:
-        sections.append(Section(name="remarks", title="Remarks", rest=remarks))
-    return Words(verdict=said[0], reasons=tuple(said[1:]), table=table, sections=tuple(sections))
-
-
-def _blocks(report: Report) -> Iterator[Report]:
-    """What is between blank lines, without checks: a page has a place for them."""
-    block: Report = []
-    for line in [*report, ""]:
-        if line != "":
-            block.append(line)
-            continue
-        if block and not any(isinstance(one, str) and _CHECK.match(one) for one in block):
-            yield block
-        block = []
-
-
-def _section(name: str, block: Report) -> Section:
-    first = block[0]
-    headed = isinstance(first, str) and first.startswith("**") and first.endswith("**")
-    title = (
-        str(first).strip("*")
-        if headed
-        else next(one.name for one in block if isinstance(one, Table))
-    )
-    return Section(name=name, title=title, rest=block[1:] if headed else block)
+def _sections(printed: Output) -> tuple[Section, ...]:
+    """The sections without what the answer says; the checks have a place of their own."""
+    answer = " ".join(printed.answer).replace("**", "")
+    found = []
+    for one in printed.sections:
+        rest = [
+            part
+            for part in (*one.parts, *one.details)
+            if not isinstance(part, str) or part.replace("**", "").strip() not in answer
+        ]
+        if rest and one.name != "checks":
+            found.append(Section(name=one.name, title=one.title, rest=rest))
+    return tuple(found)
