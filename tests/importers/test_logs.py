@@ -439,3 +439,30 @@ def test_json_has_every_run(tmp_path, monkeypatch, capsys):
     made = json.loads(capsys.readouterr().out)
     assert [row.get("rejected") for row in made["logs"]] == [None, None, "unknown format"]
     assert [scale["K"] for scale in made["scales"]] == [16, 32]
+
+
+SUMMARY = (
+    "{{'train_runtime': {}, 'train_samples_per_second': {:.3f}, 'train_steps_per_second': {:.3f}}}"
+)
+
+
+def test_one_time_is_compared_at_every_scale(tmp_path):
+    """Of two of these runs the printed rates give the number of steps, of two they do not."""
+    for nodes, seconds in ((1, 1800.0), (2, 964.6), (4, 516.9), (8, 277.0)):
+        text = SUMMARY.format(seconds, 32000 / seconds, 1000 / seconds)
+        (tmp_path / f"run_{nodes}gpu.log").write_text(text + "\n")
+    found = understand(survey([(None, tmp_path)], Reading(scale=r"_(\d+)gpu")))
+    study = study_of_logs(found, "hf")
+    assert [run.seconds for run in study.runs] == [1800.0, 964.6, 516.9, 277.0]
+    assert {run.work for run in study.runs} == {None}
+
+
+def test_a_training_that_ends_out_of_memory_failed(tmp_path):
+    whole = log_samples.megatron()
+    path = tmp_path / "out.log"
+    path.write_text(whole + "\n[rank3]: torch.cuda.OutOfMemoryError: CUDA out of memory.\n")
+    [run] = survey([(8, path)], Reading())
+    assert run.outcome == "out of memory" and "OutOfMemoryError" in run.detail
+    path.write_text("CUDA out of memory, the batch is tried again\n" + whole)
+    [run] = survey([(8, path)], Reading())
+    assert run.outcome == "ok"

@@ -88,6 +88,7 @@ class Log:
         self.marks: dict[int, PauseKind] = {}
         self.restarts: list[int] = []
         self.skipped = self.nan = 0
+        self.out_of_memory = ""  # the line that says so, where no step follows it
         self.rank: bytes | None = None
         self.factor = 1.0  # from the rate of a step to its seconds
         self.last = b""  # line with a step
@@ -137,6 +138,7 @@ class Log:
             self._mark = None
         self.numbers.append(number)
         self.seconds.append(seconds)
+        self.out_of_memory = ""
         self.is_new = False
         return True
 
@@ -149,6 +151,8 @@ class Log:
         known = {name: value for name, value in self.values.items() if name in _FIELDS}
         made: dict[str, Any] = {**self._steady(), **known}
         made |= {"size": self.size, "skipped": self.skipped, "nan": self.nan}
+        if self.out_of_memory:
+            made |= {"outcome": "out of memory", "detail": self.out_of_memory}
         made |= {name: value for name, value in more.items() if value is not None}
         if self.restarts and self._dropped & _SETTINGS:
             made = {name: value for name, value in made.items() if name not in _OF_ONE_RUN}

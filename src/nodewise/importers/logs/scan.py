@@ -136,6 +136,10 @@ def _mark(kind: str) -> Take:
     return lambda log, _: log.mark(kind)  # type: ignore[arg-type]
 
 
+def _ended_by_memory(log: Log, found: "re.Match[bytes]") -> None:
+    log.out_of_memory = found.string.decode("utf-8", "replace").strip()[:200]
+
+
 # Pauses, in the words of the frameworks.
 PAUSES = (
     rule("checkpoint", "aving ", r"(?i)\bsaving .{0,60}checkpoint", _mark("checkpoint"), True),
@@ -157,4 +161,7 @@ LAUNCH = (
     fact("nodes", "num_nodes", r"--num_nodes[ =](\d{1,7})\b"),
     fact("per node", "nproc", r"--nproc[-_]per[-_]node[ =](\d{1,7})\b", "per_node"),
     fact("per node", "GPUS_PER_NODE", r"\bGPUS_PER_NODE=(\d{1,7})\b", "per_node"),
-)
+    rule("out of memory", "ut of memory", r"(?i)(?:cuda|hip|xla|gpu|device)\b.{0,40}out of memory",
+         _ended_by_memory, True),
+    rule("out of memory", "OutOfMemoryError", "OutOfMemoryError", _ended_by_memory, True),
+)  # fmt: skip
