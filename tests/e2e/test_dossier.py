@@ -40,6 +40,17 @@ def test_the_largest_size_and_the_resources(nodewise, studies):
     assert found[0]["largest"] == 16
 
 
+def test_a_first_step_that_fails_is_said(nodewise, tmp_path):
+    (tmp_path / "flat.csv").write_text("cores,time_s\n1,100\n2,90\n4,80\n")
+    outcome = nodewise("dossier", tmp_path / "flat.csv", "--for", "csc")
+    assert "No size passes: the first step, from 1 core to 2 cores, does not." in outcome.out
+    assert "names no limit" not in outcome.out
+    assert (
+        nodewise("dossier", tmp_path / "flat.csv", "--for", "csc", "--json").json[0]["largest"]
+        is None
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

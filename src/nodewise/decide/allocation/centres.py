@@ -29,17 +29,21 @@ class CentreRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     tiers: tuple[Tier, ...] = ()
     assumed: bool = False  # the centre names no number; this one is ours
 
-    def factor_at(self, size: float) -> float:
+    def factor_at(self, size: float | None) -> float | None:
         """The factor that a size is held to: that of the first tier that reaches so far.
 
+        None where it is unknown: a size that no tier reaches, or tiers and an unknown size.
+
         >>> rule = CentreRule(kind="doubling", factor=1.3, tiers=(Tier(up_to=64, factor=1.5),))
-        >>> rule.factor_at(64), rule.factor_at(65)
-        (1.5, 1.3)
+        >>> rule.factor_at(64), rule.factor_at(65), rule.factor_at(None)
+        (1.5, 1.3, None)
         """
+        if size is None:
+            return None if self.tiers else self.factor
         for tier in sorted(self.tiers, key=lambda one: one.up_to):
             if size <= tier.up_to:
                 return tier.factor
-        return self.factor or 0.0
+        return self.factor
 
 
 class Heading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

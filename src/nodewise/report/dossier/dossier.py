@@ -147,7 +147,7 @@ def _largest(
         return [_todo("no strong scaling was measured: the job size is yours to justify.")]
     found, unit = strong.allocation, strong.study.scale_unit
     rule = centre.rule
-    if rule.kind == "none" or found.largest is None:
+    if rule.kind == "none":
         last = found.steps[-1]
         return [
             Paragraph(
@@ -157,26 +157,61 @@ def _largest(
             ),
             _todo("the job sizes of production, and why."),
         ]
-    asked = (
-        f"each doubling of the size cuts the time by {rule.factor:g} or more"
-        if rule.kind == "doubling"
-        else f"the efficiency over {unit.named(found.smallest)} is {rule.factor:g} or more"
-    )
+    asked = f"The rule: {_asked(centre, unit.named(found.smallest))}."
+    if found.largest is None:
+        why = _no_largest(centre, strong, found)
+        return [Paragraph(f"{asked} {why}"), _todo("the job sizes of production, and why.")]
     single = any(row.rounds == 1 for row in strong.findings.scaling.rows)
     noise = " Scales that ran once are taken to be 5 % off." if single else ""
-    beyond = (
-        " No larger scale was measured, so the limit may lie beyond."
-        if found.largest == found.steps[-1].nodes
-        else ""
-    )
     return [
         Paragraph(
-            f"The rule: {asked}. The largest size measured that passes, with all before it, is "
+            f"{asked} The largest size measured that passes, with all before it, is "
             f"{unit.named(found.largest)}; that it does has a probability of "
             f"{format_percent(found.probability or 0.0)}, given the spread of the runs.{noise}"
-            f"{beyond}"
+            f"{_beyond(centre, found)}"
         )
     ]
+
+
+def _asked(centre: Centre, smallest: str) -> str:
+    """The rule in words, tier by tier."""
+    rule = centre.rule
+    what = (
+        "each doubling of the size cuts the time by"
+        if rule.kind == "doubling"
+        else f"the efficiency over {smallest} is"
+    )
+    tiers = sorted(rule.tiers, key=lambda tier: tier.up_to)
+    units = plural(centre.unit)
+    parts = [f"{tier.factor:g} or more up to {tier.up_to} {units}" for tier in tiers]
+    if rule.factor is not None:
+        parts.append(f"{rule.factor:g} or more{' beyond' if tiers else ''}")
+    return f"{what} {', '.join(parts)}"
+
+
+def _no_largest(centre: Centre, strong: Measured, found: Allocation) -> str:
+    """Why no size passes."""
+    unit = strong.study.scale_unit
+    if len(found.steps) == 1:
+        return f"Only {unit.named(found.smallest)} was measured, so no larger size is supported."
+    first = found.steps[1]
+    if first.passes is None:
+        return (
+            f"What it asks at {unit.named(first.nodes)} is unknown (the factor goes by the size in "
+            f"{plural(centre.unit)}), so the largest size is unknown."
+        )
+    return (
+        f"No size passes: the first step, from {unit.named(found.smallest)} to "
+        f"{unit.named(first.nodes)}, does not."
+    )
+
+
+def _beyond(centre: Centre, found: Allocation) -> str:
+    """What is not known about larger sizes."""
+    if found.largest == found.steps[-1].nodes:
+        return " No larger scale was measured, so the limit may lie beyond."
+    after = next(step for step in found.steps if step.nodes > (found.largest or 0))
+    return " What the rule asks beyond is unknown." if after.passes is None else ""
 
 
 def _resources(
