@@ -145,6 +145,27 @@ def test_what_is_not_known_is_left_to_the_author():
     assert ScaleUnit(unit="GPU").knows_nodes is False
 
 
-def test_a_file_that_describes_no_centre_is_refused():
+@pytest.mark.parametrize("text", ["[[centre]]\nkey = 1\n", "centre = []\n", "", "x ="])
+def test_a_file_that_describes_no_centre_is_refused(text):
     with pytest.raises(SpecError, match="does not describe a centre"):
-        parse_centres("[[centre]]\nkey = 1\n")
+        parse_centres(text)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    ['kind = "doubling", tiers = [{ up_to = 64, factor = 1.5 }]', 'kind = "efficiency"'],
+)
+def test_a_rule_without_a_factor_is_refused(rule):
+    text = f"""[[centre]]
+key = "x"
+name = "X"
+unit = "core"
+year = 2026
+read = "form"
+source = "a test"
+columns = ["size"]
+rule = {{ {rule} }}
+headings = []
+"""
+    with pytest.raises(SpecError, match="'x' has no factor"):
+        parse_centres(text)

@@ -68,15 +68,29 @@ class Centre(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def parse_centres(text: str) -> dict[str, Centre]:
-    """The centres of a TOML text, by their keys."""
+    """The centres of a TOML text, by their keys; there is one at least."""
     try:
         found = msgspec.convert(tomllib.loads(text)["centre"], tuple[Centre, ...])
-    except (tomllib.TOMLDecodeError, KeyError, msgspec.ValidationError) as error:
-        raise SpecError(
-            f"The file does not describe a centre: {error}.",
-            "Take a [[centre]] of nodewise/decide/allocation/centres.toml as a pattern.",
-        ) from None
+    except KeyError:
+        raise _no_centre("it has no [[centre]]") from None
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise _no_centre(str(error)) from None
+    if not found:
+        raise _no_centre("it has no [[centre]]")
+    for centre in found:
+        if centre.rule.kind != "none" and centre.rule.factor is None:
+            raise SpecError(
+                f"The rule of centre '{centre.key}' has no factor.",
+                "Give `factor`; with tiers it holds for sizes beyond the last one.",
+            )
     return {centre.key: centre for centre in found}
+
+
+def _no_centre(why: str) -> SpecError:
+    return SpecError(
+        f"The file does not describe a centre: {why}.",
+        "Take a [[centre]] of nodewise/decide/allocation/centres.toml as a pattern.",
+    )
 
 
 def read_centres() -> dict[str, Centre]:
