@@ -1,7 +1,7 @@
 """What a study says to a centre's rule: the largest size that passes, and what runs will use."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -10,6 +10,7 @@ import numpy as np
 from nodewise.base.stats import Floats
 from nodewise.base.units import SECONDS_PER_HOUR
 from nodewise.decide.allocation.centres import Centre, CentreRule
+from nodewise.decide.decide import DecisionRow
 from nodewise.explain.scaling import Scaling, Timings
 from nodewise.study.scale_unit import ScaleUnit
 
@@ -30,6 +31,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
     needed: float | None  # null: no rule, or the factor for this size is unknown
     passes: bool | None  # with all before it; null: the smallest scale, no rule, or unknown
     probability: float | None  # that this scale and all before it pass
+    excluded_because: str | None = None  # as the decision has it; such a scale is never the largest
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
@@ -63,6 +65,7 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
     probability: float | None
     uses: tuple[Use, ...]
     unknown: tuple[str, ...]  # what the author must say
+    doubts: tuple[str, ...] = ()  # about the measurement
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,13 +82,17 @@ def allocation(
     unit: ScaleUnit,
     machine: Machine,
     jobs: Sequence[Job] = (),
+    decided: Sequence[DecisionRow] = (),
+    doubts: Sequence[str] = (),
 ) -> Allocation:
-    """A study of strong scaling against a centre's rule."""
+    """A study of strong scaling against a centre's rule, without the scales that were excluded."""
+    because = {row.nodes: row.excluded_because for row in decided}
+    drifting = {row.nodes for row in decided if row.refused_by == "quality"}
     sizes = [_size(nodes, centre, unit, machine) for nodes in times.nodes]
     needed = [_needed(centre.rule, times.nodes, sizes, at) for at in range(len(sizes))]
     steps = []
     for at, (row, verdict) in enumerate(
-        zip(scaling.rows, _verdicts(centre.rule, times, needed), strict=True)
+        zip(scaling.rows, _verdicts(centre.rule, times, needed, drifting), strict=True)
     ):
         steps.append(
             Step(
@@ -98,9 +105,11 @@ def allocation(
                 needed=needed[at],
                 passes=verdict.passes,
                 probability=verdict.probability,
+                excluded_because=because.get(row.nodes),
             )
         )
-    chosen = next((step for step in reversed(steps) if step.passes), None)
+    granted = [step for step in steps if step.passes and not step.excluded_because]
+    chosen = granted[-1] if granted else None
     return Allocation(
         centre=centre,
         steps=tuple(steps),
@@ -109,6 +118,7 @@ def allocation(
         probability=chosen.probability if chosen else None,
         uses=tuple(_use(job, scaling, unit, machine) for job in jobs),
         unknown=_unknown(centre, unit, machine, jobs, sizes),
+        doubts=tuple(doubts),
     )
 
 
@@ -149,20 +159,29 @@ class _Verdict(NamedTuple):
     probability: float | None
 
 
-def _verdicts(rule: CentreRule, times: Timings, needed: Sequence[float | None]) -> list[_Verdict]:
-    """Whether each scale passes with all before it; of the smallest nothing is asked."""
+def _verdicts(
+    rule: CentreRule,
+    times: Timings,
+    needed: Sequence[float | None],
+    drifting: Collection[int],
+) -> list[_Verdict]:
+    """Whether each scale passes with all before it; of the smallest nothing is asked.
+
+    From a scale whose quality drifts on, none passes: it did not do the same job.
+    """
     nothing = _Verdict(None, None)
     if rule.kind == "none":
         return [nothing] * len(needed)
     passed = _passing(rule, times.nodes, times.seconds[None, :], needed)[0]
     shares = _passing(rule, times.nodes, _draws(times), needed).mean(axis=0)
-    found, known = [nothing], True
+    found, known, same = [nothing], True, True
     for at in range(1, len(needed)):
         known = known and needed[at] is not None
-        if known:
+        same = same and times.nodes[at] not in drifting
+        if known and same:
             found.append(_Verdict(bool(passed[at]), float(shares[at])))
         else:
-            found.append(nothing if passed[at] else _Verdict(False, None))
+            found.append(nothing if same and passed[at] else _Verdict(False, None))
     return found
 
 
