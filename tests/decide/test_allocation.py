@@ -38,7 +38,8 @@ def test_every_centre_has_its_source_and_year():
 
 def test_the_last_step_that_passes_is_the_size_granted():
     found = asked(OPENFOAM, CENTRES["csc"])
-    assert [step.passes for step in found.steps] == [True] * 5 + [False]  # 319.84 / 213.91 = 1.495
+    assert [step.passes for step in found.steps] == [None] + [True] * 4 + [False]
+    # 319.84 / 213.91 = 1.495
     assert found.largest == 16 and found.probability > 0.9
     assert 0.3 < found.steps[-1].probability < 0.7
     assert found.smallest == 1 and found.steps[0].size == 1
@@ -51,9 +52,35 @@ def test_a_step_that_is_no_doubling_is_held_to_its_share_of_one():
 
 
 def test_a_gap_ends_what_is_granted_though_a_later_scale_would_pass():
-    text = "cores,time_s\n1,100\n2,90\n4,40\n"
-    assert asked(text, with_rule(kind="doubling", factor=1.5)).largest == 1
+    text = "cores,time_s\n1,100\n2,50\n4,45\n8,20\n"
+    assert asked(text, with_rule(kind="doubling", factor=1.5)).largest == 2
     assert asked(text, with_rule(kind="none")).largest is None
+
+
+@pytest.mark.parametrize("kind", ["doubling", "efficiency"])
+def test_no_size_is_granted_where_the_first_step_fails(kind):
+    rule = with_rule(kind=kind, factor=1.5 if kind == "doubling" else 0.75)
+    found = asked("cores,time_s\n1,100\n2,90\n4,20\n", rule)
+    assert (found.largest, found.probability) == (None, None)
+    assert [step.passes for step in found.steps] == [None, False, False]
+    assert found.steps[0].probability is None
+
+
+def test_tiers_and_an_unknown_size_leave_the_largest_unknown():
+    tiers = (Tier(up_to=64, factor=1.1),)
+    found = asked(
+        "gpus,time_s\n8,100\n16,60\n", with_rule(kind="doubling", factor=1.5, tiers=tiers)
+    )
+    assert found.steps[1].size is None and found.steps[1].needed is None
+    assert found.steps[1].passes is None and found.largest is None
+
+
+def test_what_is_asked_beyond_the_last_tier_is_unknown():
+    rule = with_rule(kind="doubling", tiers=(Tier(up_to=4, factor=1.5),))
+    found = asked("cores,time_s\n1,100\n2,50\n4,25\n8,24\n16,23\n", rule)
+    assert [step.passes for step in found.steps] == [None, True, True, None, None]
+    assert found.largest == 4 and found.steps[3].probability is None
+    assert CentreRule(kind="doubling").factor_at(1) is None
 
 
 @settings(deadline=None, max_examples=40)
@@ -72,9 +99,9 @@ def test_the_doubling_rule_grants_the_last_unbroken_doubling(cuts, factor, start
     passed = [cut >= factor * (1 - 1e-9) for cut in cuts]
     unbroken = passed.index(False) if False in passed else len(passed)
     close = any(abs(cut / factor - 1) < 1e-6 for cut in cuts)
-    assert close or found.largest == nodes[unbroken]
+    assert close or found.largest == (nodes[unbroken] if unbroken else None)
     assert found.smallest == nodes[0]
-    shares = [step.probability for step in found.steps]
+    shares = [step.probability for step in found.steps[1:]]
     assert all(a >= b for a, b in pairwise(shares))  # it can only get harder
 
 
@@ -118,6 +145,27 @@ def test_what_is_not_known_is_left_to_the_author():
     assert ScaleUnit(unit="GPU").knows_nodes is False
 
 
-def test_a_file_that_describes_no_centre_is_refused():
+@pytest.mark.parametrize("text", ["[[centre]]\nkey = 1\n", "centre = []\n", "", "x ="])
+def test_a_file_that_describes_no_centre_is_refused(text):
     with pytest.raises(SpecError, match="does not describe a centre"):
-        parse_centres("[[centre]]\nkey = 1\n")
+        parse_centres(text)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    ['kind = "doubling", tiers = [{ up_to = 64, factor = 1.5 }]', 'kind = "efficiency"'],
+)
+def test_a_rule_without_a_factor_is_refused(rule):
+    text = f"""[[centre]]
+key = "x"
+name = "X"
+unit = "core"
+year = 2026
+read = "form"
+source = "a test"
+columns = ["size"]
+rule = {{ {rule} }}
+headings = []
+"""
+    with pytest.raises(SpecError, match="'x' has no factor"):
+        parse_centres(text)

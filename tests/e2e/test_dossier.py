@@ -6,6 +6,10 @@ import zipfile
 
 import pytest
 
+from nodewise.study import store
+from nodewise.study.spec import Spec, Workload
+from nodewise.study.spec_text import spec_text
+from nodewise.study.study import Run
 from tests.decide.test_allocation import OPENFOAM
 
 WEAK = "nodes,rep,time_s,regime\n" + "".join(
@@ -38,6 +42,68 @@ def test_the_largest_size_and_the_resources(nodewise, studies):
     assert "| production | 40 | 16 |" in outcome.out
     found = nodewise("dossier", studies[0], "--for", "csc", "--json").json
     assert found[0]["largest"] == 16
+
+
+def test_a_first_step_that_fails_is_said(nodewise, tmp_path):
+    (tmp_path / "flat.csv").write_text("cores,time_s\n1,100\n2,90\n4,80\n")
+    outcome = nodewise("dossier", tmp_path / "flat.csv", "--for", "csc")
+    assert "No size passes: the first step, from 1 core to 2 cores, does not." in outcome.out
+    assert "names no limit" not in outcome.out
+    assert (
+        nodewise("dossier", tmp_path / "flat.csv", "--for", "csc", "--json").json[0]["largest"]
+        is None
+    )
+
+
+def drifting(quality):
+    """A table with good times whose quality is given by K."""
+    return "nodes,rep,time_s,quality\n" + "".join(
+        f"{k},{rep},{100 / k + 0.1 * rep},{q}\n" for k, q in quality.items() for rep in range(3)
+    )
+
+
+@pytest.mark.parametrize(
+    ("quality", "largest"), [({1: 0.9, 2: 0.9, 4: 0.8}, 2), ({1: 0.9, 2: 0.8, 4: 0.9}, None)]
+)
+def test_a_scale_that_the_decision_excludes_is_never_the_largest(
+    nodewise, tmp_path, quality, largest
+):
+    (tmp_path / "drifts.csv").write_text(drifting(quality))
+    dossier = ("dossier", tmp_path / "drifts.csv", "--for", "archer2")
+    assert nodewise(*dossier, "--json").json[0]["largest"] == largest
+    text = nodewise(*dossier).out
+    assert "is excluded: quality drifts by -0.1, tolerance 0.005." in text
+    assert ("is 2 nodes; that it does" in text) == (largest == 2) and "is 4 nodes" not in text
+
+
+def test_doubts_and_emulated_nodes_are_in_the_dossier(nodewise, tmp_path):
+    spec = Spec(name="job", scales=(1, 2, 4), rounds=1, workload=Workload(command=("true",)))
+    store.create(tmp_path / "job.study", spec_text(spec, {}))
+    for nodes in (1, 2, 4):
+        run = Run(nodes=nodes, round=0, seconds=100 / nodes, provenance={"emulated": True})
+        store.append(tmp_path / "job.study", run)
+    dossier = ("dossier", tmp_path / "job.study", "--for", "archer2")
+    text = nodewise(*dossier).out
+    assert "Doubt about job: Rehearsal: emulated nodes." in text
+    decided = nodewise("decide", tmp_path / "job.study", "--json").json["validity"]
+    assert decided["state"] == "doubtful"
+    for reason in decided["reasons"]:
+        assert reason[1:] in text
+    assert len(nodewise(*dossier, "--json").json[0]["doubts"]) == 1 + len(decided["reasons"])
+
+
+def test_an_invalid_study_is_refused_in_two_lines(nodewise, tmp_path):
+    spec = Spec(name="job", scales=(1, 8), rounds=3, workload=Workload(command=("true",)))
+    store.create(tmp_path / "job.study", spec_text(spec, {"regime": "weak"}))
+    for nodes in (1, 8):
+        for number in range(3):
+            seconds = 10.0 / nodes + 0.1 * number
+            run = Run(nodes=nodes, round=number, seconds=seconds, work=8.0)
+            store.append(tmp_path / "job.study", run)
+    outcome = nodewise("dossier", tmp_path / "job.study", "--for", "csc")
+    assert nodewise("decide", tmp_path / "job.study").code == outcome.code == 1
+    first, second = outcome.err.splitlines()
+    assert "job: no answer: " in first and second.startswith("  fix: ") and not outcome.out
 
 
 @pytest.mark.parametrize(

@@ -243,6 +243,26 @@ def test_what_is_no_scaling_table_is_refused(text):
         read(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1, 2, 4 cores in 26.1s, 19.5s, 14.3s", {1: 26.1, 2: 19.5, 4: 14.3}),
+        ("With 1, 2 and 4 cores it took 26.1 s, 19.5 s and 14.3 s.", {1: 26.1, 2: 19.5, 4: 14.3}),
+        ("1,024, 2,048 GPUs: 3.1 s and 2.0 s", {1024: 3.1, 2048: 2.0}),
+    ],
+)
+def test_two_lists_in_one_sentence(text, seconds):
+    assert read(text).by_scale("seconds") == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    "text", ["on 1,024 GPUs 3.1 s and 4.0 s", "v1.2, 4 nodes took 3 s and 5 s"]
+)
+def test_a_thousand_and_a_version_are_no_list_of_scales(text):
+    with pytest.raises(DataError):
+        read(text)
+
+
 @pytest.mark.parametrize("text", ["", "|", "<td", "\\begin{tabular}", "{", "a,b", "\0", "|-|\n|-|"])
 def test_no_text_breaks_the_layouts(text):
     assert isinstance(sheets_of(text), list)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nodewise.base.errors import DataError, SpecError
+from nodewise.base.errors import GATE_NOT_MET, DataError, SpecError
 from nodewise.cli.options import Parsed, file_option, json_option, to_json, write
 from nodewise.report.open import open_study, read_bytes
 
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from nodewise.report.dossier.dossier import Measured
 
 _RUNS = re.compile(r"(?P<name>[^=]+)=(?P<runs>\d+)@(?P<k>\d+)(\*(?P<times>\d+(\.\d+)?))?")
+
+
+class _Invalid(DataError):
+    """A study from which no answer may be given; the command ends as `decide` does."""
+
+    exit_code = GATE_NOT_MET
 
 
 def _read_job(text: str) -> "Job":
@@ -72,7 +78,7 @@ def command(
     """The scaling part of an application for computing time, as a centre asks for it.
 
     STUDY is a study folder or a table; hand in a strong and a weak one together. What the study
-    does not say is marked TODO(author).
+    does not say is marked TODO(author). Exits with 1 where a measurement is invalid.
 
     \b
     Examples:
@@ -113,11 +119,16 @@ def _measured(
 ) -> "Measured":
     from nodewise.decide.allocation.allocation import allocation
     from nodewise.explain.scaling import timings
-    from nodewise.report.dossier.dossier import Measured
+    from nodewise.report.dossier.dossier import Measured, doubts
     from nodewise.report.findings import find
 
     study, question = open_study(path)
     findings = find(study, question)
+    if findings.decision.validity.state == "invalid":
+        raise _Invalid(
+            f"{study.name}: {findings.decision.validity.clause}.",
+            f"Correct the study first; the fix: nodewise decide {path}",
+        )
     if study.regime == "weak":
         return Measured(study, findings, None)
     missing = [job.nodes for job in jobs if job.nodes not in study.scales]
@@ -128,7 +139,11 @@ def _measured(
             "Plan runs at a measured K, or measure that one.",
         )
     times = timings(study, question.center)
-    made = allocation(centre, findings.scaling, times, study.scale_unit, machine, jobs)
+    made = allocation(
+        *(centre, findings.scaling, times, study.scale_unit, machine, jobs),
+        decided=findings.decision.rows,
+        doubts=doubts(study, findings),
+    )
     return Measured(study, findings, made)
 
 

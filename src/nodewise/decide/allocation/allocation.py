@@ -1,7 +1,8 @@
 """What a study says to a centre's rule: the largest size that passes, and what runs will use."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from nodewise.base.stats import Floats
 from nodewise.base.units import SECONDS_PER_HOUR
 from nodewise.decide.allocation.centres import Centre, CentreRule
+from nodewise.decide.decide import DecisionRow
 from nodewise.explain.scaling import Scaling, Timings
 from nodewise.study.scale_unit import ScaleUnit
 
@@ -26,9 +28,10 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
     speedup: float  # over the smallest feasible K
     efficiency: float
     factor: float | None  # by which the time falls from the scale before
-    needed: float | None
-    passes: bool | None
+    needed: float | None  # null: no rule, or the factor for this size is unknown
+    passes: bool | None  # with all before it; null: the smallest scale, no rule, or unknown
     probability: float | None  # that this scale and all before it pass
+    excluded_because: str | None = None  # as the decision has it; such a scale is never the largest
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
@@ -58,10 +61,11 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
     centre: Centre
     steps: tuple[Step, ...]
     smallest: int
-    largest: int | None  # null: no rule, or not even the first step passes
+    largest: int | None  # null: no rule, the first step does not pass, or that is unknown
     probability: float | None
     uses: tuple[Use, ...]
     unknown: tuple[str, ...]  # what the author must say
+    doubts: tuple[str, ...] = ()  # about the measurement
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,16 +82,18 @@ def allocation(
     unit: ScaleUnit,
     machine: Machine,
     jobs: Sequence[Job] = (),
+    decided: Sequence[DecisionRow] = (),
+    doubts: Sequence[str] = (),
 ) -> Allocation:
-    """A study of strong scaling against a centre's rule."""
-    draws = _draws(times)
+    """A study of strong scaling against a centre's rule, without the scales that were excluded."""
+    because = {row.nodes: row.excluded_because for row in decided}
+    drifting = {row.nodes for row in decided if row.refused_by == "quality"}
     sizes = [_size(nodes, centre, unit, machine) for nodes in times.nodes]
-    passed = _passing(centre.rule, times.nodes, times.seconds[None, :], sizes)[0]
-    shares = _passing(centre.rule, times.nodes, draws, sizes).mean(axis=0)
-    has_rule = centre.rule.kind != "none"
+    needed = [_needed(centre.rule, times.nodes, sizes, at) for at in range(len(sizes))]
     steps = []
-    for at, row in enumerate(scaling.rows):
-        needed = _needed(centre.rule, times.nodes, sizes, at) if has_rule and at else None
+    for at, (row, verdict) in enumerate(
+        zip(scaling.rows, _verdicts(centre.rule, times, needed, drifting), strict=True)
+    ):
         steps.append(
             Step(
                 nodes=row.nodes,
@@ -96,13 +102,14 @@ def allocation(
                 speedup=row.speedup,
                 efficiency=row.efficiency,
                 factor=float(times.seconds[at - 1] / times.seconds[at]) if at else None,
-                needed=needed,
-                passes=bool(passed[at]) if has_rule else None,
-                probability=float(shares[at]) if has_rule else None,
+                needed=needed[at],
+                passes=verdict.passes,
+                probability=verdict.probability,
+                excluded_because=because.get(row.nodes),
             )
         )
-    last = max((at for at in range(len(steps)) if passed[at]), default=0)
-    chosen = steps[last] if has_rule else None
+    granted = [step for step in steps if step.passes and not step.excluded_because]
+    chosen = granted[-1] if granted else None
     return Allocation(
         centre=centre,
         steps=tuple(steps),
@@ -111,6 +118,7 @@ def allocation(
         probability=chosen.probability if chosen else None,
         uses=tuple(_use(job, scaling, unit, machine) for job in jobs),
         unknown=_unknown(centre, unit, machine, jobs, sizes),
+        doubts=tuple(doubts),
     )
 
 
@@ -136,29 +144,58 @@ def _size(nodes: int, centre: Centre, unit: ScaleUnit, machine: Machine) -> floa
 
 def _needed(
     rule: CentreRule, nodes: Sequence[int], sizes: Sequence[float | None], at: int
-) -> float:
-    """What the rule asks at a scale: a cut of the time, or an efficiency."""
-    size = sizes[at]
-    factor = rule.factor_at(nodes[at] if size is None else size)
+) -> float | None:
+    """What the rule asks at a scale: a cut of the time, or an efficiency; None: not known."""
+    factor = rule.factor_at(sizes[at])
+    if rule.kind == "none" or at == 0 or factor is None:
+        return None
     if rule.kind == "efficiency":
         return factor
     return float(factor ** math.log2(nodes[at] / nodes[at - 1]))
 
 
+class _Verdict(NamedTuple):
+    passes: bool | None
+    probability: float | None
+
+
+def _verdicts(
+    rule: CentreRule,
+    times: Timings,
+    needed: Sequence[float | None],
+    drifting: Collection[int],
+) -> list[_Verdict]:
+    """Whether each scale passes with all before it; of the smallest nothing is asked.
+
+    From a scale whose quality drifts on, none passes: it did not do the same job.
+    """
+    nothing = _Verdict(None, None)
+    if rule.kind == "none":
+        return [nothing] * len(needed)
+    passed = _passing(rule, times.nodes, times.seconds[None, :], needed)[0]
+    shares = _passing(rule, times.nodes, _draws(times), needed).mean(axis=0)
+    found, known, same = [nothing], True, True
+    for at in range(1, len(needed)):
+        known = known and needed[at] is not None
+        same = same and times.nodes[at] not in drifting
+        if known and same:
+            found.append(_Verdict(bool(passed[at]), float(shares[at])))
+        else:
+            found.append(nothing if same and passed[at] else _Verdict(False, None))
+    return found
+
+
 def _passing(
-    rule: CentreRule, nodes: Sequence[int], seconds: Floats, sizes: Sequence[float | None]
+    rule: CentreRule, nodes: Sequence[int], seconds: Floats, needed: Sequence[float | None]
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Whether each scale passes and all before it do; a row a draw, the base always passes."""
+    """Whether each scale passes and all before it do, a row a draw; what is not asked passes."""
     passes = np.ones(seconds.shape, dtype=bool)
     for at in range(1, len(nodes)):
-        if rule.kind == "none":
-            continue
-        asked = _needed(rule, nodes, sizes, at)
         if rule.kind == "doubling":
             reached = seconds[:, at - 1] / seconds[:, at]
         else:
             reached = seconds[:, 0] / seconds[:, at] * nodes[0] / nodes[at]
-        passes[:, at] = passes[:, at - 1] & (reached >= asked)
+        passes[:, at] = passes[:, at - 1] & (reached >= (needed[at] or 0.0))
     return passes
 
 

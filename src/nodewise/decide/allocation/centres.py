@@ -29,17 +29,21 @@ class CentreRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     tiers: tuple[Tier, ...] = ()
     assumed: bool = False  # the centre names no number; this one is ours
 
-    def factor_at(self, size: float) -> float:
+    def factor_at(self, size: float | None) -> float | None:
         """The factor that a size is held to: that of the first tier that reaches so far.
 
+        None where it is unknown: a size that no tier reaches, or tiers and an unknown size.
+
         >>> rule = CentreRule(kind="doubling", factor=1.3, tiers=(Tier(up_to=64, factor=1.5),))
-        >>> rule.factor_at(64), rule.factor_at(65)
-        (1.5, 1.3)
+        >>> rule.factor_at(64), rule.factor_at(65), rule.factor_at(None)
+        (1.5, 1.3, None)
         """
+        if size is None:
+            return None if self.tiers else self.factor
         for tier in sorted(self.tiers, key=lambda one: one.up_to):
             if size <= tier.up_to:
                 return tier.factor
-        return self.factor or 0.0
+        return self.factor
 
 
 class Heading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -64,15 +68,29 @@ class Centre(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def parse_centres(text: str) -> dict[str, Centre]:
-    """The centres of a TOML text, by their keys."""
+    """The centres of a TOML text, by their keys; there is one at least."""
     try:
         found = msgspec.convert(tomllib.loads(text)["centre"], tuple[Centre, ...])
-    except (tomllib.TOMLDecodeError, KeyError, msgspec.ValidationError) as error:
-        raise SpecError(
-            f"The file does not describe a centre: {error}.",
-            "Take a [[centre]] of nodewise/decide/allocation/centres.toml as a pattern.",
-        ) from None
+    except KeyError:
+        raise _no_centre("it has no [[centre]]") from None
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise _no_centre(str(error)) from None
+    if not found:
+        raise _no_centre("it has no [[centre]]")
+    for centre in found:
+        if centre.rule.kind != "none" and centre.rule.factor is None:
+            raise SpecError(
+                f"The rule of centre '{centre.key}' has no factor.",
+                "Give `factor`; with tiers it holds for sizes beyond the last one.",
+            )
     return {centre.key: centre for centre in found}
+
+
+def _no_centre(why: str) -> SpecError:
+    return SpecError(
+        f"The file does not describe a centre: {why}.",
+        "Take a [[centre]] of nodewise/decide/allocation/centres.toml as a pattern.",
+    )
 
 
 def read_centres() -> dict[str, Centre]:

@@ -28,8 +28,11 @@ _FIGURE = re.compile(
     rf"{_TIME}\b|ns/day)"
 )
 _SCALES = re.compile(
-    rf"(?P<list>(?:\d{1, 7} ?[,/] ?){1, 30}(?:and\s+)?\d+)\s*(?P<unit>{COUNTED})\b", re.I
+    r"(?<![\w.,])(?P<list>(?:\d{1,7}(?: ?[,/] ?| (?=and))){1,30}(?:and\s+)?\d{1,7})\s*"
+    rf"(?P<unit>{COUNTED})\b",
+    re.I,
 )
+_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)|\d+")  # 1,024 is one number
 _ARROW = re.compile(r"\s*(?:->|→|=>|—>)\s*")
 _WORDS: dict[Kind, str] = {
     "time": "time", "rate": "throughput", "device_rate": "throughput per GPU", "pace": "it/s",
@@ -61,7 +64,7 @@ def claims_of_prose(text: str, name: str, regime: Regime | None) -> tuple[Claim,
 
 
 def _title(kind: Kind, some: list[_Said]) -> str:
-    """A title for the figures: those of steps are told from those of jobs."""
+    """A title for the figures; the time of a step is not that of a job."""
     stepped = all(re.search(r"/(it|step|epoch)", one.figure) for one in some)
     return "time per step" if kind == "time" and stepped else _WORDS[kind]
 
@@ -98,7 +101,7 @@ def _in_one_line(line: str) -> list[_Said]:
     counts = _SCALES.search(line)
     if counts is None:
         return []
-    scales = re.findall(r"\d+", counts["list"])
+    scales = _NUMBER.findall(counts["list"])
     figures = [one[0] for one in _FIGURE.finditer(line[counts.end() :])]
     kinds = [_kind(figure) for figure in figures]
     if len(figures) != len(scales) or len(set(kinds)) != 1 or kinds[0] is None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from nodewise.base.units import (
+    capitalised,
     format_bytes,
     format_duration,
     format_efficiency,
@@ -22,6 +23,7 @@ from nodewise.report.charts.look import sized
 from nodewise.report.dossier.blocks import TODO, Block, Paragraph, Picture, Title, file_stem
 from nodewise.report.findings import Findings
 from nodewise.report.images import image
+from nodewise.report.page.sections import labels
 from nodewise.report.tables import Table, rows_table
 from nodewise.report.text.pop import pop_lines
 from nodewise.study.scale_unit import plural
@@ -49,6 +51,11 @@ def dossier(centre: Centre, measured: Sequence[Measured], pictures: bool = True)
         Title(f"Scaling of {names}, for {centre.name}", 1),
         Paragraph(f"What is asked: {centre.source} ({centre.year})."),
     ]
+    blocks += [
+        Paragraph(f"Doubt about {one.study.name}: {doubt}")
+        for one in measured
+        for doubt in doubts(one.study, one.findings)
+    ]
     for heading in centre.headings:
         blocks += [Title(heading.title), *_PARTS[heading.fills](centre, measured, strong, pictures)]
     unknown = strong.allocation.unknown if strong and strong.allocation else ()
@@ -56,6 +63,16 @@ def dossier(centre: Centre, measured: Sequence[Measured], pictures: bool = True)
         blocks.append(Title("For the author to check"))
         blocks += [Paragraph(f"{TODO}{what}.") for what in unknown]
     return blocks
+
+
+def doubts(study: Study, findings: Findings) -> list[str]:
+    """What a reader must know before any figure: emulated nodes, and what makes it doubtful."""
+    about = [f"{capitalised(label)}." for label in labels(study)]
+    for check in findings.checks:
+        if check.makes == "doubtful":
+            fix = f" {check.remedy}" if check.remedy else ""
+            about.append(f"{capitalised(check.evidence)}.{fix}")
+    return list(dict.fromkeys(about))
 
 
 def _todo(what: str) -> Paragraph:
@@ -120,6 +137,8 @@ def _cells(step: Step, smallest: int, known: bool) -> dict[ColumnName, str]:
     needed = "" if step.needed is None else f" ({step.needed:.2f} asked)"
     passes = {None: "", True: "yes", False: "no"}[step.passes]
     sure = "" if step.probability is None else f", {format_percent(step.probability)}"
+    if step.excluded_because:
+        passes, sure = "excluded", ""
     return {
         "size": f"{step.size:g}" if known and step.size is not None else str(step.nodes),
         "time": format_seconds(step.seconds),
@@ -147,7 +166,7 @@ def _largest(
         return [_todo("no strong scaling was measured: the job size is yours to justify.")]
     found, unit = strong.allocation, strong.study.scale_unit
     rule = centre.rule
-    if rule.kind == "none" or found.largest is None:
+    if rule.kind == "none":
         last = found.steps[-1]
         return [
             Paragraph(
@@ -157,26 +176,81 @@ def _largest(
             ),
             _todo("the job sizes of production, and why."),
         ]
-    asked = (
-        f"each doubling of the size cuts the time by {rule.factor:g} or more"
-        if rule.kind == "doubling"
-        else f"the efficiency over {unit.named(found.smallest)} is {rule.factor:g} or more"
-    )
+    asked = f"The rule: {_asked(centre, unit.named(found.smallest))}."
+    excluded = _excluded(found)
+    if found.largest is None:
+        why = _no_largest(centre, strong, found)
+        return [
+            Paragraph(f"{asked} {why}{excluded}"),
+            _todo("the job sizes of production, and why."),
+        ]
     single = any(row.rounds == 1 for row in strong.findings.scaling.rows)
     noise = " Scales that ran once are taken to be 5 % off." if single else ""
-    beyond = (
-        " No larger scale was measured, so the limit may lie beyond."
-        if found.largest == found.steps[-1].nodes
-        else ""
-    )
     return [
         Paragraph(
-            f"The rule: {asked}. The largest size measured that passes, with all before it, is "
+            f"{asked} The largest size measured that passes, with all before it, is "
             f"{unit.named(found.largest)}; that it does has a probability of "
             f"{format_percent(found.probability or 0.0)}, given the spread of the runs.{noise}"
-            f"{beyond}"
+            f"{_beyond(found)}{excluded}"
         )
     ]
+
+
+def _asked(centre: Centre, smallest: str) -> str:
+    """The rule in words, tier by tier."""
+    rule = centre.rule
+    what = (
+        "each doubling of the size cuts the time by"
+        if rule.kind == "doubling"
+        else f"the efficiency over {smallest} is"
+    )
+    tiers = sorted(rule.tiers, key=lambda tier: tier.up_to)
+    units = plural(centre.unit)
+    parts = [f"{tier.factor:g} or more up to {tier.up_to} {units}" for tier in tiers]
+    if rule.factor is not None:
+        parts.append(f"{rule.factor:g} or more{' beyond' if tiers else ''}")
+    return f"{what} {', '.join(parts)}"
+
+
+def _no_largest(centre: Centre, strong: Measured, found: Allocation) -> str:
+    """Why no size passes."""
+    unit = strong.study.scale_unit
+    if len(found.steps) == 1:
+        return f"Only {unit.named(found.smallest)} was measured, so no larger size is supported."
+    first = found.steps[1]
+    if first.passes is None:
+        return (
+            f"What it asks at {unit.named(first.nodes)} is unknown (the factor goes by the size in "
+            f"{plural(centre.unit)}), so the largest size is unknown."
+        )
+    if first.passes:
+        return "Every size that passes is excluded."
+    if first.excluded_because:
+        return (
+            f"No size passes: {unit.named(first.nodes)} is excluded, and a size passes only with "
+            "all before it."
+        )
+    return (
+        f"No size passes: the first step, from {unit.named(found.smallest)} to "
+        f"{unit.named(first.nodes)}, does not."
+    )
+
+
+def _excluded(found: Allocation) -> str:
+    """The scales that the decision excludes, and why."""
+    return "".join(
+        f" K={step.nodes} is excluded: {step.excluded_because}."
+        for step in found.steps
+        if step.excluded_because
+    )
+
+
+def _beyond(found: Allocation) -> str:
+    """What is not known about larger sizes."""
+    if found.largest == found.steps[-1].nodes:
+        return " No larger scale was measured, so the limit may lie beyond."
+    after = next(step for step in found.steps if step.nodes > (found.largest or 0))
+    return " What the rule asks beyond is unknown." if after.passes is None else ""
 
 
 def _resources(
