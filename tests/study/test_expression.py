@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.base.errors import SpecError
+from nodewise.base.time_limit import time_limit
 from nodewise.study.expression import expand, holds, uses_alone
 
 VALUES = {"n": 8, "nodes": 8, "k": 8, "ranks": 16, "round": 2, "seed": 7, "python": "/bin/python"}
@@ -123,10 +124,24 @@ def test_a_bare_name_is_told_from_an_expression():
         ("sqrt(n) == int(sqrt(n))", [1, 4, 9, 16, 25, 36, 49, 64]),
         ("not n % 32 or n == 1", [1, 32, 64]),
         ("1 < n <= 3", [2, 3]),
+        ("n == 1 or 8 % (n-1) == 0", [1, 2, 3, 5, 9]),
+        ("n > 1 and 8 % (n-1) == 0", [2, 3, 5, 9]),
     ],
 )
 def test_a_condition_picks_the_scales(condition, fitting):
     assert [n for n in range(1, 65) if holds(condition, {"n": n}, "workload.requires")] == fitting
+
+
+@pytest.mark.parametrize("word", ["{round(n,-30000000)}", "{round(n, 16)}"])
+def test_digits_of_round_are_bounded(word):
+    with time_limit(60, AssertionError("too slow")), pytest.raises(SpecError, match="15 digits"):
+        one(word)
+
+
+@pytest.mark.parametrize("word", ["{" + "a" * 1_000_000, "{" * 100_000 + "a", "{a" * 100_000])
+def test_braces_that_do_not_end_are_left_alone_at_once(word):
+    with time_limit(60, AssertionError("quadratic")):
+        assert one(word) == word
 
 
 @pytest.mark.parametrize(

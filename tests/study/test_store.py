@@ -23,6 +23,16 @@ def test_what_was_appended_is_loaded(tmp_path_factory, study):
     assert store.load(folder).runs == study.runs
 
 
+def test_what_cannot_be_read_back_is_not_written(tmp_path):
+    store.create(tmp_path, MINIMAL)
+    run = Run(nodes=1, round=0, seconds=1.0, facts={"loss": float("nan"), "batch": 8})
+    store.append(tmp_path, run)
+    with pytest.raises(DataError, match=r"out of range: .*work"):
+        store.append(tmp_path, Run(nodes=2, round=0, seconds=1.0, work=-1.0))
+    [kept] = store.load(tmp_path).runs
+    assert kept.facts == {"batch": 8}
+
+
 def test_a_line_that_was_cut_off_is_dropped_and_said(tmp_path):
     store.create(tmp_path, MINIMAL)
     store.append(tmp_path, Run(nodes=1, round=0, seconds=1.0))

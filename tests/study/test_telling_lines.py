@@ -2,6 +2,7 @@
 
 import pytest
 
+from nodewise.base.time_limit import time_limit
 from nodewise.study.telling_lines import telling_line
 
 SLOTS = """--------------------------------------------------------------------------
@@ -86,3 +87,9 @@ def test_the_cause_is_found_and_the_epilogue_is_not(log, says):
 
 def test_a_long_line_is_cut():
     assert len(telling_line(["ValueError: " + "x" * 999])) == 200
+
+
+def test_a_long_line_is_quickly_weighed():
+    lines = ["assert " * 200_000, "elastic " * 200_000, "ValueError: no mesh"]
+    with time_limit(60, AssertionError("quadratic")):
+        assert telling_line(lines) == "ValueError: no mesh"

@@ -20,15 +20,16 @@ Values = Mapping[str, Number | str]
 _MAX_LENGTH = 200  # characters of one expression
 _MAX_BITS = 256  # of a power
 _WHOLE = 1e-9  # relative: a power this near to an integer is one, such as 64**(1/3)
+_MAX_DIGITS = 15  # of round, before or after the point
 _DIGITS = 12  # significant, of a value that is not an integer
 _GROUP = re.compile(
     r"\{\{(?P<wrapped>\{[^{}]*\})\}\}"  # {{{n}}}: the value in braces
     r"|\{\{(?P<escaped>[^{}]*)\}\}"
-    r"|(?<!\$)\{(?P<text>[\w\s.,()+\-*/%]*[A-Za-z_][\w\s.,()+\-*/%]*)\}",
+    r"|(?<!\$)\{(?=[^A-Za-z_{}]*[A-Za-z_])(?P<text>[\w\s.,()+\-*/%]*)\}",
     re.ASCII,
 )
 _FUNCTIONS: dict[str, Callable[..., Number]] = {
-    "round": lambda x, digits=0: round(x, digits) if digits else round(x),
+    "round": lambda x, digits=0: _round(x, digits),
     "int": int,
     "ceil": math.ceil,
     "floor": math.floor,
@@ -164,7 +165,7 @@ def _value(node: ast.expr, values: Values) -> Number | bool:
             parts = _value(node.left, values), _value(node.right, values)
             return _computed(_OPERATORS[type(node.op)], parts, at)
         case ast.BoolOp():
-            found = [bool(_value(one, values)) for one in node.values]
+            found = (bool(_value(one, values)) for one in node.values)  # until one decides
             return all(found) if isinstance(node.op, ast.And) else any(found)
         case ast.Compare() if all(type(one) in _COMPARISONS for one in node.ops):
             sides = [_value(one, values) for one in (node.left, *node.comparators)]
@@ -205,6 +206,13 @@ def _computed(function: Callable[..., Number], parts: Sequence[Number], at: int)
     if not finite:
         raise _Problem("is not a finite number", at)
     return found
+
+
+def _round(x: Number, digits: int) -> Number:
+    """As Python rounds; with digits that a float has."""
+    if abs(digits) > _MAX_DIGITS:
+        raise ValueError(f"round has at most {_MAX_DIGITS} digits")
+    return round(x, digits) if digits else round(x)
 
 
 def _power(base: Number, exponent: Number) -> Number:

@@ -12,9 +12,17 @@ Record = TypeVar("Record", bound=msgspec.Struct)
 
 
 def append(path: Path, record: msgspec.Struct) -> None:
-    """Add a line; when this returns it is on the disk."""
+    """Add a line; when this returns it is on the disk. What could not be read back is refused."""
+    line = msgspec.json.encode(record)
+    try:
+        msgspec.json.decode(line, type=type(record))
+    except msgspec.DecodeError as error:
+        raise DataError(
+            f"Cannot write to {path}: a value is out of range: {error}.",
+            "Correct or leave out that value.",
+        ) from None
     with path.open("ab") as file:
-        file.write(msgspec.json.encode(record) + b"\n")
+        file.write(line + b"\n")
         file.flush()
         os.fsync(file.fileno())
 

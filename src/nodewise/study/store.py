@@ -6,8 +6,9 @@ outputs/     what each run printed, its beginning and its end
 """
 
 import fcntl
+import math
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from nodewise.study import json_lines
 from nodewise.study.question import Tables
 from nodewise.study.scale_unit import ScaleUnit
 from nodewise.study.spec import Regime, parse_file, parse_spec, scale_unit_in
-from nodewise.study.study import Run, Study
+from nodewise.study.study import Fact, Run, Study
 from nodewise.study.workload import devices_per_node, on_one_job
 
 SPEC, RUNS, RANKS, LOCK = "study.toml", "runs.jsonl", "ranks", "lock"
@@ -87,8 +88,17 @@ def is_running(folder: Path) -> bool:
 
 
 def append(folder: Path, run: Run) -> None:
-    """Add a run; when this returns it is on the disk."""
-    json_lines.append(folder / RUNS, run)
+    """Add a run; when this returns it is on the disk. Facts that are not finite are left out."""
+    known = {"facts": _finite(run.facts), "provenance": _finite(run.provenance)}
+    json_lines.append(folder / RUNS, msgspec.structs.replace(run, **known))
+
+
+def _finite(facts: Mapping[str, Fact]) -> dict[str, Fact]:
+    return {
+        name: value
+        for name, value in facts.items()
+        if not isinstance(value, float) or math.isfinite(value)
+    }
 
 
 def load(folder: Path) -> Study:

@@ -7,7 +7,7 @@ ask) comes last in the log and says nothing about it.
 import re
 from collections.abc import Sequence
 
-_EXCEPTION = re.compile(r"^\s*(?:\[[\w.:, ]+\][: ]*)?[\w.]*(?:Error|Exception|Interrupt)\b(?!s)")
+_EXCEPTION = re.compile(r"^\s*(?:\[[\w.:, ]+\][: ]*)?[\w.]*(?:Error|Exception|Interrupt)\b")
 _CAUSE = re.compile(
     r"not enough slots|segmentation fault|bus error|illegal instruction|floating[- ]point exception"
     r"|out of memory|cannot allocate memory|bad_alloc|error while loading shared libraries"
@@ -36,6 +36,7 @@ _EPILOGUE = re.compile(
 _SIGNAL = re.compile(r"signal:? |signal \d+", re.IGNORECASE)
 _WORDS = re.compile(r"[A-Za-z]{2}")
 _MAX_LINE = 200
+_SEARCHED = 500  # characters of a line: some patterns take the square of it
 
 # What a launcher says at length, and what to do about it.
 _KNOWN = (
@@ -85,6 +86,7 @@ def telling_place(lines: Sequence[str]) -> int | None:
 
 def _weight(line: str) -> int:
     """How much a line says: 0 for a launcher's epilogue, 1 for any other words."""
+    line = line[:_SEARCHED]
     if not _WORDS.search(line):
         return 0
     if _EPILOGUE.search(line):
