@@ -126,6 +126,8 @@ class _Pace:
         self.ranks = int(environment.get("NODEWISE_RANKS", environment.get("NODEWISE_NODES", "1")))
         self.resting: list[_Span] = []  # the spans in which nothing is counted
         self.other_clocks: list[int] = []  # of threads that only move bytes
+        self.other_ns: dict[int, int] = {}  # what each of them has used, when last read
+        self.ended_ns = 0  # the same of those that have ended
         self.running = False
         self.transfer = 0.0  # seconds that the modelled link takes for the call under way
         self.schedule: int | None = None
@@ -258,7 +260,14 @@ class _Pace:
 
     def _cpu(self) -> int:
         """CPU time of this process, without the threads that a network card would replace."""
-        return process_time_ns() - sum(map(clock_gettime_ns, self.other_clocks))
+        used = process_time_ns()
+        for clock in tuple(self.other_clocks):
+            try:
+                self.other_ns[clock] = clock_gettime_ns(clock)
+            except OSError:  # the thread has ended; what it used stays in the process's time
+                self.other_clocks.remove(clock)
+                self.ended_ns += self.other_ns.pop(clock, 0)
+        return used - self.ended_ns - sum(self.other_ns.values())
 
     def _scheduled(self) -> tuple[int, int, int]:
         """How long this thread ran, waited for a core, and how often; zeros where not known."""

@@ -68,3 +68,13 @@ def test_a_loss_that_no_run_reached_is_not_extrapolated():
 def test_another_job_has_no_such_figures():
     runs = tuple(Run(nodes=nodes, round=0, seconds=100.0 / nodes) for nodes in (1, 2))
     assert find(Study(name="job", regime="strong", runs=runs), Question()).training is None
+
+
+def test_a_loss_that_is_reached_in_the_warm_up_has_no_time():
+    early = tuple((step - 10, loss) for step, loss in trained(1).losses)
+    runs = tuple(msgspec.structs.replace(trained(nodes), losses=early) for nodes in (1, 2, 4))
+    question = msgspec.structs.replace(Question(), needs=Needs(target_loss=4.7))
+    found = find(Study(name="job", regime="strong", runs=runs), question).training
+    assert [row.seconds_to_loss for row in found.rows] == [None] * 3
+    assert [row.cost_to_loss for row in found.rows] == [None] * 3
+    assert "comes to 4.7 in its warm-up, which is not timed" in found.checks[0].evidence

@@ -1,9 +1,11 @@
 """How faithful a rehearsal was, from what its runs recorded."""
 
+import msgspec
 import pytest
 
 from nodewise.explain.attribute import attribute
 from nodewise.explain.scaling import scale
+from nodewise.explain.validity import limit_check
 from nodewise.study.check import validity_of
 from nodewise.study.spec import EngineSpec, Spec, Workload
 from nodewise.study.study import Pace, Rank, Run, Study
@@ -98,3 +100,37 @@ def test_ranks_that_nothing_paced_are_invalid():
     found = validity_of(scale(Study(name="job", regime="strong", runs=loose, spec=SPEC)).checks)
     assert found.state == "invalid"
     assert "the probe does not pace" in found.clause
+
+
+def changed(made: Study, **provenance: float | None) -> Study:
+    """The same study with other facts of its runs; None: without this one."""
+    runs = []
+    for run in made.runs:
+        facts = {**run.provenance, **provenance}
+        known = {name: value for name, value in facts.items() if value is not None}
+        runs.append(msgspec.structs.replace(run, provenance=known))
+    return msgspec.structs.replace(made, runs=tuple(runs))
+
+
+def test_a_failed_dry_run_is_unknown_and_not_without_waits():
+    nothing = {"rehearsal_dry_step_seconds": None, "rehearsal_dry_wait_seconds": None}
+    checks = {check.rule: check for check in scale(changed(study(), **nothing)).checks}
+    check = checks["emulated nodes do not wait for each other"]
+    assert check.verdict == "unknown"
+    assert "was not measured at K=2, 4" in check.evidence
+
+
+def test_a_share_of_unknown_cores_is_unknown_and_not_all_of_it():
+    checks = scale(changed(study(), **{"rehearsal_node0.cores": None})).checks
+    found = [check for check in checks if check.rule == "emulated nodes had their share of the CPU"]
+    assert [check.verdict for check in found] == ["unknown"]
+    assert not any("CPU share received" in check.evidence for check in checks)
+
+
+def test_paced_nodes_whose_cpu_was_not_counted_are_unknown():
+    counted = {f"rehearsal_node{at}.cpu_seconds": 0.1 for at in range(4)}
+    within = changed(study(), rehearsal_limited_seconds=10.0, **counted)
+    without = changed(study(), rehearsal_limited_seconds=10.0)
+    assert limit_check(within).verdict == "pass"
+    assert limit_check(without).verdict == "unknown"
+    assert "not counted" in limit_check(without).evidence

@@ -4,18 +4,25 @@ Version 1 is tested where it is used: on virtual nodes.
 """
 
 import os
+import shutil
+import subprocess
 import threading
 from pathlib import Path
 
 import pytest
 
+from nodewise.base.errors import RunError
+from nodewise.measure.engines.base import Finished, Job
 from nodewise.measure.engines.rehearsal import control_groups
 from nodewise.measure.engines.rehearsal.control_groups import (
     Groups,
+    NoGroups,
     UnifiedGroups,
     make_groups,
     missing_for_groups,
 )
+from nodewise.measure.engines.rehearsal.rehearsal import RehearsalEngine, _used
+from nodewise.measure.engines.rehearsal.virtual_nodes import PlainNodes, missing_for_links
 from nodewise.study.spec import Rehearsal
 
 
@@ -98,3 +105,64 @@ def test_threads_that_move_bytes_leave_the_quota(tmp_path: Path, groups: Groups)
 def test_a_controller_that_is_not_offered_is_named(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("memory pids")
     assert missing_for_groups(Rehearsal()) == "a control group controller for cpu"
+
+
+def test_without_groups_nothing_is_counted_and_no_fact_is_zero() -> None:
+    nodes = PlainNodes.__new__(PlainNodes)
+    nodes.groups = NoGroups()
+    engine = RehearsalEngine(Rehearsal())
+    engine._running = 1
+    (counters,) = engine._counters(nodes)
+    assert _used(counters, counters) == {}
+
+
+def test_nodes_that_cannot_be_made_leave_no_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(NoGroups):
+        removed = False
+
+        def make(self, node: str) -> None:
+            raise RunError("No group.", "Make one.")
+
+        def remove(self) -> None:
+            self.removed = True
+
+    made = Failing()
+    monkeypatch.setattr(control_groups, "make_groups", lambda options: made)
+    with pytest.raises(RunError):
+        PlainNodes(2, Rehearsal(), Path())
+    assert made.removed
+
+
+def test_a_trial_of_namespaces_that_does_not_end_is_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def late(*arguments: object, **options: object) -> None:
+        raise subprocess.TimeoutExpired("unshare", 60.0)
+
+    monkeypatch.setattr(shutil, "which", lambda tool: tool)
+    monkeypatch.setattr(subprocess, "run", late)
+    assert "has not ended" in (missing_for_links.__wrapped__() or "")
+
+
+def test_a_program_without_a_hook_leaves_the_output_of_one_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = RehearsalEngine(Rehearsal())
+    job = Job(
+        command=("x",), nodes=1, directory=tmp_path, folder=tmp_path, timeout_seconds=1.0,
+        environment={"NODEWISE_GATE": "gate"},
+    )  # fmt: skip
+
+    def ran(*_: object, **__: object) -> Finished:
+        assert not list(tmp_path.glob("rank-*.json"))
+        (tmp_path / f"rank-{os.urandom(4).hex()}.json").write_text("{}")
+        with job.log.open("a") as log:
+            log.write("once\n")
+        return Finished(outcome="ok", seconds=1.0)
+
+    monkeypatch.setattr(engine, "_nodes_for", lambda job: None)
+    monkeypatch.setattr(engine, "_rehearse_dry", lambda nodes, job: None)
+    monkeypatch.setattr(engine._launcher, "prepare", lambda nodes, job: None)
+    monkeypatch.setattr(engine, "_run", ran)
+    assert engine.run(job, lambda leaders: None).outcome == "ok"
+    assert job.log.read_text() == "once\n"

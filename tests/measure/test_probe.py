@@ -18,6 +18,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from nodewise import probe
 from nodewise.measure.barrier import Barrier
 
 
@@ -497,3 +498,22 @@ def test_where_the_mpi_library_is_paced_the_probe_is_not(tmp_path):
     told = run(PACED, tmp_path, NODEWISE_PACE_SHARE="0.01", NODEWISE_MPI_INTERPOSED="1")
     assert "paced_s" not in told
     assert told["seconds"] < 3
+
+
+def test_the_clock_of_an_ended_thread_keeps_its_last_value(monkeypatch):
+    clocks = {-6: 3_000, -14: 4_000}
+    pace = probe._Pace({"NODEWISE_PACE_SHARE": "0.5"})
+    pace.other_clocks = [-6, -14]
+
+    def read(clock):
+        if clock not in clocks:
+            raise OSError(22, "Invalid argument")
+        return clocks[clock]
+
+    monkeypatch.setattr(probe, "clock_gettime_ns", read)
+    monkeypatch.setattr(probe, "process_time_ns", lambda: 10_000)
+    assert pace._cpu() == 3_000
+    del clocks[-6]
+    clocks[-14] = 5_000
+    assert pace._cpu() == 2_000
+    assert pace.other_clocks == [-14]

@@ -144,3 +144,14 @@ def test_a_stored_study_on_devices_counts_them(tmp_path):
     assert unit.named(16) == "16 GPUs (2 nodes)"
     stated = stored(tmp_path / "stated.study", on_devices, 'unit = "ranks"')
     assert stated.scale_unit.unit == "rank"
+
+
+def test_the_stages_of_a_run_are_scaled_with_its_seconds():
+    made = (one_epoch(nodes) for nodes in (1, 2, 4))
+    stages = {"compute": 0.75, "communication": 0.25}
+    runs = tuple(
+        msgspec.structs.replace(run, stages={name: of * run.seconds for name, of in stages.items()})
+        for run in made
+    )
+    for run in on_one_job(runs):
+        assert run.stages == pytest.approx({name: of * run.seconds for name, of in stages.items()})

@@ -326,7 +326,7 @@ def _filled(run: Run, at: int) -> float:
     """CPU of a rank against what its quota gives in the time that it computed."""
     rank = run.ranks[at]
     computed = rank.stages.get("compute", 0.0) + rank.stages.get("serial", 0.0)
-    promised = computed * of_node(run, at, "cores")
+    promised = computed * (of_node(run, at, "cores") or 0.0)
     return rank.usage.cpu_seconds / promised if rank.usage is not None and promised else 1.0
 
 
@@ -351,7 +351,11 @@ def _rehearsed_bytes(runs: list[Run]) -> Answer:
     shares = []
     for run in runs:
         ring = 2 * (run.nodes - 1) / run.nodes * float(run.facts["allreduce_bytes"])
-        sent = mean(of_node(run, at, "sent_bytes") for _, at in _nodes([run]))
+        each = [of_node(run, at, "sent_bytes") for _, at in _nodes([run])]
+        known = [sent for sent in each if sent is not None]
+        if len(known) < len(each):
+            return Answer("unknown", "no bytes are recorded", "Use a real link.")
+        sent = mean(known)
         shares.append(sent / (ring * (run.steps or 1)))
     least = min(shares)
     if least < _WENT_OVER:

@@ -98,12 +98,21 @@ def _is_loss(runs: Sequence[Run]) -> bool:
 
 
 def _share_to_loss(run: Run, target: float) -> float | None:
-    """The share of a run's timed steps after which its loss is at most the target."""
+    """The share of a run's timed steps after which its loss is at most the target.
+
+    None: it never is, or already in the warm-up, which is not timed.
+    """
+    step = _step_of_loss(run, target)
+    return None if step is None or step < 0 or not run.steps else (step + 1) / run.steps
+
+
+def _step_of_loss(run: Run, target: float) -> int | None:
+    """The first step whose smoothed loss is at most the target; negative: in the warm-up."""
     values = [loss for _, loss in run.losses]
     for at, (step, _) in enumerate(run.losses):
         around = values[max(0, at + 1 - _SMOOTH) : at + 1]
-        if len(around) == _SMOOTH and fmean(around) <= target and run.steps:
-            return max(step + 1, 0) / run.steps
+        if len(around) == _SMOOTH and fmean(around) <= target:
+            return step
     return None
 
 
@@ -112,6 +121,13 @@ def _loss_checks(study: Study, rows: Sequence[TrainingRow], needs: "Needs") -> l
     if needs.target_loss is None:
         return []
     rule = "the target loss is reached"
+    target = needs.target_loss
+    steps = {row.nodes: [_step_of_loss(run, target) for run in study.at(row.nodes)] for row in rows}
+    early = [nodes for nodes, of in steps.items() if any(at is not None and at < 0 for at in of)]
+    if early:
+        listed = ", ".join(map(str, early))
+        evidence = f"a run at K={listed} comes to {target:g} in its warm-up, which is not timed"
+        return [warning(rule, evidence, "Set a lower target loss, or fewer warmup_steps.")]
     missed = [row.nodes for row in rows if row.seconds_to_loss is None]
     if missed:
         least = min((loss for run in study.good_runs for _, loss in run.losses), default=None)

@@ -280,7 +280,8 @@ class _Measured(NamedTuple):
     items: Floats | None
     delays: Floats | None = None  # seconds that other processes had the rank's core
     steps: int | None = None  # of the shortest run
-    dry_wait: float = 0.0  # of a step on emulated nodes, that the emulation makes ranks wait
+    # Of a step on emulated nodes, that the emulation makes ranks wait; None: not measured.
+    dry_wait: float | None = None
     crowded: bool = False  # the job has more ranks and threads than cores: they delay each other
     emulated: bool = False  # overhead is that of a rank while another emulated node had its core
 
@@ -327,10 +328,15 @@ def _measured(study: Study, nodes: int, by_rank: bool) -> _Measured:
         items,
         _foreign_delays(runs, stages),
         None if None in steps else min(step for step in steps if step is not None),
-        mean(float(run.provenance.get(DRY_WAIT, 0.0)) for run in runs),
+        _dry_wait(runs),
         any(run.provenance.get("oversubscribed") for run in runs),
         any(run.provenance.get("emulated") for run in runs),
     )
+
+
+def _dry_wait(runs: Sequence[Run]) -> float | None:
+    known = [float(run.provenance[DRY_WAIT]) for run in runs if DRY_WAIT in run.provenance]
+    return mean(known) if len(known) == len(runs) else None
 
 
 def _exposed(
@@ -544,7 +550,7 @@ def _rank_parts(one: _Measured, kind: CauseName, center: Center) -> dict[CauseNa
     for_serial = min(max(waiting, 0.0), float(mean["serial"].max()) - alone)
     even, imbalance, rest = _late_compute(one, late, kind)
     by_chance = waiting - for_serial
-    emulation = min(max(by_chance, 0.0), one.dry_wait * (one.steps or 0))
+    emulation = min(max(by_chance, 0.0), (one.dry_wait or 0.0) * (one.steps or 0))
     held_up = float(mean["overhead"][late])
     delay = 0.0 if one.delays is None else fit * float(one.delays[:, late].mean())
     parts: dict[CauseName, float] = {

@@ -3,7 +3,7 @@
 A study on emulated nodes states these figures, and is doubtful or invalid where they are bad.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from statistics import mean, median
 from typing import NamedTuple
 
@@ -46,9 +46,15 @@ def fidelity_checks(study: Study) -> Iterator[Check]:
     runs = rehearsed_runs(study)
     if not runs:
         return
-    received = {nodes: mean(map(_received, at)) for nodes, at in _by_scale(_paced(runs)).items()}
-    waits = {nodes: mean(map(_dry_wait, at)) for nodes, at in _by_scale(_with_dry(runs)).items()}
+    all_received = {at: _mean(map(_received, of)) for at, of in _by_scale(_paced(runs)).items()}
+    all_waits = {at: _mean(map(_dry_wait, of)) for at, of in _by_scale(runs).items() if at > 1}
+    received = {nodes: share for nodes, share in all_received.items() if share is not None}
+    waits = {nodes: share for nodes, share in all_waits.items() if share is not None}
     yield warning(_RULE, _summary(study, runs, received, waits))
+    what = "the CPU share that emulated nodes received"
+    yield from _unmeasured(_RECEIVED, what, all_received, "Record cores and CPU of every rank.")
+    what = "how long the emulation makes a step wait"
+    yield from _unmeasured(_DRY, what, all_waits, "Measure again: the dry run gave no figures.")
     if received:
         worst = min(received, key=lambda nodes: received[nodes])
         share = received[worst]
@@ -111,15 +117,16 @@ def transfer_seconds(run: Run) -> float:
     return min((rank.stages.get("communication", 0.0) for rank in run.ranks), default=0.0)
 
 
-def of_node(run: Run, at: int, name: str) -> float:
-    """A figure that the rehearsal recorded of one node."""
-    return float(run.provenance.get(f"rehearsal_node{at}.{name}", 0.0))
+def of_node(run: Run, at: int, name: str) -> float | None:
+    """A figure that the rehearsal recorded of one node; None where it did not."""
+    value = run.provenance.get(f"rehearsal_node{at}.{name}")
+    return None if value is None else float(value)
 
 
 def _busiest_bytes(run: Run, warmup: int) -> float:
-    """The bytes of the busiest node in the timed steps."""
+    """The bytes of the busiest node in the timed steps; 0 where none are known."""
     ways = ("sent_bytes", "received_bytes")
-    most = max(of_node(run, at, way) for at in range(run.nodes) for way in ways)
+    most = max(of_node(run, at, way) or 0.0 for at in range(run.nodes) for way in ways)
     return most * (run.steps / (run.steps + warmup) if run.steps else 1.0)
 
 
@@ -153,27 +160,43 @@ def _paced(runs: list[Run]) -> list[Run]:
     return [run for run in runs if run.ranks and all(rank.pace is not None for rank in run.ranks)]
 
 
-def _received(run: Run) -> float:
-    """CPU share of the rank that received least, against its node's."""
-    return min(_received_by(rank, of_node(run, at, "cores")) for at, rank in enumerate(run.ranks))
+def _received(run: Run) -> float | None:
+    """CPU share of the rank that received least, against its node's; None: one is not known."""
+    each = [_received_by(rank, of_node(run, at, "cores")) for at, rank in enumerate(run.ranks)]
+    known = [share for share in each if share is not None]
+    return min(known) if known and len(known) == len(each) else None
 
 
-def _received_by(rank: Rank, cores: float) -> float:
+def _received_by(rank: Rank, cores: float | None) -> float | None:
     assert rank.pace is not None
     if not cores or not rank.pace.cpu_seconds:
-        return 1.0
+        return None
     wanted = rank.pace.cpu_seconds / cores
     return wanted / (wanted + rank.pace.late_seconds)
 
 
-def _with_dry(runs: list[Run]) -> list[Run]:
-    return [run for run in runs if run.nodes > 1 and DRY_STEP in run.provenance]
-
-
-def _dry_wait(run: Run) -> float:
-    """The wait of a dry step against a step of the run, or against itself."""
+def _dry_wait(run: Run) -> float | None:
+    """The wait of a dry step against a step of the run, or against itself; None: no dry step."""
+    if DRY_STEP not in run.provenance:
+        return None
     step = run.seconds / run.steps if run.steps else float(run.provenance[DRY_STEP])
     return min(float(run.provenance[DRY_WAIT]) / step, 1.0)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """The mean of the values that are known; None: none is."""
+    known = [value for value in values if value is not None]
+    return mean(known) if known else None
+
+
+def _unmeasured(
+    rule: str, what: str, shares: Mapping[int, float | None], remedy: str
+) -> Iterator[Check]:
+    """That a figure is not known at some scales."""
+    missing = [str(nodes) for nodes, share in shares.items() if share is None]
+    if missing:
+        evidence = f"{what} was not measured at K={', '.join(missing)}"
+        yield Check(rule=rule, verdict="unknown", evidence=evidence, remedy=remedy)
 
 
 def _by_scale(runs: list[Run]) -> dict[int, list[Run]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from nodewise.base.units import format_duration, format_percent
 from nodewise.explain.baseline import SUPERLINEAR, Detection, superlinear
+from nodewise.explain.fidelity import of_node
 from nodewise.study.check import Check, warning
 from nodewise.study.spec import Regime
 from nodewise.study.study import Fact, Run, Study
@@ -266,14 +267,17 @@ def limit_check(study: Study) -> Check | None:
             rule=_LIMITS, verdict="fail", evidence=evidence, remedy=remedy, makes="doubtful"
         )
     paced = [run for run in runs if run.provenance.get("rehearsal_cpu") == "paced"]
-    for run in paced:
-        if any(_escapes_pace(run, at) for at in range(run.nodes)):
-            evidence = f"at K={run.nodes} processes ran that the probe does not pace"
-            return _invalid(_LIMITS, evidence, 'Use cpu = "quota" in the rehearsal.')
+    if (doubt := _pace_doubt(paced)) is not None:
+        return doubt
     if len(paced) == len(runs):
         return Check(rule=_LIMITS, verdict="pass", evidence="emulated nodes; every rank was paced")
     period = study.spec.engine.rehearsal.period_ms / 1000 if study.spec is not None else 0.1
-    most = max(_received_cpu(run, at, period) for run in runs for at in range(run.nodes))
+    under_quota = [run for run in runs if run.provenance.get("rehearsal_cpu") != "paced"]
+    shares = [_received_cpu(run, at, period) for run in under_quota for at in range(run.nodes)]
+    known = [share for share in shares if share is not None]
+    most = max(known, default=0.0)
+    if most <= QUOTA_HELD and len(known) < len(shares):
+        return _not_counted("the CPU that a node received was not counted")
     if most > QUOTA_HELD:
         return Check(
             rule=_LIMITS,
@@ -286,13 +290,34 @@ def limit_check(study: Study) -> Check | None:
     return Check(rule=_LIMITS, verdict="pass", evidence=evidence)
 
 
-def _escapes_pace(run: Run, at: int) -> bool:
-    """Whether a node computed more than its rank reports, or its rank was not paced at all."""
+def _pace_doubt(paced: Sequence[Run]) -> Check | None:
+    """What speaks against the pace of the runs that were paced; None: nothing."""
+    escapes = [(run.nodes, _escapes_pace(run, at)) for run in paced for at in range(run.nodes)]
+    for nodes, escaped in escapes:
+        if escaped:
+            evidence = f"at K={nodes} processes ran that the probe does not pace"
+            return _invalid(_LIMITS, evidence, 'Use cpu = "quota" in the rehearsal.')
+    if any(escaped is None for _, escaped in escapes):
+        return _not_counted("every rank was paced, but the CPU of a node was not counted")
+    return None
+
+
+def _not_counted(evidence: str) -> Check:
+    remedy = "Run as root, or where control groups are writable: they count it."
+    return Check(rule=_LIMITS, verdict="unknown", evidence=evidence, remedy=remedy)
+
+
+def _escapes_pace(run: Run, at: int) -> bool | None:
+    """Whether a node computed more than its rank reports, or its rank was not paced at all.
+
+    None: the CPU of the node was not counted.
+    """
     rank = next((rank for rank in run.ranks if rank.rank == at), None)
     if rank is None or rank.pace is None:
         return True
-    used = float(run.provenance.get(f"rehearsal_node{at}.cpu_seconds", 0.0))
-    cores = float(run.provenance.get(f"rehearsal_node{at}.cores", 0.0))
+    used, cores = (of_node(run, at, name) for name in ("cpu_seconds", "cores"))
+    if used is None or cores is None:
+        return None
     own = max(rank.pace.cpu_seconds, rank.usage.cpu_seconds if rank.usage is not None else 0.0)
     seconds = float(run.provenance.get("rehearsal_limited_seconds", 0.0))
     if seconds > _MOSTLY_TIMED * run.seconds:
@@ -301,11 +326,11 @@ def _escapes_pace(run: Run, at: int) -> bool:
     return used * timed - own > _NOT_PACED * cores * run.seconds
 
 
-def _received_cpu(run: Run, at: int, period: float) -> float:
+def _received_cpu(run: Run, at: int, period: float) -> float | None:
     """CPU of an emulated node against its quota; at either end a period more may be counted."""
     seconds = float(run.provenance.get("rehearsal_limited_seconds", 0.0))
-    asked = float(run.provenance.get(f"rehearsal_node{at}.cpu_received_of_asked", 0.0))
-    return asked * seconds / (seconds + 2 * period)
+    asked = of_node(run, at, "cpu_received_of_asked")
+    return None if asked is None else asked * seconds / (seconds + 2 * period)
 
 
 def failure_checks(study: Study) -> Iterator[Check]:

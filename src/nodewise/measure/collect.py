@@ -221,17 +221,17 @@ def _joined(reports: list[RankReport], mpi: list[MpiReport]) -> list[RankReport]
         return reports
     joined = []
     for seen in mpi:
-        told = own.pop(seen.rank, None)
-        if told is not None and told.seconds is not None and any(told.stages.values()):
-            joined.append(msgspec.structs.replace(told, record=seen.record))
+        probed = own.pop(seen.rank, None)
+        if probed is not None and probed.seconds is not None and any(probed.stages.values()):
+            joined.append(msgspec.structs.replace(probed, record=seen.record))
             continue
         joined.append(
             RankReport(
                 rank=seen.rank, host=seen.host, seconds=seen.seconds, setup_seconds=0.0, steps=0,
-                stages=seen.stages, items=told.items if told else None,
-                quality=told.quality if told else None, facts=told.facts if told else {},
+                stages=seen.stages, items=probed.items if probed else None,
+                quality=probed.quality if probed else None, facts=probed.facts if probed else {},
                 usage=seen.usage, comm_calls=0, step_ends=0,
-                modules=told.modules if told else {}, began=seen.began, cpu_s=seen.cpu_s,
+                modules=probed.modules if probed else {}, began=seen.began, cpu_s=seen.cpu_s,
                 paced_s=seen.paced_s, late_s=seen.late_s, record=seen.record,
             )
         )  # fmt: skip

@@ -20,7 +20,7 @@ SAME_WORK = 0.01  # relative
 BATCH = "global_batch"
 ALL_SAMPLES = "all_samples"  # with those of the warm-up; `work` has the timed ones
 DEVICES = "devices_per_node"  # accelerators of a host that a training uses
-SEEN_LOSS = "quality_is_seen_loss"  # nobody reported a quality
+SEEN_LOSS = "quality_is_seen_loss"  # no rank reported a quality
 WITHHELD = "stages_withheld"  # why host clocks say nothing of this run
 
 
@@ -75,6 +75,10 @@ def on_one_job(runs: "tuple[Run, ...]") -> "tuple[Run, ...]":
 
 
 def _scaled(run: "Run", job: float) -> "Run":
+    """The seconds, stages and work of a run scaled to the job; steps and losses as they were run.
+
+    The samples of a step do not change, so the number of steps is that of the timed part.
+    """
     if run.outcome != "ok" or not run.work:
         return run
     factor = job / run.work
@@ -90,6 +94,7 @@ def _scaled(run: "Run", job: float) -> "Run":
     return msgspec.structs.replace(
         run,
         seconds=factor * run.seconds,
+        stages={stage: factor * seconds for stage, seconds in run.stages.items()},
         work=job,
         facts={**run.facts, **_all_tokens(run, factor)},
         ranks=ranks,

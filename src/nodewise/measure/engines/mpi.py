@@ -75,10 +75,8 @@ class Mpi(LauncherEngine):
 
     def run(self, job: Job, started: Started) -> Finished:
         """Start the launcher, wait for it, and say how the ranks were placed."""
-        before = leftovers.segments()
-        finished = super().run(job, started)
-        if finished.outcome != "ok":
-            leftovers.remove_since(before)
+        with leftovers.removed():
+            finished = super().run(job, started)
         launch = self._launch(job)
         facts: dict[str, Fact] = {
             "mpi_launcher": launch.launcher,

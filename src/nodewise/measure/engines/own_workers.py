@@ -28,12 +28,10 @@ class OwnWorkers(LauncherEngine):
 
     def run(self, job: Job, started: Started) -> Finished:
         """Start the command so that its workers are watched; wait, and say whether MPI was seen."""
-        before = leftovers.segments()
         environment = {**job.environment, **carried(job.environment)}
         watched = msgspec.structs.replace(job, environment=environment)
-        finished = super().run(watched, started)
-        if finished.outcome != "ok":
-            leftovers.remove_since(before)
+        with leftovers.removed():
+            finished = super().run(watched, started)
         variables, why_not = self._interposed(job)
         facts = {
             "mpi_calls_recorded": bool(variables),

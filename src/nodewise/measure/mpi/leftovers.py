@@ -1,27 +1,58 @@
 """Shared memory that MPI ranks leave behind when they are killed."""
 
 import contextlib
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 _PLACE = Path("/dev/shm")
 _PATTERNS = ("mpich_shm_*", "vader_segment.*", "sm_segment.*")
 
 
+@contextlib.contextmanager
+def removed() -> Iterator[None]:
+    """Remove at the end, also after Ctrl-C, the shared memory that came meanwhile and is unused."""
+    before = segments()
+    try:
+        yield
+    finally:
+        remove_since(before)
+
+
 def segments() -> set[Path]:
-    """The shared memory of all MPI ranks on this machine."""
-    return {path for pattern in _PATTERNS for path in _PLACE.glob(pattern)}
+    """The shared memory of this user's MPI ranks on this machine."""
+    found = {path for pattern in _PATTERNS for path in _PLACE.glob(pattern)}
+    return {path for path in found if _is_ours(path)}
 
 
 def remove_since(before: set[Path]) -> None:
-    """Remove what came since and no process has open any more."""
+    """Remove what came since, and what no process has open or mapped any more."""
     new = segments() - before
     if not new:
         return
-    used = "".join(map(_maps, Path("/proc").glob("[0-9]*")))
+    processes = [*Path("/proc").glob("[0-9]*")]
+    # A rank opens its memory, then maps it: looked at in this order, it is seen in one of them.
+    used = "".join([*map(_open_files, processes), *map(_maps, processes)])
     for path in new:
         if str(path) not in used:
             with contextlib.suppress(OSError):
                 path.unlink()
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        return path.lstat().st_uid == os.geteuid()
+    except OSError:  # it is gone
+        return False
+
+
+def _open_files(process: Path) -> str:
+    links = []
+    with contextlib.suppress(OSError):
+        for file in (process / "fd").iterdir():
+            with contextlib.suppress(OSError):
+                links.append(str(file.readlink()))
+    return "\n".join(links)
 
 
 def _maps(process: Path) -> str:

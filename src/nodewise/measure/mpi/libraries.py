@@ -138,8 +138,7 @@ def _binary(program: str, directory: Path) -> str | None:
     path = shutil.which(directory / program if "/" in program else program)
     if path is None:
         return None
-    with Path(path).open("rb") as file:
-        return path if file.read(4) == b"\x7fELF" else None
+    return path if _head(Path(path), 4) == b"\x7fELF" else None
 
 
 def starter_of(command: Sequence[str]) -> str | None:
@@ -154,8 +153,7 @@ def vendor_of(library: Path) -> str:
 
 
 def _library_of_program(path: Path, directory: Path) -> Path | None:
-    with path.open("rb") as file:
-        head = file.read(_SCRIPT_BYTES)
+    head = _head(path, _SCRIPT_BYTES)
     if head.startswith(b"\x7fELF") and not _PYTHON.fullmatch(path.name):
         return _linked(path)
     interpreter = _interpreter_of(path, head)
@@ -165,6 +163,15 @@ def _library_of_program(path: Path, directory: Path) -> Path | None:
         words = head.partition(b"\n")[2].decode(errors="replace").split()
         return _library_of_words(words, directory)
     return None
+
+
+def _head(path: Path, size: int) -> bytes:
+    """The first bytes of a file; none where it may be executed but not read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(size)
+    except OSError:
+        return b""
 
 
 def _library_of_words(words: Sequence[str], directory: Path) -> Path | None:

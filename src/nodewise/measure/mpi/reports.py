@@ -1,4 +1,4 @@
-"""What the interposer left of each rank, with waiting told from transfer."""
+"""What the interposer left of each rank, with waiting separated from transfer."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -168,7 +168,7 @@ def _with_waits(reports: list[MpiReport], stamps: list[Stamps]) -> list[MpiRepor
     in_messages = _message_waits(table, times, ranks, ~collective, len(reports))
     ends = np.array([report.mpi.end_ns for report in reports]) + offsets
     last = int(ends.max())
-    told = []
+    split = []
     for at, report in enumerate(reports):
         waited = _scaled(in_collectives, at, report.mpi.collectives_seen)
         waited += _scaled(in_messages, at, report.mpi.messages_seen)
@@ -182,8 +182,8 @@ def _with_waits(reports: list[MpiReport], stamps: list[Stamps]) -> list[MpiRepor
             "serial": 0.0,
         }
         whole = msgspec.structs.replace(report, stages=stages, seconds=report.seconds + left)
-        told.append(_without_emulation(whole))
-    return told
+        split.append(_without_emulation(whole))
+    return split
 
 
 def _without_emulation(report: MpiReport) -> MpiReport:

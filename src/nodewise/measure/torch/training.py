@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from nodewise.measure.torch.after_import import after_import
-from nodewise.measure.torch.wrap import after, replace, then_with
+from nodewise.measure.torch.wrap import after, argument, replace, then_with
 
 if TYPE_CHECKING:
     from nodewise.measure.torch.hooks import Recorder
@@ -103,9 +103,9 @@ def watch_precision(recorder: "Recorder") -> None:
 
     def scaling(call: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(call)
-        def scale(self: Any, loss: Any) -> Any:
-            scaled = call(self, loss)
-            workload.loss_scaled(loss, scaled)
+        def scale(*arguments: Any, **options: Any) -> Any:
+            scaled = call(*arguments, **options)
+            workload.loss_scaled(argument(arguments, options, 1, "outputs"), scaled)
             return scaled
 
         return scale
@@ -119,15 +119,17 @@ def watch_meshes(recorder: "Recorder") -> None:
     workload = recorder.workload
 
     def of_mesh(module: ModuleType) -> None:
-        def made(_: Any, sizes: Any, *__: Any, mesh_dim_names: Any = None, **___: Any) -> None:
-            workload.mesh(tuple(sizes), mesh_dim_names)
+        def made(*arguments: Any, **options: Any) -> None:
+            sizes = argument(arguments, options, 1, "mesh_shape")
+            if isinstance(sizes, list | tuple):
+                workload.mesh(tuple(sizes), options.get("mesh_dim_names"))
 
         for owner in (module, importlib.import_module("torch.distributed")):
             replace(owner, "init_device_mesh", functools.partial(after, made))
 
     def of_tensors(module: ModuleType) -> None:
-        def divided(_: Any, mesh: Any = None, *__: Any, **options: Any) -> None:
-            mesh = mesh or options.get("device_mesh")
+        def divided(*arguments: Any, **options: Any) -> None:
+            mesh = argument(arguments, options, 1, "device_mesh")
             if mesh is not None and not mesh.mesh_dim_names:
                 workload.shares_rows("tp", mesh.size())
 

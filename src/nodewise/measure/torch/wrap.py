@@ -1,7 +1,7 @@
 """Put a wrapped version in the place of a call of torch."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
@@ -31,6 +31,15 @@ def then_with(second: Callable[..., object], call: Callable[..., Any]) -> Callab
         return result
 
     return both
+
+
+def argument(arguments: Sequence[Any], options: Mapping[str, Any], at: int, name: str) -> Any:
+    """An argument of a call, by position or by name; None where it is not given.
+
+    >>> argument((1,), {"size": 2}, 1, "size"), argument((1, 2), {}, 1, "size")
+    (2, 2)
+    """
+    return arguments[at] if len(arguments) > at else options.get(name)
 
 
 def replace(owner: Any, name: str, wrap: Callable[..., Any]) -> None:

@@ -99,17 +99,17 @@ class Groups:
             file = self._trees["blkio"] / node / f"blkio.throttle.{way}_bps_device"
             _set(file, f"{device} {rate}")
 
-    def cpu_seconds(self, node: str) -> float:
-        """CPU time that the job has used under its quota."""
+    def cpu_seconds(self, node: str) -> float | None:
+        """CPU time that the job has used under its quota; None where it is not counted."""
         return int((self._trees["cpuacct"] / node / "job" / "cpuacct.usage").read_text()) / 1e9
 
-    def periods(self, node: str) -> tuple[int, int]:
+    def periods(self, node: str) -> tuple[int, int] | None:
         """How many quota periods the job was awake in, and in how many it used all it had."""
         facts = _figures(self._trees["cpu"] / node / "job" / "cpu.stat")
         return int(facts.get("nr_periods", 0)), int(facts.get("nr_throttled", 0))
 
-    def throttled_seconds(self, node: str) -> float:
-        """How long the quota held the job up so far."""
+    def throttled_seconds(self, node: str) -> float | None:
+        """How long the quota held the job up so far; None where it is not counted."""
         facts = _figures(self._trees["cpu"] / node / "job" / "cpu.stat")
         if "throttled_usec" in facts:
             return int(facts["throttled_usec"]) / 1e6
@@ -245,17 +245,17 @@ class NoGroups(Groups):
     def shield(self, on: bool) -> None:
         """The nodes compete with other load as usual."""
 
-    def cpu_seconds(self, node: str) -> float:
+    def cpu_seconds(self, node: str) -> float | None:
         """Not counted."""
-        return 0.0
+        return None
 
-    def periods(self, node: str) -> tuple[int, int]:
-        """There are none."""
-        return 0, 0
+    def periods(self, node: str) -> tuple[int, int] | None:
+        """Not counted."""
+        return None
 
-    def throttled_seconds(self, node: str) -> float:
-        """Never."""
-        return 0.0
+    def throttled_seconds(self, node: str) -> float | None:
+        """Not counted."""
+        return None
 
     def release_communication(self, node: str) -> int:
         """There is no quota to leave."""

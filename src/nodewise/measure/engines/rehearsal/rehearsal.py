@@ -29,6 +29,7 @@ from nodewise.measure.engines.rehearsal.virtual_nodes import (
     make_nodes,
     missing,
 )
+from nodewise.measure.mpi import leftovers
 from nodewise.study.spec import EngineSpec, Rehearsal
 
 _LOOK_SECONDS = 0.2
@@ -39,14 +40,12 @@ _USABLE = 0.7  # of the cores, where a share is proposed: the rest moves bytes a
 
 
 class _Counters(msgspec.Struct, frozen=True):
-    """What a node had used at one moment."""
+    """What a node had used at one moment; None where it is not counted."""
 
-    cpu_seconds: float
-    periods: int
-    throttled: int
-    throttled_seconds: float
-    received_bytes: int
-    sent_bytes: int
+    cpu_seconds: float | None
+    throttled_seconds: float | None
+    periods: tuple[int, int] | None  # awake, throttled
+    traffic_bytes: tuple[int, int] | None  # received, sent
 
 
 class RehearsalEngine(Engine):
@@ -130,6 +129,11 @@ class RehearsalEngine(Engine):
 
     def run(self, job: Job, started: Started) -> Finished:
         """Start the job without limits, put them in force when it is ready, wait for its end."""
+        with leftovers.removed():  # of ranks that share the machine's memory
+            return self._run_twice_at_most(job, started)
+
+    def _run_twice_at_most(self, job: Job, started: Started) -> Finished:
+        """Once more, limited from its start, where the program never came to the gate."""
         nodes = self._nodes_for(job)
         self._rehearse_dry(nodes, job)
         self._launcher.prepare(nodes, job)
@@ -137,6 +141,7 @@ class RehearsalEngine(Engine):
         unhooked = "NODEWISE_GATE" in job.environment and self._limited_by in ("never", "the clock")
         if finished.outcome == "ok" and unhooked:
             self._has_no_hook = True  # its whole time counts, so it is limited from its start
+            _forget_output(job)
             finished = self._run(nodes, job, started, self._launcher, at_once=True)
         return finished
 
@@ -326,9 +331,9 @@ class RehearsalEngine(Engine):
         return [
             _Counters(
                 groups.cpu_seconds(name),
-                *groups.periods(name),
                 groups.throttled_seconds(name),
-                *nodes.traffic_bytes(node),
+                groups.periods(name),
+                nodes.traffic_bytes(node),
             )
             for node, name in ((node, f"node{node}") for node in range(self._running))
         ]
@@ -356,7 +361,8 @@ class RehearsalEngine(Engine):
                     facts["cores"] = self._cores()[node]
                 elif (cores := nodes.groups.cores(f"node{node}")) is not None:
                     facts["cores"] = cores
-                    facts["cpu_received_of_asked"] = facts["cpu_seconds"] / (cores * seconds)
+                    if "cpu_seconds" in facts:
+                        facts["cpu_received_of_asked"] = facts["cpu_seconds"] / (cores * seconds)
                 self._checks |= {f"node{node}.{name}": value for name, value in facts.items()}
 
     def _dry_facts(self) -> dict[str, float | str]:
@@ -381,12 +387,28 @@ def _cores_here() -> int:
     return len(os.sched_getaffinity(0))
 
 
+def _forget_output(job: Job) -> None:
+    """Empty the log and remove the reports of a run that is repeated in the same folder."""
+    for pattern in ("rank-*", "mpi-*"):
+        for report in job.folder.glob(pattern):
+            report.unlink()
+    if job.log.exists():
+        os.truncate(job.log, 0)
+
+
 def _used(old: _Counters, new: _Counters) -> dict[str, float]:
-    """What a node used between two moments."""
-    return {
-        "cpu_seconds": new.cpu_seconds - old.cpu_seconds,
-        "throttled_seconds": new.throttled_seconds - old.throttled_seconds,
-        "throttled_periods": (new.throttled - old.throttled) / max(new.periods - old.periods, 1),
-        "received_bytes": new.received_bytes - old.received_bytes,
-        "sent_bytes": new.sent_bytes - old.sent_bytes,
-    }
+    """What a node used between two moments, where it is counted."""
+    used: dict[str, float] = {}
+    if old.cpu_seconds is not None and new.cpu_seconds is not None:
+        used["cpu_seconds"] = new.cpu_seconds - old.cpu_seconds
+    if old.throttled_seconds is not None and new.throttled_seconds is not None:
+        used["throttled_seconds"] = new.throttled_seconds - old.throttled_seconds
+    if old.periods is not None and new.periods is not None:
+        awake, throttled = (
+            later - first for first, later in zip(old.periods, new.periods, strict=True)
+        )
+        used["throttled_periods"] = throttled / max(awake, 1)
+    if old.traffic_bytes is not None and new.traffic_bytes is not None:
+        used["received_bytes"] = new.traffic_bytes[0] - old.traffic_bytes[0]
+        used["sent_bytes"] = new.traffic_bytes[1] - old.traffic_bytes[1]
+    return used

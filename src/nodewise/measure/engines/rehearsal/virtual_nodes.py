@@ -105,10 +105,10 @@ class Node:
         )
         return answer
 
-    def traffic_bytes(self) -> tuple[int, int]:
-        """Bytes that came in and went out over the node's link so far."""
+    def traffic_bytes(self) -> tuple[int, int] | None:
+        """Bytes that came in and went out over the node's link so far; None: the node is lost."""
         if self.is_lost:
-            return 0, 0
+            return None
         for line in Path(f"/proc/{self.process}/net/dev").read_text().splitlines():
             device, _, figures = line.partition(":")
             if device.strip() == "eth0":
@@ -132,8 +132,11 @@ class PlainNodes:
         self._disk = disk
         self._names = [HEAD, *(f"node{index}" for index in range(nodes))]
         self.groups = control_groups.make_groups(options)
-        for name in self._names:
-            self._make_groups(name)
+        with ExitStack() as undo:
+            undo.callback(self.remove)
+            for name in self._names:
+                self._make_groups(name)
+            undo.pop_all()
 
     def __len__(self) -> int:
         """How many nodes there are, the head apart."""
@@ -166,9 +169,9 @@ class PlainNodes:
         for node in range(len(self)):
             self.groups.limit_cpu(f"node{node}", None)
 
-    def traffic_bytes(self, node: int) -> tuple[int, int]:
-        """Bytes in and out of the node's link so far; a modelled link counts none."""
-        return 0, 0
+    def traffic_bytes(self, node: int) -> tuple[int, int] | None:
+        """Bytes in and out of the node's link so far; None: a modelled link does not count them."""
+        return None
 
     def lost(self) -> list[str]:
         """The nodes that somebody ended; those that are left are of no use without them."""
@@ -231,7 +234,7 @@ class VirtualNodes(PlainNodes):
         """The files of the node's namespaces that such a process joins then, in this order."""
         return self._nodes[node].spaces()
 
-    def traffic_bytes(self, node: int) -> tuple[int, int]:
+    def traffic_bytes(self, node: int) -> tuple[int, int] | None:
         """Bytes in and out of the node's link so far."""
         return self._nodes[node].traffic_bytes()
 
@@ -322,9 +325,13 @@ def missing_for_links() -> str | None:
     tools = [tool for tool in TOOLS if shutil.which(tool) is None]
     if tools:
         return f"the programs {', '.join(tools)}"
-    trial = subprocess.run(
-        [*_make_namespaces(), "true"], capture_output=True, check=False, timeout=_WAIT_SECONDS
-    )
+    trial_command = [*_make_namespaces(), "true"]
+    try:
+        trial = subprocess.run(
+            trial_command, capture_output=True, check=False, timeout=_WAIT_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return f"namespaces: unshare has not ended after {_WAIT_SECONDS:g} s"
     return "the right to make namespaces" if trial.returncode else None
 
 
