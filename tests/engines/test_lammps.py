@@ -61,7 +61,7 @@ def test_its_size_follows_k_and_its_log_gives_the_time(tmp_path, regime, size):
     spec.write_text(SPEC.format(regime=regime, lmp=LMP, size=size))
     plans = measure(spec, "--dry-run").stdout
     assert ("x 16" if regime == "weak" else "x 4 -v p 2") in plans
-    done = measure(spec, name="study")
+    done = measure(spec, "-vv", name="study")
     assert done.returncode in (0, 1), done.stderr
     assert f"declared {regime}, and the work of the runs agrees" in done.stdout
     study = store.load(tmp_path / "lj.study")
