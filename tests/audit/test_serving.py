@@ -1,5 +1,8 @@
 """What the rules ask of claims about a server."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from nodewise.audit.rules import audit, read_rules
@@ -49,3 +52,16 @@ def test_a_load_is_not_a_number_of_devices():
     found = {check.key: check for check in audit(claim, RULES).checks}
     assert "load on one set-up" in found["superlinear"].evidence
     assert found["serving-loop"].verdict == "fail"
+
+
+def test_the_rules_of_servers_and_the_dossier_are_in_plain_words():
+    root = Path(__file__).parents[2]
+    source = root / "src" / "nodewise"
+    paths = [source / "audit" / "serving.py", root / "docs" / "dossier.md"]
+    for folder in ("report/dossier", "decide/allocation", "importers/tables"):
+        paths += [path for path in (source / folder).iterdir() if path.is_file()]
+    texts = {path.name: path.read_text() for path in paths}
+    texts |= {rule.key: f"{rule}" for rule in RULES if rule.applies == "serving"}
+    assert [
+        name for name, text in texts.items() if re.search(r"\b(told|nobody|stands)\b", text)
+    ] == []

@@ -55,6 +55,18 @@ def test_a_first_step_that_fails_is_said(nodewise, tmp_path):
     )
 
 
+def test_studies_of_one_name_keep_their_pictures(nodewise, tmp_path):
+    for folder, text in (("a", OPENFOAM), ("b", OPENFOAM.replace("213.91", "300"))):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "job.csv").write_text(text)
+    tables = [tmp_path / folder / "job.csv" for folder in "ab"]
+    out = tmp_path / "dossier.md"
+    assert nodewise("dossier", *tables, "--for", "csc", "-o", out).code == 0
+    pictures = {path.name: path.read_bytes() for path in tmp_path.glob("*.png")}
+    assert len(set(pictures.values())) == 2
+    assert all(f"({name})" in out.read_text() for name in pictures)
+
+
 def drifting(quality):
     """A table with good times whose quality is given by K."""
     return "nodes,rep,time_s,quality\n" + "".join(

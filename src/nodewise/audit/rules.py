@@ -297,7 +297,7 @@ class _Case:
 
     @property
     def unread(self) -> str:
-        """A column of figures that nobody could name: it may hold what seems to be missing."""
+        """A column of figures without a known name: it may hold what seems to be missing."""
         return next(
             (one.title for one in self.claim.reading
              if one.column is None and re.search(r"\d", one.shown)),
@@ -604,7 +604,7 @@ def _growing_size(case: _Case) -> Answer | None:
         if len(set(sizes.values())) == 1 or regime_of_amounts(sizes) == "weak":
             continue
         if column == "size" and "weak" in (claim.regime, claim.read_regime):
-            continue  # nobody says how work goes with the grid
+            continue  # how work goes with the grid is not said
         shown = ", ".join(f"{min(words[nodes])} at K={nodes}" for nodes in list(words)[:4])
         name = "the model" if column == "model" else "the problem"
         return Answer("fail", f"{name} changes with K: {shown}")
@@ -623,7 +623,7 @@ def _repeats(case: _Case) -> Answer:
     stated = case.claim.by_scale("rounds")
     said = _COUNT.search(case.claim.text)
     if said_once := case.quote(_ONE_STEP):
-        return Answer("fail", f"one iteration stands for the run: {said_once}")
+        return Answer("fail", f"one iteration is given as the run: {said_once}")
     if stated:
         rounds = int(min(stated.values()))
     elif rounds == 1 and said:
@@ -846,7 +846,7 @@ def _divides(case: _Case) -> Answer:
     if "parallelism" in case.claim.columns or min(case.claim.by_scale(column).values()) < max(
         case.claim.scales
     ):
-        return Answer("unknown", f"how the {column} is laid out over K is not told")
+        return Answer("unknown", f"how the {column} is laid out over K is not said")
     uneven = {}
     for nodes, pieces in case.claim.by_scale(column).items():
         if pieces == int(pieces) and int(pieces) % nodes:
@@ -957,7 +957,7 @@ def _same_place(case: _Case) -> Answer:
 
 
 def _days_apart(case: _Case) -> int:
-    """Days from the date of the smallest K to the next date; 0 where dates are not told."""
+    """Days from the date of the smallest K to the next date; 0 where dates are not given."""
     days = {}
     for nodes, words in case.claim.words("date").items():
         try:

@@ -87,17 +87,17 @@ def percentile(claim: Claim) -> Answer:
     said = _quoted(claim, _P99)
     if not said:
         return Answer("unknown", "no 99th percentile is claimed")
-    told = [row["requests"].value for row in claim.rows if "requests" in row]
-    told += [float(found[1].replace(",", "")) for found in _REQUESTS.finditer(claim.text)]
-    if not told:
+    counts = [row["requests"].value for row in claim.rows if "requests" in row]
+    counts += [float(found[1].replace(",", "")) for found in _REQUESTS.finditer(claim.text)]
+    if not counts:
         return Answer("unknown", f"of how many requests is not said: {said}")
-    if min(told) < _ENOUGH_FOR_P99:
-        return Answer("fail", f"{said} of {min(told):g} requests; {_ENOUGH_FOR_P99} are needed")
-    return Answer("pass", f"{said} of {min(told):g} requests or more")
+    if min(counts) < _ENOUGH_FOR_P99:
+        return Answer("fail", f"{said} of {min(counts):g} requests; {_ENOUGH_FOR_P99} are needed")
+    return Answer("pass", f"{said} of {min(counts):g} requests or more")
 
 
 def cache(claim: Claim) -> Answer:
-    """Whether the state of the prompt cache is told."""
+    """Whether the state of the prompt cache is given."""
     if said := _quoted(claim, _CACHE):
         return Answer("pass", f"it says: {said}")
     return Answer("unknown", "whether prompts came from a cache is not said")

@@ -61,7 +61,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     source: Study | None = None  # the runs behind it, where it was read from runs
     scale_unit: ScaleUnit = ScaleUnit()
     reading: tuple[ColumnReading, ...] = ()  # of the table, in its order
-    read_regime: Regime | None = None  # what the figures were read as, where nobody says
+    read_regime: Regime | None = None  # what the figures were read as, where it is not said
     is_load: bool = False  # K is the load on one set-up, not a number of devices
     second: "Claim | None" = None  # the same cells read in the other way that they allow
     second_reading: str = ""  # what differs in it

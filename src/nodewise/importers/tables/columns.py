@@ -141,8 +141,8 @@ def _is_scale(head: str) -> bool:
     """Whether a title is a value of K: 8, 8 GPUs, 128x GB200, np 4."""
     if re.fullmatch(r"\d[\d,]*[*†‡]*x?", head):
         return True
-    told = re.search(rf"\b\d[\d,]*\s*(x\s*)?(\w+\s+)?{COUNTED}\b|\bnp\b|\d+x\s*\w", head, re.I)
-    return bool(told) and count_of(head) is not None and title_column(head) in _COUNTS
+    counted = re.search(rf"\b\d[\d,]*\s*(x\s*)?(\w+\s+)?{COUNTED}\b|\bnp\b|\d+x\s*\w", head, re.I)
+    return bool(counted) and count_of(head) is not None and title_column(head) in _COUNTS
 
 
 def _unit_word(heads: Sequence[str]) -> str:
@@ -223,12 +223,12 @@ def _of_ratios(
 
 def _statistics(reads: list[Read]) -> list[Read]:
     """min, median, mean and max of times; a column `samples` beside them counts repeats."""
-    told = any(
+    has_statistics = any(
         read.column == "std"
         or (read.column == "seconds" and words_of(read.title).split()[0] in _STATISTICS)
         for read in reads
     )
-    if not told:
+    if not has_statistics:
         return reads
     return [
         read._replace(column="rounds", confidence="likely", why="beside a column of the statistics")

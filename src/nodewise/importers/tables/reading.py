@@ -131,7 +131,7 @@ def _without_scale(reads: Sequence[Read], scale: Scale) -> list[Read]:
             sure: Confidence = "likely" if scale.is_load or _names_device(read) else "guess"
             read = read._replace(column="nodes", confidence=sure, why="its cells count")
         elif at != scale.at and read.column == "nodes":
-            read = read._replace(column="per_node", why="stands beside K")
+            read = read._replace(column="per_node", why="is beside K")
         marked.append(read)
     return marked
 

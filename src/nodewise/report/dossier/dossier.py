@@ -83,10 +83,10 @@ def _scaling(
     centre: Centre, measured: Sequence[Measured], _: Measured | None, pictures: bool
 ) -> list[Block]:
     blocks: list[Block] = []
-    for one in measured:
+    for number, one in enumerate(measured, 1):
         blocks += [Paragraph(_scaling_words(one)), _scaling_table(centre, one)]
         if pictures:
-            blocks += _picture(one)
+            blocks += _picture(one, number)
     regimes = {one.study.regime for one in measured}
     if regimes == {"strong"}:
         blocks.append(_todo("weak scaling was not measured; add a study of it, or say why not."))
@@ -150,12 +150,13 @@ def _cells(step: Step, smallest: int, known: bool) -> dict[ColumnName, str]:
     }
 
 
-def _picture(one: Measured) -> list[Block]:
+def _picture(one: Measured, number: int) -> list[Block]:
+    """The speedups as a picture; the number keeps studies of one name apart."""
     drawn = draw("speedup", one.study, one.findings)
     if drawn is None:
         return []
     chart = sized(drawn.chart, "paper", titled=False)
-    name = f"{file_stem(one.study.name)}-{one.study.regime}"
+    name = f"{file_stem(one.study.name)}-{one.study.regime}-{number}"
     return [Picture(name, drawn.caption, image(chart, "png"), image(chart, "pdf"))]
 
 
@@ -335,8 +336,8 @@ def _code(
         for name, value in run.provenance.items()
         if name in ("command", "commit", "cpu", "cores", "mpi")
     }
-    told = "; ".join(f"{name}: {value}" for name, value in facts.items())
-    known = [Paragraph(f"As measured: {told}.")] if told else []
+    listed = "; ".join(f"{name}: {value}" for name, value in facts.items())
+    known = [Paragraph(f"As measured: {listed}.")] if listed else []
     return [*known, _todo("the program, its methods and libraries, and the problem that was run.")]
 
 
