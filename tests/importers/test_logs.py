@@ -16,6 +16,7 @@ from benchmarks.judges import logs as judged
 
 from nodewise.base import time_limit
 from nodewise.base.errors import DataError, SpecError
+from nodewise.importers.files import read_text
 from nodewise.importers.logs.lines import MAX_LINE, lines
 from nodewise.importers.logs.pattern import Pattern
 from nodewise.importers.logs.record import LogRun, clock_seconds
@@ -117,6 +118,13 @@ def test_every_member_of_a_packed_log_is_read(tmp_path, after):
     assert (len(found), found[0], found[2], found[-1]) == (
         400_003, b"line 1", b"line 2", b"line 400000"
     )  # fmt: skip
+
+
+def test_every_member_of_a_packed_text_is_read(tmp_path):
+    packed = gzip.compress(b"one ") + gzip.compress(b"two")
+    assert read_text(put(tmp_path, packed)) == "one two"
+    with pytest.raises(DataError, match="cut off"):
+        read_text(put(tmp_path, packed[:-4]))
 
 
 def test_fields_of_megatron_may_come_in_another_order_and_in_seconds(tmp_path):
