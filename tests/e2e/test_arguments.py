@@ -95,6 +95,7 @@ def test_arguments_can_be_listed_for_each_scale(tmp_path):
         ("{24/hosts}", "", "1, 2", "{24/hosts} has the unknown name hosts (character 4)"),
         ("{24/n/}", "", "1, 2", "is not an expression"),
         ("{ranks}", "", "1, 2", "unknown name ranks"),  # the command starts them: not known
+        ("{n}", 'requires = "8 % (n-3) == 0"', "1, 8", "K=8 does not meet"),
         ("{n}", 'requires = "cube"', "1, 2", "unknown name cube"),
         ("{n}", "stage.io = 'io ('", "1, 2", "workload.stage.io: 'io (' is not a regular"),
         ("{n}", 'log = "lamps"', "1, 2", "'lamps' is not a preset"),

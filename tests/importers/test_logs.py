@@ -14,13 +14,16 @@ import pytest
 from benchmarks import log_samples
 from benchmarks.judges import logs as judged
 
+from nodewise.base import time_limit
 from nodewise.base.errors import DataError, SpecError
+from nodewise.importers.files import read_text
 from nodewise.importers.logs.lines import MAX_LINE, lines
 from nodewise.importers.logs.pattern import Pattern
 from nodewise.importers.logs.record import LogRun, clock_seconds
 from nodewise.importers.logs.study import study_of_logs, understand
 from nodewise.importers.logs.survey import Reading, survey
 from nodewise.importers.logs.warmup import steady
+from nodewise.study import store
 
 SHARED = Path(__file__).parents[3] / "shared/data/trainlogs"
 # What each sample says: format, then figures.
@@ -106,6 +109,22 @@ def test_a_log_says_the_same_however_a_launcher_prints_it(tmp_path, name, disgui
 def test_a_packed_log_says_the_same(tmp_path):
     packed = gzip.compress(log_samples.megatron().encode())
     assert read(put(tmp_path, packed, "out.log.gz")).step_seconds == pytest.approx(1.0, rel=0.02)
+
+
+@pytest.mark.parametrize("after", [b"", b"\0" * 512])
+def test_every_member_of_a_packed_log_is_read(tmp_path, after):
+    packed = b"".join(gzip.compress(f"line {at}\n".encode() * at) for at in (1, 2, 400_000))
+    found = list(lines(put(tmp_path, packed + after, "out.log.gz")))
+    assert (len(found), found[0], found[2], found[-1]) == (
+        400_003, b"line 1", b"line 2", b"line 400000"
+    )  # fmt: skip
+
+
+def test_every_member_of_a_packed_text_is_read(tmp_path):
+    packed = gzip.compress(b"one ") + gzip.compress(b"two")
+    assert read_text(put(tmp_path, packed)) == "one two"
+    with pytest.raises(DataError, match="cut off"):
+        read_text(put(tmp_path, packed[:-4]))
 
 
 def test_fields_of_megatron_may_come_in_another_order_and_in_seconds(tmp_path):
@@ -194,6 +213,34 @@ def test_mlflow_is_read_from_its_folder(tmp_path):
     put(tmp_path, "16", "1/params/world_size")
     run = read(tmp_path)  # the other files of the folder are parts of this run
     assert (run.world_size, run.step_seconds, run.iterations) == (16, 0.25, 12)
+
+
+def mlflow_run(folder: Path, loss: str = "2.0", **params: int) -> None:
+    put(folder, log_samples.MLFLOW, "meta.yaml")
+    rows = "".join(f"{1_000_000 + 250 * step} {loss} {step}\n" for step in range(12))
+    put(folder, rows, "metrics/loss")
+    for name, value in params.items():
+        put(folder, str(value), f"params/{name}")
+
+
+def test_a_loss_that_is_no_number_makes_a_study_that_can_be_read(tmp_path, monkeypatch):
+    from nodewise.cli.main import nodewise
+
+    monkeypatch.chdir(tmp_path)
+    for world in (1, 2):
+        mlflow_run(tmp_path / f"runs/{world}", "nan", world_size=world)
+    nodewise.main(["import", "runs", "-o", "out.study"], standalone_mode=False)
+    facts = [run.facts for run in store.load(tmp_path / "out.study").runs]
+    assert [("loss" in one, one["nan"]) for one in facts] == [(False, 12)] * 2
+
+
+@pytest.mark.parametrize(
+    ("params", "world"),
+    [({"devices": 4}, None), ({"devices": 4, "num_nodes": 2}, 8), ({"world_size": 4}, 4)],
+)
+def test_devices_are_those_of_one_node(tmp_path, params, world):
+    mlflow_run(tmp_path, **params)
+    assert read(tmp_path).world_size == world
 
 
 def test_jobs_of_slurm(tmp_path):
@@ -328,7 +375,6 @@ def test_a_pattern_of_your_own(tmp_path):
         ({}, "no table"),
         ({"k": "(\\d+)"}, "no pattern for the time"),
         ({"seconds": "took"}, "no group"),
-        ({"seconds": "((a+)+)"}, "run for ever"),
         ({"seconds": "("}, "no regular expression"),
         ({"seconds": "(\\d)", "colour": "(.)"}, "no name of a pattern"),
         ({"seconds": "(\\d)", "units": {"seconds": "days"}}, "no unit"),
@@ -337,6 +383,23 @@ def test_a_pattern_of_your_own(tmp_path):
 def test_a_wrong_pattern_is_refused(table, says):
     with pytest.raises(SpecError, match=says):
         Pattern({"pattern": dict(table)} if table else {}, "mine.toml")
+
+
+@pytest.mark.parametrize("name", ["energy", "work"])
+@pytest.mark.parametrize("text", ["-5", "9e17"])
+def test_a_pattern_gives_no_amount_that_a_run_cannot_have(tmp_path, name, text):
+    table = {"seconds": r"took (\d+)", name: rf"{name} (\S+)", "units": {name: 1e17}}
+    [run] = Pattern({"pattern": table}, "mine.toml").read(put(tmp_path, f"took 3\n{name} {text}\n"))
+    assert (run.run_seconds, run.energy_joules, run.work) == (3.0, None, None)
+
+
+@pytest.mark.parametrize("expression", ["(.*).*.*.*Z", "((?:a+)+)b"])
+def test_a_pattern_that_backtracks_without_end_is_given_up(tmp_path, monkeypatch, expression):
+    monkeypatch.setattr(time_limit, "SEARCH_SECONDS", 0.3)
+    mine = Pattern({"pattern": {"seconds": expression}}, "mine.toml")
+    with time_limit.time_limit(60, AssertionError("no limit")):
+        [run] = survey([(1, put(tmp_path, "a" * 8000 + "\n"))], Reading(mine))
+    assert "a pattern takes longer than 0.3" in run.problem
 
 
 @pytest.mark.parametrize("warm", range(6))

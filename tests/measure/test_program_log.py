@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from nodewise.base import time_limit
 from nodewise.measure import program_log
 from nodewise.measure.program_log import KEPT_BYTES, failure_lines, kept_output, with_figures
 from nodewise.study import store
 from nodewise.study.log_patterns import log_patterns
 from nodewise.study.spec import Workload
 from nodewise.study.study import Rank, Run
+from tests.study.test_spec import MINIMAL
 
 RUN = Run(nodes=4, round=0, seconds=9.0, wall_seconds=9.5)
 
@@ -71,11 +73,54 @@ def test_the_file_that_the_run_wrote_is_read_and_not_an_older_one(tmp_path):
 
 
 def test_a_pattern_that_never_ends_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(program_log, "_MAX_SEARCH_SECONDS", 0.3)
+    monkeypatch.setattr(time_limit, "SEARCH_SECONDS", 0.3)
     begin = time.monotonic()
     run = read(tmp_path, "a" * 60 + "!", seconds=r"((?:a+)+)b")
     assert run.outcome == "no match" and "takes longer than 0.3 s" in run.detail
     assert time.monotonic() - begin < 60  # not the age of the universe
+
+
+@pytest.mark.parametrize("work", ["-5", "1e31"])
+def test_work_that_no_run_can_have_is_refused_and_can_be_stored(tmp_path, work):
+    run = read(tmp_path, f"work {work}\n", work=r"work (\S+)")
+    assert run.outcome == "no match" and "gives work as" in run.detail
+    store.create(tmp_path / "study", MINIMAL)
+    store.append(tmp_path / "study", run)
+    assert store.load(tmp_path / "study").runs == (run,)
+
+
+def test_an_output_may_be_a_whole_path(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/out.txt").write_text("t=6\n")
+    named = {"seconds": r"t=(\S+)", "output": str(tmp_path / "elsewhere/*.txt")}
+    assert read(tmp_path, "", **named).seconds == 6.0
+
+
+@pytest.mark.parametrize("name", ["a\0/*", "**.txt", ".", "/"])
+def test_an_output_that_names_no_file_is_no_match(tmp_path, name):
+    assert read(tmp_path, "t=6", seconds=r"t=(\S+)", output=name).outcome == "no match"
+
+
+def test_an_output_that_is_gone_is_no_match(tmp_path, monkeypatch):
+    (tmp_path / "out.txt").write_text("t=6")
+    monkeypatch.setattr(Path, "is_file", lambda path: path.unlink(missing_ok=True) is None)
+    run = read(tmp_path, "", seconds=r"t=(\S+)", output="out.txt")
+    assert run.outcome == "no match" and "cannot read out.txt" in run.detail
+
+
+def test_a_carriage_return_ends_a_line(tmp_path):
+    text = "".join(f"\r{at} %" for at in range(3000)) + "\rtook 7.5 s\n"
+    assert read(tmp_path, text, seconds=r"^took (\S+) s").seconds == 7.5
+
+
+def test_an_output_that_is_searched_in_part_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(program_log, "_MAX_BYTES", 20)
+    text = "took 7.5 s\n" + "x\n" * 20 + "took 9 s\n"
+    run = read(tmp_path, text, seconds=r"took (\S+) s")
+    assert run.seconds == 7.5
+    assert run.provenance["output"] == "only the first 20 of 60 bytes are searched"
+    missing = read(tmp_path, text, seconds=r"took (9) s")
+    assert "of the output (only the first 20 of 60 bytes are searched)" in missing.detail
 
 
 def test_the_beginning_and_the_end_of_a_long_output_are_kept(tmp_path):

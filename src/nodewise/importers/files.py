@@ -48,16 +48,26 @@ def read_text(path: Path) -> str:
     """The text of a file of bounded size; it may be packed."""
     raw = _read(path)
     if raw[:2] == _GZIP:
-        unpacker = zlib.decompressobj(31)
-        try:
-            raw = unpacker.decompress(raw, MAX_BYTES + 1)
-        except zlib.error as error:
-            raise DataError(f"{path} is damaged: {error}.", AS_WRITTEN) from None
-        if not unpacker.eof and len(raw) <= MAX_BYTES:
-            raise DataError(f"{path} is cut off.", AS_WRITTEN)
+        raw = _unpacked(path, raw)
     if len(raw) > MAX_BYTES:
         raise DataError(f"{path} is larger than 1 GiB.", "Read one run at a time.")
     return raw.decode("utf-8", "replace")
+
+
+def _unpacked(path: Path, packed: bytes) -> bytes:
+    """The content of every member of a gzip file, up to one byte too many."""
+    parts, left = [], MAX_BYTES + 1
+    while packed.startswith(_GZIP) and left > 0:
+        unpacker = zlib.decompressobj(31)
+        try:
+            parts.append(unpacker.decompress(packed, left))
+        except zlib.error as error:
+            raise DataError(f"{path} is damaged: {error}.", AS_WRITTEN) from None
+        left -= len(parts[-1])
+        if not unpacker.eof and left > 0:
+            raise DataError(f"{path} is cut off.", AS_WRITTEN)
+        packed = unpacker.unused_data
+    return b"".join(parts)
 
 
 def _read(path: Path, size: int = -1) -> bytes:

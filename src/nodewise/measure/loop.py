@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,6 +42,7 @@ from nodewise.study.study import Fact, Rank, Run, Study
 _STARTS_COPIES = ("local", "mpi", "torchrun", "rehearsal")
 _GIVE_UP_AFTER = 2  # failures of one scale; a third would only cost time
 _BUSY_SHARE = 0.5  # of the CPU; a launcher whose workers are elsewhere hardly uses any
+_MOST_TRIED = 10_000  # scales, to suggest some that fit
 _RUNNING = "running"
 _JOBS = "jobs"  # runs that go on without us, a folder each
 
@@ -53,7 +55,7 @@ class Task(NamedTuple):
     baseline: bool
 
 
-# Told of each finished run, and how many are left.
+# Called with each finished run, and how many are left.
 Tell = Callable[[Run, int], None]
 
 
@@ -67,7 +69,7 @@ def measure(
     enough: Callable[[Study], bool],
     read_traces: ReadTraces | None = None,
 ) -> None:
-    """Make every run that is missing in the study folder; `home` is where the spec stands.
+    """Make every run that is missing in the study folder; `home` is the folder of the spec.
 
     `read_traces` breaks down what the ranks recorded of their devices.
     """
@@ -344,14 +346,21 @@ def _refuse_scales(spec: Spec, engine: Engine) -> None:
     def fits(nodes: int) -> bool:
         return holds(condition, _numbers(spec, engine, nodes), "workload.requires")
 
+    def suits(nodes: int) -> bool:
+        try:
+            return fits(nodes)
+        except SpecError:  # such as a division by zero at this K
+            return False
+
     wrong = [nodes for nodes in spec.scales if not fits(nodes)]
     if wrong:
-        other = [nodes for nodes in range(1, 2 * max(spec.scales) + 1) if fits(nodes)][:8]
+        tried = range(1, min(2 * max(spec.scales), _MOST_TRIED) + 1)
+        other = list(islice((nodes for nodes in tried if suits(nodes)), 8))
         listed = ", ".join(map(str, other))
         raise SpecError(
             f"scales: K={', '.join(map(str, wrong))} does not meet workload.requires = "
             f"'{condition}'.",
-            f"Use scales that do: {listed}." if other else "Correct the condition.",
+            f"Use scales that do: {listed}." if other else "Correct the condition or the scales.",
         )
 
 

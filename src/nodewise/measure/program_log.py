@@ -1,22 +1,22 @@
 """The output of a run: the figures in it, what is kept of it, and what it says of a crash."""
 
-import contextlib
 import math
-import signal
-import threading
 from collections.abc import Iterator
+from glob import glob
 from pathlib import Path
-from types import FrameType
 
 import msgspec
 
-from nodewise.study.log_patterns import MAX_LINE, Figures, LogPatterns, NoFigure, Reading
+from nodewise.base.errors import DataError
+from nodewise.base.time_limit import search_limit
+from nodewise.importers.logs.lines import lines
+from nodewise.study.log_patterns import Figures, LogPatterns, NoFigure, Reading
+from nodewise.study.spec import Amount, Signed
 from nodewise.study.study import SHORTEST_SECONDS, STAGES, Outcome, Run
 from nodewise.study.telling_lines import telling_place
 
 KEPT_BYTES = 64 * 1024  # of the beginning of an output, and as many of its end
 _MAX_BYTES = 2**30  # of an output that are searched
-_MAX_SEARCH_SECONDS = 60.0  # a pattern that takes longer backtracks without end
 _SHOWN_LINES = 20  # of the output of a failed run
 _SHOWN_SIGNS = 500  # of each of them
 _CLOCK_SLACK = 2.0  # seconds between our clock and that of a file system
@@ -31,20 +31,40 @@ def with_figures(
     """
     if patterns is None or run.outcome != "ok":
         return run
+    cut = ""
     try:
         source = log if patterns.output is None else _newest(directory, patterns.output, since)
-        with _bounded(_MAX_SEARCH_SECONDS):
+        cut = _cut(source)
+        with search_limit(_size(source), lambda said: NoFigure(f"{said}, so there is no line")):
             figures = Reading(patterns).lines(_lines(source))
     except NoFigure as problem:
-        return _refused(run, "no match", f"{problem} of {_place(patterns)}. {_fix(run, patterns)}")
-    stated = {**figures._asdict(), **figures.stages}
-    for name, value in stated.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            return _refused(run, "not a number", f"the output gives {name} as {value}")
-    if figures.seconds is not None and figures.seconds < SHORTEST_SECONDS:
-        why = f"{_place(patterns)} gives a time of {figures.seconds:g} s"
+        why = f"{problem} of {_place(patterns)}{cut and f' ({cut})'}"
         return _refused(run, "no match", f"{why}. {_fix(run, patterns)}")
+    for name, value in _stated(figures).items():
+        if not math.isfinite(value):
+            return _refused(run, "not a number", f"the output gives {name} as {value}")
+        if wrong := _wrong(name, value):
+            why = f"{_place(patterns)} gives {wrong}"
+            return _refused(run, "no match", f"{why}. {_fix(run, patterns)}")
+    if cut:
+        run = msgspec.structs.replace(run, provenance={**run.provenance, "output": cut})
     return _with(run, figures, patterns)
+
+
+def _stated(figures: Figures) -> dict[str, float]:
+    plain = {"seconds": figures.seconds, "work": figures.work, "quality": figures.quality}
+    return {name: value for name, value in (plain | figures.stages).items() if value is not None}
+
+
+def _wrong(name: str, value: float) -> str:
+    """Why a run cannot have this value; empty where it can."""
+    if name == "seconds" and value < SHORTEST_SECONDS:
+        return f"a time of {value:g} s"
+    try:
+        msgspec.convert(value, Amount if name in ("seconds", "work") else Signed)
+    except msgspec.ValidationError as error:
+        return f"{name} as {value:g}: {str(error).replace('`', '').lower()}"
+    return ""
 
 
 def _with(run: Run, figures: Figures, patterns: LogPatterns) -> Run:
@@ -78,48 +98,42 @@ def _fix(run: Run, patterns: LogPatterns) -> str:
 
 
 def _newest(directory: Path, pattern: str, since: float) -> Path:
-    """The last file of this name that the run wrote."""
-    found = [
-        (path.stat().st_mtime, path)
-        for path in directory.glob(pattern)
-        if path.is_file() and path.stat().st_mtime >= since - _CLOCK_SLACK
-    ]
+    """The last file of this name that the run wrote; the name may be a whole path."""
+    try:
+        # Path.glob refuses a whole path
+        named = glob(pattern, root_dir=directory, recursive=True, include_hidden=True)  # noqa: PTH207
+        files = [path for name in named if (path := directory / name).is_file()]
+        times = {path: path.stat().st_mtime for path in files}
+    except (OSError, ValueError) as error:  # not readable, or gone; a null byte in the name
+        why = f"cannot read {pattern} ({error}), so there is no line"
+        raise NoFigure(f"workload.output: {why}") from None
+    found = [(time, path) for path, time in times.items() if time >= since - _CLOCK_SLACK]
     if not found:
         raise NoFigure(f"workload.output: the run wrote no file {pattern}, so there is no line")
     return max(found)[1]
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """The lines of an output, each cut to a length that is quickly searched."""
-    if not path.exists():
-        return
+    """The lines of an output, as many as are searched; a carriage return ends one as well."""
     read = 0
-    with path.open("rb") as file:
-        while read < _MAX_BYTES:
-            line = file.readline(MAX_LINE * 4)
-            if not line:
-                return
-            read += len(line)
-            yield line.decode("utf-8", "replace").rstrip("\r\n")
-
-
-@contextlib.contextmanager
-def _bounded(seconds: float) -> Iterator[None]:
-    """Give up a search that does not end; only the main thread has an alarm."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise NoFigure(f"a pattern takes longer than {seconds:g} s, so there is no line")
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        for line in lines(path) if path.exists() else ():
+            yield line.decode("utf-8", "replace")
+            read += len(line) + 1
+            if read >= _MAX_BYTES:
+                return
+    except DataError as error:
+        raise NoFigure(f"{error.what.rstrip('.')}, so there is no line") from None
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _cut(path: Path) -> str:
+    """What is not searched of an output, in words."""
+    size = _size(path)
+    return "" if size <= _MAX_BYTES else f"only the first {_MAX_BYTES} of {size} bytes are searched"
 
 
 def kept_output(log: Path) -> bytes:

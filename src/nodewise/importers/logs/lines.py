@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from nodewise.base.errors import DataError
 from nodewise.importers.files import without_colours
@@ -44,6 +45,23 @@ def _plain(text: bytes) -> bytes:
     return text if text.endswith(b"\n") else text + b"\n"
 
 
+def _unpacked(file: BinaryIO, packed: bytes) -> Iterator[bytes]:
+    """The content of every member of a gzip file; what follows the last one is not read."""
+    unpacker = zlib.decompressobj(31)
+    while packed:
+        yield unpacker.decompress(packed, _CHUNK)
+        packed = unpacker.unconsumed_tail
+        if unpacker.eof:
+            packed = unpacker.unused_data
+            if len(packed) < len(_GZIP):
+                packed += file.read(_CHUNK)
+            if not packed.startswith(_GZIP):
+                return
+            unpacker = zlib.decompressobj(31)
+        packed = packed or file.read(_CHUNK)
+    yield unpacker.flush()
+
+
 def _chunks(path: Path) -> Iterator[bytes]:
     """The bytes of a file, unpacked; a packed file that is cut off gives what it has."""
     try:
@@ -54,10 +72,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
                     yield first
                     first = file.read(_CHUNK)
                 return
-            unpacker = zlib.decompressobj(31)
-            while first and not unpacker.eof:
-                yield unpacker.decompress(first, _CHUNK)
-                first = unpacker.unconsumed_tail or file.read(_CHUNK)
+            yield from _unpacked(file, first)
     except zlib.error as error:
         raise DataError(f"{path} is damaged: {error}.", "Unpack it, and import the text.") from None
     except OSError as error:

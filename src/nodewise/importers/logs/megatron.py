@@ -164,7 +164,7 @@ def read_nemo(path: Path, seen: Seen | None = None) -> list[LogRun]:
 
 
 def whole(ratio: float, within: float = 0.005) -> int | None:
-    """The whole number that a ratio of printed figures stands for; None where it is not clear."""
+    """The whole number nearest to a ratio of printed figures; None where it is not clear."""
     if not 0 < ratio < 1e9:
         return None
     near = round(ratio)

@@ -148,7 +148,7 @@ class Log:
 
     def run(self, **more: Any) -> LogRun:
         """The run; what is given here counts."""
-        known = {name: value for name, value in self.values.items() if name in _FIELDS}
+        known = {name: value for name, value in self.values.items() if name in _KEPT}
         made: dict[str, Any] = {**self._steady(), **known}
         made |= {"size": self.size, "skipped": self.skipped, "nan": self.nan}
         if self.out_of_memory:
@@ -195,7 +195,7 @@ class Log:
 
 _SETTINGS = frozenset(("world_size", "nodes", "global_batch", "seq_length", "tp", "pp", "dp"))
 _OF_ONE_RUN = frozenset(("step_seconds", "warmup", "pauses", "iterations", "mean_step_seconds"))
-_FIELDS = frozenset(LogRun.__struct_fields__)
+_KEPT = frozenset((*LogRun.__struct_fields__, "per_node"))  # the rest is of the reader alone
 
 
 def _derive(made: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """Scalars over steps from trackers: TensorBoard event files, MLflow folders, W&B offline runs."""
 
 import json
+import math
 import re
 import struct
 from collections.abc import Iterator
@@ -26,7 +27,8 @@ _RATE = "throughput(tps)"
 _COUNTS = {
     "world_size": "world_size", "num_nodes": "nodes", "nnodes": "nodes", "n_nodes": "nodes",
     "global_batch_size": "global_batch", "seq_length": "seq_length", "seq_len": "seq_length",
-    "total_batch_size": "global_batch", "num_gpus": "world_size", "devices": "world_size",
+    "total_batch_size": "global_batch", "num_gpus": "world_size",
+    "devices": "per_node",  # of Lightning
 }  # fmt: skip
 
 Series = dict[str, list[tuple[int, float, float]]]  # tag: step, wall time, value
@@ -111,10 +113,7 @@ def _run(log: Log, series: Series, facts: dict[str, Any] | None = None) -> LogRu
     for name, value in (facts or {}).items():
         if field := _COUNTS.get(name.rpartition("/")[2].rpartition(".")[2]):
             log.count(field, str(value).encode())
-    loss = next((tag for tag in series if re.search(r"(^|/|_)(lm )?loss$", tag)), None)
-    if loss:
-        log.values["loss"] = series[loss][-1][2]
-        log.nan = sum(value != value for _, _, value in series[loss])
+    _put_loss(log, series)
     timed = next((tag for tag in series if _STEP_TIME.fullmatch(tag)), None)
     if timed:
         for step, _, value in series[timed]:
@@ -133,6 +132,17 @@ def _run(log: Log, series: Series, facts: dict[str, Any] | None = None) -> LogRu
     return log.run(
         iterations=final or None, problem="" if log.seconds else "fewer than two steps with a time"
     )
+
+
+def _put_loss(log: Log, series: Series) -> None:
+    """The last loss, where it is a number, and how many are none."""
+    tag = next((tag for tag in series if re.search(r"(^|/|_)(lm )?loss$", tag)), None)
+    if tag is None:
+        return
+    losses = [value for _, _, value in series[tag]]
+    log.nan = sum(map(math.isnan, losses))
+    if losses and math.isfinite(losses[-1]):
+        log.values["loss"] = losses[-1]
 
 
 def read_mlflow(path: Path, seen: Seen | None = None) -> list[LogRun]:

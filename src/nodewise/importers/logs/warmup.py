@@ -9,7 +9,7 @@ from nodewise.base.stats import Floats
 
 PauseKind = Literal["checkpoint", "evaluation", "other"]
 
-_FEWEST = 4  # entries; with fewer, no steady part can be told from the beginning
+_FEWEST = 4  # entries; with fewer, the beginning cannot be separated from a steady part
 _MIN_DEVIATION = 0.05  # of a step from the steady level; less costs a median nothing
 _DEVIATIONS = 5.0  # of the noise
 _SIGMA_OF_MAD = 1.4826  # for normal noise
