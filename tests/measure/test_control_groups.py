@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from nodewise.base.errors import RunError
+from nodewise.measure import collect
 from nodewise.measure.engines.base import Finished, Job
-from nodewise.measure.engines.rehearsal import control_groups
+from nodewise.measure.engines.rehearsal import control_groups, dry_step
 from nodewise.measure.engines.rehearsal.control_groups import (
     Groups,
     NoGroups,
@@ -21,9 +22,11 @@ from nodewise.measure.engines.rehearsal.control_groups import (
     make_groups,
     missing_for_groups,
 )
+from nodewise.measure.engines.rehearsal.dry_step import DryStep
 from nodewise.measure.engines.rehearsal.rehearsal import RehearsalEngine, _used
 from nodewise.measure.engines.rehearsal.virtual_nodes import PlainNodes, missing_for_links
 from nodewise.study.spec import Rehearsal
+from nodewise.study.study import Rank, Stage
 
 
 @pytest.fixture
@@ -166,3 +169,14 @@ def test_a_program_without_a_hook_leaves_the_output_of_one_run(
     monkeypatch.setattr(engine, "_run", ran)
     assert engine.run(job, lambda leaders: None).outcome == "ok"
     assert job.log.read_text() == "once\n"
+
+
+@pytest.mark.parametrize("stages", [None, {"compute": 1.0}, {"compute": 1.0, "idle": 0.5}])
+def test_a_dry_step_without_the_waits_of_every_rank_is_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stages: dict[Stage, float] | None
+) -> None:
+    ranks = [Rank(rank=0, seconds=2.0, stages={"compute": 1.0, "idle": 0.5})]
+    ranks += [] if stages is None else [Rank(rank=1, seconds=2.0, stages=stages)]
+    monkeypatch.setattr(collect, "read_ranks", lambda folder: ranks)
+    found = dry_step.read(tmp_path, 2)
+    assert found == (DryStep(0.2, 0.05) if stages and "idle" in stages else None)

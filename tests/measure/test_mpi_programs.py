@@ -27,7 +27,7 @@ pytestmark = [
 def programs(tmp_path_factory):
     """The test programs, built with the MPI of the wheel."""
     folder = tmp_path_factory.mktemp("programs")
-    for name in ("ends", "calls"):
+    for name in ("ends", "calls", "after"):
         words = [BIN / "mpicc", SOURCES / f"{name}.c", "-o", folder / name]
         subprocess.run(words, check=True, timeout=60)
     return folder
@@ -116,6 +116,20 @@ name = "mpi"
     assert second["idle"] < first["idle"]
     assert sum(first.values()) == pytest.approx(run["seconds"], rel=0.01)
     assert run["facts"]["mpi_size"] == 2
+
+
+def test_what_comes_after_the_region_does_not_count(programs, tmp_path):
+    region = {"NODEWISE_MPI_REGION": "pcontrol"}
+    subprocess.run(
+        [BIN / "mpiexec", "-n", "1", programs / "after"], check=True, timeout=60,
+        env={**os.environ, **looked_into(tmp_path, programs), **region},
+    )  # fmt: skip
+    (file,) = tmp_path.glob("mpi-0-*.json")
+    report = json.loads(file.read_text())
+    assert report["mpi"]["classes"]["collective"]["calls"] == 3
+    assert [one["calls"] for one in report["mpi"]["communicators"]] == [3]
+    assert 0.04 < report["usage"]["cpu_seconds"] < 0.5  # one second more is used after it
+    assert 0.04 < max(report["mpi"]["thread_cpu_s"]) < 0.5
 
 
 def looked_into(folder, programs):

@@ -301,10 +301,17 @@ def _rehearsal(spec: Spec, study: Study) -> dict[str, Answer]:
 
 def _rehearsed_cpu(spec: Spec, runs: list[Run], limits: Check) -> Answer:
     """Quotas must hold, be filled, and be short against a step; a pace has no periods."""
+    if limits.verdict == "unknown":
+        return Answer("unknown", limits.evidence, limits.remedy)
     if all(run.provenance.get("rehearsal_cpu") == "paced" for run in runs):
         return Answer("pass", limits.evidence)
     period = spec.engine.rehearsal.period_ms / 1000
-    least = min((_filled(run, at) for run, at in _nodes(runs)), default=1.0)
+    filled = [_filled(run, at) for run, at in _nodes(runs)]
+    known = [share for share in filled if share is not None]
+    least = min(known, default=1.0)
+    if least >= _QUOTA_FILLED and len(known) < len(filled):
+        evidence = "the CPU that a rank used, or its cores, are not recorded"
+        return Answer("unknown", evidence, "Use probe.setup and probe.steps in the workload.")
     if least < _QUOTA_FILLED:
         evidence = f"a node computed with {least:.2f} of the CPU it was promised"
         remedy = "Keep other load away, or give the nodes less; compute that sleeps looks alike."
@@ -322,12 +329,14 @@ def _rehearsed_cpu(spec: Spec, runs: list[Run], limits: Check) -> Answer:
     )
 
 
-def _filled(run: Run, at: int) -> float:
-    """CPU of a rank against what its quota gives in the time that it computed."""
+def _filled(run: Run, at: int) -> float | None:
+    """CPU of a rank against what its quota gives in the time that it computed; None: unknown."""
     rank = run.ranks[at]
     computed = rank.stages.get("compute", 0.0) + rank.stages.get("serial", 0.0)
-    promised = computed * (of_node(run, at, "cores") or 0.0)
-    return rank.usage.cpu_seconds / promised if rank.usage is not None and promised else 1.0
+    cores = of_node(run, at, "cores")
+    if rank.usage is None or cores is None:
+        return None
+    return rank.usage.cpu_seconds / (computed * cores) if computed and cores else 1.0
 
 
 def _rehearsed_link(study: Study, runs: list[Run]) -> Answer:

@@ -207,7 +207,7 @@ struct comm {  /* a communicator, also after it was freed */
     int size, rank;
     int *world_of;  /* the rank in the world of each of its ranks */
     uint32_t collectives, children;
-    struct total total;
+    struct total total, at_end;
 };
 
 struct totals {
@@ -215,6 +215,7 @@ struct totals {
     int64_t durations[CLASSES][BUCKETS];  /* calls by the logarithm (base 2) of their nanoseconds */
     struct total other_threads;
     int64_t end, cpu, paced, late, linked, held_up;
+    int64_t process_cpu, main_cpu, delay;  /* since the process began; -1: not known */
 };
 
 /* One collective or message. `post`: when this rank was ready for it; a call that waits for it
@@ -675,7 +676,7 @@ static void begin_region(void)
     collectives.count = messages.count = 0;
     collectives.seen = messages.seen = 0;
     collectives_at_end = messages_at_end = (struct stamps){0};
-    for (int at = 0; at < comm_count; at++) comms[at].total = (struct total){0};
+    for (int at = 0; at < comm_count; at++) comms[at].total = comms[at].at_end = (struct total){0};
     begin_usage_cpu = cpu_of_process();
     begin_main_cpu = clock_of(CLOCK_THREAD_CPUTIME_ID);
     begin_delay = delay_mark = run_delay();
@@ -687,12 +688,17 @@ static void begin_region(void)
     unlock();
 }
 
-/* The region ends here, unless more of it comes. */
+/* The region ends here, unless more of it comes: this may be called often. So bytes of files and
+   the CPU of other threads, which take long to read, are counted up to the report. */
 static void end_region(void)
 {
     if (!running) return;
     at_end = totals;
     at_end.end = now();
+    at_end.process_cpu = cpu_of_process();
+    at_end.main_cpu = is_main() ? clock_of(CLOCK_THREAD_CPUTIME_ID) : -1;
+    at_end.delay = run_delay();
+    for (int at = 0; at < comm_count; at++) comms[at].at_end = comms[at].total;
     collectives_at_end = collectives;
     messages_at_end = messages;
 }
@@ -757,14 +763,14 @@ static void write_stamps(const char *path, const struct stamps *first, const str
     fclose(file);
 }
 
-static void write_usage(FILE *file)
+static void write_usage(FILE *file, const struct totals *of)
 {
     struct rusage used;
-    int64_t read, wrote, delay = run_delay();
+    int64_t read, wrote, delay = of->delay;
     getrusage(RUSAGE_SELF, &used);
     read_io(&read, &wrote);
     fprintf(file, "{\"cpu_seconds\": %.9f, \"memory_bytes\": %lld, ",
-            (cpu_of_process() - begin_usage_cpu) / 1e9, used.ru_maxrss * 1024LL);
+            (of->process_cpu - begin_usage_cpu) / 1e9, used.ru_maxrss * 1024LL);
     if (delay < 0 || begin_delay < 0) fputs("\"run_delay_seconds\": null, ", file);
     else fprintf(file, "\"run_delay_seconds\": %.9f, ", (delay - begin_delay) / 1e9);
     fprintf(file, "\"read_bytes\": %lld, \"written_bytes\": %lld}", (long long)(read - begin_read),
@@ -773,8 +779,8 @@ static void write_usage(FILE *file)
 
 enum { THREADS = 256 };
 
-/* CPU seconds of each thread since it began; of the main thread, since the region began. */
-static void write_threads(FILE *file)
+/* CPU seconds of each thread since it began; of the main thread, in the region. */
+static void write_threads(FILE *file, const struct totals *of)
 {
     DIR *tasks = opendir("/proc/self/task");
     struct dirent *task;
@@ -788,7 +794,10 @@ static void write_threads(FILE *file)
         if (one == NULL) continue;
         int read = fscanf(one, "%llu", &ran);
         fclose(one);
-        if (atoi(task->d_name) == (int)process) ran -= (unsigned long long)begin_main_cpu;
+        if (atoi(task->d_name) == (int)process) {
+            if (of->main_cpu >= 0) ran = (unsigned long long)of->main_cpu;
+            ran -= (unsigned long long)begin_main_cpu;
+        }
         if (read == 1) fprintf(file, "%s%.6f", count++ ? ", " : "", ran / 1e9);
     }
     if (tasks != NULL) closedir(tasks);
@@ -819,7 +828,7 @@ static void write_report(void)
             seconds - mpi, mpi - io, io);
     fputs(", \"items\": null, \"quality\": null, \"facts\": {}, \"modules\": {}", file);
     fputs(", \"comm_calls\": 0, \"step_ends\": 0, \"usage\": ", file);
-    write_usage(file);
+    write_usage(file, of);
     if (share > 0)
         fprintf(file, ", \"cpu_s\": %.9f, \"paced_s\": %.9f, \"late_s\": %.9f, \"link_s\": %.9f"
                 ", \"held_up_s\": %.9f, \"pace_share\": %.9f", of->cpu / 1e9, of->paced / 1e9,
@@ -836,7 +845,7 @@ static void write_report(void)
     fprintf(file, ", \"collectives_seen\": %lld, \"messages_seen\": %lld, \"unmatched\": %lld",
             (long long)collectives_at_end.seen, (long long)messages_at_end.seen,
             (long long)unmatched);
-    write_threads(file);
+    write_threads(file, of);
     fputs(", \"other_threads\": ", file);
     write_total(file, &of->other_threads);
     fputs("}, \"classes\": {", file);
@@ -846,8 +855,8 @@ static void write_report(void)
         fprintf(file, "%s{\"id\": \"%016llx\", \"size\": %d, ", at ? ", " : "",
                 (unsigned long long)comms[at].id, comms[at].size);
         fprintf(file, "\"seconds\": %.9f, \"calls\": %lld, \"bytes\": %lld}",
-                comms[at].total.ns / 1e9, (long long)comms[at].total.calls,
-                (long long)comms[at].total.bytes);
+                comms[at].at_end.ns / 1e9, (long long)comms[at].at_end.calls,
+                (long long)comms[at].at_end.bytes);
     }
     fputs("]}}\n", file);
     bool good = !ferror(file);

@@ -33,16 +33,16 @@ def command(place: Path, cores: float) -> tuple[str, ...]:
     return (sys.executable, "-m", module, str(place / "hub"), f"{cores * STEP_SECONDS:.6g}")
 
 
-def read(folder: Path) -> DryStep | None:
-    """What the ranks of a dry run reported; None where one of them is missing."""
+def read(folder: Path, nodes: int) -> DryStep | None:
+    """What the ranks of a dry run reported; None where a rank or its waits are missing."""
     from nodewise.measure.collect import read_ranks  # the ranks need not load it
 
     ranks = read_ranks(folder)
     walls = [rank.seconds for rank in ranks if rank.seconds is not None]
-    if not walls:
+    waits = [rank.stages["idle"] for rank in ranks if "idle" in rank.stages]
+    if len(walls) < nodes or (len(waits) < nodes and nodes > 1):
         return None
-    waits = sum(rank.stages.get("idle", 0.0) for rank in ranks) / len(ranks)
-    return DryStep(max(walls) / STEPS, waits / STEPS)
+    return DryStep(max(walls) / STEPS, sum(waits) / nodes / STEPS)
 
 
 def main() -> None:

@@ -205,7 +205,8 @@ class RehearsalEngine(Engine):
             even = msgspec.structs.replace(self._options, slow_node=None)
             with Barrier(folder / "gate", job.nodes, self.hold, self.limit, self.unlimit):
                 done = self._run(nodes, dry, lambda leaders: None, Ranks(even, ()))
-            self._dry[job.nodes] = dry_step.read(folder) if done.outcome == "ok" else None
+            ok = done.outcome == "ok"
+            self._dry[job.nodes] = dry_step.read(folder, job.nodes) if ok else None
 
     def limit(self) -> None:
         """Put the limits in force now; the gate calls this just before it lets the ranks go."""
