@@ -23,7 +23,7 @@ from nodewise.measure.engines.rehearsal.control_groups import (
     missing_for_groups,
 )
 from nodewise.measure.engines.rehearsal.dry_step import DryStep
-from nodewise.measure.engines.rehearsal.rehearsal import RehearsalEngine, _used
+from nodewise.measure.engines.rehearsal.rehearsal import RehearsalEngine, _Counters, _used
 from nodewise.measure.engines.rehearsal.virtual_nodes import PlainNodes, missing_for_links
 from nodewise.study.spec import Rehearsal
 from nodewise.study.study import Rank, Stage
@@ -117,6 +117,14 @@ def test_without_groups_nothing_is_counted_and_no_fact_is_zero() -> None:
     engine._running = 1
     (counters,) = engine._counters(nodes)
     assert _used(counters, counters) == {}
+
+
+def test_a_group_without_a_rank_in_it_has_counted_nothing() -> None:
+    before = _Counters(1.0, 0.5, (3, 1), None)
+    assert _used(before, before) == {}
+    assert _used(before, _Counters(2.0, 0.75, (7, 3), (0, 0))) == {
+        "cpu_seconds": 1.0, "throttled_seconds": 0.25, "throttled_periods": 0.5,
+    }  # fmt: skip
 
 
 def test_nodes_that_cannot_be_made_leave_no_groups(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -398,17 +398,19 @@ def _forget_output(job: Job) -> None:
 
 
 def _used(old: _Counters, new: _Counters) -> dict[str, float]:
-    """What a node used between two moments, where it is counted."""
+    """What a node used between two moments, where it is counted.
+
+    A group that used no CPU at all had no rank in it: a local mpiexec keeps its ranks in its own.
+    """
     used: dict[str, float] = {}
-    if old.cpu_seconds is not None and new.cpu_seconds is not None:
-        used["cpu_seconds"] = new.cpu_seconds - old.cpu_seconds
-    if old.throttled_seconds is not None and new.throttled_seconds is not None:
-        used["throttled_seconds"] = new.throttled_seconds - old.throttled_seconds
-    if old.periods is not None and new.periods is not None:
-        awake, throttled = (
-            later - first for first, later in zip(old.periods, new.periods, strict=True)
-        )
-        used["throttled_periods"] = throttled / max(awake, 1)
+    before, after = old.cpu_seconds, new.cpu_seconds
+    if before is not None and after is not None and after > before:
+        used["cpu_seconds"] = after - before
+        if old.throttled_seconds is not None and new.throttled_seconds is not None:
+            used["throttled_seconds"] = new.throttled_seconds - old.throttled_seconds
+        if old.periods is not None and new.periods is not None:
+            awake, throttled = new.periods[0] - old.periods[0], new.periods[1] - old.periods[1]
+            used["throttled_periods"] = throttled / max(awake, 1)
     if old.traffic_bytes is not None and new.traffic_bytes is not None:
         used["received_bytes"] = new.traffic_bytes[0] - old.traffic_bytes[0]
         used["sent_bytes"] = new.traffic_bytes[1] - old.traffic_bytes[1]
