@@ -221,7 +221,8 @@ class Recorder:
             return None
         known = sum(end[name] - begin[name] for name in ("main_cpu_seconds", "run_delay_seconds"))
         known += sum(report.totals.get(stage, 0) for stage in ("communication", "io", "idle")) / 1e9
-        share = (seconds - known - report.slept_ns / 1e9) / seconds
+        paced = 0 if report.pace is None else report.pace.paced_ns  # to the share of a node
+        share = (seconds - known - (report.slept_ns + paced) / 1e9) / seconds
         return max(share, 0.0) if share == share else None
 
 
