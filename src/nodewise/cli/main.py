@@ -136,7 +136,7 @@ def _stop_cleanly() -> None:
     """Stop as for Ctrl-C when a scheduler or a lost terminal ends us: no process is left."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores the second
-            signal.signal(number, signal.default_int_handler)
+            signal.signal(number, lambda *_: os.kill(os.getpid(), signal.SIGINT))
 
 
 def _message(error: click.ClickException) -> str:

@@ -48,11 +48,13 @@ def finished_with(finished: Finished, job: Job, records: Records) -> Finished:
         "engine_workers": len(records.workers),
         "engine_tasks": len(records.tasks),
     }
-    if finished.outcome == "ok" and not records.tasks:
+    if finished.outcome == "ok" and not (records.tasks and records.workers):
+        unused = "the program gave its workers no tasks: it did not use the cluster of the run"
+        lost = "none of the run's workers was there at its end"
         return msgspec.structs.replace(
             finished,
             outcome="wrong workers",
-            detail="the program gave its workers no tasks: it did not use the cluster of the run",
+            detail=lost if records.tasks else unused,
             driven=True,
             facts=facts,
         )
