@@ -135,7 +135,7 @@ def _job(words: Sequence[str], engine: str, home: Path) -> dict[str, Any]:
 
 
 def _unit(engine: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What K counts where the engine shows it: MPI ranks share this machine, and are no nodes."""
+    """What K counts where the engine shows it: MPI ranks on this machine are not nodes."""
     if engine != "mpi" or "unit" in values:
         return {}
     return {"unit": "ranks", "per_node": max(len(os.sched_getaffinity(0)), *values["scales"])}

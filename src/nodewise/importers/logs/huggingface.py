@@ -12,7 +12,7 @@ from nodewise.importers.logs.scan import LAUNCH, Rule, Seen, fact, rule, scan
 
 SUMMARY = rb"['\"]train_runtime['\"]: ?['\"]?[\d.]"
 _SAME_RUN = 1.05  # the ranks of a run print almost the same run time
-_MOST_WIDTH = 0.05  # of an interval in which one whole number is no chance
+_MOST_WIDTH = 0.05  # of an interval; in a wider one a whole number is likely by chance
 _VALUE = re.compile(rb"['\"](train_\w{1,40}|epoch)['\"]: ?['\"]?(-?[\d.e+-]{1,24})")
 
 
