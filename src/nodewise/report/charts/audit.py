@@ -122,7 +122,8 @@ def rules_chart(audits: Sequence[Audit]) -> Figure:
     segments = [
         segment for rule in rules for segment in stacked(counts[rule], rule=names[rule], whole=rule)
     ]
-    x = linear("start", "claims", 0, len(audits), {"tickMinStep": 1, "format": "d"})
+    whole = [*range(0, len(audits) + 1, -(-len(audits) // 6))]
+    x = linear("start", "claims", 0, len(audits), {"values": whole, "format": "d"})
     worst = f"Most often broken: {broken[0]}." if broken else "No claim breaks a rule."
     return figure(
         "rules",
