@@ -178,6 +178,18 @@ def _talp() -> list[bytes]:
     return [json.dumps(document).encode()]
 
 
+def _operations() -> list[bytes]:
+    rows = ["dp_rank,stage,rank,step,optype,start_ts,duration,seq_id,mc,mb_id,gmc"]
+    kinds = ("forward-compute", "backward-compute", "optimizer-clip-main-grad", "optimizer")
+    rows += [
+        f"{replica},0,{replica},{step},{kind},{at + 9 * step},1.5,0,0,0,0"
+        for step in (4, 7)
+        for replica in (0, 1)
+        for at, kind in enumerate(kinds)
+    ]
+    return ["\n".join(rows).encode()]
+
+
 def _mlperf() -> list[bytes]:
     rows = [
         {"key": key, "time_ms": 1000 * at, "value": value, "metadata": {"status": "success"}}
@@ -434,6 +446,36 @@ def _report() -> list[bytes]:
     )  # fmt: skip
 
 
+def _mpi_report(rank: int) -> bytes:
+    """What the interposer of a rank leaves beside its stamps."""
+    calls = {"seconds": 0.2, "calls": 3, "bytes": 4096, "calls_by_log2_ns": [0, 1, 2]}
+    world = {
+        "process": 100 + rank, "world_size": 2, "library": "MPICH", "finalized": True,
+        "aborted": False, "abort_code": 0, "begin_ns": 0, "end_ns": 10**9, "clock_offset_ns": 5,
+        "clock_error_ns": 9, "hosts": 1, "collectives_seen": 2, "messages_seen": 1, "unmatched": 0,
+        "thread_cpu_s": [0.9, 0.1], "classes": {"allreduce": calls},
+        "communicators": [{**calls, "id": "7", "size": 2}],
+    }  # fmt: skip
+    return json.dumps(
+        {"rank": rank, "host": "h", "began": _START, "seconds": 1.0, "usage": {},
+         "stages": {"compute": 0.5, "communication": 0.5, "io": 0.0}, "mpi": world, "cpu_s": 0.9,
+         "paced_s": 0.1, "late_s": 0.0, "held_up_s": 0.0, "pace_share": 1.0}
+    ).encode()  # fmt: skip
+
+
+def _mpi_stamps(rank: int) -> bytes:
+    """Two collectives and a message, as interposer.c writes them."""
+    import numpy as np
+
+    from nodewise.measure.mpi.reports import _STAMP
+
+    rows = [
+        (10**8 * at, 10**8 * at, 10**8 * (at + 1) - rank, 7, at, 2, kind, rank)
+        for at, kind in enumerate((1, 2, 4 + rank))
+    ]
+    return np.array(rows, _STAMP).tobytes()
+
+
 def _machine() -> list[bytes]:
     from nodewise.study.machine import Ceiling, Machine
 
@@ -477,7 +519,7 @@ def _table_readers() -> dict[str, Reader]:
     from nodewise.report.open import read_folder, read_study
     from nodewise.report.page.html import study_of_page
     from nodewise.study import store
-    from nodewise.study.bundle import pack, unpack, write_files
+    from nodewise.study.bundle import pack, unpack
 
     rubric = _EXAMPLES / "rubric.csv"
     questions = ("scale {}", "attribute {}", "decide {} --price 3.2", "predict {}", "next {}")
@@ -494,7 +536,7 @@ def _table_readers() -> dict[str, Reader]:
 
     def unpacked(path: Path) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            write_files(unpack(path), Path(folder))
+            unpack(path, Path(folder))
 
     def result(path: Path) -> Any:
         text = _plain(path)
@@ -542,9 +584,10 @@ def _trace_readers() -> dict[str, Reader]:
     """What profilers, engines and meters wrote."""
     from nodewise.diagnose.links import fit_alpha_beta
     from nodewise.explain.trace.breakdown import break_down, digest, runs_of
+    from nodewise.explain.trace.replay import replay
     from nodewise.importers import registry
     from nodewise.importers.benchmarks import energy_logs, link_tests, mlperf
-    from nodewise.importers.profilers import caliper, extrap, kineto, nsys, talp
+    from nodewise.importers.profilers import caliper, extrap, kineto, nsys, operations, talp
     from nodewise.importers.profilers.digests import pack, unpack
     from nodewise.importers.schedulers import dask_stream, ray_timeline, spark_log
     from nodewise.importers.tables import claims_tables
@@ -586,6 +629,7 @@ def _trace_readers() -> dict[str, Reader]:
         "dask": Reader(_dask(), lambda path: dask_stream.read(path, None)),
         "spark": Reader(_spark(), lambda path: spark_log.read(path, None)),
         "talp": Reader(_talp(), lambda path: talp.read(path, None)),
+        "operations": Reader(_operations(), lambda path: replay(operations.read(path))),
         "mlperf": Reader(_mlperf(), lambda path: mlperf.read(path, 2)),
         "links": Reader(_links(), link),
         "extra-p": Reader(_extrap(), lambda path: extrap.read(path, None)),
@@ -667,15 +711,27 @@ def _load_readers() -> dict[str, Reader]:
 
 def _inner_readers() -> dict[str, Reader]:
     """What our own workers, a server or a scheduler leave for us to read."""
+    from importlib import resources
+
+    from nodewise.decide.allocation.centres import parse_centres
+    from nodewise.decide.inputs import read_question_tables
     from nodewise.diagnose.machine import measured
     from nodewise.fleet.load.answers import Events, Streamed, Whole
     from nodewise.measure.collect import collect
     from nodewise.measure.engines import shell_tasks, slurm
     from nodewise.measure.engines.base import Finished
+    from nodewise.measure.program_log import with_figures
+    from nodewise.study.log_patterns import log_patterns
+    from nodewise.study.spec import Workload, read_toml
 
     def collected(path: Path) -> Any:
         ended = Finished(outcome="ok", seconds=3.0)
         return collect(ended, path.parent, path.parent / "log", nodes=1, ranks=1, number=0,
+                       baseline=False, provenance={}, started="")  # fmt: skip
+
+    def collected_of_two(path: Path) -> Any:
+        ended = Finished(outcome="ok", seconds=3.0)
+        return collect(ended, path.parent, path.parent / "log", nodes=2, ranks=2, number=0,
                        baseline=False, provenance={}, started="")  # fmt: skip
 
     def answered(path: Path) -> None:
@@ -692,10 +748,34 @@ def _inner_readers() -> dict[str, Reader]:
         slurm._numbers(path.parent)
         shell_tasks.read_tasks(path.parent)
 
+    def asked(path: Path) -> Any:
+        return read_question_tables(read_toml(_plain(path)))
+
+    def figures(path: Path) -> list[Run]:
+        run = Run(nodes=2, round=0, seconds=9.0)
+        return [with_figures(run, one, path, path.parent, 0.0) for one in patterns]
+
+    programs = ("lammps", "gromacs", "openfoam", "hpcg", "quantum-espresso")
+    patterns = [log_patterns(Workload(command=("x",), log=name)) for name in programs]
+    printed = [log for name in programs for log in log_samples.samples()[name]]
+    centres = resources.files("nodewise.decide.allocation").joinpath("centres.toml").read_bytes()
+    question = b'regime = "weak"\nthreshold = 0.6\nprice = "2..3"\ndeadline = "2 h"\n'
+    ranks = {f"mpi-{rank}-{100 + rank}.json": _mpi_report(rank) for rank in (0, 1)}
+    ranks |= {f"mpi-{rank}-{100 + rank}.stamps": _mpi_stamps(rank) for rank in (0, 1)}
+
+    def of_rank(name: str, also: bytes = b"") -> Reader:
+        others = {other: content for other, content in ranks.items() if other != name}
+        return Reader([ranks[name], *([also] if also else [])], collected_of_two, name, others)
+
     ended = b"0 1760000000.123456789 1760000009.5 node[1-2] 0\n"
     task = b"0 node1 1760000000.5 1760000009.25 8.5 0\n"
     return {
         "rank report": Reader(_report(), collected, "rank-0.json", {"rank-0.bin": bytes(96)}),
+        "mpi report": of_rank("mpi-0-100.json", _mpi_report(1)),
+        "mpi stamps": of_rank("mpi-0-100.stamps"),
+        "program log": Reader(printed, figures),
+        "centre": Reader([centres], lambda path: parse_centres(_plain(path))),
+        "question": Reader([question], asked),
         "machine": Reader(_machine(), measured._stored),
         "answers": Reader(_answers(), answered),
         "slurm step": Reader([ended], stepped, "ended"),

@@ -52,6 +52,50 @@ def megatron(
     return out
 
 
+TIMERS = """(min, max) time across ranks (ms):
+    forward-backward ...............................: (810.40, 821.30)
+    forward-compute ................................: (250.00, 260.00)
+    backward-compute ...............................: (480.00, 500.00)
+    batch-generator ................................: (2.00, 4.00)
+    all-grads-sync .................................: (60.00, 80.00)
+    optimizer ......................................: (100.10, 101.20)
+"""
+
+
+def megatron_timers(world: int = 16, base: float = 1.0) -> str:
+    """A log of Megatron-LM with the timers of each iteration after it."""
+    lines = megatron(world=world, base=base).splitlines(keepends=True)
+    return "".join(line + (TIMERS if "elapsed time per" in line else "") for line in lines)
+
+
+def nanotron_console(world: int = 8, base: float = 1.2, count: int = 16) -> str:
+    """The console of nanotron: figures of three digits."""
+    times = step_times(random.Random(2), count, base, 1)
+    return "".join(
+        f"[default0]:10/17/2025 16:31:56 [INFO|DP=0|PP=0|TP=0]: iteration: {at} / {count} | "
+        f"consumed_tokens: 8.5M | elapsed_time_per_iteration_ms: {_short(1e3 * time)} | "
+        f"tokens_per_sec: {_short(world * 4e4 / time)} | tokens_per_sec_per_gpu: "
+        f"{_short(4e4 / time)} | global_batch_size: 64 | lm_loss: 2.38 | lr: 1e-05 | "
+        "model_tflops_per_gpu: 38.3 | hardware_tflops_per_gpu: 38.3 | grad_norm: 1.25\n"
+        for at, time in enumerate(times, start=1)
+    )
+
+
+def _short(value: float) -> str:
+    """Three digits, with K or M: 1.21K."""
+    for sign, worth in (("M", 1e6), ("K", 1e3), ("", 1.0)):
+        if value >= worth:
+            return f"{value / worth:.3g}{sign}"
+    return f"{value:.3g}"
+
+
+PIPELINE = "".join(
+    f"steps: {at} loss: 4.6178 iter time (s): 0.99{at % 7} samples/sec: "
+    f"{256 / (0.99 + at % 7 / 1e3):.3f}\n"
+    for at in range(10, 200, 10)
+)
+
+
 def torchtitan(world: int = 8, base: float = 1.2, warm: int = 1, count: int = 16) -> str:
     """The console of torchtitan, in colours and with the prefix of torchrun."""
     dice = random.Random(1)
@@ -343,16 +387,21 @@ def wandb(count: int = 20) -> bytes:
     return out
 
 
+# The anchor of an archive of OTF2 that lacks its other files: the package refuses it.
+OTF2 = b"\x03BOTF2\x00\x03\x02\x02\x03\x00\x00\x00\x10" + bytes(40) + b"Score-P 7.1\x00" + bytes(9)
+
+
 def samples() -> dict[str, list[bytes]]:
     """Every format that gives logs, with its samples."""
     texts: dict[str, list[str]] = {
-        "megatron": [megatron()], "nemo": [NEMO], "torchtitan": [torchtitan()],
+        "megatron": [megatron(), megatron_timers()], "nemo": [NEMO], "torchtitan": [torchtitan()],
         "torchtitan-jsonl": [torchtitan_jsonl()], "maxtext": [MAXTEXT],
-        "hf-console": [HF_CONSOLE], "hf-state": [HF_STATE], "deepspeed": [DEEPSPEED],
-        "lightning": [LIGHTNING], "nanotron": [NANOTRON], "lammps": [LAMMPS],
+        "hf-console": [HF_CONSOLE], "hf-state": [HF_STATE], "deepspeed": [DEEPSPEED, PIPELINE],
+        "lightning": [LIGHTNING], "nanotron": [NANOTRON],
+        "nanotron-console": [nanotron_console()], "lammps": [LAMMPS],
         "gromacs": [GROMACS], "openfoam": [OPENFOAM], "hpcg": [HPCG_YAML, HPCG_TEXT],
         "quantum-espresso": [ESPRESSO], "mpip": [MPIP], "sacct": [SACCT, SACCT_COLUMNS],
         "seff": [SEFF], "jube": [JUBE], "ramble": [RAMBLE], "mlflow": [MLFLOW],
     }  # fmt: skip
     found = {name: [text.encode() for text in some] for name, some in texts.items()}
-    return {**found, "tensorboard": [tensorboard()], "wandb": [wandb()]}
+    return {**found, "tensorboard": [tensorboard()], "wandb": [wandb()], "otf2": [OTF2]}

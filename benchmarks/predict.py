@@ -15,6 +15,7 @@ FOLDER. What stage times add is in stage_times.py.
 """
 
 import argparse
+import collections
 import csv
 import json
 import subprocess
@@ -328,9 +329,12 @@ def misses(curves: Sequence[Published]) -> list[Miss]:
 
 
 def factors(learnt: Sequence[Miss]) -> tuple[float, ...]:
-    """How many spreads hold each share of the points, each task alike."""
+    """How many spreads hold each share of the points; each family has one vote."""
     away = np.concatenate([miss.spreads_away for miss in learnt])
-    weight = np.concatenate([np.full(len(m.spread), 1 / len(m.spread)) for m in learnt])
+    sisters = collections.Counter(miss.family for miss in learnt)
+    weight = np.concatenate(
+        [np.full(len(m.spread), 1 / len(m.spread) / sisters[m.family]) for m in learnt]
+    )
     order = np.argsort(away)
     share = np.cumsum(weight[order]) / weight.sum()
     return tuple(float(np.interp(level, share, away[order])) for level in predict.LEVELS[1:])
@@ -358,8 +362,13 @@ def intervals(curves: Sequence[Published]) -> None:
                 width = [
                     np.median(np.exp(2 * m.spread * r)) for m, r in zip(chosen, reach, strict=True)
                 ]
+                each = collections.defaultdict(list)
+                for miss, share in zip(chosen, held, strict=True):
+                    each[miss.family].append(share)
+                alike = np.mean([np.mean(shares) for shares in each.values()])
                 said += (
-                    f"  {name} holds {100 * np.mean(held):.0f} %, high/low {np.median(width):.2f}"
+                    f"  {name} holds {100 * np.mean(held):.1f} % (each family alike"
+                    f" {100 * alike:.1f} %), high/low {np.median(width):.2f}"
                 )
             print(said)
 

@@ -5,8 +5,8 @@
 
 What each one prints is kept in benchmarks/results and never edited by hand. Peers that need an
 environment of their own are found by NODEWISE_WRK2, NODEWISE_GUIDELLM, NODEWISE_AIPERF (programs),
-NODEWISE_TOKENIZER (a folder) and NODEWISE_HTA (an environment); without them their lines are
-missing.
+NODEWISE_TOKENIZER (a folder), NODEWISE_HTA (an environment) and NODEWISE_OTAVA (its Python);
+without them their lines are missing.
 """
 
 import argparse
@@ -37,16 +37,25 @@ def peer(option: str, variable: str) -> tuple[str, ...]:
 BENCHMARKS: tuple[tuple[str, ...], ...] = (
     ("startup",),
     ("page",),
+    ("scale",),
     ("probe_overhead",),
     ("mpi_overhead",),
     ("torch_overhead",),
     ("aa_study", "30"),
     ("calibration",),
-    ("planted_causes", "3"),
-    ("rehearsal", "--quick"),
+    ("rehearsal", "real"),
+    ("rehearsal", "real", "--busy", "4"),
+    ("rehearsal", "modelled"),
+    ("rehearsal", "modelled", "--busy", "4"),
+    ("rehearsal", "quota"),
+    ("rehearsal", "quota", "--busy", "4"),
+    ("rehearsal", "planted"),
+    ("rehearsal", "examples"),
     ("predict",),
     ("stage_times",),
     ("next_run", "100"),
+    ("plan", "--fit"),
+    ("what_if", "3"),
     ("preemption",),
     ("audit", "400"),
     ("traces", str(TRACE), *peer("--hta", "NODEWISE_HTA")),
@@ -60,7 +69,12 @@ BENCHMARKS: tuple[tuple[str, ...], ...] = (
     ("fleet", *peer("--wrk2", "NODEWISE_WRK2"), *peer("--guidellm", "NODEWISE_GUIDELLM"),
      *peer("--aiperf", "NODEWISE_AIPERF"), *peer("--tokenizer", "NODEWISE_TOKENIZER")),
     ("simulator",),
+    ("history", *peer("--otava", "NODEWISE_OTAVA")),
+    ("history_check",),
+    ("fleet_truth",),
 )  # fmt: skip
+
+_SEVERAL = ("diagnose", "rehearsal")  # run in several ways, each with a result of its own
 
 
 def main() -> None:
@@ -68,11 +82,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME")
     chosen = parser.parse_args().names
-    known = {command[0] for command in BENCHMARKS}
+    known = {name for command in BENCHMARKS for name in _names(command)}
     if strangers := set(chosen) - known:
         parser.error(f"no benchmark {', '.join(strangers)}; there are: {', '.join(sorted(known))}")
     RESULTS.mkdir(exist_ok=True)
-    commands = [command for command in BENCHMARKS if not chosen or command[0] in chosen]
+    commands = [command for command in BENCHMARKS if not chosen or _names(command) & set(chosen)]
     if not TRACE.exists():
         print(f"traces: left out, there is no {TRACE.name} here")
         commands = [command for command in commands if command[0] != "traces"]
@@ -82,9 +96,14 @@ def main() -> None:
     sys.exit(bool(failed))
 
 
+def _names(command: Sequence[str]) -> set[str]:
+    """What a benchmark is called: its script, and its result where a script has several."""
+    return {command[0], result_of(command).stem}
+
+
 def result_of(command: Sequence[str]) -> Path:
     """Where the output of a benchmark is kept; one script may be run in several ways."""
-    ways = [word.lstrip("-") for word in command[1:] if command[0] == "diagnose"]
+    ways = [word.lstrip("-") for word in command[1:] if command[0] in _SEVERAL]
     return RESULTS / f"{'-'.join([command[0], *ways])}.md"
 
 

@@ -1,67 +1,231 @@
-"""What the hooks cost a torch training: CPU time of the same script, bare and watched, in turns.
+"""What the hooks cost a torch training: CPU time of steps with and without them, in one run.
 
-python benchmarks/torch_overhead.py
+    python benchmarks/torch_overhead.py [trainer ...]
+
+The hooks are put in and taken out every few steps of one process, so drift, caches and other load
+meet both alike; a comparison of steps without hooks among themselves shows the noise. Beside it an
+independent count: the time of each watched call less that of the call inside it, times the calls.
+
+The cost does not depend on the size of the model. So it is measured where a step takes less than a
+millisecond, and is then no longer lost in the noise; the share is that of a step of usual size.
 """
 
+import importlib
 import json
 import os
+import random
+import runpy
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-ROUNDS = 7
-SCRIPT = """
-import json, os, sys, time
-import torch
-import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, TensorDataset
-torch.manual_seed(0)
-torch.set_num_threads(1)
-dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}/store", rank=0, world_size=1)
-model = DistributedDataParallel(torch.nn.Sequential(
-    torch.nn.Linear(512, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 512)))
-optimizer = torch.optim.AdamW(model.parameters())
-loader = DataLoader(TensorDataset(torch.randn(64 * 220, 512)), batch_size=64)
-for step, (batch,) in enumerate(loader):
-    if step == 20:
-        begin = time.process_time()
-    model(batch).pow(2).mean().backward()
-    optimizer.step()
-    optimizer.zero_grad()
-print(json.dumps((time.process_time() - begin) / 200))
-dist.destroy_process_group()
-"""
+EXAMPLES = Path(__file__).parents[1] / "examples" / "frameworks"
+TRAINERS = ("ddp", "fsdp2", "hf_trainer", "accelerated", "lightning_fit")
+SIZES = {  # ranks, rows of 32 tokens, width; cycles of four blocks (with, without, without, with)
+    "tiny": (1, 1, 4, 100),
+    "usual": (2, 256, 256, 8),
+}
+BLOCK = 6  # steps; after a switch the interpreter specialises its code again, so 5 are timed
+SKIPPED, COUNTED = 10, 30  # steps before, and steps in which calls are counted
 
 
-def seconds(script: Path, watched: bool) -> float:
-    """CPU seconds of a step."""
-    with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        environment |= {"NODEWISE_RUN": folder} if watched else {}
-        launcher = ["-m", "nodewise.measure.launch"] if watched else []
-        done = subprocess.run(
-            [sys.executable, *launcher, str(script), folder],
-            env=environment, check=True, capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
-    return float(json.loads(done.stdout.splitlines()[-1]))
+class Place:
+    """A call of torch, with the hook around it, and with clocks around both."""
+
+    def __init__(self, switch: "Switch", owner: Any, name: str, make: Callable[..., Any]) -> None:
+        """Nothing is put in its place yet."""
+        self.owner, self.name, self.plain = owner, name, getattr(owner, name)
+        self.hooked = make(self.plain)
+        self.counted = switch.outside(name, make(switch.inside(self.plain)))
+
+    def put(self, call: Any) -> None:
+        """Put one of the three there; collectives are in two modules."""
+        setattr(self.owner, self.name, call)
+        if self.owner is sys.modules.get("torch.distributed"):
+            setattr(sys.modules["torch.distributed.distributed_c10d"], self.name, call)
+
+
+class Switch:
+    """Puts the hooks in and takes them out, and reads the CPU clock between."""
+
+    def __init__(self, cycles: int) -> None:
+        """Take the place of `replace`, before the hooks import it."""
+        from nodewise.measure.torch import wrap
+
+        self.places: list[Place] = []
+        self.inner = 0  # nanoseconds of torch in the watched call under way
+        self.own: dict[str, list[int]] = {}  # nanoseconds of each call of a hook, by name
+        self.counting: dict[int, Any] = {}  # counted versions, by the id of the hooked ones
+        self.steps, self.clock, self.cycles = 0, 0, cycles
+        self.blocks: list[float] = []
+        wrap.replace = self.replace  # type: ignore[assignment]
+        from nodewise.measure.torch import communication, hooks
+
+        self.communication, self.recorder = communication, hooks._recorder
+        hooks.install()
+        self.stepped = self.recorder.optimizer_stepped  # type: ignore[union-attr]
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        register_optimizer_step_post_hook(lambda *_: self.step())
+
+    def replace(self, owner: Any, name: str, make: Callable[..., Any]) -> None:
+        """As `wrap.replace`, and remember it."""
+        if hasattr(owner, name):
+            place = Place(self, owner, name, make)
+            self.counting[id(place.hooked)] = place.counted
+            self.places.append(place)
+            setattr(owner, name, place.hooked)
+
+    def inside(self, call: Any) -> Any:
+        """The call of torch, timed; one that is watched already is timed as that."""
+        if id(call) in self.counting:
+            return self.counting[id(call)]
+
+        def inner(*arguments: Any, **options: Any) -> Any:
+            before, begin = self.inner, time.perf_counter_ns()
+            try:
+                return call(*arguments, **options)
+            finally:  # a watched call in it is part of it
+                self.inner = before + time.perf_counter_ns() - begin
+
+        return inner
+
+    def outside(self, name: str, call: Any) -> Any:
+        """The call of torch with its hook, timed without what is inside."""
+
+        def outer(*arguments: Any, **options: Any) -> Any:
+            before, self.inner = self.inner, 0
+            begin = time.perf_counter_ns()
+            try:
+                return call(*arguments, **options)
+            finally:
+                length = time.perf_counter_ns() - begin
+                self.own.setdefault(name, []).append(length - self.inner)
+                self.inner = before + length
+
+        return outer
+
+    def put(self, version: str) -> None:
+        """All hooks in, out or counted."""
+        for place in self.places if version != "plain" else reversed(self.places):
+            place.put(getattr(place, version))
+        stepped = {"plain": lambda _: None, "hooked": self.stepped}
+        counted = self.outside("step", self.stepped)
+        self.recorder.optimizer_stepped = stepped.get(version, counted)  # type: ignore[union-attr]
+        kept = self.communication._kept
+        if version == "plain":
+            kept.pop()._destroy()  # type: ignore[attr-defined]
+        elif not kept:
+            self.communication.watch_functional_waits(self.recorder)  # type: ignore[arg-type]
+
+    def step(self) -> None:
+        """The optimizer made a step."""
+        self.steps += 1
+        if self.steps == SKIPPED:
+            self.put("counted")
+        block, step = divmod(self.steps - SKIPPED - COUNTED, BLOCK)
+        if not 0 <= block <= 4 * self.cycles:
+            return
+        if step == 1:
+            self.clock = time.process_time_ns()
+        if step == 0 and block:
+            self.blocks.append((time.process_time_ns() - self.clock) / (BLOCK - 1))
+        if step == 0 and block % 4 == 1:
+            self.put("plain")
+        elif step == 0 and (block == 0 or block % 4 == 3):
+            self.put("hooked")
+
+
+def rank_of(trainer: str, size: str) -> None:
+    """Train as one rank; write down what its blocks and calls took."""
+    _, rows, width, cycles = SIZES[size]
+    switch = Switch(cycles)
+    sys.path.insert(0, str(EXAMPLES))
+    common = importlib.import_module("common")
+    common.Model.__init__.__defaults__ = (width, 128)
+    if trainer == "hf_trainer":
+        transformers = importlib.import_module("transformers")
+        made = transformers.GPT2Config
+        transformers.GPT2Config = lambda **options: made(**{**options, "n_embd": width})
+    steps = SKIPPED + COUNTED + 4 * cycles * BLOCK + 2
+    sys.argv = ["train", "--batch-per-device", str(rows), "--steps", str(steps)]
+    runpy.run_path(str(EXAMPLES / f"{trainer}.py"), run_name="__main__")
+    calls = {name: (len(own) / COUNTED, statistics.median(own)) for name, own in switch.own.items()}
+    place = Path(os.environ["NODEWISE_RUN"], f"found-{os.environ['RANK']}.json")
+    place.write_text(json.dumps({"blocks": switch.blocks, "calls": calls}))
+
+
+def train(trainer: str, size: str) -> list[dict[str, Any]]:
+    """What each rank of a training found."""
+    count = SIZES[size][0]
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+        free.close()
+        shared = {"WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count, "MASTER_PORT": port}
+        shared |= {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": 1, "NODEWISE_RUN": folder}
+        shared |= {"HF_HUB_OFFLINE": 1, "NODEWISE_WARMUP_STEPS": 2}
+        environment = {**os.environ, **{name: str(value) for name, value in shared.items()}}
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, __file__, "--rank", trainer, size],
+                env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )
+            for rank in range(count)
+        ]  # fmt: skip
+        codes = [rank.wait(timeout=900) for rank in ranks]
+        if any(codes):
+            raise SystemExit(f"{trainer}: a rank ended with exit code {max(codes)}")
+        return [json.loads((Path(folder) / f"found-{r}.json").read_text()) for r in range(count)]
+
+
+def interval(values: list[float]) -> tuple[float, float, float]:
+    """The median with its 95 % interval, by resampling."""
+    draws = random.Random(1)
+    found = sorted(statistics.median(draws.choices(values, k=len(values))) for _ in range(1000))
+    return statistics.median(values), found[25], found[974]
+
+
+def compared(found: list[dict[str, Any]]) -> tuple[list[float], list[float], float]:
+    """By cycle: the cost in nanoseconds a step, that of nothing as a control; and a bare step."""
+    costs, controls, steps = [], [], []
+    for rank in found:
+        blocks = rank["blocks"]
+        for at in range(0, len(blocks), 4):
+            one, two, three, four = blocks[at : at + 4]
+            costs.append((one + four - two - three) / 2)
+            controls.append(two - three)
+            steps += [two, three]
+    return costs, controls, statistics.median(steps)
 
 
 def main() -> None:
-    """Print the cost of a step, and of the same script again as a control."""
-    with tempfile.TemporaryDirectory() as folder:
-        script = Path(folder) / "train.py"
-        script.write_text(SCRIPT)
-        found: dict[str, list[float]] = {"bare": [], "watched": [], "bare again": []}
-        for _ in range(ROUNDS):
-            for name, values in found.items():
-                values.append(seconds(script, name == "watched"))
-    bare = min(found["bare"])
-    step = 1000 * statistics.median(found["bare"])
-    cost, noise = (100 * (min(found[name]) / bare - 1) for name in ("watched", "bare again"))
-    print(f"a step of {step:.2f} ms CPU: {cost:+.2f} % with the hooks, {noise:+.2f} % bare again")
+    """Print a line for each trainer."""
+    if sys.argv[1:2] == ["--rank"]:
+        rank_of(*sys.argv[2:])
+        return
+    for trainer in sys.argv[1:] or TRAINERS:
+        tiny, usual = train(trainer, "tiny"), train(trainer, "usual")
+        costs, controls, _ = compared(tiny)
+        cost, low, high = (value / 1e3 for value in interval(costs))
+        control = interval(controls)[0] / 1e3
+        count = max(sum(n * own for n, own in one["calls"].values()) for one in tiny) / 1e3
+        direct, _, step = compared(usual)
+        middle, least, most = (100 * value / step for value in interval(direct))
+        print(
+            f"{trainer}: hooks cost {cost:.0f} us CPU a step ({low:.0f} to {high:.0f}; nothing "
+            f"costs {control:+.0f}; counted call by call {count:.0f}): {100e3 * cost / step:.2f} % "
+            f"of a step of {step / 1e6:.0f} ms. Compared directly at that size: {middle:+.1f} % "
+            f"({least:+.1f} to {most:+.1f} %)",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Data-parallel training on scikit-learn's digits with MPI: the same answer at every K.
 
-A two-layer network, a fixed global batch split over the ranks, gradients summed by an all-reduce.
+A two-layer network, a fixed global batch split over the ranks, gradients summed by an all-reduce,
+or with --exchange allgather sent by every rank to all others, as is done with sparse gradients.
 Run it alone (python examples/digits_mpi.py), under mpiexec, or as a study:
 nodewise study examples/digits_mpi.toml
 
@@ -28,7 +29,7 @@ def load(seed):
     The file of scikit-learn's load_digits; importing scikit-learn takes each rank a second or more.
     """
     package = Path(importlib.util.find_spec("sklearn").origin).parent
-    table = np.loadtxt(package / "datasets" / "data" / "digits.csv.gz", delimiter=",")
+    table = np.loadtxt(package / "datasets" / "data" / "digits.csv.gz", delimiter=",", dtype="f4")
     images, labels = table[:, :-1], table[:, -1].astype(int)
     order = np.random.default_rng(seed).permutation(len(labels))
     images, labels = images[order] / 16.0, labels[order]
@@ -65,6 +66,20 @@ def gradients_of(weights, images, labels):
     return np.concatenate([(images.T @ back).ravel(), (hidden.T @ errors).ravel()])
 
 
+def summed(world, own, exchange):
+    """The gradients of all ranks, added up."""
+    if exchange == "allreduce":
+        with probe.comm(all_reduce_bytes=own.nbytes):
+            total = np.empty_like(own)
+            world.Allreduce(own, total)
+        return total
+    with probe.comm(sent_bytes=(world.size - 1) * own.nbytes):
+        everyone = np.empty((world.size, own.size), own.dtype)
+        world.Allgather(own, everyone)
+    with probe.compute():
+        return everyone.sum(axis=0)
+
+
 def accuracy(weights, images, labels):
     """The share of held-out digits that are read right."""
     first, second = weights
@@ -77,6 +92,7 @@ def main():
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--hidden", type=int, default=256)
+    parser.add_argument("--exchange", choices=("allreduce", "allgather"), default="allreduce")
     parser.add_argument("--shard-factor", type=float, default=1.0)
     parser.add_argument("--serial-ms", type=float, default=0.0)
     parser.add_argument("--seed", type=int, default=7)
@@ -86,8 +102,8 @@ def main():
         images, labels, test_images, test_labels = load(options.seed)
         random = np.random.default_rng(options.seed)
         weights = [
-            random.standard_normal((64, options.hidden)) * 0.1,
-            random.standard_normal((options.hidden, 10)) * 0.1,
+            np.float32(0.1) * random.standard_normal((64, options.hidden), dtype="f4"),
+            np.float32(0.1) * random.standard_normal((options.hidden, 10), dtype="f4"),
         ]
         batches = [random.integers(0, len(labels), options.batch) for _ in range(options.steps)]
         world.Barrier()
@@ -102,9 +118,7 @@ def main():
             mine = share(batch, world.rank, world.size, options.shard_factor)
             own = gradients(weights, images, labels, mine)
             seen += len(mine)
-        with probe.comm(all_reduce_bytes=own.nbytes):
-            total = np.empty_like(own)
-            world.Allreduce(own, total)
+        total = summed(world, own, options.exchange)
         with probe.compute():
             edge = weights[0].size
             step = 0.5 / options.batch
@@ -119,7 +133,7 @@ def main():
         steps=options.steps,
         dtype=str(weights[0].dtype),
         data_hash=hashlib.sha256(images.tobytes()).hexdigest()[:16],
-        allreduce_bytes=own.nbytes,
+        gradient_bytes=own.nbytes,
     )
     if world.rank == 0:
         print(f"accuracy {accuracy(weights, test_images, test_labels):.4f}")

@@ -110,7 +110,9 @@ def foreign_load(study: Study) -> float:
 def skip_if_disturbed(study: Study) -> None:
     """Skip a test that went wrong while other programs took the cores."""
     if foreign_load(study) >= FOREIGN_LOAD_SHARE:
-        pytest.skip(f"a rank waited {foreign_load(study):.0%} of a run for a core of its own")
+        pytest.skip(
+            f"disturbed: a rank waited {foreign_load(study):.0%} of a run for a core of its own"
+        )
 
 
 def wait_until(true: Callable[[], object], seconds: float = 120.0) -> None:

@@ -2,7 +2,12 @@
 
 import ast
 import json
+import os
 import socket
+import stat
+import subprocess
+import sys
+import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -16,9 +21,10 @@ from nodewise.explain.laws import Law
 from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.report.export import export
 from nodewise.report.findings import find
+from nodewise.report.live.server import Server
 from nodewise.report.page.html import page
 from nodewise.report.tables import failures_table, provenance_table
-from nodewise.study import bundle
+from nodewise.study import bundle, store
 from nodewise.study.study import Run, Study
 from tests.conftest import GOLDEN
 
@@ -130,5 +136,153 @@ def test_a_command_of_a_spec_is_no_line_for_a_shell(nodewise, tmp_path):
 def test_a_bundle_writes_nowhere_else(name, tmp_path):
     (tmp_path / "a.zip").write_bytes(bundle.pack({name: b"x", "study.toml": b"x"}))
     with pytest.raises(DataError, match="outside"):
-        bundle.write_files(bundle.unpack(tmp_path / "a.zip"), tmp_path / "deep" / "folder")
+        bundle.unpack(tmp_path / "a.zip", tmp_path / "deep" / "folder")
     assert [path.name for path in tmp_path.iterdir()] == ["a.zip"]
+
+
+@pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR])
+def test_a_bundle_holds_regular_files_only(kind, tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        entry = zipfile.ZipInfo("runs.jsonl")
+        entry.external_attr = (kind | 0o777) << 16
+        archive.writestr(entry, "/etc/passwd")
+        archive.writestr("SHA256SUMS", "0  runs.jsonl\n")
+    said = "runs.jsonl is a symbolic link" if kind == stat.S_IFLNK else "not a regular file"
+    with pytest.raises(DataError, match=said):
+        bundle.unpack(tmp_path / "a.zip", tmp_path / "folder")
+    assert not (tmp_path / "folder").exists()
+
+
+def test_a_bundle_is_refused_by_its_unpacked_size_before_it_is_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr(bundle, "_MOST_BYTES", 1000)
+    (tmp_path / "a.zip").write_bytes(bundle.pack({"study.toml": bytes(2000)}))
+    monkeypatch.setattr(zipfile.ZipFile, "open", None)  # nothing may be unpacked
+    with pytest.raises(DataError, match="holds more than"):
+        bundle.unpack(tmp_path / "a.zip", tmp_path / "folder")
+    assert not (tmp_path / "folder").exists()
+
+
+@pytest.mark.slow
+def test_a_large_bundle_needs_little_memory(tmp_path):
+    """Both are unpacked by a process of their own; the large one holds 300 MB more."""
+    peaks = []
+    for name, size in (("small", 1), ("large", 300)):
+        packed = bundle.pack({"study.toml": b"x", "ranks/K1.bin": bytes(size * 10**6)})
+        (tmp_path / f"{name}.zip").write_bytes(packed)
+        code = (
+            "import resource, sys; from pathlib import Path; from nodewise.study.bundle import "
+            "unpack; unpack(Path(sys.argv[1]), Path(sys.argv[2])); "
+            "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
+        )
+        words = [sys.executable, "-c", code, tmp_path / f"{name}.zip", tmp_path / name]
+        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120)
+        peaks.append(int(done.stdout))
+    assert peaks[1] - peaks[0] < 60
+
+
+@pytest.fixture
+def study_folder(tmp_path):
+    """A study of another person, and a file of ours beside it."""
+    folder = tmp_path / "their.study"
+    words = json.dumps(["{python}", "-c", "pass"])
+    store.create(
+        folder, f'name = "their"\nscales = [1, 2]\nrounds = 1\n[workload]\ncommand = {words}\n'
+    )
+    for nodes, seconds in ((1, 10.0), (2, 6.0)):
+        store.append(folder, Run(nodes=nodes, round=0, seconds=seconds))
+    (tmp_path / "mine").write_text("precious")
+    return folder
+
+
+FIRST = ["report", "scale", "decide", "attribute", "audit", "export"]
+
+
+@pytest.mark.parametrize("name", ["study.toml", "runs.jsonl"])
+@pytest.mark.parametrize("command", FIRST)
+def test_a_fifo_in_a_study_stops_no_command(command, name, study_folder):
+    (study_folder / name).unlink()
+    os.mkfifo(study_folder / name)
+    words = [sys.executable, "-m", "nodewise", command, study_folder]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, cwd=study_folder)
+    assert done.returncode == 4
+    assert f"{name}: it is a fifo, not a regular file" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["study.toml", "runs.jsonl"])
+def test_a_link_in_a_study_is_refused(name, study_folder, nodewise):
+    (study_folder / name).rename(study_folder.parent / "elsewhere")
+    (study_folder / name).symlink_to("../elsewhere")
+    for command in FIRST:
+        outcome = nodewise(command, study_folder)
+        assert outcome.code == 4
+        assert f"{name}: it is a symbolic link, not a regular file" in outcome.err
+
+
+@pytest.mark.parametrize("name", ["report.html", "result.json"])
+def test_a_command_overwrites_nothing_outside_of_the_study(name, study_folder, nodewise):
+    (study_folder / name).symlink_to("../mine")
+    command = "report" if name == "report.html" else "study"
+    path = study_folder if command == "report" else study_folder / store.SPEC
+    outcome = nodewise(command, path, *([] if command == "report" else ["-o", study_folder]))
+    assert outcome.code in (0, 1), outcome.err
+    assert (study_folder.parent / "mine").read_text() == "precious"
+    assert (study_folder / name).stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    "name", ["lock", "running", "runs.jsonl", "ranks", "outputs", "study.part", ".study.toml.part"]
+)
+def test_a_measurement_writes_nothing_outside_of_the_study(name, study_folder, tmp_path, nodewise):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    spec = tmp_path / "job.toml"
+    words = json.dumps(["{python}", "-c", "print(1)"])
+    spec.write_text(f'name = "their"\nscales = [1]\nrounds = 3\n[workload]\ncommand = {words}\n')
+    store.files.replace(study_folder / store.SPEC, spec.read_text())
+    for old in study_folder.glob(name):
+        old.rmdir() if old.is_dir() else old.unlink()
+    is_folder = name in ("ranks", "outputs")
+    (study_folder / name).symlink_to("../outside" if is_folder else "../mine")
+    outcome = nodewise("measure", spec, "-o", study_folder)
+    refused = name not in ("running", "study.part", ".study.toml.part")  # these are replaced
+    assert outcome.code == (4 if refused else 0), outcome.err
+    assert ("it is a symbolic link, not a" in outcome.err) == refused
+    assert (tmp_path / "mine").read_text() == "precious"
+    assert list(outside.iterdir()) == []
+
+
+def test_the_name_of_a_study_is_not_a_path(study_folder, nodewise, monkeypatch, tmp_path):
+    spec = (study_folder / store.SPEC).read_text().replace('"their"', '"../mine"')
+    (study_folder / store.SPEC).write_text(spec)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert nodewise("export", study_folder).code == 0
+    assert [path.name for path in Path().iterdir()] == ["_mine.zip"]
+
+
+def test_a_bundle_takes_no_file_from_outside(study_folder, nodewise, tmp_path):
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "key").symlink_to("../mine")
+    outcome = nodewise("export", study_folder, "--workload", work, "-o", tmp_path / "a.zip")
+    assert outcome.code == 2 and "outside of" in outcome.err
+    (study_folder / "ranks" / "K1-round0.bin").symlink_to("../../mine")
+    outcome = nodewise("export", study_folder, "-o", tmp_path / "a.zip")
+    assert outcome.code == 4 and "symbolic link" in outcome.err
+    assert not (tmp_path / "a.zip").exists()
+
+
+def test_the_live_page_shows_nothing_outside_of_its_folder(study_folder, tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "link.study").symlink_to(study_folder)
+    inner = home / "inner.study"
+    inner.mkdir()
+    (inner / store.SPEC).write_text((study_folder / store.SPEC).read_text())
+    (inner / store.RUNS).symlink_to(study_folder / store.RUNS)
+    with Server(home) as server:
+        board = server.answer("localhost", f"/{server.token}/").body
+        assert "link.study" not in board and "inner.study" in board
+        [only] = server.studies.all()
+        assert only.reading.study is None or not only.reading.study.runs
+        assert "symbolic link" in str(only.reading.problem)

@@ -22,7 +22,7 @@ def main() -> None:
     with path.open("wb") as file:
         for replicas in (1, 2, 4):
             for per_replica in (20, 35, 45, 55, 90):
-                rate, count = float(per_replica * replicas), 2000
+                rate, count = float(per_replica * replicas), 8000
                 traffic = poisson_traffic(rate, count, (PROMPTS, ANSWERS), seed=per_replica)
                 window = simulate(ENGINE, traffic, replicas, "shortest queue", rate, count / rate)
                 told = msgspec.structs.replace(window, simulated=False, notes=(NOTE,))

@@ -274,4 +274,4 @@ def test_the_command(nodewise, tmp_path: Path):
     shown = nodewise("predict", table, "--cluster", target)
     assert shown.code == 0 and "ten times the link" in shown.out
     missing = nodewise("predict", table, "--cluster", tmp_path / "none.toml")
-    assert missing.code == 2 and "fix: Name a file that is there" in missing.err
+    assert missing.code == 2 and "fix: Name a file that exists" in missing.err

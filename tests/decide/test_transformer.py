@@ -116,7 +116,8 @@ def test_flash_attention_moves_and_keeps_less(row, tensor):
     flash = gpt(hidden, heads, layers, attention="flash")
     before = layer_work(standard, 1, tensor, True, 2).forward
     after = layer_work(flash, 1, tensor, True, 2).forward
-    assert after.flops == pytest.approx(before.flops)
+    # a causal kernel leaves out half of the products
+    assert after.flops + 2 * after.flash == pytest.approx(before.flops)
     assert after.bytes < before.bytes
     assert activation_bytes(flash, 1, tensor) == activation_bytes(standard, 1, tensor, "selective")
 

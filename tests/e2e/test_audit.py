@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from nodewise.base.errors import NodewiseError
 from nodewise.study import bundle
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -97,12 +96,17 @@ def tiny(tmp_path, nodewise, monkeypatch):
     return home
 
 
+def names_below(folder):
+    return {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
+
+
 @pytest.mark.slow
 def test_a_bundle_holds_everything_and_is_repeated(tiny, tmp_path, nodewise):
     audited = nodewise("audit", tiny / "tiny.study", "-vv")
     assert "pass     scales were run in turn" in audited.out
     assert nodewise("export", tiny / "tiny.study", "--workload", tiny).code == 0
-    files = bundle.unpack(tmp_path / "tiny.zip")
+    bundle.unpack(tmp_path / "tiny.zip", tmp_path / "unpacked")
+    files = names_below(tmp_path / "unpacked")
     assert {"study.toml", "runs.jsonl", "samples.csv", "environment.json", "audit.json",
             "result.json", "workload/job.py", "tables/scaling.csv", "tables/scaling.md",
             "tables/scaling.tex", "figures/speedup.svg", "README.txt"} <= set(files)  # fmt: skip
@@ -120,7 +124,8 @@ def test_a_bundle_holds_everything_and_is_repeated(tiny, tmp_path, nodewise):
 
 def test_a_changed_bundle_is_refused(tmp_path, nodewise):
     (tmp_path / "a.zip").write_bytes(bundle.pack({"study.toml": b"x", "runs.jsonl": b"y"}))
-    assert set(bundle.unpack(tmp_path / "a.zip")) == {"study.toml", "runs.jsonl"}
+    bundle.unpack(tmp_path / "a.zip", tmp_path / "a")
+    assert names_below(tmp_path / "a") == {"study.toml", "runs.jsonl"}
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
     with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
@@ -130,8 +135,6 @@ def test_a_changed_bundle_is_refused(tmp_path, nodewise):
     assert outcome.code == 4 and "was changed: study.toml" in outcome.err
     (tmp_path / "c.zip").write_bytes(b"no zip")
     assert nodewise("rerun", tmp_path / "c.zip").code == 4
-    with pytest.raises(NodewiseError, match="outside"):
-        bundle.write_files({"../x": b""}, tmp_path / "new")
 
 
 def test_the_same_study_gives_the_same_bytes():

@@ -10,7 +10,7 @@ from nodewise.base.errors import SpecError
 from nodewise.fleet.load.replicas import ReplicaFailed, replicas_of
 from nodewise.fleet.load.sweep import sweep
 from nodewise.fleet.spec import Server, parse_fleet
-from tests.e2e.test_fleet import EXAMPLES, always, left_behind, write
+from tests.e2e.test_fleet import EXAMPLES, left_behind, write
 from tests.jobs import wait_until
 
 pytestmark = pytest.mark.slow
@@ -79,7 +79,7 @@ def test_a_sweep_counts_replicas_and_not_ports(tmp_path):
     fleet = parse_fleet(text[:start] + command + text[end:])
     out = tmp_path / "out"
     out.mkdir()
-    made = sweep(fleet, tmp_path, out, 10, always(True), lambda *_: None)
+    made = sweep(fleet, tmp_path, out, lambda *_: None)
     assert {window.replicas for window in made} == {1, 2}
     assert {request.endpoint for window in made for request in window.requests} == {0}
     assert not any(request.error for window in made for request in window.requests)
@@ -91,8 +91,8 @@ def test_a_sweep_counts_replicas_and_not_ports(tmp_path):
 @pytest.mark.parametrize(
     ("server", "what"),
     [
-        ('command = ["serve"]', "not told how many replicas"),
-        ('command = ["serve", "{replicas}"]\ncores_per_replica = 1', "cannot be told apart"),
+        ('command = ["serve"]', "does not say how many replicas"),
+        ('command = ["serve", "{replicas}"]\ncores_per_replica = 1', "so none has a quota"),
         ('endpoints = ["http://a:1", "http://b:1"]', "only what a command starts"),
     ],
 )

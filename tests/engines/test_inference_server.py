@@ -21,6 +21,7 @@ def test_a_real_inference_server_in_a_sweep(tmp_path):
         ("rounds = 3", "rounds = 1"),
         ("ttft = 0.25", "ttft = 9.0"),
         ("share = 0.95", "share = 0.5"),
+        ("[demand]\nper_second = 20\n", ""),  # so that both fleets are loaded
         ("\nwindow_seconds = 4\n", "\nwindow_seconds = 1\nmost_rate_per_second = 20\n"),
         ("most_window_seconds = 40", "most_window_seconds = 2"),
         ('"{python}", "llama_server.py"', f'"{{python}}", "{EXAMPLES / "llama_server.py"}"'),

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,7 +86,7 @@ def test_a_study_finds_the_uneven_shard_in_a_program_that_says_nothing(tmp_path)
     assert answers(study, study.spec, scale(study))["same-place"].verdict == "pass"
     ledger = attribute(study)
     row = ledger.row(4)
-    assert row.dominant_cause == "load imbalance"
+    assert row.causes[0].cause == "load imbalance"  # on a busy machine others may be possible
     assert row.late_rank == 0
     assert sum(loss.folds for loss in row.causes) == pytest.approx(row.ideal - row.speedup)
     assert "engine overhead" in {loss.cause for loss in row.causes}
@@ -221,6 +222,41 @@ def test_torchrun_meets_on_the_first_node(tmp_path, per_node):
     assert run.ranks[0].stages["communication"] > 0
 
 
+TRAINING = """
+import os, torch, torch.distributed as dist
+from nodewise import probe
+dist.init_process_group("gloo")
+torch.set_num_threads(1)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(6):
+    model(torch.ones(4, 64)).pow(2).mean().backward()
+    optimizer.step()
+probe.fact(
+    agents=dist.get_world_size() // int(os.environ["LOCAL_WORLD_SIZE"]),
+    cores=int(os.environ["SLURM_CPUS_PER_TASK"]),
+)
+dist.destroy_process_group()
+"""
+
+
+def test_an_unchanged_training_under_torchrun_where_k_counts_ranks(tmp_path):
+    pytest.importorskip("torch")
+    more = 'launcher = "torchrun"\nscale = "tasks"\ntasks_per_node = 2'
+    spec = write(tmp_path, job=TRAINING, scales="2, 4", rounds=1, timeout=200, more=more)
+    outcome = measure(spec)
+    assert outcome.returncode == 0, outcome.stderr
+    for (ranks_asked, _), run in runs_of(tmp_path).items():
+        assert run.outcome == "ok", run.detail
+        assert len(run.ranks) == ranks_asked
+        assert run.facts["agents"] == ranks_asked // 2  # one a node
+        assert run.facts["cores"] == 2  # of an agent: one for each of its ranks
+        assert run.facts["global_batch"] == 4 * ranks_asked
+        assert run.steps == 5
+        assert all(rank.stages["communication"] > 0 for rank in run.ranks)
+    assert store.load(tmp_path / "job.study").regime == "weak"
+
+
 def test_k_may_count_tasks(tmp_path):
     more = 'scale = "tasks"'
     outcome = measure(
@@ -271,7 +307,14 @@ def test_a_controller_that_is_away_for_a_while_is_waited_for(tmp_path, monkeypat
     )
     (tmp_path / "scontrol").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert measure(write(tmp_path, job="", scales="2", rounds=1)).returncode == 0
+    # The job ends only after the controller has answered again.
+    job = f"""
+import pathlib, time
+asked, until = pathlib.Path("{tmp_path}/asked"), time.monotonic() + 20
+while time.monotonic() < until and (not asked.exists() or len(asked.read_text().split()) < 5):
+    time.sleep(0.05)
+"""
+    assert measure(write(tmp_path, job=job, scales="2", rounds=1)).returncode == 0
     assert runs_of(tmp_path)[2, 0].outcome == "ok"
     assert len((tmp_path / "asked").read_text().split()) > 3
 
@@ -297,4 +340,35 @@ def test_dry_run_prints_the_batch_script_and_submits_nothing(tmp_path):
     assert "# K=4\n#!/bin/bash\n" in outcome.stdout
     assert '#SBATCH --nodes="4"' in outcome.stdout
     assert not (tmp_path / "job.study").exists()
+    assert not queue()
+
+
+def test_srun_starts_the_ranks_of_the_mpi_engine(tmp_path):
+    here = Path(sys.executable).parent
+    source = ROOT / "tests" / "data" / "mpi" / "ends.c"
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    subprocess.run([here / "mpicc", source, "-o", tmp_path / "ends"], check=True, timeout=60)
+    (tmp_path / "s.toml").write_text(f"""name = "s"
+scales = [1, 2, 4]
+rounds = 1
+timeout_seconds = 60
+[workload]
+command = ["{tmp_path / "ends"}", "well"]
+[engine]
+name = "mpi"
+options = ["--mpi=pmi2"]
+[engine.mpi]
+launcher = "srun"
+ranks_per_node = 1
+""")
+    outcome = measure(tmp_path / "s.toml")
+    assert outcome.returncode == 0, outcome.stderr
+    study = store.load(tmp_path / "s.study")
+    for run in study.runs:
+        assert run.facts["mpi_size"] == len(run.ranks) == run.nodes
+        assert str(run.provenance["mpi_options"]).startswith("--ntasks-per-node=1")
+        for rank in run.ranks:
+            assert sum(rank.stages.values()) == pytest.approx(run.seconds, rel=0.05)
+    assert study.scale_unit.named(4) == "4 ranks (4 nodes)"
     assert not queue()

@@ -13,7 +13,6 @@ from nodewise.fleet.load.client import drive
 from nodewise.fleet.load.sweep import sweep
 from nodewise.fleet.load.tokenizer import read_tokenizer
 from nodewise.fleet.spec import parse_fleet
-from tests.e2e.test_fleet import always
 from tests.fleet.test_load import (
     DONE,
     SPEC,
@@ -110,13 +109,13 @@ def test_a_sweep_looks_for_the_file_beside_its_spec(tokenizer, tmp_path):
         )
         out = tmp_path / "out"
         out.mkdir()
-        made = sweep(fleet, tmp_path, out, 2, always(True), lambda *_: None)
+        made = sweep(fleet, tmp_path, out, lambda *_: None)
         assert made and all(window.notes == (BY_TOKENIZER,) for window in made)
         for request in (request for window in made for request in window.requests):
             assert request.output_tokens == 3
             assert 3 <= request.input_tokens <= 9  # words of the prompt
         with pytest.raises(DataError, match="Cannot read the tokenizer"):
-            sweep(fleet, tmp_path / "elsewhere", out, 2, always(True), lambda *_: None)
+            sweep(fleet, tmp_path / "elsewhere", out, lambda *_: None)
 
 
 def test_a_file_that_is_no_tokenizer_is_named(tokenizer):

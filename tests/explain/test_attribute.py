@@ -10,7 +10,7 @@ from nodewise.explain.attribute import attribute
 from nodewise.explain.causes import CAUSES, NAME_THE_REST
 from nodewise.explain.laws import Law
 from nodewise.explain.simulate import PlantedTruth, simulate
-from nodewise.study.study import STAGES, Rank, Run, Study, Usage
+from nodewise.study.study import STAGES, MpiCalls, MpiRecord, Rank, Run, Study, Usage
 from nodewise.study.table import parse_table
 from tests.conftest import DATA, golden_study
 
@@ -645,3 +645,22 @@ def test_ranks_of_the_same_job_that_share_cores_are_not_foreign_load():
         runs = (run(1, False), run(4, crowded))
         found = attribute(Study(name="s", regime="strong", runs=runs))
         assert cause in {loss.cause for loss in found.rows[-1].causes if loss.folds > 0.5}
+
+
+def test_a_core_that_was_lost_inside_mpi_is_foreign_load_and_not_communication():
+    calls = MpiRecord(classes={"collective": MpiCalls(seconds=2.0, calls=100)})
+
+    def rank(number, compute, delay):
+        stages = {"compute": compute, "communication": 4.0 - compute, "idle": 0.0, "io": 0.0}
+        usage = Usage(run_delay_seconds=delay)
+        return Rank(rank=number, stages=stages, seconds=4.0, usage=usage, mpi=calls)
+
+    runs = [
+        Run(nodes=1, round=0, seconds=4.0, ranks=(rank(0, 4.0, 0.0),)),
+        Run(nodes=2, round=0, seconds=4.0, ranks=(rank(0, 2.0, 2.0), rank(1, 2.0, 2.0))),
+    ]
+    row = attribute(Study(name="s", regime="strong", runs=tuple(runs))).row(2)
+    shares = {loss.cause: loss.share for loss in row.causes}
+    # Half of the time it had no core: 1 s of its compute and 1 s of its communication; 1 s is left.
+    assert shares["communication"] > 0
+    assert shares["foreign load"] == pytest.approx(2 * shares["communication"])

@@ -54,9 +54,8 @@ def study(late: float = 0.0, dry_wait: float = 0.001, **pace: int) -> Study:
 def test_a_rehearsed_study_says_how_faithful_it_was():
     words = {check.rule: check.evidence for check in scale(study()).checks}
     assert words["nodes are machines"] == (
-        "rehearsal on emulated nodes of one machine; 0.1 cores each, by pacing; CPU share received "
-        "100 % or more; a dry step waits 0.3 % at most; the link is modelled, not real; latencies "
-        "are not those of a network"
+        "rehearsal on emulated nodes of 0.1 cores, by pacing; CPU share received 100 %; "
+        "dry step waits 0.3 %; link modelled; latency is not a network's"
     )
     assert validity_of(scale(study()).checks).state == "valid"
 

@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 from benchmarks import fuzz_readers
 
 from nodewise.measure.engines.rehearsal.virtual_nodes import missing
+from nodewise.measure.scratch import scratch_folder
 from nodewise.study import store
 from nodewise.study.spec import Rehearsal
 
@@ -254,6 +256,72 @@ def test_ctrl_c_keeps_what_is_finished_and_leaves_nothing(tmp_path):
     assert harness.returncode == 3
     assert "every finished run is kept" in said
     assert alive(tmp_path) == []
+
+
+STARTS = {
+    "measure": lambda folder: ["measure", folder / "job.toml"],
+    "diagnose": lambda folder: [
+        "diagnose",
+        "--",
+        sys.executable,
+        folder / "job.py",
+        "slow",
+        folder,
+    ],
+}
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("kind", STARTS)
+def test_nothing_is_left_after_a_signal_and_the_next_start(kind, number, tmp_path, monkeypatch):
+    """No process, no temporary folder: at once where we can act, else after the next start."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    home = tmp_path / "home"
+    home.mkdir()
+    write(home, "slow")
+    (tmp_path / "next").mkdir()
+    harness = subprocess.Popen(command(*STARTS[kind](home)), stderr=subprocess.DEVNULL)
+    try:
+        # the command line of `diagnose` names the job as well
+        count = 2 if kind == "diagnose" else 1
+        wait_until(lambda: len(alive(home)) >= count and any(temporary.iterdir()))
+    finally:
+        harness.send_signal(number)
+        harness.wait(timeout=240)
+    if number != signal.SIGKILL:
+        assert list(temporary.iterdir()) == []
+        assert ours(home) == []
+    run("measure", write(tmp_path / "next", "quick"))
+    assert list(temporary.iterdir()) == []
+    assert ours(home) == []
+    assert not list(home.rglob("*.part"))
+
+
+def test_temporary_folders_of_living_processes_and_of_others_stay(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    over = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"],
+                          capture_output=True, text=True, check=True).stdout.strip()  # fmt: skip
+    for name in (f"nodewise-{over}-left", "nodewise-notes", "nodewise-1-root", "data"):
+        (tmp_path / name).mkdir()
+    (tmp_path / f"nodewise-{over}-link").symlink_to(tmp_path / "data")
+    (tmp_path / f"nodewise-{over}-left" / "page.html").touch()
+    with scratch_folder() as first, scratch_folder():
+        assert first.is_dir()
+        stays = {"nodewise-notes", "nodewise-1-root", "data", f"nodewise-{over}-link"}
+        assert not (tmp_path / f"nodewise-{over}-left").exists()
+        assert stays <= {path.name for path in tmp_path.iterdir()}
+    assert {path.name for path in tmp_path.iterdir()} == stays
+
+
+def ours(folder: Path) -> list[psutil.Process]:
+    """Processes of the job there that are left; they may take a moment to be gone."""
+    end = time.monotonic() + 10
+    while alive(folder) and time.monotonic() < end:
+        time.sleep(0.05)
+    return alive(folder)
 
 
 def test_two_harnesses_do_not_share_a_study(tmp_path):

@@ -37,6 +37,10 @@ def _torn_bundle() -> bytes:
 
 
 FOUND = [
+    ("centre", b"[[centre]]\nyear = " + _DEEP),
+    ("centre", b"[[centre]]\nyear = " + _DIGITS),
+    ("question", b"deadline = " + b"9" * 400),
+    ("question", b"quality = 3"),
     ("study spec", b"a = " + _DEEP),
     ("study spec", b"rounds = " + _DIGITS),
     ("fleet spec", b"a = " + _DEEP),

@@ -1,6 +1,7 @@
 """How many replicas: worked figures, the choice under each goal, and laws that it obeys."""
 
 import json
+import math
 
 import altair as alt
 import msgspec
@@ -11,17 +12,22 @@ from hypothesis import strategies as st
 from nodewise.base.errors import DataError, SpecError
 from nodewise.decide.prices.bill import Price
 from nodewise.explain.scaling import scale
+from nodewise.fleet.as_study import fleet_study
 from nodewise.fleet.decide import (
     FleetQuestion,
+    _rate_at,
     cost_per_million,
     decide_fleet,
     fleet_per_hour,
-    fleet_study,
 )
+from nodewise.fleet.fleet_checks import fleet_checks
+from nodewise.fleet.latency import served
+from nodewise.fleet.window_checks import SATURATION
 from nodewise.report.charts.fleet import latency_chart, token_cost_chart
 from nodewise.report.charts.look import sized
 from nodewise.report.terminal import show
 from nodewise.report.text.fleet import fleet_report
+from nodewise.study.check import Check
 from nodewise.study.service_objective import Objective
 from nodewise.study.window import Request, Summary, Window
 
@@ -139,6 +145,26 @@ def test_spares_and_headroom():
     assert result.chosen == 2
     assert result.row(1).why == "with 1 lost it serves 0 of 9 requests/s"
     assert result.row(4).rate_one_lost == pytest.approx(28.0)
+
+
+def test_between_two_fleets_that_never_broke_any_rate_is_possible():
+    assert _rate_at(2, {1: math.inf, 3: math.inf}) == math.inf
+    assert _rate_at(2, {1: 10.0, 3: math.inf}) == math.inf
+    kept = [window(1, 5.0, 0.1), window(3, 20.0, 0.1)]
+    row = decide(kept, demand_per_second=20.0, spares=1).row(3)
+    assert row.undecided and "with 1 lost may serve less than 20" in row.why
+
+
+def test_for_the_most_throughput_a_larger_undecided_fleet_is_a_rival():
+    few = [window(4, 60.0, 0.1, count=200), window(4, 90.0, 0.3)]
+    result = decide([*sweep({1: 10.0, 2: 20.0}), *few], goal="throughput", demand_per_second=15.0)
+    assert (result.chosen, result.rivals) == (2, (4,))
+    text = show(fleet_report(result), 200, colour=False, level=2)
+    assert "add rounds: their rates may be the same" in text
+    assert decide([*sweep({1: 10.0, 2: 20.0}), few[0]], goal="throughput").rivals == (4,)
+    worse = [window(4, 16.0, 0.1, count=200), window(4, 18.0, 0.3)]
+    result = decide([*sweep({1: 10.0, 2: 20.0}), *worse], goal="throughput", demand_per_second=15.0)
+    assert result.row(4).undecided and result.rivals == ()
 
 
 def test_spares_are_asked_of_the_quickest_fleet_too():
@@ -269,7 +295,7 @@ def test_a_restart_that_failed_leaves_what_its_round_had_measured():
     assert "Not ready." in result.notes
     assert fleet_study("a fleet", round_, LIMITS).runs[0].seconds == pytest.approx(50.0)
     never = msgspec.structs.replace(failed, round=1)
-    assert decide([*round_, never]).row(1).rate_low == 0.0  # a round with nothing else
+    assert decide([*round_, never]).row(1).rounds == 2  # a round with nothing else
 
 
 def test_a_lucky_window_above_a_broken_rate_counts_for_nothing():
@@ -277,28 +303,101 @@ def test_a_lucky_window_above_a_broken_rate_counts_for_nothing():
     assert decide([*SWEEP, lucky]).row(1).rate_per_second == 10.0
 
 
-def test_rounds_have_a_middle_and_a_spread():
+def test_the_bounds_of_the_capacity_hold_what_differs_between_rounds():
     rounds = [
         msgspec.structs.replace(one, round=number)
         for number, rate in enumerate((8.0, 10.0, 12.0))
         for one in sweep({1: rate})
     ]
-    row = decide(rounds).row(1)
-    assert (row.rate_low, row.rate_per_second, row.rate_high) == (8.0, 10.0, 12.0)
+    row = decide(rounds).row(1)  # 10 was kept in one round and broken in another
+    assert (row.rate_per_second, row.breaks_at) == (8.0, 12.5)
+    assert 8.0 <= row.estimate <= 12.5
+    usage = 2.10 / 3600 / 50 * 1e6
+    assert row.usage.high == pytest.approx(usage / 8.0, rel=0.01)
+    assert row.usage.low == pytest.approx(usage / 12.5, rel=0.01)
 
 
-def test_windows_of_a_slow_client_are_no_evidence():
-    late = msgspec.structs.replace(
-        SWEEP[0],
+def test_a_demand_between_the_rate_kept_and_the_rate_broken_is_undecided():
+    """Kept at 55, broken at 90: nothing says that one replica does not serve 58."""
+    windows = [window(1, 55.0, 0.1), window(1, 90.0, 0.3), window(2, 110.0, 0.1)]
+    result = decide(windows, demand_per_second=58.0)
+    assert (result.chosen, result.rivals) == (2, (1,))
+    assert result.row(1).undecided
+    text = show(fleet_report(result), 100, colour=False, level=2)
+    assert "undecided between 1 and 2 replicas; so far 2" in text
+    assert "measure r=1 at 58 requests/s" in text
+    measured = decide([*windows, window(1, 58.0, 0.1)], demand_per_second=58.0)
+    assert (measured.chosen, measured.rivals) == (1, ())
+    alone = decide(windows[:2], demand_per_second=58.0)
+    assert (alone.chosen, alone.rivals) == (None, (1,))
+    assert "undecided; 1 replica may do" in show(fleet_report(alone), 100, colour=False, level=0)
+    broken = decide(windows, demand_per_second=95.0)
+    assert (broken.chosen, broken.rivals) == (2, ())
+
+
+def test_windows_that_are_too_short_do_not_count_as_broken():
+    """A third of a window's requests end after it: too short to be steady, and all are good."""
+    short = [
+        window(1, rate, 0.1, tokens=1, count=count) for rate, count in ((20.0, 400), (40.0, 8))
+    ]
+    short[1] = msgspec.structs.replace(
+        short[1],
         requests=tuple(
-            msgspec.structs.replace(one, sent=one.intended + 0.05) for one in SWEEP[0].requests
+            msgspec.structs.replace(one, last=one.first + 0.05) for one in short[1].requests
         ),
     )
-    result = decide([late, *SWEEP[1:]])
-    assert result.row(1).rate_per_second == 0.0
-    first = result.checks[0]
+    result = decide(short, objective=Objective(latency=0.5))
+    assert not result.windows[1].is_steady
+    assert result.row(1).rate_per_second == 20.0
+    assert result.row(1).breaks_at is None
+
+
+def late(one: Window) -> Window:
+    """The window of a client that sent every request 50 ms late."""
+    sent = (
+        msgspec.structs.replace(request, sent=request.intended + 0.05) for request in one.requests
+    )
+    return msgspec.structs.replace(one, requests=tuple(sent))
+
+
+def test_a_late_client_is_not_booked_as_a_slow_fleet():
+    """All requests were good although they left late: the rate is kept. Misses then say nothing."""
+    kept = decide([late(SWEEP[0]), *SWEEP[1:]])
+    assert kept.row(1).rate_per_second == 10.0
+    first = kept.checks[0]
     assert (first.verdict, first.rule) == ("fail", "the client was not the bottleneck")
     assert first.remedy
+    missed = decide([*SWEEP, late(window(1, 8.0, 0.3)), late(window(1, 5.0, 0.3))])
+    assert (missed.row(1).rate_per_second, missed.row(1).breaks_at) == (10.0, 12.5)
+
+
+def test_the_client_is_blamed_for_its_own_check_only():
+    slow = late(window(1, 8.0, 0.3, count=400))
+    growing = Check(rule=SATURATION, verdict="fail", evidence="the queue grew", remedy="x")
+    seen = served(slow, LIMITS)
+    seen = msgspec.structs.replace(seen, checks=(growing, *seen.checks))
+    (client, *_) = fleet_checks([seen], {})
+    assert client.verdict == "fail" and "requests left within 50 ms" in client.evidence
+
+
+def test_a_check_of_nothing_is_unknown():
+    assert {one.verdict for one in fleet_checks([], {})} == {"unknown"}
+    empty = window(1, 8.0, 0.1, count=0, notes=("It did not start.",))
+    assert {one.verdict for one in decide([empty]).checks} == {"unknown"}
+    short = decide([window(1, 8.0, 0.1, count=200)])
+    driven = short.checks[-1]
+    assert (driven.verdict, driven.evidence) == ("unknown", "r=1 neither kept nor broke any rate")
+    assert driven.remedy == "Lengthen the windows, or add rounds."
+
+
+def test_the_headline_carries_the_doubt_about_shared_cores():
+    busy = [msgspec.structs.replace(one, machine_busy=0.97) for one in SWEEP]
+    text = show(fleet_report(decide(busy)), 100, colour=False, level=0)
+    assert "doubtful: client and replicas shared one machine, whose cores were 97 % busy" in (
+        " ".join(text.split())
+    )
+    idle = [msgspec.structs.replace(one, machine_busy=0.3) for one in SWEEP]
+    assert "doubtful" not in show(fleet_report(decide(idle)), 100, colour=False, level=0)
 
 
 def test_without_tokens_the_unit_is_a_request():
@@ -375,6 +474,11 @@ def test_no_window_no_decision():
         decide([])
 
 
+def test_the_report_says_how_sure_kept_and_broken_are():
+    text = " ".join(show(fleet_report(decide()), 100, colour=False, level=2).split())
+    assert "kept, broken: tested at 95 % or more" in text and "broken: for certain" not in text
+
+
 def test_the_report_says_objective_constraint_and_gap():
     text = show(fleet_report(decide(demand_per_second=8.0)), 100, colour=False, level=2)
     assert "a fleet: run 1 replica, $1.458 for a million good tokens" in text
@@ -439,3 +543,21 @@ def test_an_autoscaler_that_is_always_right_costs_no_more(rates, curve):
     for row in [decide(sweep(rates), demand_curve=tuple(curve)).day]:
         if row:
             assert row[1].cost_per_day <= row[0].cost_per_day * (1 + 1e-12)
+
+
+def test_a_curve_is_priced_by_the_bill_of_the_day_and_not_at_its_peak():
+    curve = (2.0, 2.0, 4.0, 9.0, 15.0, 9.0)
+    result = decide(sweep({1: 5.5, 2: 11.0, 4: 22.0}), demand_curve=curve)
+    assert result.chosen == 4
+    row = result.row(4)
+    tokens = 86_400 * sum(curve) / 6 * 50
+    bill = 24 * 4 * 2.10
+    assert row.allocation is not None and row.usage is not None and row.utilisation is not None
+    assert row.allocation.amount == pytest.approx(1e6 * bill / tokens, rel=0.02)
+    assert row.usage.amount == pytest.approx(row.allocation.amount * row.utilisation, rel=1e-6)
+    headline = fleet_report(result).answer[0]
+    assert f"${row.allocation.amount:.3f} for a million good tokens of the day" in headline
+    # a demand without a curve is paid for as it is
+    peak = decide(sweep({1: 5.5, 2: 11.0, 4: 22.0}), demand_per_second=15.0).row(4)
+    assert peak.allocation is not None
+    assert row.allocation.amount / peak.allocation.amount == pytest.approx(15 / (sum(curve) / 6))

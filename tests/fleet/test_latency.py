@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from nodewise.base.errors import SpecError
 from nodewise.fleet.batching import Engine, poisson_traffic, simulate
-from nodewise.fleet.latency import judge, percentile, requests_to_certify, served, wilson
+from nodewise.fleet.certainty import judge, judge_series, requests_to_certify, wilson
+from nodewise.fleet.latency import percentile, served
 from nodewise.study.service_objective import Objective
 from nodewise.study.window import Request, Summary, Window
 
@@ -97,11 +98,22 @@ def test_joules_per_million_good_tokens():
     assert result.joules_per_million_good_tokens == pytest.approx(880.0 / 4400 * 1e6)
 
 
-def test_a_late_client_voids_the_window():
+def test_a_late_client_is_not_taken_for_a_slow_fleet():
+    """It only adds to latencies: requests that are good all the same show what the fleet can do."""
     late = served(steady(400, delay=0.02), LIMITS)
-    assert (late.verdict, late.is_client_fault, late.saturated) == ("void", True, False)
+    assert (late.verdict, late.is_client_fault, late.saturated) == ("met", True, False)
     assert "5 % of the limit" in late.why
+    made = [request(at / 10, ttft=0.23 if at % 10 == 0 else 0.1, delay=0.02) for at in range(400)]
+    slow = served(window(made), LIMITS)
+    assert (slow.verdict, slow.is_client_fault) == ("void", True)
+    assert served(steady(400, bad=40), LIMITS).verdict == "missed"
     assert served(steady(400, delay=0.005), LIMITS).verdict == "met"
+    overloaded = window([request(at / 10, ttft=0.5 + at / 10, delay=0.02) for at in range(400)])
+    assert served(overloaded, LIMITS).verdict == "missed"  # by far more than 20 ms
+    hidden = msgspec.structs.replace(
+        steady(400), client_cpu_seconds=30.0, from_intended=False, tool="other"
+    )
+    assert served(hidden, LIMITS).verdict == "void"  # its latencies hide what waited in the client
 
 
 def test_a_client_that_cannot_keep_the_rate_voids_the_window():
@@ -122,7 +134,9 @@ def test_a_busy_client_voids_the_window():
 def test_a_growing_queue_is_saturation_and_not_the_clients_fault():
     made = [request(at / 10, ttft=0.1 + at / 100) for at in range(400)]
     result = served(window(made), Objective(ttft=0.2))
-    assert (result.verdict, result.saturated, result.is_client_fault) == ("void", True, False)
+    assert (result.verdict, result.saturated, result.is_client_fault) == ("missed", True, False)
+    kept = served(window(made), Objective(ttft=10.0))  # good so far, but it grows
+    assert (kept.verdict, kept.saturated) == ("undecided", True)
 
 
 def test_a_window_shorter_than_twenty_latencies_breaks_littles_law():
@@ -131,6 +145,8 @@ def test_a_window_shorter_than_twenty_latencies_breaks_littles_law():
     failed = [check for check in result.checks if check.verdict == "fail"]
     assert [check.rule for check in failed] == ["Little's law holds"]
     assert "longer" in failed[0].remedy
+    assert result.verdict == "undecided"  # too short is neither kept nor broken
+    assert served(slow, Objective(ttft=4.0)).verdict == "missed"
 
 
 @pytest.mark.parametrize(("rate", "saturated"), [(30, 0.0), (55, 0.1), (110, 1.0)])
@@ -251,3 +267,40 @@ def test_objectives_without_sense_are_refused(wrong):
 
 def test_the_objective_in_words():
     assert LIMITS.words == "TTFT <= 200 ms and TPOT <= 50 ms for 99 % of the requests"
+
+
+def single_server(rate: float, service: np.ndarray, draw: np.random.Generator) -> np.ndarray:
+    """Latencies of Poisson arrivals before one server."""
+    gaps = draw.exponential(1 / rate, len(service))
+    total = np.cumsum(np.concatenate([[0.0], service[:-1] - gaps[1:]]))
+    return total - np.minimum.accumulate(np.minimum(total, 0.0)) + service
+
+
+@pytest.mark.parametrize("count", [1000, 3000, 10_000])
+def test_met_is_rarely_said_at_the_true_limit_of_a_queue(count):
+    """M/M/1 at 80 % load: exactly 99 % of the requests are within ln(100) / 0.2 service times."""
+    draw, windows = np.random.default_rng(3), 100
+    limit = math.log(100) / 0.2
+    service = draw.exponential(1.0, windows * count)
+    scores = single_server(0.8, service, draw).reshape(windows, count) / limit
+    said = [judge_series(one, 0.99) for one in scores]
+    assert said.count("met") <= 5
+    assert said.count("missed") <= 8
+    independent = [judge(count, int((one > 1).sum()), int((one > 1).sum()), 0.99) for one in scores]
+    assert independent.count("met") >= 30  # what requests that are taken as independent would say
+    quick = single_server(0.4, draw.exponential(1.0, 20 * count), draw).reshape(20, count) / limit
+    if count >= 3000:
+        assert [judge_series(one, 0.99) for one in quick].count("met") >= 15
+
+
+def test_the_verdict_of_a_window_allows_for_dependence():
+    """As many misses, alone or in one cluster: a cluster counts as one."""
+    spread = steady(4000, bad=30)
+    clustered = window(
+        [request(at / 10, ttft=0.5 if 2000 <= at < 2030 else 0.1) for at in range(4000)]
+    )
+    one, other = served(spread, LIMITS), served(clustered, LIMITS)
+    assert one.attainment == other.attainment
+    assert other.effective_requests < one.effective_requests / 5
+    assert other.attainment_low < one.attainment_low
+    assert "independent" in other.why

@@ -12,6 +12,8 @@ from nodewise.base.errors import DataError, SpecError
 from nodewise.base.queueing import waiting
 from nodewise.fleet.batching import Engine, Traffic, poisson_traffic, replayed, simulate
 from nodewise.fleet.simulate import calibrate, predict
+from nodewise.report.terminal import show
+from nodewise.report.text.fleet import prediction_report
 from nodewise.study.service_objective import Objective
 
 ENGINE = Engine(step=0.002, per_sequence=0.0001, per_prompt_token=5e-5, slots=16)
@@ -288,3 +290,29 @@ def test_an_engine_without_time_is_refused():
         Engine(step=0.0)
     with pytest.raises(SpecError):
         Engine(step=1.0, slots=0)
+
+
+def test_fleets_whose_replicas_slow_each_other_down_are_not_predicted():
+    """Two replicas on shared cores: each step takes half as long again; then none is predicted."""
+    lengths = ([20, 64, 100], [16, 32, 96])
+    alone = Engine(step=0.002, per_sequence=0.0001, per_prompt_token=5e-5, slots=16)
+    shared = Engine(step=0.003, per_sequence=0.00015, per_prompt_token=7.5e-5, slots=16)
+
+    def window(engine, replicas, rate):
+        made = simulate(engine, poisson_traffic(rate, 600, lengths), replicas, seconds=600 / rate)
+        return msgspec.structs.replace(made, simulated=False)
+
+    one = window(alone, 1, 30.0)
+    objective = Objective(ttft=0.2)
+    free = predict(calibrate([one], 16), [one, window(alone, 2, 60.0)], objective, (4,))
+    assert (free.withheld, [fleet.replicas for fleet in free.fleets]) == ("", [4])
+    assert free.slowdowns[0].factor == pytest.approx(1.0, abs=0.05)
+    slow = predict(calibrate([one], 16), [one, window(shared, 2, 60.0)], objective, (4,))
+    assert slow.fleets == ()
+    assert slow.slowdowns[0].factor == pytest.approx(1.5, rel=0.1)
+    assert "times as long with 2 replicas as with one" in slow.withheld
+    assert "no prediction, because replicas slow each other down" in " ".join(
+        show(prediction_report(slow), 100, colour=False, level=0).split()
+    )
+    busy = msgspec.structs.replace(one, machine_busy=0.95)
+    assert "95% busy" in predict(calibrate([one], 16), [busy], objective, (4,)).withheld

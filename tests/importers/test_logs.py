@@ -375,9 +375,9 @@ def test_a_pattern_of_your_own(tmp_path):
         ({}, "no table"),
         ({"k": "(\\d+)"}, "no pattern for the time"),
         ({"seconds": "took"}, "no group"),
-        ({"seconds": "("}, "no regular expression"),
-        ({"seconds": "(\\d)", "colour": "(.)"}, "no name of a pattern"),
-        ({"seconds": "(\\d)", "units": {"seconds": "days"}}, "no unit"),
+        ({"seconds": "("}, "not a regular expression"),
+        ({"seconds": "(\\d)", "colour": "(.)"}, "not a name of a pattern"),
+        ({"seconds": "(\\d)", "units": {"seconds": "days"}}, "not a unit of time"),
     ],
 )
 def test_a_wrong_pattern_is_refused(table, says):
@@ -424,8 +424,10 @@ def test_a_slow_beginning_is_found_though_no_step_of_it_stands_out():
     assert abs((steady(times).warmup or 0) - 20) <= 2
 
 
-def test_too_few_steps_tell_no_warm_up():
-    assert steady([5.0, 1.0, 1.0]).warmup is None
+def test_of_few_steps_only_those_that_agree_give_a_level():
+    assert steady([1.0, 1.1]) == (None, pytest.approx(1.05), ())
+    assert steady([5.0, 1.0, 1.02]) == (1, pytest.approx(1.01), ())
+    assert steady([5.0, 1.0]) == steady([5.0, 2.0, 1.0]) == (None, None, ())
 
 
 @pytest.mark.parametrize(
@@ -529,3 +531,12 @@ def test_a_training_that_ends_out_of_memory_failed(tmp_path):
     path.write_text("CUDA out of memory, the batch is tried again\n" + whole)
     [run] = survey([(8, path)], Reading())
     assert run.outcome == "ok"
+
+
+def test_a_long_line_of_digits_at_the_end_is_read_in_linear_time(tmp_path):
+    """A search from every digit to the end would take hours."""
+    path = tmp_path / "log"
+    path.write_bytes(b"step 1\n" + b"1" * 2**20 + b"x")
+    assert [len(line) for line in lines(path)] == [6, MAX_LINE]
+    path.write_bytes(b"step 1\nloss: 0.25e-" + b"1" * 2**20)
+    assert list(lines(path)) == [b"step 1", b"loss: "]

@@ -14,6 +14,7 @@ from nodewise.importers.head import Head
 from nodewise.study import store
 from nodewise.study.window import Summary
 from tests.conftest import DATA, GOLDEN
+from tests.importers import test_serving_reports as reports
 
 FUZZED = fuzz_readers.readers()
 _HYPERFINE, _PYPERF, _REFRAME = fuzz_readers._results()
@@ -26,6 +27,7 @@ SAMPLES: dict[str, list[bytes]] = {
     "digests": FUZZED["digests"].samples,
     "nsys": fuzz_readers._nsys(),
     "kineto": [*fuzz_readers._kineto(), *(p.read_bytes() for p in DATA.rglob("rank*.json"))],
+    "operations": fuzz_readers._operations(),
     "talp": fuzz_readers._talp(),
     "ray": fuzz_readers._ray(),
     "dask": fuzz_readers._dask(),
@@ -45,6 +47,12 @@ SAMPLES: dict[str, list[bytes]] = {
     "aiperf": [_AIPERF],
     "aiperf-summary": [_AIPERF_SUMMARY],
     "vllm": fuzz_readers._vllm(),
+    "sglang": [json.dumps(reports.SGLANG).encode()],
+    "inference-perf": [json.dumps(reports.INFERENCE_PERF, indent=1).encode()],
+    "llmd": [
+        json.dumps(reports.LLMD).encode(), json.dumps(reports.LLMD_OLD).encode(),
+        reports.YAML.encode(),
+    ],
     "k6": fuzz_readers._k6(),
     "vegeta": [_VEGETA],
     "vegeta-report": [_VEGETA_REPORT],

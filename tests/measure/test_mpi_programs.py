@@ -12,6 +12,7 @@ import pytest
 from nodewise.base.errors import RunError
 from nodewise.measure.mpi import build, libraries, preload
 from nodewise.measure.mpi.libraries import Mpi
+from nodewise.measure.mpi.reports import missing_region, read_mpi_reports
 from nodewise.study.telling_lines import telling_line
 
 SOURCES = Path(__file__).parents[1] / "data" / "mpi"
@@ -27,7 +28,7 @@ pytestmark = [
 def programs(tmp_path_factory):
     """The test programs, built with the MPI of the wheel."""
     folder = tmp_path_factory.mktemp("programs")
-    for name in ("ends", "calls", "after"):
+    for name in ("ends", "calls", "after", "persistent"):
         words = [BIN / "mpicc", SOURCES / f"{name}.c", "-o", folder / name]
         subprocess.run(words, check=True, timeout=60)
     return folder
@@ -132,6 +133,74 @@ def test_what_comes_after_the_region_does_not_count(programs, tmp_path):
     assert 0.04 < max(report["mpi"]["thread_cpu_s"]) < 0.5
 
 
+@pytest.mark.parametrize(
+    ("region", "collectives", "missing"),
+    [
+        ("MPI_Allreduce", 52, ""),  # without the first of 53, whose end begins it
+        ("MPI_Allreduce 1-3", 2, ""),
+        ("MPI_Allreduce 53-54", 0, "MPI_Allreduce 53-54"),
+        ("MPI_Barrier", 0, "MPI_Barrier"),
+    ],
+)
+def test_a_region_between_calls_of_a_collective(programs, tmp_path, region, collectives, missing):
+    subprocess.run(
+        [BIN / "mpiexec", "-n", "2", programs / "after"], check=True, timeout=60,
+        env={**os.environ, **looked_into(tmp_path, programs), "NODEWISE_MPI_REGION": region},
+    )  # fmt: skip
+    reports = read_mpi_reports(tmp_path)
+    assert missing_region(reports) == (
+        f"the region '{missing}' was not found: rank 0 made "
+        f"{'53 such calls' if 'Allreduce' in missing else 'no such calls'}"
+        if missing
+        else ""
+    )
+    for report in reports:
+        calls = report.mpi.classes["collective"].calls
+        assert missing or calls == collectives == report.mpi.collectives_seen
+
+
+def test_a_region_that_is_missing_is_no_match(programs, tmp_path):
+    (tmp_path / "s.toml").write_text(f'''name = "s"
+scales = [1, 2]
+rounds = 1
+[workload]
+command = ["{programs / "ends"}", "well"]
+region = "MPI_Barrier"
+[engine]
+name = "mpi"
+''')
+    done = nodewise("measure", "s.toml", cwd=tmp_path)
+    assert done.returncode == 4
+    said = (
+        "K=2: no match: the region 'MPI_Barrier' was not found: rank 0 made no such calls.\n  fix:"
+    )
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize("how", ["plain", "session"])
+def test_what_mpi_4_added_is_counted_and_its_waits_are_known(programs, tmp_path, how):
+    def run(**variables):
+        words = [BIN / "mpiexec", "-n", "2", programs / "persistent", how]
+        return subprocess.run(
+            words, capture_output=True, text=True, timeout=60, env={**os.environ, **variables}
+        )
+
+    plain, again = run(), run(**looked_into(tmp_path, programs))
+    assert (plain.returncode, again.returncode) == (0, 0)
+    assert plain.stdout == again.stdout == "sum 42.000\n"
+    first, second = read_mpi_reports(tmp_path)
+    assert first.mpi.world_size == 2 and first.mpi.finalized and second.mpi.finalized
+    # 4 starts of a sum and of a barrier, and the sum of all; 4 starts of a message in two parts.
+    assert first.mpi.collectives_seen == second.mpi.collectives_seen == 9
+    assert first.mpi.messages_seen == second.mpi.messages_seen == 4
+    assert first.mpi.classes["collective"].bytes == 4 * 512 + 8
+    assert first.mpi.classes["point_to_point"].bytes == 4 * 512
+    # Rank 1 is late by 30 ms twelve times, and rank 0 waits for it.
+    assert second.stages["compute"] > 0.35
+    assert first.stages["idle"] > 0.8 * second.stages["compute"]
+    assert second.stages["idle"] < 0.2 * first.stages["idle"]
+
+
 def looked_into(folder, programs):
     mpi = next(one for one in libraries.installed() if one.vendor == "MPICH")
     library = libraries.library_of([str(programs / "calls")], folder)
@@ -192,8 +261,6 @@ def test_emulated_nodes_compute_as_slowly_as_they_should(programs, tmp_path):
         [BIN / "mpiexec", "-n", "2", programs / "ends"], check=True, timeout=60,
         env={**os.environ, **looked_into(tmp_path, programs), **pace},
     )  # fmt: skip
-    from nodewise.measure.mpi.reports import read_mpi_reports
-
     for report in read_mpi_reports(tmp_path):
         assert report.paced_s + report.late_s > 0
         computed = report.stages["compute"] - report.late_s
@@ -221,6 +288,22 @@ def test_the_launcher_of_another_mpi_is_refused(programs, tmp_path):
     assert "is linked with MPICH" in error.value.what
     assert f"{fake} is of Open MPI 9.9.9" in error.value.what
     assert str(BIN / "mpiexec") in error.value.fix
+    with pytest.raises(RunError) as error:
+        preload.check_own_launcher([str(fake), "-n", "2", str(programs / "ends")], tmp_path)
+    assert error.value.what.startswith("ends is linked with MPICH")
+    assert error.value.fix == f"Begin the command with {BIN / 'mpiexec'}."
+
+
+def test_a_python_without_mpi_is_refused_as_its_copies_would_look_like_ranks(tmp_path):
+    bare = tmp_path / "python3"  # one without mpi4py
+    bare.write_text("#!/bin/sh\nexit 1\n")
+    bare.chmod(0o755)
+    (tmp_path / "job.py").write_text("print(1)\n")
+    words = ("run", "-n", "1,2", "--engine", "mpi", "--name", "s", "--", bare, "job.py")
+    done = nodewise(*words, cwd=tmp_path)
+    assert done.returncode == 3
+    assert f"{bare} has no mpi4py" in done.stderr and "fix: Install mpi4py there" in done.stderr
+    assert not (tmp_path / "s.study").exists()
 
 
 @pytest.mark.parametrize(

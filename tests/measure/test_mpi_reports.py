@@ -155,3 +155,13 @@ def test_threads_that_compute_are_told_from_those_of_mpi(tmp_path):
     leave_report(tmp_path, 0, [], ranks=1, thread_cpu_s=[0.9, 0.0001, 0.45])
     (report,) = read_mpi_reports(tmp_path)
     assert report.busy_threads == report.record.thread_cpu_seconds == (0.9, 0.45)
+    assert report.thread_efficiency is None  # how long they waited for a core is not known
+
+
+def test_threads_of_a_rank_that_idle_lower_its_thread_efficiency(tmp_path):
+    threads = {"thread_cpu_s": [0.7, 0.0001, 0.2], "thread_delay_s": [0.5, 0.0, 0.05]}
+    leave_report(tmp_path, 0, [], ranks=1, **threads)
+    (report,) = read_mpi_reports(tmp_path)
+    seconds = report.stages["compute"]
+    expected = (min(1.2, seconds) + 0.25) / (2 * seconds)
+    assert report.thread_efficiency == report.record.thread_efficiency == pytest.approx(expected)

@@ -147,3 +147,22 @@ with store.locked(Path(sys.argv[1])):
         return False
 
     wait_until(is_free)
+
+
+def test_k_counts_ranks_where_the_mpi_engine_says_how_many_share_a_node(tmp_path):
+    spec = """name = "s"
+scales = [1, 4]
+[workload]
+command = ["./app"]
+[engine]
+name = "mpi"
+[engine.mpi]
+ranks_per_node = 2
+threads_per_rank = 4
+"""
+    for text, unit in ((spec, "4 ranks (2 nodes)"), (f'unit = "core"\n{spec}', "4 cores")):
+        folder = tmp_path / unit.replace(" ", "")
+        store.create(folder, text)
+        for nodes in (1, 4):
+            store.append(folder, Run(nodes=nodes, round=0, seconds=2.0 / nodes))
+        assert store.load(folder).scale_unit.named(4) == unit

@@ -3,7 +3,8 @@
 import pytest
 
 from nodewise.base.time_limit import time_limit
-from nodewise.study.telling_lines import telling_line
+from nodewise.study.study import Run
+from nodewise.study.telling_lines import failure, telling_line
 
 SLOTS = """--------------------------------------------------------------------------
 There are not enough slots available in the system to satisfy the 4
@@ -93,3 +94,46 @@ def test_a_long_line_is_quickly_weighed():
     lines = ["assert " * 200_000, "elastic " * 200_000, "ValueError: no mesh"]
     with time_limit(60, AssertionError("quadratic")):
         assert telling_line(lines) == "ValueError: no mesh"
+
+
+def test_the_advice_of_open_mpi_after_a_rank_without_finalize_adds_nothing():
+    advice = """--------------------------------------------------------------------------
+mpiexec has exited due to process rank 1 with PID 0 on
+node vm exiting improperly. There are three reasons this could occur:
+
+1. this process did not call "init" before exiting, but others in
+the job did. This can cause a job to hang indefinitely while it waits
+for all processes to call "init". By rule, if one process calls "init",
+then ALL processes must call "init" prior to termination.
+
+2. this process called "init", but exited without calling "finalize".
+By rule, all processes that call "init" MUST call "finalize" prior to
+exiting or it will be considered an "abnormal termination"
+
+3. this process called "MPI_Abort" or "orte_abort" and the mca parameter
+orte_create_session_dirs is set to false. In this case, the run-time cannot
+detect that the abort call was an abnormal termination. Hence, the only
+error message you will receive is this one.
+
+This may have caused other processes in the application to be
+terminated by signals sent by mpiexec (as reported here).
+
+You can avoid this message by specifying -quiet on the mpiexec command line."""
+    how = "exit code 1: rank 1 ended without MPI_Finalize"
+    run = Run(nodes=2, round=1, seconds=1.0, outcome="crashed", detail=f"{how}\n{advice}")
+    assert failure(run) == f"crashed: {how}"
+    said = Run(
+        nodes=2, round=1, seconds=1.0, outcome="crashed", detail=f"{how}\nno pivot\n{advice}"
+    )
+    assert failure(said) == f"crashed: {how}: no pivot"
+
+
+def test_that_a_stopped_run_was_stopped_is_not_its_cause():
+    detail = """stopped after 4 s: rank 1 never came to MPI_Finalize
+=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES
+=   EXIT CODE: 15
+YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Terminated (signal 15)
+This typically refers to a problem with your application.
+Please see the FAQ page for debugging suggestions"""
+    run = Run(nodes=2, round=1, seconds=4.0, outcome="timeout", detail=detail)
+    assert failure(run) == f"timeout: {detail.splitlines()[0]}"

@@ -28,12 +28,15 @@ from nodewise.study.study import PROGRAM, Run, Study
 
 # These follow from K itself.
 _CHANGES_WITH_SCALE = {
-    *("command", "oversubscribed", "env_NODEWISE_NODES"),
+    *("command", "log", "oversubscribed", "env_NODEWISE_NODES"),
     *("engine_nodes", "engine_workers", "engine_tasks", "kubernetes_job"),
     "spec_hash",  # a folder takes no spec that measures something else
 }
 # What an engine measured of each run says nothing of the place that it ran in.
-_OF_ONE_RUN = ("rehearsal_", "slurm_", "sacct_", "ray_", "dask_", "spark_")
+_OF_ONE_RUN = (
+    *("rehearsal_", "slurm_", "sacct_", "ray_", "dask_", "spark_"),
+    *("gpu_", "energy_samples", "energy_hertz"),
+)
 _QUOTA_FILLED = 0.9
 _WENT_OVER = 0.95
 _CPU_RULE = "the nodes had the CPU they were promised"
@@ -187,7 +190,9 @@ def _repeats(study: Study) -> Answer:
     paired = "every K in each" if study.paired else "not every K in each"
     return Answer(
         "pass" if rounds >= ENOUGH_ROUNDS else "fail",
-        f"{rounds} rounds, {paired}; the spread stands beside each mean",
+        "one run per scale, so no spread"
+        if rounds == 1
+        else f"{rounds} rounds, {paired}; spread reported for every mean",
         "" if rounds >= ENOUGH_ROUNDS else "Ask for six rounds or more.",
     )
 

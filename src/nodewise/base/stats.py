@@ -24,6 +24,8 @@ _CAUTION = 1.25  # timings have longer tails than Student's t allows for
 _FAR = math.log(1e3)  # draws of two rounds have no mean; none is taken further than this
 _LONGEST = math.log(1e250)  # no time holds every run; this one is beyond any deadline
 SEED = 7
+_MANY_TRIALS = 1_000_000  # of a binomial law: beyond, the normal law is as good
+_MOST_TERMS = 20_000  # of a continued fraction; it needs about the root of the trials
 
 
 def center_of(samples: Floats, center: Center, axis: int = -1) -> Floats:
@@ -328,3 +330,46 @@ def student_share_below(value: float, freedom: int) -> float:
 def normal_share_below(value: float) -> float:
     """The standard normal distribution function."""
     return NormalDist().cdf(value)
+
+
+def binomial_at_most(count: float, trials: float, chance: float) -> float:
+    """P(X <= count) of a binomial X; neither number need be whole. Of millions by the normal law.
+
+    >>> round(binomial_at_most(2, 300, 0.01), 6), round(binomial_at_most(0.5, 30.5, 0.01), 4)
+    (0.422064, 0.8946)
+    >>> round(binomial_at_most(10_100, 1_000_000, 0.01), 3)
+    0.844
+    """
+    if count >= trials:
+        return 1.0
+    if count < 0:
+        return 0.0
+    if trials > _MANY_TRIALS:
+        spread = math.sqrt(trials * chance * (1 - chance))
+        return NormalDist(trials * chance, spread).cdf(count + 0.5)
+    return _beta_share_below(1 - chance, trials - count, count + 1)
+
+
+def _beta_share_below(value: float, a: float, b: float) -> float:
+    """The distribution function of the beta law, by its continued fraction."""
+    if not 0 < value < 1:
+        return float(value >= 1)
+    if value > (a + 1) / (a + b + 2):  # there the other tail converges sooner
+        return 1 - _beta_share_below(1 - value, b, a)
+    front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    front += a * math.log(value) + b * math.log1p(-value)
+    tiny = 1e-300
+    up, down = 1.0, 1 / ((1 - (a + b) * value / (a + 1)) or tiny)
+    total = down
+    for at in range(1, _MOST_TERMS):
+        even = at * (b - at) * value / ((a + 2 * at - 1) * (a + 2 * at))
+        odd = -(a + at) * (a + b + at) * value / ((a + 2 * at) * (a + 2 * at + 1))
+        change = 1.0
+        for term in (even, odd):
+            down = 1 / ((1 + term * down) or tiny)
+            up = (1 + term / up) or tiny
+            change = down * up
+            total *= change
+        if abs(change - 1) < 1e-12:
+            break
+    return min(math.exp(front) * total / a, 1.0)

@@ -18,6 +18,7 @@ _BYTES = {
     "": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "pb": 1e15,
     "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30, "tib": 2.0**40, "pib": 2.0**50, "b": 1.0,
 }  # fmt: skip
+_BITS = {"bit": 0.125, "kbit": 125.0, "mbit": 125e3, "gbit": 125e6, "tbit": 125e9}
 _COUNTS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12, "p": 1e15}
 _SECONDS_PER = {"/s": 1.0, "/min": 60.0, "/h": 3600.0, "/d": 86400.0}
 _PARTS_OF_A_SECOND = {"ns": 1e9, "us": 1e6}
@@ -78,15 +79,15 @@ def parse_bytes(text: str) -> float:
 
 
 def parse_bandwidth(text: str) -> float:
-    """Bytes per second in `25GB/s`, `25e9`.
+    """Bytes per second in `25GB/s`, `25e9`, `200Gbit/s`.
 
-    >>> parse_bandwidth("25GB/s"), parse_bandwidth("25e9")
-    (25000000000.0, 25000000000.0)
+    >>> parse_bandwidth("25GB/s"), parse_bandwidth("25e9"), parse_bandwidth("200Gbit/s")
+    (25000000000.0, 25000000000.0, 25000000000.0)
     """
     return _with_unit(
         text.strip().lower().removesuffix("/s"),
-        _BYTES,
-        "a bandwidth; write for example 25GB/s or 25e9",
+        _BYTES | _BITS,
+        "a bandwidth; write for example 25GB/s, 200Gbit/s or 25e9",
     )
 
 

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from nodewise.base.errors import GATE_NOT_MET
+from nodewise.cli.gates import Written, fail_if_option, write_files, write_option
 from nodewise.cli.inputs import (
     ANALYSIS,
     analysis_options,
@@ -21,6 +22,10 @@ from nodewise.cli.options import emit, file_option, output_options, write
 
 if TYPE_CHECKING:
     from nodewise.decide.compare import PricedComparison
+    from nodewise.decide.inputs import Question
+    from nodewise.history.entry import Entry
+    from nodewise.history.gates import Gate, GateResult
+    from nodewise.study.study import Study
 
 
 @click.command("compare")
@@ -28,6 +33,8 @@ if TYPE_CHECKING:
 @click.argument("second", type=click.Path(path_type=Path))
 @click.argument("more", type=click.Path(path_type=Path), nargs=-1)
 @file_option("Also a page .html or a chart .svg, .png or .pdf.")
+@fail_if_option
+@write_option
 @question_options
 @analysis_options
 @output_options
@@ -36,6 +43,8 @@ def command(
     second: Path,
     more: tuple[Path, ...],
     output: Path | None,
+    gates: "tuple[Gate, ...]",
+    written: tuple[Written, ...],
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -43,20 +52,22 @@ def command(
 
     FIRST and SECOND are CSV files, study folders or pages of nodewise report. They are compared at
     the K that both have, with the question of FIRST. A difference counts if chance alone would
-    rarely give it, over all scales together. Exits with 1 when a measurement is invalid.
-
-    With MORE studies: one job on several engines, and the speedup lost to each engine's overhead.
+    rarely give it, over all scales together. Exits with 1 when a measurement is invalid, or an
+    interval excludes a limit of --fail-if. With MORE studies: the overhead of each engine.
 
     \b
     Examples:
       nodewise compare before.study after.study --price 3.20
       nodewise compare ours.csv theirs.csv -o compare.html
+      nodewise compare old.study new.study --fail-if slower=3% --write junit=junit.xml
       nodewise compare local.study ray.study dask.study spark.study
     """
     from nodewise.decide.compare import compare_costs
     from nodewise.report.text import compare as text
 
     if more:
+        if gates or written:
+            raise click.UsageError("--fail-if and --write take two studies")
         _line_up([first, second, *more], output, options, as_json)
         return
     one, question = read_question(first, options)
@@ -65,11 +76,34 @@ def command(
     if question != others_question:
         note = f"{second} asks another question; both answer that of {first}."
         comparison = msgspec.structs.replace(comparison, notes=(*comparison.notes, note))
-    emit(comparison, as_json, text.priced_comparison_report)
+    judged = _judge(gates, one, other, question) if gates or written else None
+    results = judged[0] if judged else ()
+    if as_json:
+        shown = {**msgspec.to_builtins(comparison, str_keys=True), "gates": results}
+        emit(shown if gates else comparison, as_json, text.priced_comparison_report)
+    else:
+        emit(comparison, as_json, lambda found: text.gated_report(found, results))
     if output is not None:
         _draw(comparison, output)
+    if judged is not None:
+        from nodewise.report.ci.content import of_gates
+
+        write_files(of_gates(results, [judged[1]], text.gated_report(comparison, results)), written)
+    if any(result.state == "failed" for result in results):
+        sys.exit(GATE_NOT_MET)
     if "invalid" in (comparison.first_validity.state, comparison.second_validity.state):
         sys.exit(GATE_NOT_MET)
+
+
+def _judge(
+    gates: "tuple[Gate, ...]", first: "Study", second: "Study", question: "Question"
+) -> "tuple[tuple[GateResult, ...], Entry]":
+    """Each gate at each K of the second study, and that study as a line of a history."""
+    from nodewise.history.entry import entry_of
+    from nodewise.history.gates import judge
+
+    before, after = (entry_of(study, question, workload=second.name) for study in (first, second))
+    return tuple(result for gate in gates for result in judge(gate, [before], after)), after
 
 
 def _draw(comparison: "PricedComparison", output: Path) -> None:

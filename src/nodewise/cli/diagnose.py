@@ -88,6 +88,11 @@ _service_options = shared(
 @click.option(
     "--ceiling", type=click.Choice(CEILINGS), metavar="NAME", help="The ceiling, where it is known."
 )
+@click.option(
+    "--confirm",
+    is_flag=True,
+    help="Ask by experiment: three more runs.",
+)
 @click.option("--menu", is_flag=True, help="Every ceiling with its axis and tools.")
 @click.option(
     "--watch-for",
@@ -115,13 +120,12 @@ def command(
 ) -> None:
     """Name what limits a program, a study, or a job on paper.
 
-    A COMMAND is run and watched. A STUDY names the limit after distribution. Without either, the
-    options describe the job; those of nodewise roofline describe its step. With --propose it exits
-    with 1 unless the answer is yes.
+    A COMMAND is run and watched. A STUDY names the limit after distribution. Otherwise the options
+    describe the job. --propose exits with 1 unless yes.
 
     \b
     Examples:
-      nodewise diagnose -- python train.py
+      nodewise diagnose --confirm -- python train.py
       nodewise diagnose digits.study
       nodewise diagnose --propose fsdp --parameters 13e9 --device-memory 80GB
       nodewise diagnose --propose replicas --latency-budget 200ms --rate 1000/s
@@ -144,7 +148,9 @@ def command(
         if _is_study(program):
             answer = _after_distribution(Path(program[0]), propose, as_json, page)
         else:
-            answer = _watch(program, propose, as_json, page, options["watch_for"])
+            answer = _watch(
+                program, propose, as_json, page, options["watch_for"], options["confirm"]
+            )
     else:
         from nodewise.diagnose.flow import diagnose
 
@@ -227,6 +233,7 @@ def _watch(
     as_json: bool,
     page: Path | None,
     most_seconds: float,
+    confirm: bool,
 ) -> "Answer | None":
     from nodewise.diagnose.machine.measured import one_core
     from nodewise.diagnose.machine.watching import watch
@@ -235,6 +242,11 @@ def _watch(
 
     seen = watch(program, most_seconds)
     symptoms = classify(seen, Roofs(*one_core(Path.cwd())), propose)
+    if confirm:
+        from nodewise.diagnose.confirm import confirmed
+        from nodewise.diagnose.machine.trials import trials
+
+        symptoms = confirmed(symptoms, trials(program, most_seconds), propose)
     emit(symptoms, as_json, text_diagnose.symptoms_report)
     if page is not None:
         from nodewise.report.page.diagnose import symptoms_page

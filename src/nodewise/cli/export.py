@@ -1,5 +1,6 @@
 """`nodewise export`."""
 
+import os
 import sys
 from importlib.metadata import distributions
 from pathlib import Path
@@ -8,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nodewise import __version__
-from nodewise.base.errors import SpecError
+from nodewise.base.errors import DataError, SpecError
 from nodewise.cli.options import file_option, to_json, write
 from nodewise.report.open import read_folder
+from nodewise.study.files import file_name, own_folder, read_own, read_regular
 
 if TYPE_CHECKING:
     from nodewise.report.findings import Findings
@@ -53,17 +55,12 @@ def command(study: Path, output: Path | None, workload: Path | None) -> None:
     from nodewise.study import bundle
 
     measured = read_folder(study)
-    target = output or Path(f"{measured.name}.zip")
+    target = output or Path(f"{file_name(measured.name)}.zip")
     if target.suffix != ".zip":
         raise SpecError(f"{target}: a bundle ends in .zip.", f"Write -o {target.stem}.zip.")
     files = _raw(study) | _analysed(measured)
     if workload is not None:
-        files |= {
-            f"workload/{file.relative_to(workload)}": file.read_bytes()
-            for file in sorted(workload.rglob("*"))
-            if file.is_file() and not {".git", "__pycache__"} & set(file.parts)
-            and study.resolve() not in file.resolve().parents
-        }  # fmt: skip
+        files |= _workload(workload, study)
     readme = _README.format(name=measured.name, version=__version__, file=target.name)
     write(bundle.pack(files | {"README.txt": readme.encode()}), target)
 
@@ -72,8 +69,34 @@ def _raw(folder: Path) -> dict[str, bytes]:
     """What was measured, byte for byte."""
     from nodewise.study import store
 
-    names = [folder / store.SPEC, folder / store.RUNS, *sorted((folder / store.RANKS).glob("*"))]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in names if path.is_file()}
+    ranks = folder / store.RANKS
+    try:
+        stamps = sorted(own_folder(ranks).glob("*")) if os.path.lexists(ranks) else []
+        names = [folder / store.SPEC, folder / store.RUNS, *stamps]
+        return {str(path.relative_to(folder)): read_own(path) for path in names}
+    except OSError as error:
+        raise DataError(
+            f"Cannot read {error.filename}: {error.strerror}.",
+            "A study folder holds regular files only; remove what is not.",
+        ) from None
+
+
+def _workload(workload: Path, study: Path) -> dict[str, bytes]:
+    """The files of the job; a link that leads out of its folder is refused."""
+    home, found = workload.resolve(), {}
+    for file in sorted(workload.rglob("*")):
+        if not file.is_file() or {".git", "__pycache__"} & set(file.parts):
+            continue
+        place = file.resolve()
+        if study.resolve() in place.parents:
+            continue
+        if home not in place.parents:
+            raise SpecError(
+                f"{file} is a symbolic link to a file outside of {workload}.",
+                "Put the file itself there, or remove the link.",
+            )
+        found[f"workload/{file.relative_to(workload)}"] = read_regular(file)
+    return found
 
 
 def _analysed(study: "Study") -> dict[str, bytes]:

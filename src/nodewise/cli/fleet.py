@@ -1,14 +1,15 @@
 """`nodewise fleet`: how many replicas a token is cheapest with, within its latency limit."""
 
+import os
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from nodewise.base.errors import GATE_NOT_MET, DataError, RunError, SpecError, printable
+from nodewise.base.units import format_duration
 from nodewise.cli.measure import command_line, output_option, spec_argument
 from nodewise.cli.options import (
     FRACTION,
@@ -23,11 +24,12 @@ from nodewise.cli.options import (
 )
 from nodewise.cli.pages import page_option
 from nodewise.cli.progress import ProgressLine
+from nodewise.study.files import file_name, open_own, read_regular, replace
 
 if TYPE_CHECKING:
     from nodewise.decide.prices.bill import Price
+    from nodewise.fleet.capacity import RateEvidence
     from nodewise.fleet.decide import FleetDecision, FleetQuestion
-    from nodewise.fleet.load.sweep import Judgement
     from nodewise.fleet.spec import FleetSpec
     from nodewise.study.service_objective import Objective
     from nodewise.study.window import Summary, Window
@@ -57,11 +59,13 @@ def command() -> None:
 @page_option
 @output_options
 def sweep_command(spec: Path, output: Path | None, page: Path | None, as_json: bool) -> None:
-    """Load the fleet of SPEC at each number of replicas until the objective breaks, then decide.
+    """Load the fleet of SPEC until it is decided how many replicas to run.
 
-    Requests are sent at their intended moments, whatever the server does, and latencies count
-    from there. Windows that are there already are not measured again. The folder is a study with
-    K = replicas: report, audit and compare read it. Exits with 1 if no fleet meets the objective.
+    With a demand in SPEC, only the fleets are loaded that the choice depends on, at that demand.
+    Without one, the capacity of every fleet is measured. Requests are sent at their intended
+    moments, whatever the server does, and latencies count from there. Windows that are there
+    already are not measured again. The folder is a study with K = replicas: report, audit and
+    compare read it. Exits with 1 if no fleet meets the objective for certain.
 
     \b
     Examples:
@@ -72,11 +76,11 @@ def sweep_command(spec: Path, output: Path | None, page: Path | None, as_json: b
     from nodewise.report.text.fleet import fleet_report
 
     text, fleet = read_fleet(spec)
-    folder = output or spec.parent / f"{fleet.name}.study"
+    folder = output or spec.parent / f"{file_name(fleet.name)}.study"
     windows = _measure(text, fleet, spec, folder, output)
     decision = decide_fleet(fleet.name, windows, _question(fleet), _price(fleet))
     # A study has a report when two of its scales worked.
-    worked = [row for row in decision.rows if row.rate_high]
+    worked = [row for row in decision.rows if row.rate_per_second]
     then = "report" if len(worked) > 1 else "fleet decide"
     ending = [f"Study: {folder}", f"Next: nodewise {then} {folder}"]
     emit(decision, as_json, lambda found: fleet_report(found, ending))
@@ -129,9 +133,9 @@ def decide_command(
 ) -> None:
     """The replicas to run, from WINDOWS: a folder of a sweep, its windows.jsonl, or K=FILE.
 
-    FILE is what GuideLLM, AIPerf, vllm bench serve, k6 or vegeta wrote for K replicas; its format
-    is detected. For a folder, unset options default to its spec. Exits with 1 if no fleet meets
-    the objective.
+    FILE is what GuideLLM, AIPerf, vllm bench serve, SGLang, inference-perf, llm-d-benchmark, k6 or
+    vegeta wrote for K replicas; its format is detected. For a folder, unset options default to its
+    spec. Exits with 1 if no fleet meets the objective.
 
     \b
     Examples:
@@ -165,10 +169,32 @@ def decide_command(
     type=click.Choice(["round robin", "least outstanding"]),
     help="How requests are spread; default: as in the sweep, else least outstanding.",
 )
+@click.option(
+    "--concurrency",
+    metavar="LIST",
+    help="Predict TTFT and TPOT at these concurrencies, from one CSV table.",
+)
+@click.option(
+    "--input-tokens",
+    type=click.IntRange(min=1),
+    default=1024,
+    show_default=True,
+    help="Tokens of a prompt, for --concurrency.",
+)
+@click.option(
+    "--output-tokens",
+    type=click.IntRange(min=1),
+    default=1024,
+    show_default=True,
+    help="Tokens of an answer, for --concurrency.",
+)
 @output_options
 def predict_command(
     windows: tuple[Source, ...],
     replicas: str,
+    concurrency: str | None,
+    input_tokens: int,
+    output_tokens: int,
     slots: int | None,
     kv_tokens: int | None,
     route: str | None,
@@ -178,13 +204,18 @@ def predict_command(
     """Larger fleets, simulated from the windows of one replica, with the error where it is known.
 
     WINDOWS is a folder of a sweep, its windows.jsonl, or K=FILE as for nodewise fleet decide. Where
-    larger fleets were measured too, the prediction is held against them.
+    larger fleets were measured too, the prediction is held against them. With --concurrency,
+    WINDOWS is a CSV table with the columns concurrency, ttft_ms and tpot_ms.
 
     \b
     Examples:
       nodewise fleet predict fleet.study
+      nodewise fleet predict latency.csv --concurrency 64,128 --input-tokens 8192
       nodewise fleet predict fleet.study --replicas 4,8,16 --slots 8 --json
     """
+    if concurrency is not None:
+        _predict_latencies(windows, concurrency, (input_tokens, output_tokens), as_json)
+        return
     from nodewise.fleet.simulate import calibrate, predict
     from nodewise.report.text.fleet import prediction_report
     from nodewise.study.window import Window
@@ -207,12 +238,36 @@ def predict_command(
     emit(prediction, as_json, prediction_report)
 
 
-def read_fleet(path: Path) -> "tuple[str, FleetSpec]":
+def _predict_latencies(
+    sources: "Sequence[Source]", concurrency: str, tokens: tuple[int, int], as_json: bool
+) -> None:
+    """Latency against concurrency, from a table of few of them."""
+    from nodewise.fleet.concurrency import LatencyTable, predict_latencies
+    from nodewise.importers.serving import latency_table
+    from nodewise.report.text.fleet import latency_report
+
+    if len(sources) > 1 or sources[0][1].is_dir():
+        raise SpecError("--concurrency needs one table of latencies.", "Name one CSV file.")
+    path = sources[0][1]
+    load, ttft, tpot = latency_table.read(path)
+    table = LatencyTable(
+        name=path.stem,
+        concurrency=tuple(load),
+        ttft=tuple(ttft),
+        tpot=tuple(tpot),
+        input_tokens=tokens[0],
+        output_tokens=tokens[1],
+    )
+    asked = list(_numbers(concurrency, "--concurrency"))
+    emit(predict_latencies(table, asked), as_json, latency_report)
+
+
+def read_fleet(path: Path, follow: bool = True) -> "tuple[str, FleetSpec]":
     """The text and the fleet of a file."""
     from nodewise.fleet.spec import parse_fleet
 
     try:
-        text = path.read_text()
+        text = read_regular(path, follow).decode()
     except (OSError, UnicodeDecodeError):
         raise SpecError(
             f"Cannot read the spec {path}.", "Begin with a copy of examples/fleet/fleet.toml."
@@ -224,23 +279,21 @@ def _measure(
     text: str, fleet: "FleetSpec", spec: Path, folder: Path, output: Path | None
 ) -> "list[Window]":
     """Sweep into the study folder; its runs are made from all windows at the end."""
-    from nodewise.fleet.latency import requests_to_certify, served
-    from nodewise.fleet.load.sweep import Judgement, sweep
+    from nodewise.fleet.load import windows as kept
+    from nodewise.fleet.load.sweep import sweep
+    from nodewise.fleet.search import Search
     from nodewise.study import store
 
-    def judge(window: "Window") -> Judgement:
-        found = served(window, fleet.objective)
-        # A queue that grows is an answer; what the client did wrong, or too few requests, is not.
-        unclear = found.verdict == "undecided" or found.is_client_fault
-        return Judgement(met=found.verdict == "met", again=unclear, why=found.why)
-
     store.create(folder, _study_text(fleet))
-    _same_fleet(folder, text, fleet)
+    _same_fleet(folder, text, fleet, spec)
+    search = Search(fleet)
+    for window in kept.load(folder):
+        search.add(window)
     try:
         with store.locked(folder), ProgressLine("first window") as line:
-            least = requests_to_certify(fleet.objective.share)
-            tell = partial(_tell, line)
-            windows = sweep(fleet, spec.parent, folder, least, judge, tell)
+            if search.next() is not None:
+                line.note(f"Measuring takes {_length(*search.seconds_left())}.")
+            windows = sweep(fleet, spec.parent, folder, lambda *seen: _tell(line, *seen), line.note)
             _keep_runs(text, fleet, spec, folder, windows)
     except KeyboardInterrupt:
         raise RunError(
@@ -250,14 +303,16 @@ def _measure(
     return windows
 
 
-def _same_fleet(folder: Path, text: str, fleet: "FleetSpec") -> None:
-    """Write the spec into the folder, or check that it is the one that is there."""
-    from nodewise.fleet.spec import parse_fleet
+def _same_fleet(folder: Path, text: str, fleet: "FleetSpec", spec: Path) -> None:
+    """Write the spec into the folder without its keys, or check that its windows are of it."""
+    from nodewise.fleet.load import windows
+    from nodewise.fleet.spec import text_without_keys, without_keys
 
     kept = folder / FLEET
-    if not kept.exists():
-        kept.write_text(text)
-    elif parse_fleet(kept.read_text()) != fleet:
+    if not os.path.lexists(kept) or not windows.load(folder):
+        if kept.resolve() != spec.resolve():  # the user's own file keeps its key
+            replace(kept, text_without_keys(text))
+    elif without_keys(read_fleet(kept, follow=False)[1]) != without_keys(fleet):
         raise RunError(
             f"{folder} holds a sweep of another spec.",
             "Name another folder with -o, or delete it to measure again.",
@@ -290,7 +345,7 @@ def _keep_runs(
     """Add the runs that follow from the windows, with where they were made."""
     import msgspec
 
-    from nodewise.fleet.decide import fleet_study
+    from nodewise.fleet.as_study import fleet_study
     from nodewise.measure import provenance
     from nodewise.study import store
 
@@ -298,7 +353,7 @@ def _keep_runs(
     where = {
         **provenance.machine(),
         **provenance.code(
-            (spec.parent / server.directory).resolve(), server.command or server.endpoints, text
+            (spec.parent / server.directory).resolve(), server.command or server.urls, text
         ),
     }
     done = {(run.nodes, run.round) for run in store.load(folder).runs}
@@ -307,15 +362,25 @@ def _keep_runs(
             store.append(folder, msgspec.structs.replace(run, provenance=where | run.provenance))
 
 
-def _tell(line: ProgressLine, window: "Window", judgement: "Judgement") -> None:
+def _length(likely: float, most: float) -> str:
+    about = f"about {format_duration(likely, digits=2)}"
+    return f"{about}, at most {format_duration(most, digits=2)}" if most > likely else about
+
+
+def _tell(
+    line: ProgressLine,
+    window: "Window",
+    found: "RateEvidence | None",
+    left: tuple[float, float],
+) -> None:
     where = f"round {window.round + 1}  r={window.replicas}"
-    if not window.requests:
-        line.step(f"{where}  {printable(judgement.why)}")
+    rest = f"  ({_length(*left)} left)" if left[0] else ""
+    if not window.requests or found is None:
+        line.step(f"{where}  {printable(window.notes[0] if window.notes else '')}{rest}")
         return
-    verdict = "met" if judgement.met else "not met"
     rate = f"{window.offered_per_second:g} requests/s"
-    notes = "".join(f"; {note}" for note in window.notes)
-    line.step(f"{where}  {rate}  {verdict}: {judgement.why}{notes}")
+    notes = "".join(f"; {printable(note)}" for note in window.notes)
+    line.step(f"{where}  {rate}  {found.verdict}: {printable(found.why)}{notes}{rest}")
 
 
 def _question(fleet: "FleetSpec") -> "FleetQuestion":
@@ -384,11 +449,24 @@ def _read(sources: "Sequence[Source]") -> "tuple[str, list[Window | Summary], Fl
     fleet, name = None, ""
     for replicas, path in sources:
         if path.is_dir():
-            _, fleet = read_fleet(path / FLEET)
+            _, fleet = read_fleet(path / FLEET, follow=False)
             name, path = fleet.name, path / WINDOWS
+            _refuse_link(path)
         found += read_windows(path, replicas)
         name = name or path.stem
     return name, found, fleet
+
+
+def _refuse_link(path: Path) -> None:
+    """Refuse windows that lie outside their folder; the reader names a file that is missing."""
+    try:
+        open_own(path).close()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise DataError(
+            f"Cannot read {path}: {error.strerror}.", "Put the file itself into the folder."
+        ) from None
 
 
 def _plot(decision: "FleetDecision", path: Path) -> None:
@@ -417,8 +495,8 @@ def _curve(text: str | None) -> tuple[float, ...]:
         raise click.UsageError(f"--demand-curve: '{text}' is not a list like 4,4,9,12") from None
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def _numbers(text: str, option: str = "--replicas") -> tuple[int, ...]:
     numbers = tuple(int(word) for word in text.split(",") if word.strip().isdecimal())
     if len(numbers) != text.count(",") + 1 or min(numbers) < 1:
-        raise click.UsageError(f"--replicas: '{text}' is not a list like 2,4,8")
+        raise click.UsageError(f"{option}: '{text}' is not a list like 2,4,8")
     return numbers

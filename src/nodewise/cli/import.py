@@ -157,7 +157,7 @@ def _import_logs(
     if as_json:
         emit({**msgspec.to_builtins(made), "logs": rows}, True, _next_lines)
     else:
-        emit((made, study), False, _next_lines)
+        emit((made, study, found.compared), False, _next_lines)
 
 
 def _log_rows(found: "Understood") -> "list[LogRow]":
@@ -165,7 +165,8 @@ def _log_rows(found: "Understood") -> "list[LogRow]":
 
     return [
         LogRow(
-            file=run.path, format=run.format, nodes=found.scale_of(run), seconds=run.seconds,
+            file=run.path, format=run.format, nodes=found.scale_of(run),
+            seconds=found.seconds_of(run), of=found.compared or "",
             steps=run.iterations, warmup=run.warmup, batch=run.global_batch,
             pauses=len(run.pauses), bad_steps=run.skipped + run.nan, outcome=run.outcome,
             rejected=run.problem,
@@ -174,12 +175,19 @@ def _log_rows(found: "Understood") -> "list[LogRow]":
     ]  # fmt: skip
 
 
-def _next_lines(made: "tuple[_Imported, Study]") -> "Output":
+_COMPARED = {
+    "step": "Compared: the median step after the warm-up. What follows calls such a step a run.",
+    "mean step": "Compared: the mean step of each log. What follows calls such a step a run.",
+}
+
+
+def _next_lines(made: "tuple[_Imported, Study, str | None]") -> "Output":
     from nodewise.report.sections import output
     from nodewise.study.scale_unit import plural
 
-    imported, study = made
+    imported, study, compared = made
     lines = [f"{study.regime} scaling; K counts {plural(study.scale_unit.unit)}"]
+    lines += [_COMPARED[compared]] if compared in _COMPARED else []
     lines += [f"note: {note}." for note in study.notes if "left out" not in note]
     if len(imported.scales) > 1:
         return output([*lines, f"Next: nodewise decide {imported.output}"])
@@ -235,9 +243,15 @@ def _write(study: "Study", formats: Sequence[str], typed: tuple[str, ...], outpu
     from nodewise.study import store
     from nodewise.study.spec import Spec, Workload
     from nodewise.study.spec_text import spec_text
+    from nodewise.study.study import OBSERVED
     from nodewise.study.table import format_table
 
     if output.suffix == ".csv":
+        if any(run.provenance.get(OBSERVED) for run in study.runs):
+            raise SpecError(
+                "Job records are observed, not measured, and a table cannot say so.",
+                f"Write a study: -o {output.with_suffix('.study')}",
+            )
         write(format_table(study, [f"imported from {', '.join(formats)}"]), output)
         return
     if (output / store.RUNS).exists():
@@ -274,7 +288,8 @@ def _summary(study: "Study", output: Path) -> _Imported:
     scales = []
     for nodes in sorted({run.nodes for run in study.runs}):
         runs = [run for run in study.runs if run.nodes == nodes]
-        seconds = sum(run.seconds for run in runs) / len(runs)
+        ended = [run.seconds for run in runs if run.outcome == "ok"] or [0.0]
+        seconds = sum(ended) / len(ended)
         scales.append(
             _Scale(nodes=nodes, runs=len(runs), ranks=len(runs[0].ranks), seconds=seconds)
         )

@@ -19,6 +19,7 @@ from nodewise.cli.options import (
     shared,
 )
 from nodewise.decide.inputs import INPUTS, Input, default_of, default_text, read_value
+from nodewise.study.files import read_regular
 
 if TYPE_CHECKING:
     from nodewise.decide.inputs import Question, Settings
@@ -113,7 +114,7 @@ def _read_question_file(path: Path) -> "Settings":
     from nodewise.study.spec import read_toml
 
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path).decode()
     except (OSError, UnicodeDecodeError):
         raise SpecError(f"Cannot read the question {path}.", "Name a TOML file.") from None
     return read_question_tables(read_toml(text))

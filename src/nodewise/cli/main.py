@@ -8,7 +8,8 @@ import sys
 import click
 
 from nodewise import __version__
-from nodewise.base.errors import NodewiseError, printable
+from nodewise.base.errors import DataError, NodewiseError, printable
+from nodewise.study.files import NotRegularError
 
 # Section -> name -> one line of help. A command's module is imported when it is called, so `--help`
 # is quick.
@@ -30,6 +31,7 @@ SECTIONS = {
         "machine": "This node's ceilings: arithmetic, memory, disk, links.",
         "roofline": "A step on paper: what binds it, and would the network?",
         "compare": "Two studies side by side, with the difference at each K.",
+        "history": "Studies over time: what became slower, since when, and why.",
         "audit": "Is this scaling claim honest? The rules, over any table or study.",
     },
     "Decide": {
@@ -111,6 +113,13 @@ def main() -> None:
     except NodewiseError as error:
         click.echo(NodewiseError.__str__(error), err=True)  # both lines, also of a `NoTime`
         sys.exit(error.exit_code)
+    except NotRegularError as error:
+        refused = DataError(
+            f"Cannot use {error.filename}: {error.strerror}.",
+            "Remove it, or name another folder: a study holds regular files only.",
+        )
+        click.echo(str(refused), err=True)
+        sys.exit(refused.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         sys.exit(0)

@@ -12,7 +12,9 @@ from nodewise.base.errors import RunError, SpecError, printable
 from nodewise.base.units import format_duration
 from nodewise.cli.options import emit, output_options, to_json
 from nodewise.cli.progress import ProgressLine
-from nodewise.report.open import failure, read_folder
+from nodewise.report.open import read_folder
+from nodewise.study.files import file_name, read_regular
+from nodewise.study.telling_lines import failure
 
 if TYPE_CHECKING:
     from nodewise.report.sections import Output
@@ -133,7 +135,7 @@ def measure_spec(path: Path, output: Path | None, rounds: str = "rounds = {} in 
     from nodewise.report.open import shares_in_traces
 
     text, spec = read_spec(path)
-    folder = output or path.parent / f"{spec.name}.study"
+    folder = output or path.parent / f"{file_name(spec.name)}.study"
 
     def enough(study: "Study") -> bool:
         return spec.precision is not None and speedup_is_known(study, spec.precision.speedup)
@@ -182,7 +184,7 @@ def _print_plans(path: Path, output: Path | None, as_json: bool) -> None:
     from nodewise.measure.loop import plans
 
     _, spec = read_spec(path)
-    folder = (output or path.parent / f"{spec.name}.study").resolve()
+    folder = (output or path.parent / f"{file_name(spec.name)}.study").resolve()
     engine = engine_of(spec.engine, path.parent)
     planned = list(plans(spec, path.parent, folder, engine))
     if as_json:
@@ -210,7 +212,7 @@ def _print_energy_sources() -> None:
 def read_spec(path: Path) -> "tuple[str, Spec]":
     """The text and the spec of a file."""
     try:
-        text = path.read_text()
+        text = read_regular(path).decode()
     except (OSError, UnicodeDecodeError):
         raise SpecError(
             f"Cannot read the spec {path}.", "Make one with: nodewise init -o study.toml"

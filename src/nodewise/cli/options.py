@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 
 from nodewise.base.errors import NodewiseError, SpecError
 from nodewise.base.units import parse_amount, parse_fraction, parse_seconds
+from nodewise.study.files import replace
 
 if TYPE_CHECKING:
     from nodewise.report.sections import Output, Report
@@ -193,10 +194,7 @@ def write(content: str | bytes, output: Path | None) -> None:
         click.echo(content, nl=False)
         return
     try:
-        if isinstance(content, str):
-            output.write_text(content, encoding="utf-8")
-        else:
-            output.write_bytes(content)
+        replace(output, content)
     except OSError as error:
         raise SpecError(
             f"Cannot write {output}: {(error.strerror or 'it fails').lower()}.",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nodewise.cli.options import write
+from nodewise.study.files import open_regular
 
 if TYPE_CHECKING:
     from nodewise.report.page.content import Page
@@ -80,10 +81,10 @@ def _provenance(sources: Iterable[Path]) -> "Table | None":
 
 def _files(source: Path) -> list[Path]:
     if source.is_dir():
-        return sorted(file for file in source.iterdir() if file.is_file())
+        return sorted(file for file in source.iterdir() if file.is_file() and not file.is_symlink())
     return [source] if source.is_file() else []
 
 
 def _checksum(file: Path) -> str:
-    with file.open("rb") as content:
+    with open_regular(file) as content:
         return hashlib.file_digest(content, "sha256").hexdigest()[:16]

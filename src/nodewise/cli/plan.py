@@ -21,6 +21,12 @@ from nodewise.cli.pages import page_option, write_page
     metavar="1..64",
     help="The K to plan: 1..64 for the doublings in it, or a list such as 4,6,8.",
 )
+@click.option(
+    "--anchor",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A measured step of this job (TOML: seconds, and a table [plan]); it scales the others.",
+)
 @input_options("threshold")
 @page_option
 @output_options
@@ -28,23 +34,25 @@ def command(
     model: Path,
     cluster: Path,
     scales: str,
+    anchor: Path | None,
     threshold: float | None,
     page: Path | None,
     as_json: bool,
 ) -> None:
     """The knee on paper: step time and memory of a transformer before any run.
 
-    MODEL and CLUSTER are TOML files. At each scale every product of data, fully sharded, tensor and
-    pipeline parallelism is computed; the fastest that fits in memory is shown, with what binds it.
-    Exits with 1 when nothing fits.
+    MODEL and CLUSTER are TOML files. At each scale every product of data, fully sharded, tensor,
+    pipeline, context and expert parallelism is computed; the fastest that fits in memory is shown,
+    with what binds it. Exits with 1 when nothing fits.
 
     \b
     Examples:
       nodewise plan examples/gpt-22b.toml examples/a100-cluster.toml
       nodewise plan gpt.toml cluster.toml --scales 1..256 --threshold 0.8
       nodewise plan gpt.toml cluster.toml --scales 4,6,8 --json
+      nodewise plan gpt.toml cluster.toml --anchor measured.toml
     """
-    from nodewise.decide.paper.files import read_cluster, read_job
+    from nodewise.decide.paper.files import read_anchor, read_cluster, read_job
     from nodewise.decide.paper.plan import plan_job
     from nodewise.report.text.paper import plan_report
 
@@ -53,6 +61,7 @@ def command(
         read_cluster(cluster),
         parse_scales(scales),
         value({"threshold": threshold}, "threshold"),
+        None if anchor is None else read_anchor(anchor),
     )
     if not any(row.plans for row in planned.rows):
         raise SpecError(

@@ -3,10 +3,9 @@
 import os
 import shutil
 import subprocess
-import tempfile
-from pathlib import Path
 
 from nodewise.base.errors import RunError
+from nodewise.measure.scratch import scratch_folder
 
 _NAMES = (
     "chromium",
@@ -34,8 +33,8 @@ def find_browser() -> str:
 def print_page(html: str) -> bytes:
     """The page as PDF, as the browser prints it."""
     browser = find_browser()
-    with tempfile.TemporaryDirectory(prefix="nodewise-", ignore_cleanup_errors=True) as place:
-        page, printed = Path(place, "page.html"), Path(place, "page.pdf")
+    with scratch_folder() as place:
+        page, printed = place / "page.html", place / "page.pdf"
         page.write_text(html, encoding="utf-8")
         command = [browser, "--headless", "--disable-gpu", "--no-pdf-header-footer"]
         command += [f"--user-data-dir={place}/profile", f"--print-to-pdf={printed}"]

@@ -11,7 +11,7 @@ from nodewise.base.errors import GATE_NOT_MET
 from nodewise.cli.inputs import analysis_options, find_in, question_options
 from nodewise.cli.options import SOURCE, Source, file_option, write
 from nodewise.cli.pages import save_page
-from nodewise.study import store
+from nodewise.study import files, store
 
 if TYPE_CHECKING:
     from nodewise.report.findings import Findings
@@ -64,10 +64,10 @@ def page_of(study: "Study", findings: "Findings", table: Path, static: bool = Fa
     from nodewise.report.page.vega import vega_bundle
 
     asked = shlex.join(["nodewise", *sys.argv[1:]])
-    spec = table / "study.toml"
-    measured = f"nodewise study {spec.name}   # measures again\n" if spec.is_file() else ""
+    spec = table / store.SPEC
+    measured = f"nodewise study {spec.name}   # measures again\n" if store.is_study(table) else ""
     commands = f"{measured}{asked}\nnodewise report THIS-PAGE.html --price 2.50 -o other.html"
-    text = spec.read_text() if spec.is_file() else ""
+    text = files.read_own(spec).decode() if store.is_study(table) else ""
     return page(study, findings, commands, "" if static else vega_bundle(), text)
 
 
@@ -80,9 +80,9 @@ def _write_markdown(study: "Study", findings: "Findings", target: Path) -> None:
     from nodewise.report.text.findings import findings_report
 
     folder = target.with_name(f"{target.stem}_figures")
-    folder.mkdir(exist_ok=True)
+    files.own_folder(folder)
     shown = []
     for figure in figures(study, findings):
-        (folder / f"{figure.name}.svg").write_bytes(image(sized(figure.chart), "svg"))
+        files.replace(folder / f"{figure.name}.svg", image(sized(figure.chart), "svg"))
         shown.append(f"![{figure.title}]({folder.name}/{figure.name}.svg)\n\n{figure.caption}\n")
     write(markdown(everything(findings_report(findings))) + "\n" + "\n".join(shown), target)

@@ -1,7 +1,6 @@
 """`nodewise rerun`."""
 
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -12,6 +11,8 @@ from nodewise.base.errors import GATE_NOT_MET, DataError
 from nodewise.cli.measure import measure_spec
 from nodewise.cli.options import emit, output_options
 from nodewise.report.open import read_folder
+from nodewise.study import store
+from nodewise.study.files import file_name, read_own, replace
 
 if TYPE_CHECKING:
     from nodewise.explain.compare import Comparison, ComparisonRow
@@ -63,21 +64,21 @@ def command(bundle: Path, directory: Path | None, output: Path | None, as_json: 
       nodewise rerun digits.zip
       nodewise rerun digits.zip -C examples -o again.study
     """
-    from nodewise.study.bundle import unpack, write_files
+    from nodewise.measure.scratch import scratch_folder
+    from nodewise.study.bundle import unpack
 
-    files = unpack(bundle)
-    if "study.toml" not in files:
-        raise DataError(f"{bundle} holds no study.", "Make one with: nodewise export STUDY")
-    with tempfile.TemporaryDirectory(prefix="nodewise-rerun-") as made:
-        folder = Path(made)
-        write_files(files, folder)
+    with scratch_folder() as made:
+        folder = made / "bundle"
+        unpack(bundle, folder)
+        if not store.is_study(folder):
+            raise DataError(f"{bundle} holds no study.", "Make one with: nodewise export STUDY")
         first = read_folder(folder)
         home = directory or (folder / "workload" if (folder / "workload").is_dir() else Path())
         # A spec finds its job from the folder that it is in.
-        spec = home / f".{first.name}.rerun.toml"
-        spec.write_bytes(files["study.toml"])
+        spec = home / f".{file_name(first.name)}.rerun.toml"
+        replace(spec, read_own(folder / store.SPEC))
         try:
-            again = measure_spec(spec, output or Path(f"{first.name}.rerun"))
+            again = measure_spec(spec, output or Path(f"{file_name(first.name)}.rerun"))
         finally:
             spec.unlink(missing_ok=True)
         second = read_folder(again)

@@ -25,6 +25,7 @@ from nodewise.cli.spec_file import (
 from nodewise.cli.study import answer
 from nodewise.decide.inputs import INPUTS
 from nodewise.study import store
+from nodewise.study.files import read_regular
 from nodewise.study.spec import OWN_WORKERS, refuse_one_scale
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def _is_own_file(word: str) -> bool:
 def _read(source: Path) -> "tuple[str, Spec]":
     """The text and the spec that are kept under this name."""
     try:
-        text = source.read_text(encoding="utf-8")
+        text = read_regular(source).decode()
         return text, parse_text(text)
     except (OSError, UnicodeDecodeError, NodewiseError):
         raise SpecError(

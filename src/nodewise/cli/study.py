@@ -10,6 +10,7 @@ from nodewise.cli.measure import measure_spec, output_option, read_spec, spec_ar
 from nodewise.cli.options import emit, output_options, to_json
 from nodewise.cli.report import page_of
 from nodewise.report.open import read_folder
+from nodewise.study.files import replace
 
 
 @click.command("study")
@@ -43,8 +44,8 @@ def answer(folder: Path, as_json: bool) -> None:
 
     study = read_folder(folder)
     findings = find(study, question_of(study.asked), read_rules())
-    (folder / "result.json").write_text(to_json(findings.document), encoding="utf-8")
-    (folder / "report.html").write_text(page_of(study, findings, folder), encoding="utf-8")
+    replace(folder / "result.json", to_json(findings.document))
+    replace(folder / "report.html", page_of(study, findings, folder))
     ending = [f"Page: {folder / 'report.html'}", f"Next: nodewise ui {folder.parent}"]
     emit(
         findings.document if as_json else findings,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nodewise.base.errors import SpecError
 from nodewise.cli.options import SOURCE, Source, emit, output_options, write
 from nodewise.cli.pages import page_option, write_page
 from nodewise.cli.sources import (
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nodewise.explain.trace.breakdown import JobBreakdown
+    from nodewise.explain.trace.replay import Replay
+    from nodewise.importers.registry import Files
     from nodewise.report.sections import Output
     from nodewise.study.study import Run
 
@@ -34,12 +37,19 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     type=_FILE,
     help="Write what was read, some kilobytes a rank; parts of a job are merged by naming them.",
 )
+@click.option(
+    "--what-if",
+    default="",
+    metavar="KEY=VALUE,...",
+    help="Pipeline operations made ideal: stage=3, rank=7, replica=0, optype=NAME.",
+)
 @page_option
 @output_options
 def command(
     sources: tuple[Source, ...],
     form: str,
     part: Path | None,
+    what_if: str,
     page: Path | None,
     as_json: bool,
     **reading: Any,
@@ -48,13 +58,15 @@ def command(
 
     FILES are traces of torch.profiler (.json, .json.gz; GPU, or CPU with gloo), exports of Nsight
     Systems (.sqlite), parts (.digests) or folders of them. Nothing is run again. Other files with
-    stages (TALP, Caliper, Ray, Dask, Spark, a table) give the share of each stage.
+    stages (TALP, Caliper, Ray, Dask, Spark, a table) give the share of each stage. A table of
+    pipeline operations (DP x PP) is replayed: what each stage and worker costs.
 
     \b
     Examples:
       nodewise trace traces8/
       nodewise trace rank0.json.gz rank1.json.gz --window hta --json
       nodewise trace talp.json
+      nodewise trace operations.csv.gz --what-if stage=3
       nodewise trace node0/ --part node0.digests; nodewise trace node*.digests
       nodewise trace traces4096/ --engine ray://head:10001
     """
@@ -62,6 +74,14 @@ def command(
     from nodewise.importers.profilers.read import TraceReading
 
     files = registry.open_files([path for _, path in sources], form)
+    if files.format.gives == "operations":
+        _replay_operations(files, _pairs(what_if), as_json)
+        return
+    if what_if:
+        raise SpecError(
+            f"--what-if has no meaning for {files.format.title}.",
+            "It needs a table of pipeline operations; nodewise predict has its own --what-if.",
+        )
     if files.format.gives != "trace":
         runs = _staged_runs(sources, form)
         emit(runs, as_json, _stages_report)
@@ -86,6 +106,20 @@ def command(
         write_page(trace_page(job, places[0].stem or str(places[0])), page, places)
 
 
+def _replay_operations(files: "Files", fixed: dict[str, str], as_json: bool) -> None:
+    """What stragglers cost in a job with a pipeline."""
+    from nodewise.explain.trace.replay import replay
+
+    if len(files.paths) > 1:
+        raise SpecError("One job has one table of operations.", "Name one file at a time.")
+    emit(replay(files.format.read(files.paths[0]), fixed), as_json, _replay_report)
+
+
+def _pairs(text: str) -> dict[str, str]:
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
 def _staged_runs(sources: "Sequence[Source]", form: str) -> "list[Run]":
     """Runs that know what their seconds were spent on."""
     from nodewise.importers import registry
@@ -105,6 +139,12 @@ def _job_report(job: "JobBreakdown") -> "Output":
     from nodewise.report.text.trace import job_report
 
     return job_report(job)
+
+
+def _replay_report(found: "Replay") -> "Output":
+    from nodewise.report.text.trace import replay_report
+
+    return replay_report(found)
 
 
 def _stages_report(runs: "Sequence[Run]") -> "Output":

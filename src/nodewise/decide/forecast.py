@@ -90,6 +90,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     probability_other: float | None  # that a scale without a row is the cheapest
     payments: tuple[PaymentPrice, ...]  # the rows on every way to pay
     laws: tuple[LawRow, ...]
+    rivals: tuple[LawRow, ...] = ()  # two laws that fit the measured times and differ beyond them
     gates: tuple[Check, ...] = ()  # limits at named K
     validity: Validity = Validity()  # of the measurement behind it
 
@@ -222,6 +223,7 @@ def forecast_curve(
         probability_other=sum(p for k, p in share.items() if k not in shown) if share else None,
         payments=payments(hired, spot, scales.price, question.needs, question.payment),
         laws=() if curve.unknown_beyond is not None or endless else curve.laws(),
+        rivals=() if curve.unknown_beyond is not None or endless else curve.rivals(),
         validity=found.decision.validity if found else Validity(),
     )
 

@@ -490,7 +490,8 @@ def read_question_tables(raw: Tables) -> Settings:
     measured, asked = split(raw)
     named = {}
     for key, value in measured.items():
-        if key == "quality" and not set(value) <= set(Quality.__struct_fields__):
+        is_table = isinstance(value, dict)
+        if key == "quality" and not (is_table and set(value) <= set(Quality.__struct_fields__)):
             raise SpecError("quality: unknown field.", "Its inputs are tolerance and better.")
         is_input = key in INPUTS and isinstance(value, str | int | float)
         if key in _MEASURED and not is_input:
@@ -509,7 +510,7 @@ def read_inputs(inputs: Mapping[str, Any]) -> Settings:
 def _read_or_refuse(row: Input, given: object, path: str) -> Any:
     try:
         return read_value(row, given)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise SpecError(f"{path}: {error}.", "See its unit: nodewise help inputs") from None
     except NodewiseError as error:
         raise SpecError(f"{path}: {error.what}", error.fix) from None

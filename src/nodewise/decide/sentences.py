@@ -41,7 +41,7 @@ def why_this_scale(judged: Judged, question: Question, chosen: int) -> str:
     of_cost = _cost_efficiency(judged, chosen)
     if of_cost:
         why += f" and a cost efficiency of {of_cost}"
-    elif efficiency < needs.threshold:
+    elif float(format_efficiency(efficiency)) < needs.threshold:  # as it is shown
         why += f" although that is below {needs.threshold:.2f}"
     states = quality_states(scales, needs)
     if states is not None:

@@ -24,12 +24,22 @@ _MIN_WINDOWS = 4
 _HUGE_PAGE_BYTES = 2 * 2**20
 # Memory used per second of CPU time, as a share of what one core can stream.
 _STREAMS = 0.3
-_COMPUTES = 0.1
+_COMPUTES = 0.07
+_TELLS = 0.1  # a stream of this share leaves the caches within the window
+_AROUND = 3  # windows before and after: memory is asked for less often than looked at
+_WHOLE = 0.4  # of a program's memory: who used so much in a moment may use it again and again
 _OUT_OF_MEMORY = ("memoryerror", "bad_alloc", "allocate memory", "out of memory", "outofmemory")
 _SPINNING = ("libmpi", "libpsm", "libnccl", "libgloo", "libucp")
 _KILLED = (-9, 137)
+_HANDS_OVER = 1500  # times in a second of CPU time
 _HARDLY_WAITS = 20  # times a second by choice
 _STARVED = 1.0  # seconds without a core for each with one: what is left is too little to be sure
+
+
+_MEMORY_UNSEEN = (
+    "it keeps its cores busy, and how much memory it uses was not seen: arithmetic and memory look "
+    "alike; --confirm separates them"
+)
 
 
 class Roofs(NamedTuple):
@@ -66,10 +76,14 @@ def classify(seen: Observation, roofs: Roofs, proposal: str | None = None) -> Sy
     """Name the ceiling of a program that ran on a machine with these roofs."""
     steady = _steady(seen, roofs)
     figures = _figures(steady)
-    touched = _touched_share(steady, roofs.stream)
+    touched = _touched_share(steady, roofs.stream, seen.cache_bytes)
     if touched is not None:
         figures["touched_share"] = touched
-    verdicts = [_window(sample, seen, roofs, touched) for sample in steady]
+    verdicts = []
+    for at, sample in enumerate(steady):
+        around = steady[max(at - _AROUND, 0) : at + _AROUND + 1]
+        near = _touched_share(around, roofs.stream, seen.cache_bytes)
+        verdicts.append(_window(sample, seen, roofs, near))
     shares = _shares(verdicts, steady)
     ceiling, confidence, evidence = _weigh(seen, steady, verdicts, shares, figures)
     return Symptoms(
@@ -134,7 +148,8 @@ def _account_of(sample: Sample) -> _Account:
 def _window(sample: Sample, seen: Observation, roofs: Roofs, touched: float | None) -> Verdict:
     """The class of one window: the first rule that holds."""
     account = _account_of(sample)
-    for rule in (_paging, _faulting, _reading, _locking, _talking, _handing_over, _waiting):
+    rules = (_paging, _faulting, _reading, _messaging, _locking, _talking, _handing_over, _waiting)
+    for rule in rules:
         verdict = rule(sample, account, seen, roofs)
         if verdict is not None:
             return verdict
@@ -142,11 +157,11 @@ def _window(sample: Sample, seen: Observation, roofs: Roofs, touched: float | No
     if account.user < 0.6 or sample.switches > 1000 * account.seconds:
         return Verdict(None)
     if touched is None:
-        return Verdict("compute", strong=False)
+        return Verdict(None)  # only the memory that it uses can deny that it computes
     if touched >= _STREAMS:
         # Streaming and jumping about look alike from outside.
         return Verdict("memory bandwidth", strong=False)
-    return Verdict("compute" if touched <= _COMPUTES else None, strong=touched < 0.07)
+    return Verdict("compute" if touched <= _COMPUTES else None, strong=touched < 0.05)
 
 
 def _paging(sample: Sample, account: _Account, seen: Observation, roofs: Roofs) -> Verdict | None:
@@ -200,9 +215,36 @@ def _locking(sample: Sample, account: _Account, seen: Observation, roofs: Roofs)
     # Part of the delay is the threads' own: they wake up together and share the cores.
     working = (sample.user + sample.system + sample.run_delay / 2) / sample.seconds
     waiting = sample.lock_threads / max(sample.lock_threads + working, 1e-9)
-    if waiting < 0.35:
+    if waiting < 0.35 or _no_core_is_free(sample, seen):
         return None
     return Verdict("coordination", strong=waiting > 0.45)
+
+
+def _no_core_is_free(sample: Sample, seen: Observation) -> bool:
+    """Its own threads want all cores for their own code, so who waits for a lock costs nothing.
+
+    Threads of Python want cores only to ask for the interpreter's lock: they do not count.
+    """
+    if sample.python_lock_threads is None or sample.python_lock_threads > sample.lock_threads / 2:
+        return False
+    cpu = sample.user + sample.system
+    wanted = cpu + sample.run_delay
+    own_code = sample.user > 0.7 * cpu and sample.switches < _HANDS_OVER * cpu
+    return own_code and wanted > 0.85 * seen.cores * sample.seconds
+
+
+def _messaging(
+    sample: Sample, account: _Account, seen: Observation, roofs: Roofs
+) -> Verdict | None:
+    """TCP carries much in each second of its CPU time, most of which the kernel takes."""
+    if not sample.message_bytes or not sample.messages or account.system < 0.4:
+        return None
+    cpu = sample.user + sample.system
+    if sample.message_bytes < 2e8 * cpu and sample.messages < 5000 * cpu:
+        return None
+    if sample.storage_bytes > 1e6 * account.seconds:
+        return None
+    return Verdict("communication", strong=account.system > 0.5)
 
 
 def _talking(sample: Sample, account: _Account, seen: Observation, roofs: Roofs) -> Verdict | None:
@@ -213,7 +255,15 @@ def _talking(sample: Sample, account: _Account, seen: Observation, roofs: Roofs)
         return None
     if sample.storage_bytes > 1e6 * account.seconds:
         return None
+    if sample.messages == 0 and sample.socket_threads < 0.05 and _hardly_calls(sample):
+        # Neither sockets nor pipes carry anything: the threads wake each other.
+        several = sample.active_threads >= 2 and (not sample.sockets or sample.lock_threads > 0.05)
+        return Verdict("coordination" if several else None, strong=False)
     return Verdict("communication", strong=sample.sockets > 0 and account.system > 0.5)
+
+
+def _hardly_calls(sample: Sample) -> bool:
+    return sample.io_calls < 0.1 * sample.switches
 
 
 def _handing_over(
@@ -237,18 +287,29 @@ def _waiting(sample: Sample, account: _Account, seen: Observation, roofs: Roofs)
     return Verdict("latency", strong=account.blocked > 0.65)
 
 
-def _touched_share(samples: tuple[Sample, ...], stream: float) -> float | None:
-    """Memory used per CPU second over what one core can stream; none where it was not seen.
+def _touched_share(samples: tuple[Sample, ...], stream: float, cache_bytes: float) -> float | None:
+    """Memory used beyond the caches per CPU second, over what one core can stream.
 
     A page counts once however often it is used, so every window gives a lower bound: of them the
-    upper quarter counts.
+    upper quarter counts. None where it was not seen: not asked, too short to leave the caches, or
+    most of the memory of the program was used, perhaps many times.
     """
-    rates = sorted(
-        one.touched_bytes / one.touched_seconds
-        for one in samples
-        if one.touched_bytes and one.touched_seconds > 0.002
-    )
-    return rates[3 * len(rates) // 4] / stream if rates else None
+    shares = []
+    whole = 0
+    for one in samples:
+        if one.touched_bytes is None or one.touched_seconds < 0.002:
+            continue
+        every = one.touched_bytes / one.touched_seconds / stream
+        beyond = max(one.touched_bytes - cache_bytes, 0.0) / one.touched_seconds / stream
+        long_enough = one.touched_seconds > cache_bytes / (_TELLS * stream)
+        if every < _COMPUTES / 2 or beyond >= _STREAMS or long_enough:
+            shares.append(every if every < _COMPUTES / 2 else beyond)
+            most = max(_WHOLE * one.touched_of_bytes, cache_bytes)
+            whole += one.touched_of_bytes > 0 and one.touched_bytes > most
+    if not shares:
+        return None
+    share = sorted(shares)[3 * len(shares) // 4]
+    return None if share < _STREAMS and whole > len(shares) / 2 else share
 
 
 def _shares(verdicts: list[Verdict], samples: tuple[Sample, ...]) -> dict[str, float]:
@@ -287,6 +348,8 @@ def _weigh(
     if len(verdicts) < _LEAST_WINDOWS:
         return None, "low", [f"it ran for {seen.seconds:.2g} s only; three would be enough"]
     name, share = next(iter(shares.items()))
+    if name == "undecided" and figures["user"] > 0.6 and "touched_share" not in figures:
+        return None, "low", [_MEMORY_UNSEEN]
     if name == "undecided" or share < ENOUGH:
         told = ", ".join(f"{one} in {format_percent(part)}" for one, part in shares.items())
         return None, "low", [f"no class holds in {format_percent(ENOUGH)} of the windows: {told}"]
@@ -306,6 +369,11 @@ def _weigh(
 
 
 def _ended_by_memory(seen: Observation) -> tuple[CeilingName, Confidence, list[str]] | None:
+    if seen.group_kills > 0:
+        times = f"{seen.group_kills} time{'s' if seen.group_kills > 1 else ''}"
+        return "memory capacity", "high", [
+            f"the memory limit of its control group killed {times} (oom_kill)"
+        ]  # fmt: skip
     if seen.exit_code in (0, None):
         return None
     said = next((word for word in _OUT_OF_MEMORY if word in seen.error_tail.lower()), None)
@@ -313,6 +381,9 @@ def _ended_by_memory(seen: Observation) -> tuple[CeilingName, Confidence, list[s
         return "memory capacity", "high", [f"it ended with code {seen.exit_code} and says '{said}'"]
     largest = max((sample.resident_bytes for sample in seen.samples), default=0.0)
     much = seen.memory_limit is not None and largest > 0.3 * seen.memory_limit
+    if seen.exit_code in _KILLED and seen.node_kills > 0:
+        held = f"it was killed while it held {format_bytes(largest)}"
+        return "memory capacity", "medium", [f"{held}, and the kernel killed for want of memory"]
     if seen.exit_code in _KILLED and much:
         held = f"it was killed while it held {format_bytes(largest)}"
         return "memory capacity", "medium", [f"{held}; the kernel does so when memory runs out"]

@@ -40,7 +40,7 @@ from nodewise.explain.scaling import THRESHOLD, Scaling, Timings, scale_timings,
 from nodewise.explain.shapes import EARLY_EXPONENT, Shape, growth_exponent, shape_of
 from nodewise.study.check import Check, warning
 from nodewise.study.spec import Regime
-from nodewise.study.study import DRY_WAIT, STAGES, Run, Stage, Study
+from nodewise.study.study import DRY_WAIT, STAGES, Rank, Run, Stage, Study
 from nodewise.study.workload import WITHHELD
 
 Evidence = Literal["stages of each rank", "stage totals", "fitted law", "two bare times"]
@@ -284,6 +284,8 @@ class _Measured(NamedTuple):
     dry_wait: float | None = None
     crowded: bool = False  # the job has more ranks and threads than cores: they delay each other
     emulated: bool = False  # overhead is that of a rank while another emulated node had its core
+    meetings: int = 0  # collectives and waits of the rank with the fewest, of an MPI program
+    held_up: Floats | None = None  # of the delays, those inside MPI
 
     def of(self, stage: Stage) -> Floats:
         return self.stages.get(stage, np.zeros_like(next(iter(self.stages.values()))))
@@ -295,6 +297,7 @@ class _Measured(NamedTuple):
             hidden={stage: values[rounds] for stage, values in self.hidden.items()},
             items=None if self.items is None else self.items[rounds],
             delays=None if self.delays is None else self.delays[rounds],
+            held_up=None if self.held_up is None else self.held_up[rounds],
         )
 
 
@@ -317,21 +320,40 @@ def _measured(study: Study, nodes: int, by_rank: bool) -> _Measured:
         for stage in recorded
     }
     stages, hidden = _exposed(stages, seconds)
-    items = None
-    if all(rank.items is not None for ranks in ranked for rank in ranks):
-        items = np.array([[rank.items for rank in ranks] for ranks in ranked], dtype=np.float64)
+    work = [[_work_of(rank) for rank in ranks] for ranks in ranked]
+    known = all(amount is not None for one in work for amount in one)
+    items = np.array(work, dtype=np.float64) if known else None
     steps = [run.steps for run in runs]
+    delays, held_up = _foreign_delays(runs, stages)
     return _Measured(
         seconds,
         stages,
         hidden,
         items,
-        _foreign_delays(runs, stages),
+        delays,
         None if None in steps else min(step for step in steps if step is not None),
         _dry_wait(runs),
         any(run.provenance.get("oversubscribed") for run in runs),
         any(run.provenance.get("emulated") for run in runs),
+        min((_meetings(rank) for ranks in ranked for rank in ranks), default=0),
+        held_up,
     )
+
+
+def _meetings(rank: Rank) -> int:
+    """How often a rank of an MPI program could wait for another one."""
+    classes = rank.mpi.classes if rank.mpi else {}
+    return sum(classes[name].calls for name in ("collective", "wait") if name in classes)
+
+
+def _work_of(rank: Rank) -> float | None:
+    """The items of a rank; of one that was paced as an emulated node, else the CPU that it used.
+
+    Emulated nodes share the same cores: the same work takes the same CPU time on a slow one.
+    """
+    if rank.items is not None or rank.pace is None:
+        return rank.items
+    return rank.pace.cpu_seconds or None
 
 
 def _dry_wait(runs: Sequence[Run]) -> float | None:
@@ -358,31 +380,40 @@ def _exposed(
 _LossesOf = Callable[[Sequence[_Measured], Timings], Losses]
 
 
-def _foreign_delays(runs: Sequence[Run], stages: dict[Stage, Floats]) -> Floats | None:
-    """How long each rank was kept from its core while it computed; taken out of its compute.
+def _foreign_delays(
+    runs: Sequence[Run], stages: dict[Stage, Floats]
+) -> tuple[Floats | None, Floats | None]:
+    """How long each rank was kept from its core, taken out of its stages, and of that inside MPI.
 
     The wait is known for the whole timed region: compute has the share of it that it has of the
-    time. A rank that was paced as an emulated node counts its wait beyond the pace itself. Under a
-    quota a rank waits for its core by design, so there it says nothing of other load.
+    time, and so has the communication of MPI programs. A rank that was paced as an emulated node
+    counts its wait beyond the pace itself. Under a quota a rank waits for its core by design, so
+    there it says nothing of other load.
     """
     if "compute" not in stages:
-        return None
+        return None, None
     paces = [[rank.pace for rank in run.ranks] for run in runs]
     late = [[None if pace is None else pace.late_seconds for pace in one] for one in paces]
     if all(seconds is not None for one in late for seconds in one):
         paced = np.minimum(np.array(late, dtype=np.float64), stages["compute"])
         stages["compute"] = stages["compute"] - paced
-        return np.asarray(paced)
+        return np.asarray(paced), None
     usages = [[rank.usage for rank in run.ranks] for run in runs]
     emulated = any(run.provenance.get("emulated") for run in runs)
     known = [[None if u is None else u.run_delay_seconds for u in one] for one in usages]
     if emulated or any(wait is None for one in known for wait in one):
-        return None
+        return None, None
     waits = np.array(known, dtype=np.float64)
     regions = np.array([[rank.seconds or run.seconds for rank in run.ranks] for run in runs])
-    delays = np.minimum(waits / np.maximum(regions, waits), 1.0) * stages["compute"]
+    share = np.minimum(waits / np.maximum(regions, waits), 1.0)
+    delays = share * stages["compute"]
     stages["compute"] = stages["compute"] - delays
-    return np.asarray(delays)
+    if "communication" not in stages or not all(rank.mpi for run in runs for rank in run.ranks):
+        return np.asarray(delays), None
+    # A rank spins inside MPI: what it lost of its core there is not transfer.
+    held_up = share * stages["communication"]
+    stages["communication"] = stages["communication"] - held_up
+    return np.asarray(delays + held_up), np.asarray(held_up)
 
 
 def _ledger_of_stages(
@@ -654,7 +685,7 @@ def _exceeds_chance(excess: float, rounds: int, ranks: int, lateness: _Lateness)
 
 def _was_last_in_every_step(one: _Measured, late: int) -> bool:
     """Whether the others wait for this rank all the time, and it never for them."""
-    if one.steps is None or one.steps < _MANY_STEPS or "idle" not in one.stages:
+    if max(one.steps or 0, one.meetings) < _MANY_STEPS or "idle" not in one.stages:
         return False
     waits = one.of("idle").mean(axis=0)
     others = float(np.delete(waits, late).mean())
@@ -727,7 +758,7 @@ def _busy(one: _Measured) -> Floats:
     """Mean seconds until each rank is ready to meet the others."""
     busy = one.of("compute") + one.of("io") + one.of("serial") + one.of("overhead")
     if one.delays is not None:
-        busy = busy + one.delays
+        busy = busy + one.delays - (0.0 if one.held_up is None else one.held_up)
     return np.asarray(busy.mean(axis=0))
 
 
@@ -747,7 +778,7 @@ def _rank_checks(study: Study, ledger: _Ledger) -> Iterator[Check]:
             "these rounds cannot tell whether a rank is late every time or was once, by chance",
             "Measure more rounds.",
         )
-    if any(rank.items is None for run in study.good_runs for rank in run.ranks):
+    if any(_work_of(rank) is None for run in study.good_runs for rank in run.ranks):
         yield warning(
             "an uneven shard differs from a slow node",
             "no items per rank (column work): only the sum of compute seconds over ranks tells "
@@ -862,7 +893,8 @@ def _losses_at(
                 folds=ideal * loss / seconds,
                 folds_low=low,
                 folds_high=high,
-                speedup_without=speedup * seconds / (seconds - loss),
+                # a time that is all loss leaves nothing to divide by
+                speedup_without=speedup * seconds / max(seconds - loss, _ROUNDING * seconds),
                 hidden_seconds=beside,
                 gross_seconds=float(gross[cause][0, at]),
             )

@@ -13,7 +13,7 @@ from nodewise.study.study import DRY_STEP, DRY_WAIT, Rank, Run, Study
 
 LATENCY_BOUND = 2.0  # transfer against what its bytes need on the link
 _LATENCY_MATTERS = 0.05  # of the run
-_RULE = "nodes are machines"
+RULE = "nodes are machines"  # states how faithful the rehearsal was
 _RECEIVED = "emulated nodes had their share of the CPU"
 _DRY = "emulated nodes do not wait for each other"
 _LINK = "the link was modelled for every message"
@@ -50,7 +50,7 @@ def fidelity_checks(study: Study) -> Iterator[Check]:
     all_waits = {at: _mean(map(_dry_wait, of)) for at, of in _by_scale(runs).items() if at > 1}
     received = {nodes: share for nodes, share in all_received.items() if share is not None}
     waits = {nodes: share for nodes, share in all_waits.items() if share is not None}
-    yield warning(_RULE, _summary(study, runs, received, waits))
+    yield warning(RULE, _summary(study, runs, received, waits))
     what = "the CPU share that emulated nodes received"
     yield from _unmeasured(_RECEIVED, what, all_received, "Record cores and CPU of every rank.")
     what = "how long the emulation makes a step wait"
@@ -133,27 +133,27 @@ def _busiest_bytes(run: Run, warmup: int) -> float:
 def _summary(
     study: Study, runs: list[Run], received: dict[int, float], waits: dict[int, float]
 ) -> str:
-    """The line of a rehearsed study: what its nodes were, and how faithful."""
+    """The line of a rehearsed study: what its nodes were, and the worst figures of all scales."""
     paced = all(run.provenance.get("rehearsal_cpu") == "paced" for run in runs)
     cores = of_node(runs[0], 0, "cores")
-    words = ["rehearsal on emulated nodes of one machine"]
+    words = ["rehearsal on emulated nodes"]
     if cores:
-        words.append(f"{cores:g} cores each, by {'pacing' if paced else 'quota'}")
+        words[0] += f" of {cores:g} cores, by {'pacing' if paced else 'quota'}"
     if received:
-        words.append(f"CPU share received {format_percent(min(received.values()))} or more")
+        words.append(f"CPU share received {format_percent(min(received.values()))}")
     if waits:
-        words.append(f"a dry step waits {format_percent(max(waits.values()))} at most")
+        words.append(f"dry step waits {format_percent(max(waits.values()))}")
     modelled = any(run.provenance.get("rehearsal_link") == "modelled" for run in runs)
     link = None if modelled else link_of(study)
     if modelled:
-        words.append("the link is modelled, not real")
+        words.append("link modelled")
     elif link is not None:
         ratio = link.transfer_seconds / link.floor_seconds
         if ratio > LATENCY_BOUND and not link.is_latency_bound:
             words.append(f"latency of the emulation takes {format_percent(link.beyond)} at most")
         else:
-            words.append(f"transfer takes {ratio:.2f} of what the link needs for its bytes")
-    return "; ".join([*words, "latencies are not those of a network"])
+            words.append(f"transfer {ratio:.2f} of the link's time")
+    return "; ".join([*words, "latency is not a network's"])
 
 
 def _paced(runs: list[Run]) -> list[Run]:

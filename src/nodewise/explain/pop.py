@@ -126,6 +126,7 @@ class _Scale(NamedTuple):
     instructions: float | None
     cycles: float | None
     work: float | None
+    threads: float | None  # the efficiency of the threads of a rank
     of_ranks: bool
 
 
@@ -215,8 +216,14 @@ def _scale(study: Study, nodes: int, read: _Read) -> _Scale:
         instructions=_mean([run.counters.get("instructions") for run in runs]),
         cycles=_mean([run.counters.get("cycles") for run in runs]),
         work=_mean([run.work for run in runs]),
+        threads=_mean([_thread_efficiency(run) for run in runs]),
         of_ranks=bool(runs[0].timed_ranks) and read is _parts_of_ranks,
     )
+
+
+def _thread_efficiency(run: Run) -> float | None:
+    """Of the threads of all ranks outside MPI; None where they are not recorded."""
+    return _mean([rank.mpi.thread_efficiency if rank.mpi else None for rank in run.ranks])
 
 
 def _summed(parts: Sequence[_Parts]) -> _Parts:
@@ -248,7 +255,7 @@ def _row(nodes: int, scale: _Scale, base: _Scale, study: Study, unknown: dict[st
         communication_efficiency=communication,
         serialisation=serialisation,
         transfer=transfer,
-        thread_efficiency=scale.stated.get("threads"),
+        thread_efficiency=scale.stated.get("threads", scale.threads),
         computation_scaling=computation,
         instruction_scaling=counted[0],
         ipc_scaling=counted[1],

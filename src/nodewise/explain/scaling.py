@@ -15,6 +15,7 @@ from nodewise.base.interval import LEVEL, Interval, median_interval
 from nodewise.base.stats import ENOUGH_ROUNDS, Center, Floats, resample, std
 from nodewise.base.units import format_percent
 from nodewise.explain.baseline import Detection, Points, points_of, slow_baseline
+from nodewise.explain.devices import device_checks
 from nodewise.explain.fidelity import fidelity_checks
 from nodewise.explain.laws import (
     LAW_ERROR,
@@ -30,6 +31,7 @@ from nodewise.explain.validity import ENOUGH_TO_TRUST, validity_checks
 from nodewise.study.check import Check, Effect, warning
 from nodewise.study.spec import Regime
 from nodewise.study.study import OBSERVED, RECORD, Study
+from nodewise.study.telling_lines import failure
 
 THRESHOLD = 0.70  # of the efficiency; below it the curve has bent
 JOB_RECORDS = "job records, observed and not measured"
@@ -212,6 +214,13 @@ def timings(study: Study, center: Center = "mean") -> Timings:
     """The seconds of a study by scale, with their resamples."""
     nodes = study.scales
     if len(nodes) < 2:
+        failed = [run for run in study.runs if run.outcome != "ok" and run.nodes not in nodes]
+        if failed:
+            raise DataError(
+                f"Only K={nodes[0]} worked, and scaling needs two scales. "
+                f"K={failed[-1].nodes}: {failure(failed[-1])}.",
+                "Correct the job, delete the study, and measure again.",
+            )
         raise DataError(
             f"There is only one scale, K={nodes[0]}; scaling needs at least two.",
             "Add runs at another number of nodes.",
@@ -419,7 +428,8 @@ def knee_of(times: Timings) -> Knee | None:
     """
     if len(times.nodes) < 3:
         return None
-    grid = np.unique(np.geomspace(times.nodes[0], times.nodes[-1], 400).round())
+    rising = np.geomspace(times.nodes[0], times.nodes[-1], 400).round()
+    grid = rising[np.diff(rising, prepend=0.0) > 0]  # np.unique would import numpy.ma
     k = grid / times.nodes[0]
     columns = terms(times.k, times.regime, "log2", "linear")
     fine_columns = terms(k, times.regime, "log2", "linear")
@@ -535,6 +545,7 @@ def _checks_of_runs(study: Study) -> Iterator[Check]:
             key="baseline",
         )
     yield from fidelity_checks(study)
+    yield from device_checks(study)
     if any(run.provenance.get(OBSERVED) for run in study.runs):
         yield warning(
             "the runs were made to be compared",

@@ -28,6 +28,7 @@ _NOT_LIMITED = 1.5
 _LIMITED_SHARE = 0.9  # of a run in which the quota must be in force
 LIMITED_IN_TIME = ("the gate", "the start")  # what put the limits of emulated nodes in force
 _NOT_PACED = 0.5  # of a node's share: CPU of processes beside the rank that is paced
+_BESIDE_SECONDS = 0.1  # CPU of a launcher's proxy, first messages and an evaluation, on each node
 _MOSTLY_TIMED = 1.5  # of the timed seconds: a node was watched for longer, and may have done more
 _WORKERS = "K workers really ran"
 _WORKLOAD = "one workload at all K"
@@ -323,7 +324,7 @@ def _escapes_pace(run: Run, at: int) -> bool | None:
     if seconds > _MOSTLY_TIMED * run.seconds:
         return False
     timed = min(run.seconds / seconds, 1.0) if seconds else 1.0  # the rest is warm-up
-    return used * timed - own > _NOT_PACED * cores * run.seconds
+    return used * timed - own > _NOT_PACED * cores * run.seconds + _BESIDE_SECONDS
 
 
 def _received_cpu(run: Run, at: int, period: float) -> float | None:

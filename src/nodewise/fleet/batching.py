@@ -6,7 +6,7 @@ A step of a replica takes
 
 and gives every sequence of the batch one token. Requests wait in the order in which they came and
 are admitted at the edge of a step while a slot and room in the KV cache are left; a request may
-need time of its own before it can be, that holds up nobody else. Where the cache overflows, the
+need time of its own before it can be, that holds up no other one. Where the cache overflows, the
 sequence that was admitted last gives way and is computed again later. While nothing is admitted,
 done or pushed out, steps are alike and are taken at once, so a request costs a few events however
 many tokens it has.

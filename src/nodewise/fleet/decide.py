@@ -3,16 +3,19 @@
     cost per million tokens = 1e6 * (replicas * price + fixed) / 3600 / good tokens per second
 
 Good tokens are those of requests that kept every limit. `allocation` divides what the fleet costs
-by the tokens of the demand, and so adds up to the bill; `usage` divides it by the tokens of the
-highest rate that it serves within the limit, and so prices the tokens alone. Their ratio is the
-utilisation, demand / highest rate. Efficiency is the highest rate for each replica, against that of
-the smallest fleet. A number of replicas is chosen only where it was measured; what lies between
-two that were, or was simulated, is named as worth measuring.
+by the tokens of the demand (of a day, where it is a curve), and so adds up to the bill; `usage`
+divides it by the tokens of the highest rate that it serves within the limit, and so prices the
+tokens alone. Their ratio is the utilisation, demand / highest rate. Efficiency is the estimated
+capacity of each replica, against that of the smallest fleet.
+
+A number of replicas is chosen only where it was measured and serves the demand for certain.
+Where a cheaper one may serve it too, the choice is undecided between them. What lies between two
+that were measured, or was simulated, is named as worth measuring.
 """
 
 import math
 from collections.abc import Sequence
-from statistics import fmean, median
+from statistics import fmean
 from typing import Literal
 
 import msgspec
@@ -20,21 +23,22 @@ import msgspec
 from nodewise.base.errors import DataError, SpecError
 from nodewise.base.units import SECONDS_PER_HOUR
 from nodewise.decide.prices.bill import Price
-from nodewise.fleet.latency import Percentile, Served, served
+from nodewise.fleet.capacity import Capacity, Evidence, capacities, last_tries
+from nodewise.fleet.causes import break_causes
+from nodewise.fleet.fleet_checks import fleet_checks
+from nodewise.fleet.latency import Percentile, Served, judged
 from nodewise.study.check import Check
 from nodewise.study.service_objective import TITLES, Objective, format_share
-from nodewise.study.study import Run, Study
 from nodewise.study.window import Summary, Window
 
 Goal = Literal["cost", "throughput", "latency"]
-Evidence = Literal["measured", "simulated"]
 Unit = Literal["tokens", "requests"]
 
 REPLICA_HOURS = "replica-h"  # the currency where no price is given
 
 _MILLION = 1e6
+_TIE = 0.02  # costs that differ by less are alike: nothing depends on the choice
 _DAY_SECONDS = 24 * SECONDS_PER_HOUR
-_STUDY_REQUESTS = 1000  # the job of a fleet's study
 
 
 class FleetQuestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -64,9 +68,19 @@ class FleetQuestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
             return self.demand_per_second
         return max(self.demand_curve, default=0.0) or None
 
+    @property
+    def is_day(self) -> bool:
+        """Whether the demand is the curve: the fleet is sized by its peak and paid for all day."""
+        return not self.demand_per_second and self.floor is not None
+
+    @property
+    def billed_per_second(self) -> float | None:
+        """Requests per second over which the bill is spread: the demand, on average over a day."""
+        return fmean(self.demand_curve) if self.is_day else self.floor
+
 
 class TokenCost(msgspec.Struct, frozen=True, kw_only=True):
-    """Money for a million good output tokens, with what the tokens' own spread leaves open."""
+    """Money for a million good output tokens, with what is not known of tokens and capacity."""
 
     amount: float
     low: float
@@ -79,10 +93,9 @@ class FleetRow(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int
     evidence: Evidence
     rounds: int
-    rate_per_second: float  # the highest that keeps the objective; 0: none does
-    rate_low: float  # the least and the most of the rounds
-    rate_high: float
-    breaks_at: float | None  # the lowest rate above it that was found not to keep it
+    rate_per_second: float  # the highest that keeps the objective for certain; 0: none does
+    breaks_at: float | None  # the lowest rate above it that breaks the objective for certain
+    estimate: float | None  # of the capacity between the two
     efficiency: float | None
     good_per_second: float  # tokens of good answers; good requests where tokens are not known
     utilisation: float | None = None  # of the highest rate, by the demand
@@ -94,7 +107,8 @@ class FleetRow(msgspec.Struct, frozen=True, kw_only=True):
     latency_low: float | None = None
     latency_high: float | None = None
     rate_one_lost: float | None = None
-    meets: bool = False
+    meets: bool = False  # for certain
+    undecided: bool = False  # whether it meets the question
     why: str = ""
 
 
@@ -119,6 +133,7 @@ class FleetDecision(msgspec.Struct, frozen=True, kw_only=True):
     price: Price
     rows: tuple[FleetRow, ...]
     chosen: int | None
+    rivals: tuple[int, ...]  # numbers that may be better than the chosen one: it is undecided
     because: str
     most_throughput: int | None
     gap_per_million: float | None  # what a token of the largest throughput costs more
@@ -127,6 +142,7 @@ class FleetDecision(msgspec.Struct, frozen=True, kw_only=True):
     day: tuple[DayRow, ...]
     windows: tuple[Served, ...]  # without those that were tried again
     checks: tuple[Check, ...]
+    causes: tuple[str, ...] = ()  # why a rate broke, by the metrics of the servers
     notes: tuple[str, ...] = ()
 
     def row(self, replicas: int) -> FleetRow:
@@ -164,14 +180,13 @@ def decide_fleet(
 ) -> FleetDecision:
     """The number of replicas that answers the question best among those that were run."""
     if not windows:
-        raise DataError("There is no window to decide from.", "Hand in the windows of a sweep.")
+        raise DataError("There is no window to decide from.", "Give the windows of a sweep.")
     price = _in_hours(price or Price())
-    seen = _last_words([served(window, question.objective) for window in windows])
+    last = last_tries([judged(window, question.objective) for window in windows])
+    seen = tuple(one.served for one in last)
     unit: Unit = "tokens" if any(one.output_tokens_per_second for one in seen) else "requests"
-    capacities = _capacities(seen)
-    rows = tuple(
-        _row(question, price, capacities, replicas, seen, unit) for replicas in sorted(capacities)
-    )
+    found = capacities(last, question.objective)
+    rows = tuple(_row(question, price, found, replicas, seen, unit) for replicas in sorted(found))
     measured = [row for row in rows if row.evidence == "measured"]
     able = [row for row in measured if row.meets]
     chosen = _choose(able, question.goal)
@@ -182,7 +197,7 @@ def decide_fleet(
     )
     untried, untried_because = _untried(rows, chosen, question)
     goal, constraint = _words(question, price, unit)
-    day, no_day = _day(question, price, capacities, rows, chosen)
+    day, no_day = _day(question, price, found, rows, chosen)
     return FleetDecision(
         name=name,
         question=question,
@@ -192,6 +207,7 @@ def decide_fleet(
         price=price,
         rows=rows,
         chosen=None if chosen is None else chosen.replicas,
+        rivals=_rivals(measured, chosen, question),
         because=_because(chosen, able, measured, question),
         most_throughput=None if widest is None else widest.replicas,
         gap_per_million=_gap(widest, chosen),
@@ -199,7 +215,8 @@ def decide_fleet(
         untried_because=untried_because,
         day=day,
         windows=seen,
-        checks=_checks(seen, rows),
+        checks=fleet_checks(seen, found),
+        causes=break_causes(windows, {count: one.breaks_at for count, one in found.items()}),
         notes=(*_notes(windows, price, unit), *no_day),
     )
 
@@ -216,79 +233,6 @@ def _in_hours(price: Price) -> Price:
     return msgspec.structs.replace(price, per_node_hour=1.0, currency=REPLICA_HOURS)
 
 
-class _Capacity(msgspec.Struct, frozen=True, kw_only=True):
-    """The highest rate of each round that keeps the objective, and the windows that show it."""
-
-    evidence: Evidence
-    best: tuple[Served, ...]  # one a round; none where no rate was kept
-    rounds: int
-    breaks_at: float | None
-    never_ran: str  # why, where no window holds a request
-
-    @property
-    def rates(self) -> list[float]:
-        kept = [one.offered_per_second for one in self.best]
-        return kept + [0.0] * (self.rounds - len(kept))
-
-    @property
-    def rate(self) -> float:
-        return float(median(self.rates))
-
-
-def _capacities(seen: Sequence[Served]) -> dict[int, _Capacity]:
-    measured = {one.replicas for one in seen if not one.simulated}
-    found: dict[int, _Capacity] = {}
-    for replicas in sorted({one.replicas for one in seen}):
-        simulated = replicas not in measured
-        own = [one for one in seen if one.replicas == replicas and one.simulated == simulated]
-        rounds: dict[int, list[Served]] = {}
-        for one in own:
-            rounds.setdefault(one.round, []).append(one)
-        tops = [_highest(group) for group in rounds.values()]
-        best = tuple(one for one in tops if one is not None)
-        rate = max((one.offered_per_second for one in best), default=0.0)
-        broken = [one.offered_per_second for one in own if _breaks(one)]
-        found[replicas] = _Capacity(
-            evidence="simulated" if simulated else "measured",
-            best=best,
-            rounds=len(rounds),
-            breaks_at=min((one for one in broken if one > rate), default=None),
-            never_ran="" if any(one.requests for one in own) else own[0].why,
-        )
-    return found
-
-
-def _last_words(seen: Sequence[Served]) -> tuple[Served, ...]:
-    """Without the windows in which a replica died, where the rate was tried again.
-
-    A restart that failed is a window without requests; it speaks for a round that has no other.
-    """
-
-    def group(one: Served) -> tuple[int, int, bool]:
-        return one.replicas, one.round, one.simulated
-
-    def key(one: Served) -> tuple[int, int, bool, float]:
-        return *group(one), one.offered_per_second
-
-    ran = {group(one) for one in seen if one.requests}
-    seen = [one for one in seen if one.requests or group(one) not in ran]
-    whole = {key(one) for one in seen if not one.died}
-    return tuple(one for one in seen if not one.died or key(one) not in whole)
-
-
-def _breaks(one: Served) -> bool:
-    return one.verdict == "missed" or (one.verdict == "void" and not one.is_client_fault)
-
-
-def _highest(group: Sequence[Served]) -> Served | None:
-    """The highest rate that is kept, below all that are not: a lucky window counts for nothing."""
-    first_broken = min(
-        (one.offered_per_second for one in group if _breaks(one)), default=float("inf")
-    )
-    kept = [one for one in group if one.verdict == "met" and one.offered_per_second < first_broken]
-    return max(kept, key=lambda one: one.offered_per_second, default=None)
-
-
 def _rate_at(replicas: int, rates: dict[int, float]) -> float | None:
     """The highest rate of a fleet: as run, or on the line between two that were; else unknown.
 
@@ -303,42 +247,45 @@ def _rate_at(replicas: int, rates: dict[int, float]) -> float | None:
     low = rates.get(left, 0.0)
     if left == right:
         return low
+    if math.inf in (low, rates[right]):  # never broken: there is no line
+        return math.inf
     return low + (replicas - left) / (right - left) * (rates[right] - low)
 
 
-def _rates(capacities: dict[int, _Capacity]) -> dict[int, float]:
-    return {count: one.rate for count, one in capacities.items()}
+def _rates(found: dict[int, Capacity]) -> dict[int, float]:
+    return {count: one.rate for count, one in found.items()}
 
 
 def _row(
     question: FleetQuestion,
     price: Price,
-    capacities: dict[int, _Capacity],
+    found: dict[int, Capacity],
     replicas: int,
     seen: Sequence[Served],
     unit: Unit,
 ) -> FleetRow:
-    capacity = capacities[replicas]
-    base = min((count for count, one in capacities.items() if one.rate), default=None)
+    own = found[replicas]
+    bounded = [count for count, one in found.items() if one.rate and one.breaks_at]
+    base = min(bounded, default=None)
+    unit_rate = (found[base].estimate or 0.0) / base if base is not None else 0.0
     row = FleetRow(
         replicas=replicas,
-        evidence=capacity.evidence,
-        rounds=capacity.rounds,
-        rate_per_second=capacity.rate,
-        rate_low=min(capacity.rates, default=0.0),
-        rate_high=max(capacity.rates, default=0.0),
-        breaks_at=capacity.breaks_at,
-        efficiency=(
-            capacity.rate / replicas / (capacities[base].rate / base) if base is not None else None
-        ),
-        good_per_second=_good(capacity.best, unit)[0],
+        evidence=own.evidence,
+        rounds=own.rounds,
+        rate_per_second=own.rate,
+        breaks_at=own.breaks_at,
+        estimate=own.estimate,
+        efficiency=(own.estimate or 0.0) / replicas / unit_rate if replicas in bounded else None,
+        good_per_second=_good(own.best, unit)[0],
     )
-    if capacity.rate:
-        row = _priced(row, question, price, capacity, unit)
+    if own.rate:
+        row = _priced(row, question, price, own, unit)
     row = _with_latency(row, question, seen)
-    lost = _rate_at(replicas - 1, _rates(capacities))
-    why = _why_not(row, question, capacities, seen)
-    return msgspec.structs.replace(row, rate_one_lost=lost, meets=not why, why=why)
+    lost = _rate_at(replicas - 1, _rates(found))
+    why, undecided = _why_not(row, question, found, seen)
+    return msgspec.structs.replace(
+        row, rate_one_lost=lost, meets=not why, undecided=undecided, why=why
+    )
 
 
 def _mean(windows: Sequence[Served], name: str) -> float:
@@ -362,26 +309,29 @@ def _good(windows: Sequence[Served], unit: Unit) -> tuple[float, float, float]:
 
 
 def _priced(
-    row: FleetRow, question: FleetQuestion, price: Price, capacity: _Capacity, unit: Unit
+    row: FleetRow, question: FleetQuestion, price: Price, capacity: Capacity, unit: Unit
 ) -> FleetRow:
     per_hour = fleet_per_hour(price, row.replicas)
-    floor = question.floor
+    billed = question.billed_per_second
     good = _good(capacity.best, unit)
     if not good[0]:
         return row
     # at the demand the answers are as long, only fewer; at the highest rate most of them miss
-    share = min(floor / _mean(capacity.best, "offered_per_second"), 1.0) if floor else 1.0
+    share = min(billed / _mean(capacity.best, "offered_per_second"), 1.0) if billed else 1.0
     prompts = _mean(capacity.best, "attainment") * _mean(capacity.best, "input_tokens_per_second")
     joules = [
         one.joules_per_million_good_tokens
         for one in capacity.best
         if one.joules_per_million_good_tokens is not None
     ]
+    # the capacity is at most the rate that breaks: a token may be as much cheaper
+    most = good[2] * row.breaks_at / capacity.rate if row.breaks_at else float("inf")
+    usage = (good[0], good[1], most)
     return msgspec.structs.replace(
         row,
-        utilisation=floor / capacity.rate if floor else None,
-        allocation=_token_cost(per_hour, good, share),
-        usage=_token_cost(per_hour, good, 1.0),
+        utilisation=billed / capacity.rate if billed else None,
+        allocation=_token_cost(per_hour, good if billed else usage, share),
+        usage=_token_cost(per_hour, usage, 1.0),
         blended=cost_per_million(per_hour, (good[0] + prompts) * share) if prompts else None,
         joules_per_million=fmean(joules) if joules else None,
     )
@@ -431,7 +381,7 @@ def _steady(row: FleetRow, question: FleetQuestion, seen: Sequence[Served]) -> l
         one
         for one in seen
         if one.simulated == (row.evidence == "simulated")
-        and one.verdict != "void"
+        and one.is_steady
         and one.offered_per_second >= floor * (1 - 1e-9)
     ]
 
@@ -439,38 +389,64 @@ def _steady(row: FleetRow, question: FleetQuestion, seen: Sequence[Served]) -> l
 def _why_not(
     row: FleetRow,
     question: FleetQuestion,
-    capacities: dict[int, _Capacity],
+    found: dict[int, Capacity],
     seen: Sequence[Served],
-) -> str:
-    """Why a fleet is out of the question, or nothing."""
-    floor = question.floor
-    if capacities[row.replicas].never_ran:
-        return capacities[row.replicas].never_ran
+) -> tuple[str, bool]:
+    """Why a fleet is out of the question, or may be; nothing where it meets it for certain."""
+    floor, own = question.floor, found[row.replicas]
+    if own.never_ran:
+        return own.never_ran, False
     if question.goal == "latency":
-        return _why_not_told(row, question, seen)
-    if not row.rate_per_second:
-        return "no rate that was tried keeps the objective"
+        return _why_not_quick(row, question, seen), False
     if floor is None:
-        return ""
-    if row.rate_per_second < floor * (1 - 1e-9):
-        return f"serves {row.rate_per_second:.4g} of {floor:.4g} requests/s"
+        why = "" if row.rate_per_second else "no rate that was tried keeps the objective"
+        return why, bool(why) and not own.breaks_at
+    serves = own.serves(floor)
+    if serves == "missed":
+        return f"serves {_at_most(row)} of {floor:.4g} requests/s", False
+    if serves == "undecided":
+        return f"may serve {floor:.4g} requests/s: {_bracket(row)}", True
     if question.spares:
-        left = _rate_at(row.replicas - question.spares, _rates(capacities))
-        if left is None or left < floor * (1 - 1e-9):
-            return (
-                f"with {question.spares} lost it serves {left or 0.0:.4g} of {floor:.4g} requests/s"
-            )
-    return ""
+        return _why_not_spared(row, question, found, floor)
+    return "", False
 
 
-def _why_not_told(row: FleetRow, question: FleetQuestion, seen: Sequence[Served]) -> str:
+def _why_not_spared(
+    row: FleetRow, question: FleetQuestion, found: dict[int, Capacity], floor: float
+) -> tuple[str, bool]:
+    """Why the demand is not served, or may not be, by what is left of a fleet."""
+    left = row.replicas - question.spares
+    sure = _rate_at(left, _rates(found)) or 0.0
+    if sure >= floor * (1 - 1e-9):
+        return "", False
+    # a fleet that never broke may serve any rate
+    most = {count: one.breaks_at or float("inf") for count, one in found.items()}
+    possible = (_rate_at(left, most) or 0.0) > floor
+    verb = "may serve less than" if possible else f"it serves {sure:.4g} of"
+    return f"with {question.spares} lost {verb} {floor:.4g} requests/s", possible
+
+
+def _at_most(row: FleetRow) -> str:
+    """What a fleet that breaks at the demand serves."""
+    if row.rate_per_second:
+        return f"{row.rate_per_second:.4g}"
+    return f"less than {row.breaks_at:.4g}"
+
+
+def _bracket(row: FleetRow) -> str:
+    """Between which rates the capacity lies."""
+    kept = f"kept at {row.rate_per_second:.4g}" if row.rate_per_second else "kept at no rate"
+    return f"{kept}, broken at {row.breaks_at:.4g}" if row.breaks_at else f"{kept}, never broken"
+
+
+def _why_not_quick(row: FleetRow, question: FleetQuestion, seen: Sequence[Served]) -> str:
     """Why the latency at the floor is not known, or the floor not served by what is left."""
     floor, spares = question.floor, question.spares
     if row.latency_at_floor is None:
-        told = _percentiles_at_floor(row, question, seen)
-        if not told:
+        known = _percentiles_at_floor(row, question, seen)
+        if not known:
             return f"no window at {floor:g} requests/s or more shows its latency"
-        return f"its {_lowest(question)} is not known: {told[0].why}"
+        return f"its {_lowest(question)} is not known: {known[0].why}"
     answered = [
         one.replicas
         for one in _steady(row, question, seen)
@@ -494,10 +470,33 @@ def _choose(able: Sequence[FleetRow], goal: Goal) -> FleetRow | None:
         return max(able, key=lambda row: (row.good_per_second, -row.replicas))
     if goal == "latency":
         best = min(able, key=lambda row: row.latency_at_floor or 0.0)
-        # the fewest replicas that cannot be told from the best
+        # the fewest replicas that may be as quick as the best
         alike = [row for row in able if (row.latency_low or 0.0) <= (best.latency_high or 0.0)]
         return min(alike, key=lambda row: row.replicas)
     return min(able, key=lambda row: (_amount(row), row.replicas))
+
+
+def _rivals(
+    measured: Sequence[FleetRow], chosen: FleetRow | None, question: FleetQuestion
+) -> tuple[int, ...]:
+    """Fleets that may meet the question and be better than the chosen one."""
+    if question.goal == "latency":
+        return ()
+    able = [row for row in measured if row.undecided or (row.meets and row is not chosen)]
+    return tuple(row.replicas for row in able if _may_be_better(row, chosen, question))
+
+
+def _may_be_better(row: FleetRow, chosen: FleetRow | None, question: FleetQuestion) -> bool:
+    if chosen is None:
+        return row.undecided
+    if question.goal == "throughput":
+        most = float("inf") if row.breaks_at is None else row.breaks_at
+        return most > (chosen.estimate or 0.0)
+    if question.floor is not None:  # the bill grows with the replicas, the tokens do not
+        return row.undecided and row.replicas < chosen.replicas
+    if row.usage is None or chosen.usage is None:
+        return row.undecided
+    return row.usage.low < chosen.usage.amount * (1 - _TIE) and row.usage.high >= chosen.usage.low
 
 
 def _amount(row: FleetRow) -> float:
@@ -532,7 +531,7 @@ def _gap(widest: FleetRow | None, chosen: FleetRow | None) -> float | None:
 def _untried(
     rows: Sequence[FleetRow], chosen: FleetRow | None, question: FleetQuestion
 ) -> tuple[int | None, str]:
-    """A number that nobody ran, and that would be cheaper if it is what it looks like."""
+    """A number that was not run, and that would be cheaper if it is what it looks like."""
     floor = question.floor
     if question.goal != "cost" or not floor:
         return None, ""
@@ -570,7 +569,7 @@ def money_in_words(price: Price) -> str:
 def _day(
     question: FleetQuestion,
     price: Price,
-    capacities: dict[int, _Capacity],
+    capacities: dict[int, Capacity],
     rows: Sequence[FleetRow],
     chosen: FleetRow | None,
 ) -> tuple[tuple[DayRow, ...], tuple[str, ...]]:
@@ -621,48 +620,6 @@ def _fewest(rate: float, rates: dict[int, float]) -> int | None:
     return None
 
 
-def _checks(seen: Sequence[Served], rows: Sequence[FleetRow]) -> tuple[Check, ...]:
-    measured = [one for one in seen if not one.simulated]
-    faults = [one for one in measured if one.is_client_fault]
-    few = [one for one in measured if one.verdict == "undecided"]
-    open_ended = [
-        str(row.replicas)
-        for row in rows
-        if row.evidence == "measured" and row.rate_per_second and row.breaks_at is None
-    ]
-    client = f"in none of {len(measured)} windows"
-    remedy = ""
-    if faults:
-        first = faults[0]
-        where = f"r={first.replicas} at {first.offered_per_second:.4g}/s: {first.why}"
-        client = f"{len(faults)} of {len(measured)} windows are void; {where}"
-        remedy = next(check.remedy for check in first.checks if check.verdict == "fail")
-    undecided = f"{len(few)} of {len(measured)} windows are undecided"
-    broken = "above the highest rate that is kept, one was found that is not"
-    if open_ended:
-        broken = f"r={', '.join(open_ended)} kept the highest rate that was tried"
-    return (
-        Check(
-            rule="the client was not the bottleneck",
-            verdict="fail" if faults else "pass",
-            evidence=client,
-            remedy=remedy,
-        ),
-        Check(
-            rule="every window is long enough to decide",
-            verdict="unknown" if few else "pass",
-            evidence=f"{undecided}; {few[0].why}" if few else undecided,
-            remedy="Lengthen the windows; they count as not kept." if few else "",
-        ),
-        Check(
-            rule="every fleet was driven until it broke",
-            verdict="unknown" if open_ended else "pass",
-            evidence=broken,
-            remedy="Raise the rate: these fleets may serve more." if open_ended else "",
-        ),
-    )
-
-
 def _notes(windows: Sequence[Window | Summary], price: Price, unit: Unit) -> tuple[str, ...]:
     notes = list(dict.fromkeys(note for window in windows for note in window.notes))
     tools = sorted({one.tool for one in windows if isinstance(one, Summary) and one.tool})
@@ -676,65 +633,3 @@ def _notes(windows: Sequence[Window | Summary], price: Price, unit: Unit) -> tup
     if price.currency == REPLICA_HOURS:
         notes.append("No price is given: costs are hours of a replica.")
     return tuple(notes)
-
-
-def fleet_study(name: str, windows: Sequence[Window | Summary], objective: Objective) -> Study:
-    """The sweep as a study with K = replicas: the time for 1000 requests at the highest rate.
-
-    So speedup is the rate against that of the smallest fleet, and every rule of a study applies.
-    """
-    seen = _last_words([served(window, objective) for window in windows])
-    groups: dict[tuple[int, int], list[Served]] = {}
-    for one in seen:
-        if not one.simulated:
-            groups.setdefault((one.replicas, one.round), []).append(one)
-    started = {(one.replicas, one.round): one.started for one in windows if isinstance(one, Window)}
-    runs = tuple(
-        _run(replicas, round_, group, started.get((replicas, round_), ""))
-        for (replicas, round_), group in sorted(groups.items())
-    )
-    return Study(
-        name=name,
-        regime="strong",
-        runs=runs,
-        notes=(
-            f"K is replicas; a run is {_STUDY_REQUESTS} requests at the highest rate with "
-            f"{objective.words}.",
-        ),
-    )
-
-
-def _run(replicas: int, round_: int, group: Sequence[Served], started: str) -> Run:
-    best = _highest(group)
-    if best is None:
-        lowest = min(group, key=lambda one: one.offered_per_second)
-        return Run(
-            nodes=replicas,
-            round=round_,
-            seconds=0.0,
-            outcome="crashed",
-            detail=f"no rate is kept; at {lowest.offered_per_second:.4g}/s: {lowest.why}",
-            started=started,
-        )
-    seconds = _STUDY_REQUESTS / best.offered_per_second
-    return Run(
-        nodes=replicas,
-        round=round_,
-        seconds=seconds,
-        work=float(_STUDY_REQUESTS),
-        energy_joules=(
-            best.joules_per_million_good_tokens
-            * best.good_tokens_per_request
-            * _STUDY_REQUESTS
-            / _MILLION
-            if best.joules_per_million_good_tokens is not None
-            else None
-        ),
-        facts={
-            "requests_per_second": best.offered_per_second,
-            "requests": best.requests,
-            "attainment": best.attainment,
-            "good_tokens": best.good_tokens_per_request * _STUDY_REQUESTS,
-        },
-        started=started,
-    )

@@ -2,14 +2,15 @@
 
 Latencies count from the time at which a request should have been sent. A request that failed or
 timed out has an infinite latency and misses every limit. An objective is met when the share of
-good requests is above its target with 95 % certainty (the exact binomial test), missed when it is
-below it with that certainty, and undecided in between. A window whose load was not what it claims
-to be is void: it proves nothing, and says why.
+good requests is above its target with 95 % certainty, missed when it is below it with that
+certainty, and undecided in between (`certainty.py`). A late client only adds to latencies counted
+from the intended time, so a window in which the requests are good all the same is met; one in which
+they miss by more than it can have added is missed; any other is void. A window that is too short to
+be steady, or whose queue may be growing, is undecided until a longer one decides.
 """
 
 import math
 from functools import lru_cache
-from statistics import NormalDist
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -17,9 +18,19 @@ import numpy as np
 
 from nodewise.base.interval import LEVEL, Interval
 from nodewise.base.stats import Floats, student_quantile
+from nodewise.fleet.certainty import (
+    Sure,
+    effective_requests,
+    judge,
+    judge_series,
+    requests_to_certify,
+    wilson,
+)
 from nodewise.fleet.window_checks import (
     CLIENT_RULES,
+    EMPTY,
     SATURATION,
+    STEADY,
     WindowTimes,
     mean_in_flight,
     summary_checks,
@@ -32,8 +43,6 @@ from nodewise.study.window import Summary, Window
 Verdict = Literal["met", "missed", "undecided", "void"]
 
 _SHARES = (0.5, 0.9, 0.95, 0.99)
-_MANY = 1_000_000  # requests: beyond, no table of chances is made
-_WILSON_Z = 1.959964  # of 95 %, both sides
 _BATCHES = 20  # of consecutive requests; latencies of neighbours are alike, batches hardly
 
 
@@ -56,6 +65,7 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     round: int
     requests: int
+    effective_requests: float  # independent ones that they are worth
     failed: int
     verdict: Verdict
     why: str
@@ -78,47 +88,38 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     longest_gap: float | None = None  # seconds between two tokens of one answer
     joules_per_million_good_tokens: float | None = None
     died: int = 0  # replicas that ended by themselves meanwhile
+    machine_busy: float | None = None  # of the client's machine, if it ran the replicas too
     simulated: bool = False
     tool: str = ""  # that recorded it, where that was not nodewise
     notes: tuple[str, ...] = ()
 
     @property
     def is_client_fault(self) -> bool:
-        """Whether it is void because of the client, so that it says nothing about the fleet."""
-        return any(one.rule in CLIENT_RULES and one.verdict == "fail" for one in self.checks)
+        """Whether the client was late or busy, so that a miss says nothing about the fleet."""
+        return self._fails(*CLIENT_RULES)
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether every check holds, so that its latencies are those of its rate."""
+        return all(one.verdict != "fail" for one in self.checks)
+
+    @property
+    def is_too_short(self) -> bool:
+        """Whether it is too short for its latencies."""
+        return self._fails(STEADY)
+
+    def _fails(self, *rules: str) -> bool:
+        return any(one.rule in rules and one.verdict == "fail" for one in self.checks)
 
     def percentile_of(self, objective: Objective) -> Percentile:
         """What the objective is first about: its first metric, at its share."""
-        told: tuple[Percentile, ...] = getattr(self, objective.metric)
-        return next(one for one in told if one.share == objective.share)
+        known: tuple[Percentile, ...] = getattr(self, objective.metric)
+        return next(one for one in known if one.share == objective.share)
 
     @property
     def good_tokens_per_request(self) -> float:
         """Tokens of good answers for each request that was offered."""
         return self.good_tokens_per_second / self.offered_per_second
-
-
-def requests_to_certify(share: float, level: float = LEVEL) -> int:
-    """The fewest requests, none of them missing, that prove a percentile to be within its limit.
-
-    >>> requests_to_certify(0.99), requests_to_certify(0.95), requests_to_certify(0.5)
-    (299, 59, 5)
-    """
-    return math.ceil(math.log(1 - level) / math.log(share) - 1e-12)
-
-
-def wilson(good: int, requests: int) -> Interval:
-    """The 95 % interval of a share, by Wilson.
-
-    >>> [round(bound, 4) for bound in wilson(299, 299)]
-    [0.9873, 1.0]
-    """
-    z2 = _WILSON_Z**2
-    share = good / requests
-    middle = (share + z2 / (2 * requests)) / (1 + z2 / requests)
-    reach = _WILSON_Z * math.sqrt(share * (1 - share) / requests + z2 / (4 * requests**2))
-    reach /= 1 + z2 / requests
-    return Interval(max(middle - reach, 0.0), min(middle + reach, 1.0))
 
 
 @lru_cache(maxsize=64)
@@ -131,35 +132,10 @@ def _binomial_below(count: int, chance: float) -> Floats:
     return np.asarray(np.minimum(np.cumsum(np.exp(chances)), 1.0))
 
 
-def _at_most(misses: int, requests: int, chance: float) -> float:
-    """P(X <= misses) of a binomial X; of millions by the normal law, which is then as good.
-
-    >>> round(_at_most(10_100, 1_000_000, 0.01), 3), round(_at_most(10_100, 1_000_001, 0.01), 3)
-    (0.844, 0.844)
-    """
-    if requests > _MANY:
-        spread = math.sqrt(requests * chance * (1 - chance))
-        return NormalDist(requests * chance, spread).cdf(misses + 0.5)
-    return float(_binomial_below(requests, chance)[misses])
-
-
-def judge(requests: int, most_misses: int, fewest_misses: int, share: float) -> Verdict:
-    """Whether the share of good requests is proven to be above or below its target.
-
-    >>> judge(299, 0, 0, 0.99), judge(298, 0, 0, 0.99), judge(300, 9, 9, 0.99)
-    ('met', 'undecided', 'missed')
-    """
-    if requests == 0:
-        return "undecided"
-    if _at_most(most_misses, requests, 1 - share) <= 1 - LEVEL:
-        return "met"
-    if fewest_misses and 1 - _at_most(fewest_misses - 1, requests, 1 - share) <= 1 - LEVEL:
-        return "missed"
-    return "undecided"
-
-
-def percentile(values: Floats, share: float, level: float = LEVEL) -> Percentile:
+def percentile(values: Floats, share: float, effective: float | None = None) -> Percentile:
     """A percentile with the order statistics that hold it; infinite values are failed requests.
+
+    `effective` says how many independent values these are worth, if they are not independent.
 
     >>> percentile(np.arange(1.0, 101.0), 0.5)
     Percentile(share=0.5, seconds=50.0, low=40.0, high=61.0, why='', too_few=False)
@@ -173,9 +149,12 @@ def percentile(values: Floats, share: float, level: float = LEVEL) -> Percentile
     center = float(ordered[math.ceil(count * share - 1e-9) - 1])
     if math.isinf(center):
         return Percentile(share=share, seconds=None, why="too many requests failed")
-    below, tail = _binomial_below(count, share), (1 - level) / 2
-    lowest = int(np.searchsorted(below, tail, side="right"))  # values[lowest-1] is a safe low
-    highest = int(np.searchsorted(below, 1 - tail, side="left")) + 1
+    worth = count if effective is None else max(round(effective), 1)
+    below, tail = _binomial_below(worth, share), (1 - LEVEL) / 2
+    # ranks among independent values, as ranks among all of them: values[lowest-1] is a safe low
+    lowest = int(np.searchsorted(below, tail, side="right")) * count // worth
+    last = int(np.searchsorted(below, 1 - tail, side="left")) + 1
+    highest = -(-last * count // worth)
     high = float(ordered[highest - 1]) if highest <= count else math.inf
     return Percentile(
         share=share,
@@ -190,39 +169,62 @@ def _too_few(share: float) -> Percentile:
     return Percentile(share=share, seconds=None, why=why, too_few=True)
 
 
+class Judged(NamedTuple):
+    """A window's figures, and the share of the limit that each request used, in their order."""
+
+    served: Served
+    scores: Floats | None  # of a summary unknown
+    least: Floats | None  # without what a late client added at most
+
+
 def served(window: Window | Summary, objective: Objective) -> Served:
     """The figures of a window under an objective, and whether it is evidence."""
+    return judged(window, objective).served
+
+
+def judged(window: Window | Summary, objective: Objective) -> Judged:
+    """The figures of a window, with what windows at the same rate can be judged by together."""
     if isinstance(window, Summary):
-        return _served_summary(window, objective)
+        return Judged(_served_summary(window, objective), None, None)
     times = WindowTimes(window.requests)
-    good = times.good(objective)
+    scores = times.scores(objective)
+    good = scores <= 1
     count, kept = len(good), int(good.sum())
+    effective = effective_requests(scores)
     checks = window_checks(window, times, objective)
     tokens = np.where(good, times.output_tokens, 0.0)
     per_request = _mean_interval(tokens)
     busy = _served_seconds(window, times)
     rate = count / busy if count else 0.0
-    bounds = wilson(kept, count) if count else Interval(0.0, 1.0)
-    sure = judge(count, count - kept, count - kept, objective.share)
-    said = _say(sure, checks, count, count - kept, objective)
+    share = kept / count if count else 0.0
+    bounds = wilson(share * effective, effective) if count else Interval(0.0, 1.0)
+    sure = judge_series(scores, objective.share)
+    is_late = window.from_intended and any(
+        check.rule in CLIENT_RULES and check.verdict == "fail" for check in checks
+    )
+    least = times.least_scores(objective) if is_late else scores
+    misses_alone = is_late and judge_series(least, objective.share) == "missed"
+    said = _say(sure, checks, _Counts(count, count - kept, effective), objective,
+                window.from_intended, misses_alone)  # fmt: skip
     good_tokens = float(tokens.sum()) / busy
-    return Served(
+    seen = Served(
         replicas=window.replicas,
         offered_per_second=window.offered_per_second,
         seconds=window.seconds,
         round=window.round,
         requests=count,
+        effective_requests=effective,
         failed=int(times.failed.sum()),
         verdict=said.verdict,
         why=said.why,
         saturated=said.saturated,
         checks=checks,
-        attainment=kept / count if count else 0.0,
+        attainment=share,
         attainment_low=bounds.low,
         attainment_high=bounds.high,
-        ttft=_percentiles(times.ttft, objective),
-        tpot=_percentiles(times.tpot[~np.isnan(times.tpot)], objective),
-        latency=_percentiles(times.latency, objective),
+        ttft=_percentiles(times.ttft, objective, effective),
+        tpot=_percentiles(times.tpot[~np.isnan(times.tpot)], objective, effective),
+        latency=_percentiles(times.latency, objective, effective),
         requests_per_second=float((~times.failed).sum()) / busy,
         good_requests_per_second=kept / busy,
         output_tokens_per_second=float(times.output_tokens[~times.failed].sum()) / busy,
@@ -241,19 +243,22 @@ def served(window: Window | Summary, objective: Objective) -> Served:
             else None
         ),
         died=window.died,
+        machine_busy=window.machine_busy,
         simulated=window.simulated,
         tool=window.tool,
         notes=window.notes,
     )
+    return Judged(seen, scores, least)
 
 
 def _shares(objective: Objective) -> list[float]:
-    """What is told of every window, and the share that is asked for."""
+    """What is shown of every window, and the share that is asked for."""
     return sorted({*_SHARES, objective.share})
 
 
-def _percentiles(values: Floats, objective: Objective) -> tuple[Percentile, ...]:
-    return tuple(percentile(values, share) for share in _shares(objective))
+def _percentiles(values: Floats, objective: Objective, effective: float) -> tuple[Percentile, ...]:
+    worth = min(effective, float(len(values)))
+    return tuple(percentile(values, share, worth) for share in _shares(objective))
 
 
 def _served_seconds(window: Window, times: WindowTimes) -> float:
@@ -279,23 +284,53 @@ class _Said(NamedTuple):
     saturated: bool = False
 
 
+class _Counts(NamedTuple):
+    requests: int
+    misses: int
+    effective: float
+
+
 def _say(
-    sure: Verdict, checks: tuple[Check, ...], requests: int, misses: int, objective: Objective
+    sure: Sure,
+    checks: tuple[Check, ...],
+    counts: _Counts,
+    objective: Objective,
+    from_intended: bool,
+    misses_alone: bool = False,  # even without what the client added
 ) -> _Said:
-    broken = [check for check in checks if check.verdict == "fail"]
-    if broken:
-        saturated = any(check.rule == SATURATION for check in broken)
-        return _Said("void", broken[0].evidence, saturated)
+    """The verdict of the requests, with what the checks leave of it."""
+    failed = {check.rule: check.evidence for check in checks if check.verdict == "fail"}
+    late = [failed[rule] for rule in CLIENT_RULES if rule in failed]
+    why = reason(sure, counts.requests, counts.misses, counts.effective, objective)
+    if EMPTY in failed:
+        return _Said("void", failed[EMPTY])
+    saturated = SATURATION in failed
+    if late:
+        if sure == "met" and from_intended and not saturated:
+            return _Said("met", f"{why}, although {late[0]}")
+        if misses_alone:
+            added = "also without what the late client added"
+            return _Said("missed", f"{why}, {added}", saturated)
+        return _Said("void", late[0], saturated)
+    if sure != "missed" and (saturated or (sure == "met" and STEADY in failed)):
+        return _Said("undecided", failed.get(SATURATION) or failed[STEADY], saturated)
+    return _Said(sure, why, saturated)
+
+
+def reason(sure: Sure, requests: int, misses: int, effective: float, objective: Objective) -> str:
+    """The verdict of requests in words."""
     found = f"{misses} of {requests} requests miss"
     target = format_share(objective.share)
     if sure == "met":
-        why = f"{found}; that at least {target} are good is certain to 95 %"
-    elif sure == "missed":
-        why = f"{found}; that fewer than {target} are good is certain to 95 %"
-    else:
-        needed = requests_to_certify(objective.share)
-        why = f"{found}; too few to tell" + (f", {needed} at least" if requests < needed else "")
-    return _Said(sure, why)
+        return f"{found}; that at least {target} are good is certain to 95 %"
+    if sure == "missed":
+        return f"{found}; that fewer than {target} are good is certain to 95 %"
+    needed = requests_to_certify(objective.share)
+    if requests < needed:
+        return f"{found}; too few to tell, {needed} at least"
+    if effective < 0.9 * requests:
+        return f"{found}; they are worth {effective:.3g} independent ones, too few to tell"
+    return f"{found}; too few to tell"
 
 
 def _served_summary(summary: Summary, objective: Objective) -> Served:
@@ -308,7 +343,8 @@ def _served_summary(summary: Summary, objective: Objective) -> Served:
     answered = summary.completed / summary.seconds
     tokens = summary.output_tokens / summary.completed if summary.completed else 0.0
     least, best = (count - most) / summary.seconds, (count - fewest) / summary.seconds
-    said = _say(sure, checks, count, most, objective)
+    counts = _Counts(count, most, float(count))
+    said = _say(sure, checks, counts, objective, summary.from_intended)
     if said.verdict == "undecided" and most > fewest:
         said = said._replace(
             why=f"between {fewest} and {most} of {count} requests miss; the figures that "
@@ -320,6 +356,7 @@ def _served_summary(summary: Summary, objective: Objective) -> Served:
         seconds=summary.seconds,
         round=0,
         requests=count,
+        effective_requests=float(count),
         failed=summary.failed,
         verdict=said.verdict,
         why=said.why,

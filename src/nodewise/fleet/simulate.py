@@ -9,7 +9,10 @@ and a request that finds the replica idle has its first token after per_request 
 per_sequence + per_prompt_token * its prompt. Both are linear in the four unknowns; requests that
 something else disturbed are left out and the fit is made again, so that it stands for the ordinary
 request. Simulated tails are too good by what an ordinary request does not show: the residual
-against every measured window is part of the answer.
+against every measured window is part of the answer. Replicas that share cores slow each other down,
+which one replica cannot show. The windows of larger fleets do: their ordinary requests take longer
+than the engine says. Where that is so, or the machine that client and replicas share was busy,
+larger fleets are not predicted.
 """
 
 from collections.abc import Sequence
@@ -21,6 +24,7 @@ from nodewise.base.errors import DataError
 from nodewise.base.fits import nonnegative_fit
 from nodewise.base.stats import Floats
 from nodewise.fleet.batching import Engine, Router, poisson_traffic, replayed, simulate
+from nodewise.fleet.fleet_checks import BUSY_MACHINE
 from nodewise.fleet.latency import Served, served
 from nodewise.fleet.window_checks import seconds_before
 from nodewise.study.service_objective import Objective
@@ -32,6 +36,8 @@ _REQUESTS = 1000  # of a simulated window, for each replica: enough to fill its 
 _PRECISION = 0.02  # of the rate that is searched
 _DOUBLINGS = 40
 _FEW = 30  # requests that an engine is not calibrated from
+# The fit itself is off by a few percent; in busy fleets of replicas that share nothing it is below.
+_SLOWER = 1.10
 _METRICS = (("TTFT", "ttft"), ("TPOT", "tpot"), ("latency", "latency"))
 
 
@@ -61,6 +67,13 @@ class Residual(msgspec.Struct, frozen=True, kw_only=True):
         return self.simulated / self.measured - 1
 
 
+class Slowdown(msgspec.Struct, frozen=True, kw_only=True):
+    """How much longer an ordinary request of a fleet takes than one replica alone would need."""
+
+    replicas: int
+    factor: float
+
+
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     """What a calibrated engine says about fleets, and how far it was off where they were run."""
 
@@ -70,6 +83,8 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     residuals: tuple[Residual, ...]
     fleets: tuple[Served, ...]  # the highest rate that each predicted fleet serves
     windows: tuple[Window, ...] = ()
+    slowdowns: tuple[Slowdown, ...] = ()  # of the larger fleets that were measured
+    withheld: str = ""  # why no fleet is predicted
 
     def worst(self, share: float, calibration: bool = False) -> float | None:
         """The largest error of a latency percentile, over fleets it was not calibrated on."""
@@ -95,7 +110,7 @@ def calibrate(
     if len(times) < _FEW:
         raise DataError(
             f"{len(times)} requests of one replica can be used; an engine needs {_FEW}.",
-            "Hand in windows of one replica, with the records of streamed answers.",
+            "Give windows of one replica, with the records of streamed answers.",
         )
     scaled = design / times[:, None]  # every request counts alike, long or short
     kept = np.ones(len(times), bool)
@@ -128,7 +143,7 @@ def _equations(window: Window) -> tuple[Floats, Floats]:
     intended = np.array([one.intended for one in done])
     first = np.array([one.first for one in done], float)
     last = np.array([one.last for one in done], float)
-    tokens = np.array([one.output_tokens for one in done], float)
+    tokens = np.array([max(one.output_tokens, 1) for one in done], float)  # 0: not known
     prompts = np.array([one.input_tokens for one in done], float)
     begun, ended = np.sort(first), np.sort(last)
     streamed = (tokens > 2) & (last > first)
@@ -177,12 +192,18 @@ def predict(
     measured = [one for one in windows if isinstance(one, Window) and not one.simulated]
     asked = [one for window in measured for one in window.requests if not one.error]
     if not asked:
-        raise DataError("No request was answered.", "Hand in windows with answered requests.")
+        raise DataError("No request was answered.", "Give windows with answered requests.")
     lengths = ([one.input_tokens for one in asked], [one.output_tokens for one in asked])
-    tried = [
-        _highest_rate(calibration.engine, lengths, objective, count, router, seed)
-        for count in replicas
-    ]
+    slowdowns = tuple(_slowdowns(calibration.engine, measured))
+    withheld = _withheld(slowdowns, measured)
+    tried = (
+        []
+        if withheld
+        else [
+            _highest_rate(calibration.engine, lengths, objective, count, router, seed)
+            for count in replicas
+        ]
+    )
     fleets = [_best(group, objective) for group in tried]
     return Prediction(
         objective=objective,
@@ -193,14 +214,53 @@ def predict(
         ),
         fleets=tuple(one for one in fleets if one is not None),
         windows=tuple(window for group in tried for window in group),
+        slowdowns=slowdowns,
+        withheld=withheld,
     )
+
+
+def _slowdowns(engine: Engine, measured: Sequence[Window]) -> list[Slowdown]:
+    """The larger fleets, by the requests of each of their replicas."""
+    constants = np.array(
+        [engine.step, engine.per_sequence, engine.per_prompt_token, engine.per_request]
+    )
+    found: dict[int, list[Floats]] = {}
+    for window in measured:
+        if window.replicas == 1:
+            continue
+        for endpoint in sorted({one.endpoint for one in window.requests}):
+            own = tuple(one for one in window.requests if one.endpoint == endpoint)
+            design, times = _equations(msgspec.structs.replace(window, requests=own))
+            expected = design @ constants
+            ratios = (times / np.maximum(expected, 1e-12))[expected > 0]
+            found.setdefault(window.replicas, []).append(ratios)
+    joined = {count: np.concatenate(ratios) for count, ratios in found.items()}
+    return [
+        Slowdown(replicas=count, factor=float(np.median(ratios)))
+        for count, ratios in sorted(joined.items())
+        if len(ratios) >= _FEW
+    ]
+
+
+def _withheld(slowdowns: Sequence[Slowdown], measured: Sequence[Window]) -> str:
+    """Why larger fleets cannot be predicted from one replica, or nothing."""
+    worst = max(slowdowns, key=lambda one: one.factor, default=None)
+    if worst is not None and worst.factor > _SLOWER:
+        return (
+            f"replicas slow each other down: an ordinary request takes {worst.factor:.2f} times "
+            f"as long with {worst.replicas} replicas as with one"
+        )
+    busy = max((one.machine_busy or 0.0 for one in measured), default=0.0)
+    if busy > BUSY_MACHINE:
+        return f"client and replicas shared one machine, whose cores were {min(busy, 1.0):.0%} busy"
+    return ""
 
 
 def _residuals(
     calibration: Calibration, window: Window, objective: Objective, router: Router
 ) -> list[Residual]:
     seen = served(window, objective)
-    if seen.verdict == "void":  # the latency of a growing queue is that of the window's length
+    if not seen.is_steady:  # the latency of a growing queue is that of the window's length
         return []
     replay = simulate(
         calibration.engine,

@@ -1,5 +1,6 @@
 """What a sweep of a fleet is to measure: the TOML file that a user writes, as frozen structs."""
 
+import re
 import tomllib
 from typing import Annotated, Any, Literal
 
@@ -15,6 +16,9 @@ Count = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
 Api = Literal["chat", "completions", "json", "plain"]
 Arrivals = Literal["poisson", "constant", "bursts", "trace"]
 
+_KEYS = ("authorization", "proxy-authorization", "x-api-key", "api-key")
+_HIDDEN = "***"
+
 
 class Server(Part, frozen=True, kw_only=True):
     """The replicas: a command that starts one, or the addresses of those that run already."""
@@ -22,11 +26,23 @@ class Server(Part, frozen=True, kw_only=True):
     command: tuple[str, ...] = ()  # {port}, {replica}, {replicas} and {python} are filled in
     behind_one_port: bool = False  # the command starts all {replicas}, and {port} leads to them
     endpoints: tuple[str, ...] = ()  # r replicas are the first r of them
+    endpoint: str = ""  # one address that leads to all replicas
+    # Sets the number of replicas behind `endpoint` to {n}, and returns when they are ready.
+    scale: str = ""
+    ca: str = ""  # PEM files from the folder of the spec: whom to trust
+    certificate: str = ""  # of the client
+    key: str = ""
     directory: str = "."  # from the folder of the spec
     environment: dict[str, str] = msgspec.field(default_factory=dict)
     health: str = "/health"  # answers 200 as soon as a replica is ready
+    metrics: str = ""  # the Prometheus page of a replica: /metrics
     start_seconds: Positive = 120.0
     cores_per_replica: Positive | None = None  # a quota for each, to rehearse a larger fleet
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The addresses that are given."""
+        return (self.endpoint,) if self.endpoint else self.endpoints
 
 
 class RequestSpec(Part, frozen=True, kw_only=True):
@@ -104,22 +120,61 @@ def parse_fleet(text: str) -> FleetSpec:
         raw = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # too many digits, too deep
         raise SpecError(f"The spec is not TOML: {error}.", "See docs/load.md.") from None
+    if isinstance(raw.get("replicas"), int):  # one number is a list of one
+        raw["replicas"] = [raw["replicas"]]
     spec = convert(raw, FleetSpec, "", "docs/load.md")
     _check(spec)
     return spec
 
 
+def without_keys(spec: FleetSpec) -> FleetSpec:
+    """The spec with *** for the headers that hold a key."""
+    headers = {
+        name: _HIDDEN if name.lower() in _KEYS else value
+        for name, value in spec.request.headers.items()
+    }
+    request = msgspec.structs.replace(spec.request, headers=headers)
+    return msgspec.structs.replace(spec, request=request)
+
+
+def text_without_keys(text: str) -> str:
+    """The text of a spec with *** for the headers that hold a key.
+
+    >>> spec = 'name = "x"\\nreplicas = 1\\nserver.endpoint = "http://a"\\nobjective.ttft = 1\\n'
+    >>> text_without_keys(spec + 'request.headers.Authorization = "Bearer k"').splitlines()[-1]
+    'request.headers.Authorization = "***"'
+    """
+    spec, hidden = parse_fleet(text), text
+    for name, value in spec.request.headers.items():
+        if name.lower() in _KEYS:
+            written = rf"""(["']?{re.escape(name)}["']?\s*=\s*)(["']){re.escape(value)}\2"""
+            hidden = re.sub(written, rf'\1"{_HIDDEN}"', hidden)
+    if parse_fleet(hidden) != without_keys(spec):
+        raise SpecError(
+            "request.headers: a key is written so that the study folder cannot leave it out.",
+            "Write it as one string in quotes, without a backslash.",
+        )
+    return hidden
+
+
 def _check(spec: FleetSpec) -> None:
     if len(set(spec.replicas)) != len(spec.replicas):
         raise SpecError("replicas: a number stands there twice.", "Name each number once.")
-    if bool(spec.server.command) == bool(spec.server.endpoints):
+    server = spec.server
+    if [bool(server.command), bool(server.endpoints), bool(server.endpoint)].count(True) != 1:
         raise SpecError(
-            "server: give a command or endpoints, one of the two.",
+            "server: give a command, endpoints or an endpoint, one of the three.",
             'Write command = ["my-server", "--port", "{port}"] or endpoints = ["http://..."].',
+        )
+    _check_scale(spec)
+    if bool(server.key) and not server.certificate:
+        raise SpecError(
+            "server.key: the certificate that belongs to it is not named.",
+            'Write certificate = "client.pem" too.',
         )
     if spec.server.behind_one_port:
         _check_one_port(spec)
-    for url in spec.server.endpoints:
+    for url in spec.server.urls:
         address_of(url)
     if spec.server.endpoints and max(spec.replicas) > len(spec.server.endpoints):
         raise SpecError(
@@ -147,6 +202,25 @@ def _check_request(request: RequestSpec) -> None:
             raise SpecError(f"request.{field}: {least} is above {most}.", "Write [least, most].")
 
 
+def _check_scale(spec: FleetSpec) -> None:
+    server = spec.server
+    if server.scale and not (server.endpoint and "{n}" in server.scale):
+        raise SpecError(
+            "server.scale: it needs an endpoint, and {n} for the number of replicas.",
+            'Write endpoint = "http://..." and scale = "kubectl scale deploy/x --replicas={n}".',
+        )
+    if server.endpoint and not server.scale and len(spec.replicas) > 1:
+        raise SpecError(
+            "server.endpoint: the number of replicas behind it cannot be changed.",
+            'Write scale = "kubectl scale deploy/x --replicas={n}", or one number of replicas.',
+        )
+    if server.endpoint and server.metrics and max(spec.replicas) > 1:
+        raise SpecError(
+            "server.metrics: behind one endpoint each reading is that of another replica.",
+            "Leave it out, or name the address of each replica in server.endpoints.",
+        )
+
+
 def _check_one_port(spec: FleetSpec) -> None:
     if not spec.server.command:
         raise SpecError(
@@ -155,11 +229,11 @@ def _check_one_port(spec: FleetSpec) -> None:
         )
     if len(spec.replicas) > 1 and not any("{replicas}" in word for word in spec.server.command):
         raise SpecError(
-            "server.command: it is not told how many replicas to start.",
+            "server.command: it does not say how many replicas to start.",
             'Write "{replicas}" where it takes their number.',
         )
     if spec.server.cores_per_replica is not None:
         raise SpecError(
-            "server.cores_per_replica: replicas that one command starts cannot be told apart.",
+            "server.cores_per_replica: one command starts all replicas, so none has a quota.",
             "Leave it out, or start each replica with a command of its own.",
         )

@@ -17,6 +17,8 @@ _RATE, _ON_TIME, _SPARE = (
     "the client had time to spare",
 )
 CLIENT_RULES = (_RATE, _ON_TIME, _SPARE)
+STEADY = "Little's law holds"
+EMPTY = "the window holds requests"
 _RATE_TOLERANCE = 0.02  # offered against sent: as far as generators keep a rate when they keep it
 _DELAY_SHARE = 0.05  # of the limit: what the client may add unseen
 _LITTLE = 0.05
@@ -52,12 +54,25 @@ class WindowTimes:
         spread = self.last[timed] - self.first[timed]
         self.tpot[timed] = spread / (self.output_tokens[timed] - 1)
 
-    def good(self, objective: Objective) -> np.ndarray:
-        """Which requests keep every limit."""
-        kept = ~self.failed
+    def scores(self, objective: Objective) -> Floats:
+        """The largest share of a limit that each request used: above 1 it is not good."""
+        used = np.where(self.failed, math.inf, 0.0)
         for name, limit in objective.limits.items():
-            kept &= ~(getattr(self, name) > limit)  # a missing TPOT misses nothing
-        return kept
+            used = np.fmax(used, getattr(self, name) / limit)  # a missing TPOT misses nothing
+        return used
+
+    def least_scores(self, objective: Objective) -> Floats:
+        """The least that requests used of the limits, whatever a late client added to it.
+
+        A client that stops for a while sends late, and then all at once: its longest delay counts
+        twice. How it disturbed the time between tokens is not known.
+        """
+        added = 2 * max(float((self.sent - self.intended).max(initial=0.0)), 0.0)
+        used = np.where(self.failed, math.inf, 0.0)
+        for name, limit in objective.limits.items():
+            if name != "tpot":
+                used = np.fmax(used, (getattr(self, name) - added) / limit)
+        return used
 
 
 def window_checks(window: Window, times: WindowTimes, objective: Objective) -> tuple[Check, ...]:
@@ -67,7 +82,7 @@ def window_checks(window: Window, times: WindowTimes, objective: Objective) -> t
         # why there are none: replicas that did not start
         why = window.notes[0].rstrip(".") if window.notes else counted
         remedy = "Make it longer, or raise the rate."
-        return (_row("the window holds requests", True, why, remedy),)
+        return (_row(EMPTY, True, why, remedy),)
     if window.simulated:
         return (_growth(window, times), _little(window, times))
     delay = float(np.quantile(times.sent - times.intended, 0.99, method="higher"))
@@ -186,7 +201,7 @@ def _little(window: Window, times: WindowTimes) -> Check:
     product = float((ended - times.intended).sum()) / window.seconds
     residual = abs(inside - product) / inside if inside > 0 else 0.0
     return _row(
-        "Little's law holds",
+        STEADY,
         residual > _LITTLE,
         f"{inside:.4g} requests were under way on average, rate times latency is {product:.4g}, "
         f"{format_percent(residual)} apart",
@@ -196,7 +211,7 @@ def _little(window: Window, times: WindowTimes) -> Check:
 
 def _client(window: Window) -> Check:
     if window.client_seconds <= 0:
-        return _unknown(_SPARE, "nobody recorded how busy the client was", "Record its CPU time.")
+        return _unknown(_SPARE, "how busy the client was is not recorded", "Record its CPU time.")
     busy = window.client_cpu_seconds / window.client_seconds
     return _row(
         _SPARE,
@@ -219,7 +234,8 @@ def summary_checks(summary: Summary, objective: Objective) -> tuple[Check, ...]:
     hidden = _hidden(summary.tool, summary.from_intended)
     untold = _unknown(
         SATURATION,
-        "a summary does not tell the trend, Little's law or how busy the client was",
+        "a summary does not show the trend, Little's law, how busy the client was, or whether "
+        "requests depend on each other; they are taken as independent",
         "Import the records of the requests, if the tool kept them.",
     )
     delay = summary.dispatch_delay.get("0.99")

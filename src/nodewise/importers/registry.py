@@ -12,7 +12,7 @@ from nodewise.study import store
 from nodewise.study.scale_unit import NODE
 from nodewise.study.study import Run
 
-Gives = Literal["trace", "runs", "logs", "table", "load", "link"]
+Gives = Literal["trace", "operations", "runs", "logs", "table", "load", "link"]
 
 _TRACE_ENDINGS = (".json", ".json.gz", ".sqlite", ".digests")
 _RAY_EVENT = re.compile(rb'"cat"\s*:\s*"(?:task:|ray\.|submit_task)')
@@ -23,30 +23,46 @@ _NCCL_ROW = re.compile(r"^ *\d+ +\d+ +\w+ +\w+ +-?\d+ +[\d.]+ +[\d.]+ +[\d.]+", 
 _OSU_TITLE = re.compile(r"^[ \t]*#.*OSU ", re.MULTILINE)
 _EXTRA_P = re.compile(r"(?:\s*#[^\n]*\n)*\s*(PARAMETER|POINTS|EXPERIMENT)\s")
 _MARKDOWN_RULE = re.compile(
-    r"^[ \t]*\|?([ \t]*:?-+:?[ \t]*\|)+[ \t]*(:?-+:?)?[ \t]*$", re.MULTILINE
+    r"^[ \t]{0,40}\|?([ \t]{0,40}:?-+:?[ \t]{0,40}\|)+[ \t]{0,40}(:?-+:?)?[ \t]*$", re.MULTILINE
 )
 _MONITOR_TIME = re.compile(r"train[/|._-]time")
 _JUBE_RULE = re.compile(r"^-{2,}(?:\+-{2,})+ *$", re.MULTILINE)
 _SACCT = {"jobid", "jobidraw", "jobname", "state", "elapsed", "elapsedraw", "nnodes", "allocnodes",
-          "ntasks", "alloccpus", "partition", "exitcode"}  # fmt: skip
+          "ntasks", "alloccpus", "partition", "exitcode", "alloctres", "reqtres", "consumedenergy",
+          "consumedenergyraw", "reqcpufreq", "timelimit", "totalcpu", "nodelist"}  # fmt: skip
 # Lines of logs; each is looked for at the beginning and at the end of a file.
 _MEGATRON = re.compile(
-    rb"iteration +\d{1,12}/ *(?:\d{1,12}|infinity) \|[^\n]{0,400}?elapsed time per iteration"
+    rb"iteration[ =]+\d{1,12}/ *(?:\d{1,12}|infinity) \|[^\n]{0,400}?"
+    rb"elapsed[ _]time[ _]per[ _]iteration"
 )
-_NEMO = re.compile(rb"train_step_timing in s[:=] ?[\d.]")
+_NEMO = re.compile(rb"train_step_timing in s\"?[:=] ?[\d.]")
 _TORCHTITAN = re.compile(rb"step: {1,12}\d{1,12} [^\n]{0,300}?(?:tps|wps): {0,8}[\d,]")
 _HF = re.compile(rb"['\"]train_runtime['\"]: ?['\"]?[\d.]")
-_DEEPSPEED = re.compile(rb"CurrSamplesPerSec=[\d.]|time \(ms\) \| [^\n]{0,40}fwd: [\d.]")
+_DEEPSPEED = re.compile(
+    rb"CurrSamplesPerSec=[\d.]|time \(ms\) \| [^\n]{0,40}(?:fwd|forward): [\d.]|"
+    rb"steps: \d{1,12} loss: \S{1,24} iter time \(s\): [\d.]"
+)
+_NANOTRON = re.compile(
+    rb"iteration: \d{1,12} / \d{1,12} \|[^\n]{0,200}?time_per_iteration_ms: [\d.]"
+)
 _MAXTEXT = re.compile(rb"completed step: \d{1,12}, seconds: [\d.]")
 _TITAN_EVENT = re.compile(rb'"log_type_name": ?"')
 _LAMMPS = re.compile(rb"Loop time of [\d.e+-]{1,20} on \d|^LAMMPS \(\d", re.MULTILINE)
-_GROMACS = re.compile(rb":-\) G ?R ?O ?M ?A ?C ?S|^GROMACS: {1,12}\S", re.MULTILINE)
+_GROMACS = re.compile(
+    rb":-\) {1,2}G {0,2}R {0,2}O {0,2}M {0,2}A {0,2}C {0,2}S|^GROMACS: {1,12}\S|"
+    rb" Core t \(s\) {1,8}Wall t \(s\) ",
+    re.MULTILINE,
+)
 _OPENFOAM = re.compile(rb"ExecutionTime = [\d.]{1,16} s|OpenFOAM: The Open Source CFD Toolbox")
 _HPCG = re.compile(rb"Distributed Processes ?[=:] ?\d")
 _ESPRESSO = re.compile(rb"Program (?:PWSCF|CP|PHONON|NEB) {1,8}v\.")
 _MPIP = re.compile(rb"^@ mpiP", re.MULTILINE)
 _SEFF = re.compile(rb"^[# ]{0,4}Job ID: ?\d[^\n]{0,40}\n[^\0]{0,600}?Wall-clock", re.MULTILINE)
 _MLFLOW = re.compile(rb"^run_(?:id|uuid): ", re.MULTILINE)
+_OPERATIONS = {"dp_rank", "stage", "step", "optype", "start_ts", "duration", "seq_id"}
+_LLMD_VERSION = re.compile(r"^version: ['\"]?0\.[12]['\"]? *$", re.MULTILINE)
+_LLMD_RESULTS = re.compile(r"^ {1,8}request_performance: *$|^metrics: *$", re.MULTILINE)
+_RETOKENIZED = "total_output_tokens_retokenized"  # by the client of SGLang
 _LATEX_TABLE = re.compile(r"\\begin\{(tabular|longtable)")
 
 
@@ -75,7 +91,7 @@ class Format(NamedTuple):
         """The command that reads a file of this format."""
         if self.gives == "load":
             return f"nodewise fleet decide {path if self.name == 'windows' else f'K={path}'}"
-        verb = {"trace": "trace", "table": "audit"}.get(self.gives, "import")
+        verb = {"trace": "trace", "operations": "trace", "table": "audit"}.get(self.gives, "import")
         return f"nodewise {verb} {path}"
 
 
@@ -104,8 +120,21 @@ def _is_caliper(head: Head) -> bool:
     return bool(_CALIPER_PATHS & head.keys.keys()) and any(map(_CALIPER_TIME.match, head.keys))
 
 
+def _is_llmd(head: Head) -> bool:
+    if head.start == b"{":
+        performance = "request_performance" in head.inner("results")
+        return performance or (
+            {"version", "scenario"} <= head.keys.keys() and "requests" in head.inner("metrics")
+        )
+    return bool(_LLMD_VERSION.search(head.text) and _LLMD_RESULTS.search(head.text))
+
+
 def _is_codecarbon(head: Head) -> bool:
     return {"project_name", "duration", "energy_consumed"} <= head.titles
+
+
+def _is_operations(head: Head) -> bool:
+    return head.titles >= _OPERATIONS
 
 
 def _is_zeus(head: Head) -> bool:
@@ -149,6 +178,7 @@ def _is_csv(head: Head) -> bool:
         return False
     if (
         _is_codecarbon(head)
+        or _is_operations(head)
         or _is_zeus(head)
         or _MARKDOWN_RULE.search(head.text)
         or _LATEX_TABLE.search(head.text)
@@ -174,6 +204,8 @@ FORMATS = (
            lambda head: head.raw.startswith(b"SQLite format 3\0"), unit="rank"),
     Format("kineto", "a Kineto trace (torch.profiler)", "trace", "profilers.kineto:read",
            _is_kineto, unit="rank"),
+    Format("operations", "a table of pipeline operations", "operations",
+           "profilers.operations:read", _is_operations, unit="rank"),
     Format("talp", "a TALP report", "runs", "profilers.talp:read",
            lambda head: isinstance(head.keys.get("Application"), dict), has_regions=True,
            unit="rank"),
@@ -202,6 +234,8 @@ FORMATS = (
     Format("mlflow", "an MLflow run", "logs", "logs.scalars:read_mlflow",
            lambda head: bool(_MLFLOW.search(head.raw)) and b"artifact_uri: " in head.raw,
            owns_folder=True),
+    Format("otf2", "an OTF2 archive (Score-P)", "logs", "logs.otf2_archive:read",
+           lambda head: head.raw.startswith(b"\x03BOTF2"), owns_folder=True),
     Format("torchtitan-jsonl", "structured logs of torchtitan", "logs",
            "logs.torchtitan:read_jsonl",
            lambda head: head.start == b"{" and bool(_TITAN_EVENT.search(head.raw)),
@@ -213,6 +247,8 @@ FORMATS = (
            lambda head: "RAMBLE_STATUS" in head.first("experiments")),
     Format("megatron", "a log of Megatron-LM", "logs", "logs.megatron:read", _in_log(_MEGATRON)),
     Format("nemo", "a log of NeMo", "logs", "logs.megatron:read_nemo", _in_log(_NEMO, _MEGATRON)),
+    Format("nanotron-console", "a log of nanotron", "logs", "logs.nanotron:read_console",
+           _in_log(_NANOTRON)),
     Format("torchtitan", "a log of torchtitan", "logs", "logs.torchtitan:read",
            _in_log(_TORCHTITAN)),
     Format("maxtext", "a log of MaxText", "logs", "logs.maxtext:read", _in_log(_MAXTEXT)),
@@ -254,7 +290,12 @@ FORMATS = (
            lambda head: isinstance(head.keys.get("request_throughput"), dict)),
     Format("vllm", "a vllm bench serve result", "load", "serving.vllm:windows",
            lambda head: isinstance(head.keys.get("request_throughput"), int | float)
-           and "duration" in head.keys),
+           and "duration" in head.keys and _RETOKENIZED not in head.keys),
+    Format("sglang", "SGLang bench_serving results", "load", "serving.reports:sglang",
+           lambda head: {_RETOKENIZED, "duration"} <= head.keys.keys()),
+    Format("inference-perf", "an inference-perf report", "load", "serving.reports:inference_perf",
+           lambda head: {"load_summary", "successes"} <= head.keys.keys()),
+    Format("llmd", "an llm-d benchmark report", "load", "serving.reports:llmd", _is_llmd),
     Format("k6", "a k6 summary", "load", "serving.http:k6_summaries",
            lambda head: "http_reqs" in head.inner("metrics")),
     Format("vegeta", "vegeta results", "load", "serving.http:vegeta_windows",
@@ -269,8 +310,8 @@ FORMATS = (
 )  # fmt: skip
 NAMES = tuple(one.name for one in FORMATS)
 _KINDS: dict[Gives, str] = {
-    "trace": "traces", "runs": "runs", "logs": "logs", "table": "tables", "load": "load tests",
-    "link": "link tests",
+    "trace": "traces", "operations": "pipelines", "runs": "runs", "logs": "logs",
+    "table": "tables", "load": "load tests", "link": "link tests",
 }  # fmt: skip
 
 

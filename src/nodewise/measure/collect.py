@@ -13,11 +13,13 @@ from nodewise.measure.engines.base import Finished
 from nodewise.measure.mpi.reports import (
     DamagedMpiReport,
     MpiReport,
+    missing_region,
     read_mpi_reports,
     unfinished,
     world_problem,
 )
 from nodewise.measure.program_log import failure_lines
+from nodewise.study.files import open_regular, read_regular
 from nodewise.study.spec import Amount, Number, Signed
 from nodewise.study.study import (
     SHORTEST_SECONDS,
@@ -110,8 +112,8 @@ def read_reports(folder: Path) -> list[RankReport]:
     reports = []
     for path in folder.glob("rank-*.json"):
         try:
-            reports.append(decoder.decode(path.read_bytes()))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            reports.append(decoder.decode(read_regular(path)))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OSError) as error:
             raise DamagedReport(f"the report {path.name} is damaged: {error}") from None
     return sorted(reports, key=lambda report: report.rank)
 
@@ -161,7 +163,7 @@ def collect(
     if outcome == "ok" and seconds < SHORTEST_SECONDS:
         outcome, detail = "crashed", f"no run takes {seconds:g} s"
     steps = _steps_of(reports)
-    if outcome != "ok" or steps == 0:
+    if outcome not in ("ok", "no match") or steps == 0:
         detail = "\n".join([detail, *failure_lines(log)])
     versions: dict[str, Fact] = {
         f"version_{name}": version for report in reports for name, version in report.modules.items()
@@ -211,6 +213,9 @@ def _judged(
     how = unfinished(mpi, ranks)
     if how and outcome == "ok":
         return "crashed", how
+    region = missing_region(mpi)
+    if region and outcome == "ok":
+        return "no match", region
     return outcome, ": ".join(part for part in (detail, how) if part)
 
 
@@ -254,10 +259,10 @@ def _mpi_facts(mpi: list[MpiReport]) -> dict[str, Fact]:
     }
     threads = max(len(report.busy_threads) for report in mpi)
     if threads > 1:
-        # Of a rank with several threads: how much of their time they did not use a core.
-        used = [sum(report.busy_threads) / (threads * report.seconds) for report in mpi]
         facts["threads_seen_per_rank"] = threads
-        facts["threads_idle_share"] = round(max(1 - share for share in used), 3)
+        used = [one for report in mpi if (one := report.thread_efficiency) is not None]
+        if used:  # the rank whose threads idle most while it is outside MPI
+            facts["threads_idle_share"] = round(1 - min(used), 3)
     unmatched = sum(report.mpi.unmatched for report in mpi)
     held_up = [report.held_up_s for report in mpi if report.held_up_s is not None]
     return {
@@ -348,7 +353,7 @@ def _comm_calls(report: RankReport, folder: Path) -> list[int]:
     stamps = array("q")
     path = folder / f"rank-{report.rank}.bin"
     if report.comm_calls > 0 and path.exists():
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             kept = file.read()[: 8 * report.comm_calls]
             stamps.frombytes(kept[: len(kept) // 8 * 8])
     return list(stamps)

@@ -12,7 +12,6 @@ import os
 import random
 import shutil
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -29,12 +28,15 @@ from nodewise.measure.collect import ReadTraces, collect
 from nodewise.measure.energy import Meter, with_energy
 from nodewise.measure.engines import base
 from nodewise.measure.engines.base import Engine, Job
+from nodewise.measure.gpus import GpuWatch
 from nodewise.measure.mpi.libraries import STARTERS
 from nodewise.measure.program_log import kept_output, with_figures
+from nodewise.measure.scratch import remove_leftovers, scratch_folder
 from nodewise.measure.watch import Watch, cores
 from nodewise.probe import RANK_NAMES
 from nodewise.study import store
 from nodewise.study.expression import expand, holds, uses_alone
+from nodewise.study.files import own_folder, read_own, replace
 from nodewise.study.log_patterns import log_patterns
 from nodewise.study.spec import OWN_WORKERS, Spec
 from nodewise.study.study import Fact, Rank, Run, Study
@@ -187,9 +189,9 @@ def _prepare(spec: Spec, home: Path, folder: Path, engine: Engine, tasks: list[T
     """Tell a detached engine what is to come, and end what is not wanted any more."""
     if not engine.detached:
         return
-    place = (folder / _JOBS).resolve()
+    place = own_folder(folder / _JOBS).resolve()
     wanted = {_label(task) for task in tasks}
-    for old in place.iterdir() if place.exists() else ():
+    for old in place.iterdir():
         if old.name not in wanted:
             engine.forget(old)
             shutil.rmtree(old, ignore_errors=True)
@@ -207,19 +209,24 @@ def _prepare(spec: Spec, home: Path, folder: Path, engine: Engine, tasks: list[T
 @contextlib.contextmanager
 def _scratch(folder: Path, engine: Engine, task: Task) -> Iterator[Path]:
     """The folder of a run; that of a detached one stays until its end is on the disk."""
-    shared = (folder / _JOBS / _label(task)).resolve()
+    if not engine.detached and not engine.elsewhere:
+        with scratch_folder() as scratch:
+            try:
+                yield scratch
+            finally:
+                base.end_marked(scratch)
+        return
+    shared = own_folder(folder / _JOBS).resolve() / _label(task)
     if engine.detached:
         yield shared
         return
-    if engine.elsewhere:
-        shutil.rmtree(shared, ignore_errors=True)  # of a run that did not come to its end
-        shared.mkdir(parents=True)
-    scratch = shared if engine.elsewhere else Path(tempfile.mkdtemp(prefix="nodewise-"))
+    shutil.rmtree(shared, ignore_errors=True)  # of a run that did not come to its end
+    shared.mkdir()
     try:
-        yield scratch
+        yield shared
     finally:
-        base.end_marked(scratch)
-        shutil.rmtree(scratch, ignore_errors=True)
+        base.end_marked(shared)
+        shutil.rmtree(shared, ignore_errors=True)
 
 
 def _run(
@@ -237,9 +244,11 @@ def _run(
         job = _job(spec, home, scratch, engine, task)
         # Emulated nodes load without limits, and are limited while they are timed.
         meter = Meter()
+        gpus = GpuWatch([] if engine.elsewhere else None)  # those of the nodes are not seen here
 
         def through() -> None:
             meter.end()
+            gpus.end()
             engine.unlimit()
 
         calls = (engine.hold, engine.limit, through)
@@ -247,7 +256,7 @@ def _run(
         gate: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
         if ranks is not None and not engine.elsewhere:
             gate = Barrier(_gate(scratch), ranks, *calls)
-        with Watch() as watch, meter, gate:
+        with Watch() as watch, meter, gpus, gate:
 
             def begun(leaders: Sequence[int]) -> None:
                 _note_running(folder, scratch, leaders)
@@ -283,6 +292,8 @@ def _run(
             run = _with_usage(run, watch, ranks)
         if not engine.elsewhere:
             run = with_energy(run, meter, local=spec.engine.name == "local")
+            seen = gpus.facts(run.seconds)
+            run = msgspec.structs.replace(run, provenance={**run.provenance, **seen})
         store.keep_stamps(folder, run, scratch)
         run = msgspec.structs.replace(run, wall_seconds=finished.seconds)
         patterns = log_patterns(spec.workload)
@@ -438,19 +449,22 @@ def _note_running(folder: Path, scratch: Path, leaders: Sequence[int]) -> None:
     for leader in leaders:
         with contextlib.suppress(psutil.Error):
             lines.append(f"{leader} {psutil.Process(leader).create_time()}")
-    (folder / _RUNNING).write_text("\n".join(lines))
+    replace(folder / _RUNNING, "\n".join(lines))
 
 
 def _end_leftovers(folder: Path) -> None:
     """End what a killed harness left running; a process id that was reused is left alone."""
     try:
-        scratch, *lines = (folder / _RUNNING).read_text(errors="replace").splitlines() or [""]
+        noted = read_own(folder / _RUNNING).decode(errors="replace")
     except OSError:
-        return
+        noted = ""
+    scratch, *lines = noted.splitlines() or [""]
     for line in lines:
         leader, _, born = line.partition(" ")
         with contextlib.suppress(psutil.Error, ValueError):
             if abs(psutil.Process(int(leader)).create_time() - float(born)) < 1:
                 base.signal_group(int(leader), 9)
-    base.end_marked(Path(scratch))
+    if scratch:
+        base.end_marked(Path(scratch))
     (folder / _RUNNING).unlink(missing_ok=True)
+    remove_leftovers()

@@ -117,7 +117,7 @@ def _lines(path: Path) -> Iterator[str]:
     """The lines of an output, as many as are searched; a carriage return ends one as well."""
     read = 0
     try:
-        for line in lines(path) if path.exists() else ():
+        for line in lines(path, finished=True) if path.exists() else ():
             yield line.decode("utf-8", "replace")
             read += len(line) + 1
             if read >= _MAX_BYTES:

@@ -10,6 +10,7 @@ from nodewise.decide.candidates import Candidates, candidates_of_study
 from nodewise.decide.decide import Decision, curve_of, decide_candidates
 from nodewise.decide.gates import gate_checks
 from nodewise.decide.inputs import Question
+from nodewise.explain import fidelity
 from nodewise.explain.attribute import Attribution, attribute_timings
 from nodewise.explain.scaling import Scaling, Timings, scale_timings, timings
 from nodewise.study.check import Check, Verdict
@@ -56,7 +57,8 @@ class Findings:
 
             asked = check_study(self.study, self.scaling, rules, self.question)
             found = [*asked, *found]
-        return one_row_each(found)
+        # How faithful a rehearsal was comes before other warnings.
+        return one_row_each(sorted(found, key=lambda check: check.rule != fidelity.RULE))
 
     @property
     def doubts(self) -> tuple[Check, ...]:

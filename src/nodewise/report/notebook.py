@@ -23,6 +23,7 @@ from nodewise.explain.scaling import Scaling
 from nodewise.report.findings import Findings, find
 from nodewise.report.open import open_study as read_study
 from nodewise.study.claim import claim_of_study
+from nodewise.study.files import replace
 from nodewise.study.study import Study
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class Job:
         if target.suffix != ".html":
             raise DataError(f"{target} is not an .html file.", "For .md or .pdf: nodewise report")
         try:
-            target.write_text(self._page(self.ask(**inputs)), encoding="utf-8")
+            replace(target, self._page(self.ask(**inputs)))
         except OSError as error:
             raise DataError(f"Cannot write {target}: {error}.", "Name a folder.") from None
         return target

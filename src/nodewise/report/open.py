@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from nodewise.base.errors import DataError, SpecError, printable
+from nodewise.base.errors import DataError, SpecError
 from nodewise.study import store
+from nodewise.study.files import is_stream, open_regular
 from nodewise.study.scale_unit import ScaleUnit
 from nodewise.study.study import PER_NODE, Run, Study
 from nodewise.study.table import parse_table
-from nodewise.study.telling_lines import telling_line
+from nodewise.study.telling_lines import failure
 
 if TYPE_CHECKING:
     from nodewise.decide.inputs import Question
@@ -69,14 +70,16 @@ def read_logs(sources: "Sequence[Source]", regime: "Regime | None" = None) -> St
 
 def read_study(table: Path, regime: "Regime | None", work: float | None = None) -> Study:
     """The study in a study folder, in a file of any format, or in a CSV on stdin for `-`."""
-    from nodewise.importers.logs.survey import has_logs
     from nodewise.importers.registry import open_file
 
-    if table.is_dir() and not store.is_study(table) and has_logs([(None, table)]):
-        return read_logs([(None, table)], regime)
+    if table.is_dir() and not store.is_study(table):
+        from nodewise.importers.logs.survey import has_logs  # imports every reader of logs
+
+        if has_logs([(None, table)]):
+            return read_logs([(None, table)], regime)
     if table.is_dir():
         return read_folder(table).in_regime(regime)
-    is_pipe = str(table) == "-" or (table.exists() and not table.is_file())
+    is_pipe = str(table) == "-" or is_stream(table)
     if not is_pipe:  # a pipe can be read only once
         files = open_file(table)
         if files.format.gives == "logs":
@@ -100,7 +103,7 @@ def read_bytes(path: Path) -> bytes:
         if str(path) == "-":
             raw = sys.stdin.buffer.read(_LARGEST_BYTES + 1)
         else:
-            with path.open("rb") as file:
+            with path.open("rb") if is_stream(path) else open_regular(path) as file:
                 raw = file.read(_LARGEST_BYTES + 1)
     except OSError as error:
         reason = (error.strerror or "it cannot be read").lower()
@@ -138,12 +141,6 @@ def read_folder(folder: Path) -> Study:
     return study
 
 
-def failure(run: Run) -> str:
-    """How a run failed, on one line: the outcome and the line of its log that says most."""
-    how, *log = run.detail.splitlines() or [""]
-    return printable(": ".join(part for part in (run.outcome, how, telling_line(log)) if part))
-
-
 def runs_in(
     files: "Files",
     nodes: int | None,
@@ -155,7 +152,7 @@ def runs_in(
     from nodewise.importers import registry
 
     form = files.format
-    if form.gives in ("load", "link", "logs"):
+    if form.gives in ("load", "link", "logs", "operations"):
         raise registry.unsuitable(files.paths[0], form, "a record of runs")
     if region and not form.has_regions:
         raise SpecError(f"--region has no meaning for {form.title}.", "Leave it out.")

@@ -7,6 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from nodewise.base.errors import DataError
+from nodewise.study import files
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 
@@ -21,7 +22,7 @@ def append(path: Path, record: msgspec.Struct) -> None:
             f"Cannot write to {path}: a value is out of range: {error}.",
             "Correct or leave out that value.",
         ) from None
-    with path.open("ab") as file:
+    with files.open_to_change(path, os.O_APPEND) as file:
         file.write(line + b"\n")
         file.flush()
         os.fsync(file.fileno())
@@ -29,7 +30,11 @@ def append(path: Path, record: msgspec.Struct) -> None:
 
 def read(path: Path, kind: type[Record]) -> tuple[list[Record], bool]:
     """The records of a file, none where it is missing; and whether its last line was cut off."""
-    *whole, torn = path.read_bytes().split(b"\n") if path.exists() else [b""]
+    try:
+        content = files.read_own(path)
+    except FileNotFoundError:
+        return [], False
+    *whole, torn = content.split(b"\n")
     records = []
     decoder = msgspec.json.Decoder(kind)
     for number, line in enumerate(whole, start=1):
@@ -45,9 +50,11 @@ def read(path: Path, kind: type[Record]) -> tuple[list[Record], bool]:
 
 def drop_torn_line(path: Path) -> None:
     """Cut off a last line without an end, so that the next record begins a line of its own."""
-    if not path.exists():
+    try:
+        content = files.read_own(path)
+    except FileNotFoundError:
         return
-    with path.open("r+b") as file:
-        content = file.read()
-        if content and not content.endswith(b"\n"):
+    if content and not content.endswith(b"\n"):
+        with files.open_to_change(path) as file:
             file.truncate(content.rfind(b"\n") + 1)
+            os.fsync(file.fileno())

@@ -31,7 +31,10 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     socket_threads: float = 0.0  # the same for a message
     event_threads: float = 0.0  # the same for a clock or an event
     idle_threads: float = 0.0  # that did next to nothing in the whole window
+    python_lock_threads: float | None = None  # of the lock waits, those in Python interpreters
     sockets: float = 0.0  # open ones
+    message_bytes: float | None = None  # through its TCP sockets; none: not readable
+    messages: float | None = None  # segments of TCP
     storage_bytes: float = 0.0
     io_bytes: float = 0.0  # through read and write calls, cached or not
     io_calls: float = 0.0
@@ -41,6 +44,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     forced_switches: float = 0.0
     touched_bytes: float | None = None  # memory used within `touched_seconds` of CPU time
     touched_seconds: float = 0.0
+    touched_of_bytes: float = 0.0  # resident memory of that process
     resident_bytes: float = 0.0
     processes: float = 1.0
     threads: float = 1.0
@@ -57,10 +61,23 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     page_bytes: int = 4096
     cores: int = 1
     memory_limit: float | None = None
+    cache_bytes: float = 0.0  # of the largest cache
+    group_kills: int = 0  # for want of memory, in the control groups of the program
+    node_kills: int = 0  # the same on the whole node
     libraries: tuple[str, ...] = ()  # loaded ones that tell how it may wait: MPI, NCCL, OpenMP
     cpu_pressure: float | None = None
     stopped: bool = False  # by us, when the time was up
     hot_spots: dict[str, float] = {}  # Python functions, with their share of the looks
+
+
+class Trials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """CPU seconds of a program in runs that differ in one thing; None where a run gave none."""
+
+    arithmetic: float | None = None  # beside competitors that only compute
+    memory: float | None = None  # beside competitors that stream memory
+    reference_arithmetic: float | None = None  # of a known memory stream in the program's place
+    reference_memory: float | None = None
+    shared: float | None = None  # with competitors on its own cores
 
 
 class CountedOperation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

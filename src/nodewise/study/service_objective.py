@@ -10,7 +10,9 @@ from nodewise.base.units import format_percent
 TITLES = {"ttft": "TTFT", "tpot": "TPOT", "latency": "latency"}
 
 
-class Objective(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Objective(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """A service-level objective: a request is good when it keeps every limit that is set."""
 
     ttft: float | None = None  # seconds to the first token, from when it should have been sent
@@ -22,7 +24,8 @@ class Objective(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Refuse an objective that nothing or everything meets."""
         if not self.limits:
             raise SpecError(
-                "No limit of the latency is set.", "Give at least one: --ttft, --tpot, --latency."
+                "No limit of the latency is set.",
+                "State one: --ttft, --tpot or --latency; in a spec, ttft = 0.5 under [objective].",
             )
         for name, seconds in self.limits.items():
             if not (math.isfinite(seconds) and seconds > 0):

@@ -62,8 +62,11 @@ class Workload(Part, frozen=True, kw_only=True):
     quality: str | Pattern | None = None
     stage: dict[str, str | Pattern] = {}
     # What is timed of an MPI program: between MPI_Pcontrol(1) and (0), or from the first to the
-    # last call of a collective; nothing: from MPI_Init to MPI_Finalize.
-    region: Annotated[str, msgspec.Meta(pattern="^(pcontrol|MPI_[A-Z][a-z_]+|)$")] = ""
+    # last call of a collective, or between two of them ("MPI_Barrier 3-4"); nothing: from MPI_Init
+    # to MPI_Finalize.
+    region: Annotated[
+        str, msgspec.Meta(pattern="^(pcontrol|MPI_[A-Z][a-z_]+( [1-9][0-9]*-[1-9][0-9]*)?|)$")
+    ] = ""
 
     def at(self, scales: Sequence[int]) -> "Workload":
         """The job at these scales alone."""

@@ -5,8 +5,10 @@ ranks/       step stamps, one file a run       lock   held by the one process th
 outputs/     what each run printed, its beginning and its end
 """
 
+import errno
 import fcntl
 import math
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,10 +17,10 @@ from pathlib import Path
 import msgspec
 
 from nodewise.base.errors import DataError, RunError
-from nodewise.study import json_lines
+from nodewise.study import files, json_lines
 from nodewise.study.question import Tables
 from nodewise.study.scale_unit import ScaleUnit
-from nodewise.study.spec import Regime, parse_file, parse_spec, scale_unit_in
+from nodewise.study.spec import Regime, Spec, parse_file, parse_spec, scale_unit_in
 from nodewise.study.study import Fact, Run, Study
 from nodewise.study.workload import devices_per_node, on_one_job
 
@@ -28,7 +30,7 @@ OUTPUTS = "outputs"
 
 def is_study(folder: Path) -> bool:
     """Whether a folder holds a study."""
-    return (folder / SPEC).is_file()
+    return os.path.lexists(folder / SPEC)
 
 
 def create(folder: Path, spec_text: str) -> None:
@@ -39,16 +41,20 @@ def create(folder: Path, spec_text: str) -> None:
     """
     spec_file = folder / SPEC
     try:
-        (folder / RANKS).mkdir(parents=True, exist_ok=True)
-        if not spec_file.exists():
-            _write_whole(spec_file, spec_text)
+        files.own_folder(folder / RANKS)
+        if not is_study(folder):
+            files.replace(spec_file, spec_text)
             return
+        kept = files.read_own(spec_file).decode()
+    except files.NotRegularError:
+        raise
+    except UnicodeDecodeError:
+        raise RunError(f"{spec_file} is not text.", "Name another folder with -o.") from None
     except OSError as error:
         raise RunError(
             f"Cannot write to {folder}: {(error.strerror or 'it fails').lower()}.",
             "Name a folder that you can write to with -o.",
         ) from None
-    kept = spec_file.read_text()
     if not parse_spec(spec_text).continues(parse_spec(kept)):
         raise RunError(
             f"{folder} holds a study of another measurement.",
@@ -56,18 +62,23 @@ def create(folder: Path, spec_text: str) -> None:
             "folder with -o, or delete this one to measure again.",
         )
     if kept != spec_text and not is_running(folder):
-        _write_whole(spec_file, spec_text)
+        files.replace(spec_file, spec_text)
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold the study for this process; a second one is refused."""
-    with (folder / LOCK).open("a+") as lock:
+    with files.open_to_change(folder / LOCK) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except OSError as error:
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                raise RunError(
+                    f"Another process is measuring {folder}.", "Wait for it, or stop it first."
+                ) from None
             raise RunError(
-                f"Another process is measuring {folder}.", "Wait for it, or stop it first."
+                f"Cannot lock {folder}: {(error.strerror or 'it fails').lower()}.",
+                "Name a folder on a file system with locks (NFS: a mount without nolock) with -o.",
             ) from None
         json_lines.drop_torn_line(folder / RUNS)
         yield
@@ -104,9 +115,15 @@ def _finite(facts: Mapping[str, Fact]) -> dict[str, Fact]:
 def load(folder: Path) -> Study:
     """The study of a folder, with its spec."""
     try:
-        spec, asked = parse_file((folder / SPEC).read_text())
+        spec, asked = parse_file(files.read_own(folder / SPEC).decode())
         runs, torn = json_lines.read(folder / RUNS, Run)
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        name = error.filename or folder
+        raise DataError(
+            f"Cannot read the study {folder}: {name}: {(error.strerror or str(error)).lower()}.",
+            "Name a study folder; each of its files is a regular file.",
+        ) from None
+    except UnicodeDecodeError as error:
         raise DataError(
             f"Cannot read the study {folder}: {error}.", "Name a study folder."
         ) from None
@@ -118,38 +135,37 @@ def load(folder: Path) -> Study:
         notes=notes,
         spec=spec,
         asked=asked,
-        scale_unit=_unit(asked, runs),
+        scale_unit=_unit(asked, spec, runs),
     )
     shown: Regime = (study.seen and study.seen.regime) or "strong"
     return msgspec.structs.replace(study, regime=shown).in_regime(asked.get("regime"))
 
 
-def _unit(asked: Tables, runs: Sequence[Run]) -> ScaleUnit:
-    """What K counts: as the file says, else accelerators where every rank was seen to have one."""
+def _unit(asked: Tables, spec: Spec, runs: Sequence[Run]) -> ScaleUnit:
+    """What K counts: as the file says, else accelerators where every rank was seen to have one.
+
+    Ranks of MPI where the engine says how many share a node.
+    """
     stated = scale_unit_in(asked)
+    ranks = spec.engine.tables.get("mpi", {}).get("ranks_per_node")
+    if ranks is not None and spec.engine.name == "mpi" and not {"unit", "per_node"} & {*asked}:
+        return ScaleUnit(unit="rank", per_node=ranks)
     devices = None if "unit" in asked or "per_node" in asked else devices_per_node(runs)
     return stated if devices is None else ScaleUnit(unit="GPU", per_node=devices)
 
 
 def keep_stamps(folder: Path, run: Run, source: Path) -> None:
     """Keep the binary stamps of a run's ranks, one file a run."""
-    target = folder / RANKS / f"{run.label}.bin"
-    with target.open("wb") as file:
+    target = files.own_folder(folder / RANKS) / f"{run.label}.bin"
+    with files.replacing(target) as file:
         for rank in run.ranks:
             stamps = source / f"rank-{rank.rank}.bin"
             if stamps.exists():
-                with stamps.open("rb") as one:
+                with files.open_own(stamps) as one:
                     shutil.copyfileobj(one, file)
 
 
 def keep_output(folder: Path, run: Run, output: bytes) -> None:
     """Keep what a run printed; nothing is written for a silent one."""
     if output:
-        (folder / OUTPUTS).mkdir(exist_ok=True)
-        (folder / OUTPUTS / f"{run.label}.log").write_bytes(output)
-
-
-def _write_whole(path: Path, text: str) -> None:
-    part = path.with_suffix(".part")
-    part.write_text(text)
-    part.replace(path)
+        files.replace(files.own_folder(folder / OUTPUTS) / f"{run.label}.log", output)

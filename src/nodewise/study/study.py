@@ -30,6 +30,8 @@ PER_NODE = "accelerators_per_node"  # a fact of logs whose K counts accelerators
 DRY_STEP, DRY_WAIT = "rehearsal_dry_step_seconds", "rehearsal_dry_wait_seconds"  # provenance
 OBSERVED = "observed"  # in the provenance of a run that a scheduler recorded
 RECORD = "job_"  # and the name of a field: what its job record says
+GPU = "gpu_"  # and a figure of the GPUs that a run used, in its provenance,
+GPU_HOT, GPU_CAPPED = "slowed_by_heat", "slowed_by_power_limit"  # such as shares of the looks
 PROGRAM = "program_"  # and the name of a file: its checksum, in the provenance of a run
 
 
@@ -82,6 +84,7 @@ class MpiRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     classes: dict[str, MpiCalls] = {}
     communicators: tuple[MpiCalls, ...] = ()
     thread_cpu_seconds: tuple[Amount, ...] = ()  # of those that computed, the busiest first
+    thread_efficiency: Amount | None = None  # their share of the time outside MPI; None: one thread
 
 
 class Rank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

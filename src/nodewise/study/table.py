@@ -122,7 +122,11 @@ def parse_table(
 
 
 def format_table(study: Study, comments: Sequence[str] = ()) -> str:
-    """The CSV text of a study, one row a run, or one row a rank; `parse_table` reads it back."""
+    """The CSV text of a study, one row a run, or one row a rank; `parse_table` reads it back.
+
+    A run that failed has no row: its seconds are not the time of the job.
+    """
+    runs = [run for run in study.runs if run.outcome == "ok"]
     ranked = any(run.ranks for run in study.runs)
     stages = [stage for stage in STAGES if any(stage in _stages_of(run) for run in study.runs)]
     is_rate = study.is_rate and not ranked
@@ -145,7 +149,7 @@ def format_table(study: Study, comments: Sequence[str] = ()) -> str:
     if unit.device:
         titles["per_node"] = f"{plural(unit.device).lower()}_per_node"
     lines.append(",".join(titles[column] for column in columns))
-    for run in study.runs:
+    for run in runs:
         for cells in _cells(run, study):
             lines.append(",".join(_cell(cells[column]) for column in columns))
     return "\n".join(lines) + "\n"

@@ -7,6 +7,9 @@ ask) comes last in the log and says nothing about it.
 import re
 from collections.abc import Sequence
 
+from nodewise.base.errors import printable
+from nodewise.study.study import Run
+
 _EXCEPTION = re.compile(r"^\s*(?:\[[\w.:, ]+\][: ]*)?[\w.]*(?:Error|Exception|Interrupt)\b")
 _CAUSE = re.compile(
     r"not enough slots|segmentation fault|bus error|illegal instruction|floating[- ]point exception"
@@ -30,10 +33,17 @@ _EPILOGUE = re.compile(
     r"|slurmstepd: error: \*\*\*|childfailederror|^srun: terminating"
     r"|step tasks have been terminated|^\[\w+\] .*more processes"
     r"|we reiterate|root cause \(first|^\s*(?:exitcode|error_file|traceback) *:|sent signal"
+    r"|orte_error_log|please see the faq page|this typically refers to a problem"
+    r"|exiting improperly|this process (?:did not call|called) \"|^the job did\. this can cause"
+    r"|process(?:es)? (?:to|must) call \"init|one process calls \"init|by rule, all processes"
+    r"|considered an \"abnormal term|orte_create_session_dirs|abort call was an abnormal"
+    r"|you will receive is this one|this may have caused other|^terminated by signals sent"
+    r"|avoid this message by specifying"
     r"|elastic.*(?:failed|error)|mpi_abort\(|application called mpi_abort",
     re.IGNORECASE,
 )
 _SIGNAL = re.compile(r"signal:? |signal \d+", re.IGNORECASE)
+_STOPPED = re.compile(r"terminated \(signal 15\)", re.IGNORECASE)  # as every run that is stopped
 _WORDS = re.compile(r"[A-Za-z]{2}")
 _MAX_LINE = 200
 _SEARCHED = 500  # characters of a line: some patterns take the square of it
@@ -44,6 +54,10 @@ _KNOWN = (
         re.compile("not enough slots available"),
         "Open MPI has fewer slots than ranks: add --oversubscribe to mpirun, or let the engine mpi "
         "start the ranks",
+    ),
+    (
+        re.compile("requested more processes than the ppr"),
+        "ranks_per_node leaves fewer places than ranks: name more nodes, or raise it",
     ),
     (
         re.compile("detected an attempt to run as root"),
@@ -73,15 +87,26 @@ def telling_line(lines: Sequence[str]) -> str:
     return line[:_MAX_LINE]
 
 
+def failure(run: Run) -> str:
+    """How a run failed, on one line: the outcome and the line of its log that says most."""
+    how, *log = run.detail.splitlines() or [""]
+    if how and not any(map(_weight, log)):
+        log = []  # the end of a launcher adds nothing to how the ranks ended
+    return printable(": ".join(part for part in (run.outcome, how, telling_line(log)) if part))
+
+
 def telling_place(lines: Sequence[str]) -> int | None:
-    """Where the most telling line is: the first of the highest weight, else the last with words."""
+    """Where the most telling line is: the first of the highest weight, else the last with words.
+
+    Where there is nothing but the epilogue of a launcher, its first line says what happened.
+    """
     weights = [_weight(line) for line in lines]
     most = max(weights, default=0)
     if most > 1:
         return weights.index(most)
     said = [at for at, weight in enumerate(weights) if weight == 1]
     worded = [at for at, line in enumerate(lines) if _WORDS.search(line)]
-    return next(reversed(said or worded), None)
+    return said[-1] if said else next(iter(worded), None)
 
 
 def _weight(line: str) -> int:
@@ -90,7 +115,7 @@ def _weight(line: str) -> int:
     if not _WORDS.search(line):
         return 0
     if _EPILOGUE.search(line):
-        return 2 if _SIGNAL.search(line) else 0
+        return 2 if _SIGNAL.search(line) and not _STOPPED.search(line) else 0
     if _EXCEPTION.match(line):
         return 5
     if _CAUSE.search(line):

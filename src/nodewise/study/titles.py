@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Literal
 
 from nodewise.study.spec import Regime
@@ -109,7 +110,6 @@ _TITLES: tuple[tuple[Column, str], ...] = (
      rf"gpu|physical|sum|max|data parallel|tp|dp) ?)*{COUNTED}( ?(total|count|number|used|size))?"
      rf"|{COUNTED}( ?(/|and|,|x|\+) ?{COUNTED})?( number)?|总?卡数|节点数?|tp规模)$"),
 )  # fmt: skip
-_COMPILED = tuple((column, re.compile(pattern)) for column, pattern in _TITLES)
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "msec": 1e-3, "msecs": 1e-3,
           "millisecond": 1e-3, "milliseconds": 1e-3, "s": 1.0, "sec": 1.0, "secs": 1.0,
           "second": 1.0, "seconds": 1.0, "min": 60.0, "mins": 60.0, "minute": 60.0,
@@ -117,6 +117,13 @@ _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "msec": 
           "hours": 3600.0, "d": 86400.0, "day": 86400.0, "days": 86400.0}  # fmt: skip
 _SAME_AMOUNT = 0.02
 _UNIT_AT = re.compile(r"[\[(,]\s*([a-zµμ]+)[^\])]*[\])]?$|[_/ ](ns|us|ms|s|sec|min|mins|h)$")
+_LONGEST = 300  # of a title
+
+
+@cache
+def _compiled() -> tuple[tuple[Column, re.Pattern[str]], ...]:
+    """The patterns, compiled when the first title is looked up; most tables need none."""
+    return tuple((column, re.compile(pattern)) for column, pattern in _TITLES)
 
 
 def words_of(title: str) -> str:
@@ -137,10 +144,11 @@ def title_column(title: str) -> Column | None:
     >>> [title_column(title) for title in ("TPS/GPU", "Time (ms)", "# GPUs", "Speed-up vs serial")]
     ['device_rate', 'seconds', 'nodes', 'speedup']
     """
+    title = title[:_LONGEST]
     bare = words_of(re.sub(r"[\[(](?![knpKNP][\])]).*?[\])]", " ", title))
     whole = words_of(title)
     in_words = bare or whole
-    for column, pattern in _COMPILED:
+    for column, pattern in _compiled():
         if column in ("throughput", "device_rate", "seconds", "pace"):
             if pattern.search(in_words) or (column != "seconds" and pattern.search(whole)):
                 return column

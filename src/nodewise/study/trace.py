@@ -121,3 +121,32 @@ class Unreadable:
     file: str
     reason: str
     rank: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Operations:
+    """Timed operations of hybrid parallel training, one row an operation, in seconds.
+
+    `number` counts the operations of one kind in a step on a rank. `chunk` is the virtual stage on
+    the rank, `model_chunk` its position in the whole model; -1 where an operation has none.
+    """
+
+    name: str
+    kind: NDArray[np.str_]
+    replica: NDArray[np.int64]  # data parallel rank
+    stage: NDArray[np.int64]  # pipeline rank
+    rank: NDArray[np.int64]
+    step: NDArray[np.int64]
+    number: NDArray[np.int64]
+    chunk: NDArray[np.int64]
+    model_chunk: NDArray[np.int64]
+    start: NDArray[np.float64]
+    duration: NDArray[np.float64]
+    sequence_parallel: int = 1  # data parallel groups inside a replica, where the job says so
+
+    @property
+    def end(self) -> NDArray[np.float64]:
+        """When each operation ended, in the precision of the recorded starts."""
+        start, duration = self.start.astype(np.float32), self.duration.astype(np.float32)
+        is_single = np.array_equal(start, self.start) and np.array_equal(duration, self.duration)
+        return (start + duration).astype(np.float64) if is_single else self.start + self.duration

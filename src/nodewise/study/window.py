@@ -25,6 +25,15 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str = ""  # a request that failed misses every objective
 
 
+class ServerLoad(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the servers said of themselves over a window; unknown where they did not."""
+
+    waiting: Amount | None = None  # requests in their queues, on average
+    running: Amount | None = None  # requests that ran at once, on average
+    cache: Amount | None = None  # the largest share of a key-value cache in use
+    preemptions: Count | None = None
+
+
 class Window(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One load test of `replicas` servers, requests in the order in which they were intended."""
 
@@ -39,10 +48,13 @@ class Window(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     energy_joules: Amount | None = None
     died: int = 0  # replicas that ended by themselves meanwhile
     unfinished: int = 0  # requests that were given up at the end of the drain
+    # The share of all cores in use, where client and replicas ran on one machine.
+    machine_busy: Amount | None = None
     notes: tuple[str, ...] = ()  # the same in words, and what else a reader must know
     simulated: bool = False  # predicted, not measured
     from_intended: bool = True  # False: another tool kept but the times of sending
     tool: str = ""  # that recorded it, where that was not nodewise
+    server_load: ServerLoad | None = None
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,12 +1,12 @@
 """What a computing centre asks of an application: rule, columns and headings, as data."""
 
-import tomllib
 from importlib.resources import files
 from typing import Annotated, Literal
 
 import msgspec
 
 from nodewise.base.errors import SpecError
+from nodewise.study.spec import read_toml
 
 RuleKind = Literal["doubling", "efficiency", "none"]
 Part = Literal["scaling", "largest", "resources", "memory", "pop", "code", "author"]
@@ -70,11 +70,13 @@ class Centre(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 def parse_centres(text: str) -> dict[str, Centre]:
     """The centres of a TOML text, by their keys; there is one at least."""
     try:
-        found = msgspec.convert(tomllib.loads(text)["centre"], tuple[Centre, ...])
+        found = msgspec.convert(read_toml(text)["centre"], tuple[Centre, ...])
     except KeyError:
         raise _no_centre("it has no [[centre]]") from None
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+    except msgspec.ValidationError as error:
         raise _no_centre(str(error)) from None
+    except SpecError as error:
+        raise _no_centre(error.what.rstrip(".")) from None
     if not found:
         raise _no_centre("it has no [[centre]]")
     for centre in found:

@@ -10,10 +10,11 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from nodewise.base.errors import SpecError
-from nodewise.decide.paper.plan import Accelerator, Cluster, Efficiency, Job, Precision
+from nodewise.decide.paper.job import Accelerator, Anchor, Cluster, Efficiency, Job, Precision
 from nodewise.decide.paper.relocate import Bound, Collective, Move, Place
 from nodewise.decide.prices.bill import Price
 from nodewise.diagnose.links import Link
+from nodewise.study.files import read_regular
 from nodewise.study.spec import Amount, Count, Positive
 
 Decoded = TypeVar("Decoded")
@@ -39,6 +40,8 @@ class _ClusterFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     node_link: str | Link | None = None  # None: the network; a node of one device needs none
     network: str | Link
     adapters_per_node: Positive | None = None  # None: one a device
+    link_domain: Count | None = None  # None: the devices of a node
+    power_cap_watts: Positive | None = None
     efficiency: Efficiency = Efficiency()
     price: _PriceTable | None = None
 
@@ -73,6 +76,8 @@ def read_job(path: Path) -> Job:
     model = job.model
     for field, count in (("heads", model.heads), ("key_value_heads", model.key_value_heads)):
         of = "hidden" if field == "heads" else "heads"
+        if field == "heads" and model.head_width:
+            continue
         if count and getattr(model, of) % count:
             raise SpecError(
                 f"{path.name}: model.{of}: {getattr(model, of)} cannot be divided by {count} "
@@ -92,9 +97,16 @@ def read_cluster(path: Path) -> Cluster:
         node_link=_found(path, "node_link", told.node_link or told.network, shipped_links()),
         network=_found(path, "network", told.network, shipped_links()),
         adapters_per_node=told.adapters_per_node or told.devices_per_node,
+        link_domain=told.link_domain,
+        power_cap_watts=told.power_cap_watts,
         efficiency=told.efficiency,
         price=_price(told.price),
     )
+
+
+def read_anchor(path: Path) -> Anchor:
+    """A measured step of the job, from a TOML file."""
+    return _read(path, Anchor)
 
 
 def read_move(path: Path, measured_on: Place | None) -> Move:
@@ -178,11 +190,11 @@ def _found(path: Path, field: str, told: str | Device, known: dict[str, Device])
 def _read(path: Path, kind: type[Decoded], see: str = _SEE) -> Decoded:
     """A file as a struct; a bad field is named by its path."""
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        raw = tomllib.loads(read_regular(path).decode())
     except OSError as error:
         raise SpecError(
             f"Cannot read {path}: {(error.strerror or 'it fails').lower()}.",
-            "Name a file that is there, for example examples/a100-cluster.toml.",
+            "Name a file that exists.",
         ) from None
     except (ValueError, RecursionError) as error:  # no text, too many digits, too deep
         raise SpecError(f"{path.name} is not TOML: {error}.", see) from None

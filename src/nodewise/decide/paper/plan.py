@@ -1,51 +1,30 @@
-"""How a transformer is divided over the devices of a cluster, and what a step of it then takes.
+"""How a transformer is divided over the devices of a cluster: the fastest plan at every scale.
 
-A plan is tensor x pipeline x data devices. Its step, on the device with most to do:
-
-    T = m (work + tensor link + pipeline link) + (p - 1)/v (the same) + data link + weight update
-
-m micro-batches, p stages, v chunks of layers on a stage. Work is FLOPs over the reached peak plus
-bytes over the reached memory bandwidth: a small or a thin matrix moves more bytes for each FLOP, so
-kernel efficiency falls with the tile as it should, and nothing is fitted for a size. Collectives
-are rings, n bytes over N devices: (N-1)/N n / bandwidth + (N-1) latency; an all-reduce is two.
-
-Sources: Narayanan et al. 2021 (arXiv 2104.04473) for tensor and pipeline parallelism, Rajbhandari
-et al. 2020 (arXiv 1910.02054) for sharding, Korthikanti et al. 2022 (arXiv 2205.05198) for memory.
+A plan is tensor x pipeline x context x data devices. Its step: `step.py`; its memory: `memory.py`.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, TypeVar
+from itertools import product
+from typing import TypeVar
 
 import msgspec
 import numpy as np
 
 from nodewise.base.errors import SpecError
 from nodewise.base.units import format_percent
-from nodewise.decide.paper.transformer import (
-    RECOMPUTES,
-    Recompute,
-    Transformer,
-    Work,
-    activation_bytes,
-    layer_work,
-    logits_bytes,
-    logits_work,
-    step_flops,
-)
+from nodewise.decide.paper.job import SHARDINGS, Anchor, Cluster, Job, Plan, Precision
+from nodewise.decide.paper.memory import Memory, memory_of
+from nodewise.decide.paper.step import CEILINGS, Step, step_time
+from nodewise.decide.paper.transformer import RECOMPUTES, step_flops
 from nodewise.decide.prices.bill import Price, bill
-from nodewise.diagnose.links import Link, Share
-from nodewise.diagnose.memory import Optimizer, optimizer_bytes
 from nodewise.explain.scaling import THRESHOLD
-from nodewise.study.spec import Count, Positive
 
-Precision = Literal["float16", "bfloat16", "tfloat32", "float32"]
-Sharding = Literal["none", "optimizer", "full"]
-SHARDINGS: tuple[Sharding, ...] = ("none", "optimizer", "full")
 Choice = TypeVar("Choice")
 
 _LARGEST_MICRO_BATCH = 16
-_GATHERED_LAYERS = 2  # fully sharded: the layer in use and the next, which is on its way
+_LONG_SEQUENCE = 32_768  # tokens from which context parallelism is searched
+_MOST_CONTEXT = 16
 
 # Mean error of the step time on published A100 runs: the ten of table 1 of arXiv 2104.04473, where
 # `Efficiency.matrix` was fitted, and the eight of table 5 of arXiv 2205.05198, where nothing was.
@@ -53,171 +32,14 @@ _GATHERED_LAYERS = 2  # fully sharded: the layer in use and the next, which is o
 # same eight.
 FITTED_MEAN_ERROR, UNSEEN_MEAN_ERROR, CALCULON_MEAN_ERROR = 0.017, 0.078, 0.0365
 
-
-class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table of a file; a field that it does not know is an error, not a silence."""
-
-
-class Accelerator(_Part, frozen=True, kw_only=True):
-    """One device by its data sheet: dense peaks in FLOP/s, memory in decimal bytes.
-
-    Devices hold a few percent more than the decimal figure; the driver and the communicators take
-    that.
-    """
-
-    name: str = "own"
-    peak_flops: dict[Precision, Positive]
-    memory_bytes: Positive
-    memory_bytes_per_second: Positive
-    source: str = ""
-    date: str = ""
-
-
-class Efficiency(_Part, frozen=True, kw_only=True):
-    """Shares of the data sheet that kernels reach; the only constant that was fitted is `matrix`.
-
-    matrix: fitted on table 1 of arXiv 2104.04473 (A100). memory: between the 0.75 and 0.90 that
-    Calculon's A100 file gives for transfers of 10 and of 100 MB.
-    """
-
-    matrix: Share = 0.72
-    memory: Share = 0.85
-
-
-class Cluster(_Part, frozen=True, kw_only=True):
-    """Equal nodes of equal devices, a link inside a node and adapters to the network."""
-
-    name: str
-    accelerator: Accelerator
-    devices_per_node: Count
-    node_link: Link
-    network: Link
-    adapters_per_node: Positive
-    efficiency: Efficiency = Efficiency()
-    price: Price | None = None
-
-    @property
-    def adapter(self) -> Link:
-        """The network as one device has it while all devices of its node send."""
-        return self.network.shared(self.adapters_per_node / self.devices_per_node)
-
-
-class Training(_Part, frozen=True, kw_only=True):
-    """What a step is: sequences, precision, optimizer. The batch is the same at every scale."""
-
-    batch: Count
-    precision: Precision = "bfloat16"
-    gradient_precision: Precision | None = None  # None: as the weights
-    optimizer: Optimizer = "adam"
-    overlap: bool = True  # gradients travel while the backward pass goes on
-    tokens: Positive | None = None  # of the whole training
-
-    @property
-    def weight_bytes(self) -> int:
-        """Bytes of a weight, and of an activation."""
-        return _element_bytes(self.precision)
-
-    @property
-    def gradient_bytes(self) -> int:
-        """Bytes of a gradient."""
-        return _element_bytes(self.gradient_precision or self.precision)
-
-    @property
-    def optimizer_bytes(self) -> float:
-        """Bytes of optimizer state a parameter; weights of 16 bits have a copy in 32."""
-        return optimizer_bytes(self.optimizer, "mixed" if self.weight_bytes < 4 else "fp32")
-
-
-class Fixed(_Part, frozen=True, kw_only=True):
-    """What is not searched: a plan must have these."""
-
-    tensor: Count | None = None
-    pipeline: Count | None = None
-    micro_batch: Count | None = None
-    interleave: Count | None = None
-    sharding: Sharding | None = None
-    recompute: Recompute | None = None
-    sequence_parallel: bool | None = None
-
-
-class Job(_Part, frozen=True, kw_only=True):
-    """A transformer and how it is trained."""
-
-    name: str
-    model: Transformer
-    training: Training
-    fixed: Fixed = Fixed()
-
-
-class Plan(_Part, frozen=True, kw_only=True):
-    """How the job is divided: tensor x pipeline x data devices."""
-
-    tensor: Count = 1
-    pipeline: Count = 1
-    data: Count = 1
-    micro_batch: Count = 1
-    interleave: Count = 1  # chunks of layers on a stage
-    sharding: Sharding = "none"  # over the data-parallel devices
-    recompute: Recompute = "none"
-    sequence_parallel: bool = False
-
-    @property
-    def devices(self) -> int:
-        """All of them."""
-        return self.tensor * self.pipeline * self.data
-
-    def micro_batches(self, batch: int) -> int:
-        """How many follow each other in a step."""
-        return batch // (self.data * self.micro_batch)
-
-
-class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds of a step by what they are spent on; they add up."""
-
-    matrix: float
-    memory: float
-    tensor: float
-    pipeline: float
-    bubble: float
-    data: float
-    update: float
-
-    @property
-    def seconds(self) -> float:
-        """The step."""
-        links = self.tensor + self.pipeline + self.data
-        return self.matrix + self.memory + links + self.bubble + self.update
-
-    @property
-    def ceiling(self) -> str:
-        """The part that most seconds go to."""
-        return max(CEILINGS, key=lambda part: getattr(self, part))
-
-
-CEILINGS = {
-    "matrix": "matrix units",
-    "memory": "memory bandwidth",
-    "tensor": "tensor-parallel link",
-    "pipeline": "pipeline link",
-    "bubble": "pipeline bubble",
-    "data": "data-parallel link",
-    "update": "weight update",
-}
-
-
-class Memory(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes on the fullest device by what they hold; they add up."""
-
-    weights: float
-    gradients: float
-    optimizer: float
-    activations: float
-    working: float  # of the moment: logits, a layer that is recomputed or gathered
-
-    @property
-    def bytes(self) -> float:
-        """All of it."""
-        return self.weights + self.gradients + self.optimizer + self.activations + self.working
+# Half of an 80 % interval of the step time, in ln: runs of models that were left out of the fit
+# (benchmarks/plan.py --fit), and runs beside another measured run of the same model.
+_SPREAD, _EXPERT_SPREAD = 0.11, 0.23
+_ANCHORED_SPREAD, _ANCHORED_EXPERT_SPREAD = 0.06, 0.20
+_FITTED_DEVICES = ("A100", "H100", "H200")
+_MOST_FACTOR = 3.0  # of an anchor: measured over computed, either way
+_MOST_MEMORY = 1.5  # times that of a device: computed memory is not exact
+_NOT_FITTED = 1.5  # times as wide on other devices, and in 4 bits
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -227,6 +49,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     step: Step
     memory: Memory
     seconds: float
+    seconds80: tuple[float, float]  # 80 % interval
     memory_bytes: float
 
 
@@ -239,7 +62,7 @@ class PlanRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
     fitting: int
     best: Candidate | None = None
     speedup: float | None = None  # over the smallest scale that fits
-    efficiency: float | None = None
+    efficiency: float | None = None  # over the scale with the fewest node-seconds
     model_flops_share: float | None = None  # of the peak; recomputation is not counted
     tokens_per_second: float | None = None
     ceiling: str | None = None
@@ -266,6 +89,7 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True, rename={"base_nodes": "
     last_above: int | None
     training_tokens: float | None
     price: Price | None
+    anchor_factor: float | None  # measured over computed seconds of the anchor
     notes: tuple[str, ...]
 
     @property
@@ -278,228 +102,154 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True, rename={"base_nodes": "
         return next(row for row in self.rows if row.nodes == nodes)
 
 
-def step_time(job: Job, plan: Plan, cluster: Cluster) -> Step:
-    """Seconds of one step of a plan, by what they are spent on."""
-    model, training = job.model, job.training
-    element = training.weight_bytes
-    layers, batches = model.layers / plan.pipeline, plan.micro_batches(training.batch)
-    tokens = plan.micro_batch * model.sequence
-
-    layer = layer_work(model, plan.micro_batch, plan.tensor, plan.sequence_parallel, element)
-    backward_layer = layer.backward + layer.recomputed(plan.recompute)
-    stage = (layer.forward + backward_layer) * layers
-    busiest = stage + logits_work(model, plan.micro_batch, plan.tensor, element)
-    matrix, memory = _seconds(busiest, job, cluster)
-
-    # Two all-reduces a layer forward, two backward, and two more to go forward again
-    passes = 3 if plan.recompute == "full" else 2
-    sent = element * tokens * model.hidden
-    tensor = 2 * passes * layers * cluster.node_link.ring(sent, plan.tensor)
-
-    pipeline = _pipeline_seconds(plan, sent, cluster)
-    stage_seconds = sum(_seconds(stage, job, cluster)) + tensor + pipeline
-    bubble = (plan.pipeline - 1) / plan.interleave * stage_seconds
-
-    backward = sum(_seconds(backward_layer, job, cluster)) * layers + tensor * (1 - 1 / passes)
-    data = _data_seconds(job, plan, cluster, batches, batches * stage_seconds, backward)
-    return Step(
-        matrix=batches * matrix,
-        memory=batches * memory,
-        tensor=batches * tensor,
-        pipeline=batches * pipeline,
-        bubble=bubble,
-        data=data,
-        update=_update_seconds(job, plan, cluster),
-    )
-
-
-def _seconds(work: Work, job: Job, cluster: Cluster) -> tuple[float, float]:
-    """Seconds on the matrix units, and on the memory of the device."""
-    device, reached = cluster.accelerator, cluster.efficiency
-    return (
-        work.flops / (device.peak_flops[job.training.precision] * reached.matrix),
-        work.bytes / (device.memory_bytes_per_second * reached.memory),
-    )
-
-
-def _pipeline_seconds(plan: Plan, sent: float, cluster: Cluster) -> float:
-    """Activations and their gradients to the next stage and chunk, for one micro-batch.
-
-    Each tensor-parallel device sends its part (scatter/gather of arXiv 2104.04473, section 4.1);
-    without sequence parallelism the parts are gathered again inside the node.
-    """
-    if plan.pipeline == 1:
-        return 0.0
-    inside = plan.devices <= cluster.devices_per_node
-    link = cluster.node_link if inside else cluster.adapter
-    hop = link.message(sent / plan.tensor)
-    if not plan.sequence_parallel:
-        hop += cluster.node_link.gather(sent, plan.tensor)
-    return 2 * plan.interleave * hop
-
-
-def _data_link(plan: Plan, cluster: Cluster) -> Link:
-    """What a data-parallel group rings over: tensor groups first, then data, stages outermost.
-
-    The ranks of a group on one node share their adapters, up to the link inside the node.
-    """
-    ranks_on_node = cluster.devices_per_node // plan.tensor
-    if plan.data <= ranks_on_node:
-        return cluster.node_link
-    ringing = cluster.adapter.shared(ranks_on_node)
-    most = cluster.node_link.rate / ringing.efficiency
-    return msgspec.structs.replace(
-        ringing,
-        bytes_per_second=min(ringing.bytes_per_second, most),
-        device_share=(cluster.node_link if ranks_on_node > 1 else ringing).device_share,
-    )
-
-
-def _data_seconds(
-    job: Job, plan: Plan, cluster: Cluster, batches: int, busy: float, backward: float
-) -> float:
-    """What the exchange of gradients, and of sharded weights, adds to the step.
-
-    Gradients travel once, behind the last backward pass. Fully sharded, every layer is gathered
-    forward and backward and its gradients are scattered, in every micro-batch, behind all work.
-    """
-    if plan.data == 1:
-        return 0.0
-    link, training = _data_link(plan, cluster), job.training
-    parameters = _stage_parameters(job.model, plan)
-    scattered = link.gather(parameters * training.gradient_bytes, plan.data)
-    weights = link.gather(parameters * training.weight_bytes, plan.data)
-    if plan.sharding == "full":
-        layers = job.model.layers // plan.pipeline
-        hops = 3 * (layers - 1) * (plan.data - 1) * link.latency_seconds
-        travelling, hiding = batches * (2 * weights + scattered + hops), busy
-    else:
-        # Reduced gradients come back to every device, or the new weights that were made of them
-        returned = weights if plan.sharding == "optimizer" else scattered
-        travelling, hiding = scattered + returned, backward
-    if not training.overlap:
-        return travelling
-    hidden = min(travelling, hiding)
-    return travelling - hidden + link.device_share * hidden
-
-
-def _update_seconds(job: Job, plan: Plan, cluster: Cluster) -> float:
-    """The optimizer reads and writes its states and reads the gradients twice: norm, then step."""
-    training = job.training
-    owned = _stage_parameters(job.model, plan) / (1 if plan.sharding == "none" else plan.data)
-    moved = 2 * training.optimizer_bytes + training.weight_bytes + 2 * training.gradient_bytes
-    return _seconds(Work(bytes=owned * moved), job, cluster)[1]
-
-
-def _stage_parameters(model: Transformer, plan: Plan) -> float:
-    """Parameters of the fullest device: its layers, and the words on the first or last stage."""
-    words = model.embedding_parameters
-    if plan.pipeline == 1 and not model.tied_embeddings:
-        words += model.vocabulary * model.hidden
-    return (model.layers / plan.pipeline * model.layer_parameters + words) / plan.tensor
-
-
-def memory_of(job: Job, plan: Plan) -> Memory:
-    """Bytes on the fullest device.
-
-    weights + gradients + optimizer is 16 bytes a parameter with Adam in 16 bits, divided by tensor
-    and pipeline and, where sharded, by data. The first stage keeps the activations of p
-    micro-batches, of p + (p-1)/v with v chunks (arXiv 2205.05198, equation 5).
-    """
-    model, training = job.model, job.training
-    parameters = _stage_parameters(model, plan)
-    over_data = {"none": (1, 1), "optimizer": (1, plan.data), "full": (plan.data, plan.data)}
-    weights_over, optimizer_over = over_data[plan.sharding]
-
-    def kept_by_layer(recompute: Recompute) -> float:
-        return activation_bytes(
-            model,
-            plan.micro_batch,
-            plan.tensor,
-            recompute,
-            plan.sequence_parallel,
-            training.weight_bytes,
-        )
-
-    layers, stages = model.layers / plan.pipeline, plan.pipeline
-    chunks = (stages - 1) / plan.interleave if plan.interleave > 1 else 0
-    in_flight = min(plan.micro_batches(training.batch), stages + chunks)
-    again = kept_by_layer("none") if plan.recompute == "full" else 0.0
-    logits = logits_bytes(model, plan.micro_batch, plan.tensor)
-    gathered = 0.0
-    if plan.sharding == "full":
-        layer = model.layer_parameters / plan.tensor
-        gathered = layer * (_GATHERED_LAYERS * training.weight_bytes + training.gradient_bytes)
-    return Memory(
-        weights=parameters * training.weight_bytes / weights_over,
-        gradients=parameters * training.gradient_bytes / weights_over,
-        optimizer=parameters * training.optimizer_bytes / optimizer_over,
-        activations=in_flight * layers * kept_by_layer(plan.recompute),
-        working=max(again, logits) + gathered,
-    )
-
-
 def plans_at(job: Job, cluster: Cluster, nodes: int) -> Iterator[Plan]:
-    """Every plan that uses all devices of `nodes` nodes; a tensor group stays inside a node."""
+    """Every plan that uses all devices of `nodes` nodes; a tensor group stays on its fast link."""
     model, fixed = job.model, job.fixed
     devices = nodes * cluster.devices_per_node
     key_value_heads = model.key_value_heads or model.heads
-    for tensor in _allowed(_divisors(cluster.devices_per_node), fixed.tensor):
+    joined = min(cluster.joined, devices)
+    for tensor in _allowed([n for n in _divisors(devices) if n <= joined], fixed.tensor):
         if model.heads % tensor or key_value_heads % tensor:
             continue
         for pipeline in _allowed(_divisors(devices // tensor), fixed.pipeline):
-            data = devices // tensor // pipeline
-            if model.layers % pipeline == 0 and job.training.batch % data == 0:
-                yield from _variants(job, tensor, pipeline, data)
-
-
-def _variants(job: Job, tensor: int, pipeline: int, data: int) -> Iterator[Plan]:
-    """The plans of one division: micro-batch, chunks, sharding and recomputation."""
-    fixed, sequences = job.fixed, job.training.batch // data
-    together = tensor > 1 if fixed.sequence_parallel is None else fixed.sequence_parallel
-    most = fixed.micro_batch or _LARGEST_MICRO_BATCH
-    for micro_batch in _allowed([n for n in _divisors(sequences) if n <= most], fixed.micro_batch):
-        chunks = [1]
-        if pipeline > 1 and sequences // micro_batch % pipeline == 0:
-            chunks = _divisors(job.model.layers // pipeline)
-        for interleave in _allowed(chunks, fixed.interleave):
-            for sharding in _allowed(SHARDINGS if data > 1 else ("none",), fixed.sharding):
-                for recompute in _allowed(RECOMPUTES, fixed.recompute):
-                    yield Plan(
-                        tensor=tensor,
-                        pipeline=pipeline,
-                        data=data,
-                        micro_batch=micro_batch,
-                        interleave=interleave,
-                        sharding=sharding,
-                        recompute=recompute,
-                        sequence_parallel=together,
+            if model.layers % pipeline:
+                continue
+            rest = devices // tensor // pipeline
+            for context in _allowed(_contexts(job, rest), fixed.context):
+                data = rest // context
+                if rest % context == 0 and job.training.batch % data == 0:
+                    yield from _variants(
+                        job, Plan(tensor=tensor, pipeline=pipeline, context=context, data=data)
                     )
 
 
-def assess(job: Job, plan: Plan, cluster: Cluster) -> Candidate:
-    """A plan with its step and its memory."""
-    step, memory = step_time(job, plan, cluster), memory_of(job, plan)
+def _contexts(job: Job, devices: int) -> list[int]:
+    """Parts that a sequence may be cut into; short ones are searched whole."""
+    if job.model.sequence < _LONG_SEQUENCE and job.fixed.context is None:
+        return [1]
+    return [n for n in _divisors(devices) if n <= _MOST_CONTEXT]
+
+
+def _experts(job: Job, plan: Plan) -> list[int]:
+    """Devices of a stage that may divide the experts."""
+    if not job.model.experts:
+        return [1]
+    stage = plan.tensor * plan.replicas
+    return [n for n in _divisors(stage) if job.model.experts % n == 0]
+
+
+def _variants(job: Job, division: Plan) -> Iterator[Plan]:
+    """The plans of one division: experts, micro-batch, chunks, sharding and recomputation."""
+    fixed, sequences = job.fixed, job.training.batch // division.data
+    together = division.tensor > 1 if fixed.sequence_parallel is None else fixed.sequence_parallel
+    most = fixed.micro_batch or _LARGEST_MICRO_BATCH
+    micro_batches = _allowed([n for n in _divisors(sequences) if n <= most], fixed.micro_batch)
+    experts = _allowed(_experts(job, division), fixed.expert)
+    sharded = SHARDINGS if division.replicas > 1 else ("none",)
+    for expert, micro_batch in product(experts, micro_batches):
+        chunks = [1]
+        if division.pipeline > 1 and sequences // micro_batch % division.pipeline == 0:
+            chunks = _divisors(job.model.layers // division.pipeline)
+        for interleave, sharding, recompute in product(
+            _allowed(chunks, fixed.interleave),
+            _allowed(sharded, fixed.sharding),
+            [fixed.recompute] if fixed.recompute else RECOMPUTES,
+        ):
+            yield msgspec.structs.replace(
+                division,
+                expert=expert,
+                micro_batch=micro_batch,
+                interleave=interleave,
+                sharding=sharding,
+                recompute=recompute,
+                sequence_parallel=together,
+            )
+
+
+def spread(job: Job, cluster: Cluster, anchored: bool = False) -> float:
+    """Half of the 80 % interval of a step, in ln."""
+    if anchored:
+        return _ANCHORED_EXPERT_SPREAD if job.model.experts else _ANCHORED_SPREAD
+    known = cluster.accelerator.name.startswith(_FITTED_DEVICES)
+    wider = 1.0 if known and job.training.precision != "float4" else _NOT_FITTED
+    return wider * (_EXPERT_SPREAD if job.model.experts else _SPREAD)
+
+
+def anchor_factor(job: Job, cluster: Cluster, anchor: Anchor) -> float:
+    """Measured over computed seconds of a run of this job."""
+    training = msgspec.structs.replace(
+        job.training,
+        batch=anchor.batch or job.training.batch,
+        precision=anchor.precision or job.training.precision,
+    )
+    measured = msgspec.structs.replace(job, training=training)
+    _check_anchor(measured, cluster, anchor.plan)
+    if anchor.plan.micro_batches(training.batch) < 1:
+        raise SpecError(
+            f"anchor: a batch of {training.batch} is too small for {anchor.plan.data} "
+            f"data-parallel devices with {anchor.plan.micro_batch} sequences each.",
+            "State the batch of the measured run: batch = ...",
+        )
+    factor = anchor.seconds / step_time(measured, anchor.plan, cluster).seconds
+    if not 1 / _MOST_FACTOR <= factor <= _MOST_FACTOR:
+        raise SpecError(
+            f"anchor: the measured step takes {factor:.3g} times the computed one.",
+            "Check seconds (of one step), batch and [plan] of the anchor.",
+        )
+    return factor
+
+
+def _check_anchor(job: Job, cluster: Cluster, plan: Plan) -> None:
+    """Refuse a run that cannot have been made."""
+    heads, device = job.model.heads, cluster.accelerator
+    wrong = ""
+    if heads % plan.tensor:
+        wrong = f"{heads} heads cannot be divided by tensor = {plan.tensor}"
+    elif plan.tensor > cluster.joined:
+        wrong = f"tensor = {plan.tensor} is more than the {cluster.joined} devices of a fast link"
+    elif plan.pipeline > job.model.layers:
+        wrong = f"pipeline = {plan.pipeline} is more than the {job.model.layers} layers"
+    elif (needed := memory_of(job, plan).bytes) > _MOST_MEMORY * device.memory_bytes:
+        wrong = (
+            f"this plan needs {needed / 1e9:.0f} GB on a device of {device.memory_bytes / 1e9:.0f}"
+        )
+    if wrong:
+        raise SpecError(f"anchor: {wrong}.", "State [plan] as the measured run was divided.")
+
+
+def assess(job: Job, plan: Plan, cluster: Cluster, factor: float | None = None) -> Candidate:
+    """A plan with its step and its memory; `factor` is that of an anchor."""
+    step, memory = step_time(job, plan, cluster).scaled(factor or 1.0), memory_of(job, plan)
+    reach = math.exp(spread(job, cluster, factor is not None))
     return Candidate(
-        plan=plan, step=step, memory=memory, seconds=step.seconds, memory_bytes=memory.bytes
+        plan=plan,
+        step=step,
+        memory=memory,
+        seconds=step.seconds,
+        seconds80=(step.seconds / reach, step.seconds * reach),
+        memory_bytes=memory.bytes,
     )
 
 
 def plan_job(
-    job: Job, cluster: Cluster, scales: Sequence[int], threshold: float = THRESHOLD
+    job: Job,
+    cluster: Cluster,
+    scales: Sequence[int],
+    threshold: float = THRESHOLD,
+    anchor: Anchor | None = None,
 ) -> Planned:
     """The fastest plan that fits at every scale, what binds it, and where the knee is."""
-    if job.training.precision not in cluster.accelerator.peak_flops:
-        raise SpecError(
-            f"training.precision: {job.training.precision} has no peak on {cluster.name}.",
-            f"Use one of: {', '.join(cluster.accelerator.peak_flops)}.",
-        )
+    anchored = (anchor.precision,) if anchor and anchor.precision else ()
+    for precision in (job.training.precision, job.training.wide_precision, *anchored):
+        _check_precision(precision, cluster)
+    factor = None if anchor is None else anchor_factor(job, cluster, anchor)
     rows: list[PlanRow] = []
     base: PlanRow | None = None
     for nodes in sorted(set(scales)):
-        row = _row(job, cluster, nodes, base)
+        row = _row(job, cluster, nodes, base, factor)
         base = base or (row if row.best else None)
         rows.append(row)
+    rows = _with_efficiency(rows)
     fitting = [row for row in rows if row.best is not None]
     return Planned(
         name=job.name,
@@ -516,12 +266,23 @@ def plan_job(
         last_above=_last_above(fitting, threshold),
         training_tokens=job.training.tokens,
         price=cluster.price,
-        notes=_notes(cluster),
+        anchor_factor=factor,
+        notes=_notes(job, cluster, factor),
     )
 
 
-def _row(job: Job, cluster: Cluster, nodes: int, base: PlanRow | None) -> PlanRow:
-    candidates = [assess(job, plan, cluster) for plan in plans_at(job, cluster, nodes)]
+def _check_precision(precision: Precision, cluster: Cluster) -> None:
+    if precision not in cluster.accelerator.peak_flops:
+        raise SpecError(
+            f"training.precision: {precision} has no peak on {cluster.name}.",
+            f"Use one of: {', '.join(cluster.accelerator.peak_flops)}.",
+        )
+
+
+def _row(
+    job: Job, cluster: Cluster, nodes: int, base: PlanRow | None, factor: float | None
+) -> PlanRow:
+    candidates = [assess(job, plan, cluster, factor) for plan in plans_at(job, cluster, nodes)]
     limit = cluster.accelerator.memory_bytes
     fitting = [one for one in candidates if one.memory_bytes <= limit]
     devices = nodes * cluster.devices_per_node
@@ -542,7 +303,6 @@ def _row(job: Job, cluster: Cluster, nodes: int, base: PlanRow | None) -> PlanRo
         row,
         best=best,
         speedup=speedup,
-        efficiency=speedup * first_nodes / nodes,
         model_flops_share=step_flops(job.model, job.training.batch) / best.seconds / peak,
         tokens_per_second=tokens / best.seconds,
         ceiling=CEILINGS[best.step.ceiling],
@@ -551,6 +311,19 @@ def _row(job: Job, cluster: Cluster, nodes: int, base: PlanRow | None) -> PlanRo
         least_bytes=least,
         cost_per_billion_tokens=_cost(cluster.price, nodes, best.seconds * 1e9 / tokens),
     )
+
+
+def _with_efficiency(rows: Sequence[PlanRow]) -> list[PlanRow]:
+    """Efficiency against the scale that takes the fewest node-seconds, so never above one.
+
+    That is the smallest scale, unless its memory forces a slower plan.
+    """
+    taken = {row.nodes: row.nodes * row.best.seconds for row in rows if row.best}
+    fewest = min(taken.values(), default=0.0)
+    return [
+        msgspec.structs.replace(row, efficiency=fewest / taken[row.nodes]) if row.best else row
+        for row in rows
+    ]
 
 
 def _lost_to(step: Step, first: Step, ideal: float) -> str | None:
@@ -587,32 +360,38 @@ def _knee(fitting: Sequence[PlanRow]) -> int | None:
 
 
 def _last_above(fitting: Sequence[PlanRow], threshold: float) -> int | None:
-    """The last scale before efficiency falls below the threshold."""
+    """The last scale before efficiency falls below the threshold, from its highest point on."""
+    if not fitting:
+        return None
+    highest = max(range(len(fitting)), key=lambda at: fitting[at].efficiency or 0.0)
     last = None
-    for row in fitting:
+    for row in fitting[highest:]:
         if (row.efficiency or 0.0) < threshold:
             break
         last = row.nodes
     return last
 
 
-def _notes(cluster: Cluster) -> tuple[str, ...]:
+def _notes(job: Job, cluster: Cluster, factor: float | None) -> tuple[str, ...]:
+    reach = math.exp(spread(job, cluster, factor is not None)) - 1
     notes = [
         "on paper, no run was made. On published A100 runs the mean error is "
         f"{format_percent(FITTED_MEAN_ERROR)} where the one constant was fitted and "
         f"{format_percent(UNSEEN_MEAN_ERROR)} where it was not; Calculon has "
         f"{100 * CALCULON_MEAN_ERROR:.2f} % on the latter.",
+        f"the 80 % interval of a step is {format_percent(reach)} to either side, from published "
+        "runs of other models.",
     ]
-    if not cluster.accelerator.name.startswith("A100"):
+    if factor is not None:
+        notes.append(f"every step is scaled by {factor:.3g}: measured over computed anchor.")
+    if not cluster.accelerator.name.startswith(_FITTED_DEVICES):
         notes.append(
-            f"the constant was fitted on A100 devices; for {cluster.accelerator.name} it is an "
-            "assumption."
+            f"the constants were fitted on {', '.join(_FITTED_DEVICES)} devices; for "
+            f"{cluster.accelerator.name} they are an assumption."
         )
+    if job.training.precision == "float4":
+        notes.append("efficiency in 4 bits is assumed: no published run was fitted.")
     return tuple(notes)
-
-
-def _element_bytes(precision: Precision) -> int:
-    return 2 if precision in ("float16", "bfloat16") else 4
 
 
 def _divisors(number: int) -> list[int]:

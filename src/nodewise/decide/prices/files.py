@@ -18,6 +18,7 @@ from nodewise.base.units import HOURS_PER_YEAR
 from nodewise.decide.energy import Grid
 from nodewise.decide.payment.owned import Owned
 from nodewise.decide.prices.records import Option, PriceRecord, Tariff, Tier
+from nodewise.study.files import read_regular
 
 Format = Literal["toml", "skypilot", "aws", "azure"]
 Decoded = TypeVar("Decoded")
@@ -98,7 +99,7 @@ def read_prices(path: Path, dated: date | None = None, cloud: str = "") -> tuple
     a CSV holds, otherwise its file name or folder does.
     """
     try:
-        content = path.read_bytes()
+        content = read_regular(path)
     except OSError as error:
         raise SpecError(
             f"Cannot read {path}: {(error.strerror or 'it fails').lower()}.",
@@ -123,7 +124,7 @@ def read_owned(path: Path) -> Owned:
     """An owned node from a TOML file: its fields are those of `ownership.Owned`."""
     fix = f"Write capital = 350000 and what else applies: {', '.join(Owned.__struct_fields__)}."
     try:
-        return msgspec.toml.decode(path.read_bytes(), type=Owned, strict=True)
+        return msgspec.toml.decode(read_regular(path), type=Owned, strict=True)
     except OSError as error:
         reason = (error.strerror or "it fails").lower()
         raise SpecError(f"Cannot read {path}: {reason}.", "Name a file of an owned node.") from None

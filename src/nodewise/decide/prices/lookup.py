@@ -19,6 +19,7 @@ from nodewise.decide.prices.files import (
     shipped_tariffs,
 )
 from nodewise.decide.prices.records import PriceRecord, find, find_tariff
+from nodewise.study.files import read_regular
 from nodewise.study.question import Tables
 from nodewise.study.scale_unit import NODE
 
@@ -103,7 +104,7 @@ def _text_of(path: Path) -> str:
     try:
         if not path.is_file() or path.stat().st_size > _LARGEST_BYTES:
             raise SpecError(f"{path} is not a file of at most 256 MiB.", "Name a CSV or JSON.")
-        return path.read_bytes().decode("utf-8", "replace")
+        return read_regular(path).decode("utf-8", "replace")
     except OSError as error:
         raise SpecError(
             f"Cannot read {path}: {(error.strerror or 'it fails').lower()}.", "Name a CSV or JSON."

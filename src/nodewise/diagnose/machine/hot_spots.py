@@ -3,7 +3,6 @@
 import contextlib
 import shutil
 import subprocess
-import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -15,11 +14,10 @@ _LISTED = 3
 class HotSpots:
     """A recording beside a program; `found` is empty where py-spy is missing or sees no Python."""
 
-    def __init__(self) -> None:
-        """Nothing yet."""
+    def __init__(self, folder: Path) -> None:
+        """Nothing yet; what is recorded goes to this folder."""
         self._program: subprocess.Popen[bytes] | None = None
-        self._folder = tempfile.TemporaryDirectory(prefix="nodewise-")
-        self._file = Path(self._folder.name) / "stacks.txt"
+        self._file = folder / "stacks.txt"
 
     def begin(self, process: int) -> None:
         """Record for a moment, without stopping the program."""
@@ -37,16 +35,13 @@ class HotSpots:
 
     def found(self) -> dict[str, float]:
         """The functions that ran, with their share of the looks; ends the recording."""
-        try:
-            if self._program is not None:
-                try:
-                    self._program.wait(timeout=_SECONDS)
-                except subprocess.TimeoutExpired:
-                    self._program.kill()
-                    self._program.wait()
-            return shares_of(self._file.read_text()) if self._file.exists() else {}
-        finally:
-            self._folder.cleanup()
+        if self._program is not None:
+            try:
+                self._program.wait(timeout=_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._program.kill()
+                self._program.wait()
+        return shares_of(self._file.read_text()) if self._file.exists() else {}
 
 
 def shares_of(stacks: str) -> dict[str, float]:

@@ -4,13 +4,13 @@ import contextlib
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import msgspec
 
 from nodewise.base.errors import RunError
 from nodewise.diagnose.machine.identity import identity, key
+from nodewise.study.files import replace
 from nodewise.study.machine import Machine
 
 _MOST_SECONDS = 300
@@ -45,15 +45,23 @@ def _stored(path: Path) -> Machine | None:
 
 
 def one_core(folder: Path) -> tuple[float, float]:
-    """Bytes per second that one core can stream, and get as fresh pages; as stored, else measured
-    in a moment.
+    """Bytes per second that one core can stream, and get as fresh pages.
+
+    Measured in a moment and stored; the stored probe of the machine takes precedence.
     """
+    path = cache_file(folder).with_suffix(".core.json")
+    try:
+        core = msgspec.json.decode(path.read_bytes(), type=tuple[float, float])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        from nodewise.diagnose.machine.memory import fresh_pages, stream
+
+        core = (stream(256 * 2**20, 1, 0.4).value, fresh_pages(0.3).value)
+        with contextlib.suppress(OSError):
+            _write(path, core)
     known = stored(folder)
     if known is not None and known.page_fault is not None and 1 in known.memory.get("DRAM", {}):
         return known.memory["DRAM"][1].value, known.page_fault.value
-    from nodewise.diagnose.machine.memory import fresh_pages, stream
-
-    return stream(256 * 2**20, 1, 0.4).value, fresh_pages(0.3).value
+    return core
 
 
 def cache_file(folder: Path) -> Path:
@@ -82,8 +90,6 @@ def measure(folder: Path, peer: str = "") -> Machine:
     return msgspec.json.decode(done.stdout, type=Machine)
 
 
-def _write(path: Path, found: Machine) -> None:
+def _write(path: Path, found: Machine | tuple[float, float]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        file.write(msgspec.json.encode(found))
-    Path(file.name).replace(path)
+    replace(path, msgspec.json.encode(found))

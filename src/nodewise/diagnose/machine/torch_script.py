@@ -15,7 +15,6 @@ import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import defaultdict
@@ -359,17 +358,22 @@ def count(command: tuple[str, ...], most_seconds: float) -> CountedRun:
     """Run a torch script and count a step of it; end it when the time is up."""
     # not needed in the script's own process
     from nodewise.diagnose.machine.watching import beside_output
-    from nodewise.measure.engines.base import end
+    from nodewise.measure.engines.base import SCRATCH_MARK, die_with_parent, end
+    from nodewise.measure.scratch import scratch_folder
 
     if importlib.util.find_spec("torch") is None:
         raise SpecError(
             "torch is not installed where nodewise is.", "Install it: pip install 'nodewise[torch]'"
         )
-    with tempfile.TemporaryDirectory(prefix="nodewise-") as folder:
-        report = Path(folder) / "counted.json"
+    with scratch_folder() as folder:
+        report = folder / "counted.json"
         words = ["-m", "nodewise.diagnose.machine.torch_script", str(report), str(most_seconds)]
         program = subprocess.Popen(
-            [sys.executable, *words, *command], stdout=beside_output(), start_new_session=True
+            [sys.executable, *words, *command],
+            stdout=beside_output(),
+            start_new_session=True,
+            env={**os.environ, SCRATCH_MARK: str(folder)},
+            preexec_fn=die_with_parent,
         )
         try:
             program.wait(timeout=most_seconds + _GRACE_SECONDS)

@@ -18,10 +18,12 @@ from typing import IO
 import psutil
 
 from nodewise.base.errors import RunError
+from nodewise.diagnose.machine.evidence import Kills, Traffic, is_python, tcp_traffic
 from nodewise.diagnose.machine.hot_spots import HotSpots
 from nodewise.diagnose.machine.identity import contention
-from nodewise.diagnose.machine.memory import limits
-from nodewise.measure.engines.base import end
+from nodewise.diagnose.machine.memory import cache_sizes, limits
+from nodewise.measure.engines.base import SCRATCH_MARK, die_with_parent, end
+from nodewise.measure.scratch import scratch_folder
 from nodewise.study.observed import Observation, Sample
 
 _LOOK_SECONDS = 0.02
@@ -29,8 +31,10 @@ _WINDOW_SECONDS = 0.5
 _STARTED_WINDOWS = 3  # after which a program is likely at its work
 _COST = 0.03  # of one core, at most, for looking
 _TOUCH_SECONDS = 0.01
+_TOUCH_COST = 0.02  # of one core, at most, for asking which memory is used
 _ACTIVE = 0.03  # a thread that computes or waits for a core in less of a window sleeps
 _TAIL_BYTES = 4000
+_FEW = 8  # processes whose control group is looked up each time
 _TICK = 1.0 / os.sysconf("SC_CLK_TCK")
 _LIBRARIES = ("libmpi", "libpsm", "libnccl", "libgomp", "libiomp", "libgloo", "libucp", "libpython")
 # What the kernel calls the place where a thread sleeps.
@@ -45,25 +49,37 @@ _WAITS = {
 
 def watch(command: tuple[str, ...], most_seconds: float) -> Observation:
     """Run the command, look at it until it ends or the time is up, and end it then."""
-    tail = bytearray()
-    began = time.monotonic()
+    with scratch_folder() as folder:
+        return _watch(command, most_seconds, folder)
+
+
+def start_program(command: tuple[str, ...], folder: Path, errors: int) -> "subprocess.Popen[bytes]":
+    """The user's program in a session of its own, marked so that what it leaves can be ended."""
     try:
-        program = subprocess.Popen(
+        return subprocess.Popen(
             command,
             stdout=beside_output(),
-            stderr=subprocess.PIPE,
+            stderr=errors,
             start_new_session=True,
+            env={**os.environ, SCRATCH_MARK: str(folder)},
+            preexec_fn=die_with_parent,
         )
     except OSError as error:
         raise RunError(
             f"Cannot run {command[0]}: {(error.strerror or str(error)).lower()}.",
             "Give a program and its arguments after --, as in: nodewise diagnose -- python job.py",
         ) from None
+
+
+def _watch(command: tuple[str, ...], most_seconds: float, folder: Path) -> Observation:
+    tail = bytearray()
+    began = time.monotonic()
+    program = start_program(command, folder, subprocess.PIPE)
     assert program.stderr is not None
     copying = threading.Thread(target=_copy, args=(program.stderr, tail), daemon=True)
     copying.start()
     looker = _Looker(program.pid)
-    hot_spots = HotSpots()
+    hot_spots = HotSpots(folder)
     stopped = False
     try:
         while program.poll() is None:
@@ -89,6 +105,9 @@ def watch(command: tuple[str, ...], most_seconds: float) -> Observation:
         page_bytes=os.sysconf("SC_PAGE_SIZE"),
         cores=len(os.sched_getaffinity(0)),
         memory_limit=min(limits().values()),
+        cache_bytes=float(max(cache_sizes().values(), default=0)),
+        group_kills=looker.kills.in_groups(),
+        node_kills=looker.kills.on_node(),
         libraries=tuple(sorted(looker.libraries)),
         cpu_pressure=contention().get("cpu_pressure"),
         stopped=stopped,
@@ -135,7 +154,9 @@ class _Looker:
         self.samples: list[Sample] = []
         self.libraries: set[str] = set()
         self._seen_libraries: dict[int, int] = {}
-        self._touch_cost = 0.0
+        self._next_touch = 0.0
+        self._traffic: dict[int, Traffic] = {}
+        self.kills = Kills()
         self._begin()
 
     def _begin(self) -> None:
@@ -143,8 +164,9 @@ class _Looker:
         self._start = time.monotonic()
         self._looks = 0
         self._running = self._disk = 0
+        self._asked = False
         self._touched: float | None = None
-        self._touched_seconds = 0.0
+        self._touched_of = self._touched_seconds = 0.0
         self._change = Counter()
         self._spent_before = dict(self._spent)
         for thread in self._threads.values():
@@ -158,6 +180,8 @@ class _Looker:
         states: set[str] = set()
         totals: Counter[str] = Counter()
         self._spent = {}
+        for process in alive[:_FEW]:
+            self.kills.look(process)
         for process in alive:
             states |= self._look_at(process, totals)
         # What has ended is now in the counters of its parent, so the sum only grows; where it
@@ -169,9 +193,10 @@ class _Looker:
         self._running += "R" in states
         self._disk += "D" in states and "R" not in states
         passed = time.monotonic() - self._start
-        if passed > _WINDOW_SECONDS / 2 and self._touched is None:
-            self._touch(alive)
         cost = time.thread_time() - cpu
+        if passed > _WINDOW_SECONDS / 2 and not self._asked:
+            self._asked = True
+            self._touch(alive)
         if passed >= _WINDOW_SECONDS:
             self.close_window()
         time.sleep(max(_LOOK_SECONDS, cost / _COST - cost))
@@ -196,22 +221,24 @@ class _Looker:
 
     def _touch(self, alive: list[int]) -> None:
         """How much memory the busiest process uses within a few milliseconds of its CPU time."""
-        self._touched = 0.0
-        if self._touch_cost > 0.1:  # so large that asking would disturb it
-            return
-        began = time.monotonic()
         busiest = max(alive, key=self._recently, default=None)
-        if busiest is None:
+        if busiest is None or time.monotonic() < self._next_touch:
             return
-        with contextlib.suppress(OSError, ValueError):
-            before = _cpu_of(busiest)
+        cost = time.thread_time()
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            # Both walks over the pages take their time: a page is seen in the middle of a walk.
+            clocks = [_cpu_of(busiest)]
             Path(f"/proc/{busiest}/clear_refs").write_text("1")
+            clocks.append(_cpu_of(busiest))
             time.sleep(_TOUCH_SECONDS)
-            for line in Path(f"/proc/{busiest}/smaps_rollup").read_text().splitlines():
-                if line.startswith("Referenced:"):
-                    self._touched = float(line.split()[1]) * 1024
-            self._touched_seconds = _cpu_of(busiest) - before
-        self._touch_cost = time.monotonic() - began - _TOUCH_SECONDS
+            clocks.append(_cpu_of(busiest))
+            lines = _read(f"/proc/{busiest}/smaps_rollup").splitlines()[1:]
+            clocks.append(_cpu_of(busiest))
+            sizes = {line.split(":")[0]: float(line.split()[1]) * 1024 for line in lines}
+            self._touched, self._touched_of = sizes["Referenced"], sizes["Rss"]
+            self._touched_seconds = (clocks[2] + clocks[3] - clocks[0] - clocks[1]) / 2
+        cost = time.thread_time() - cost
+        self._next_touch = time.monotonic() + cost / _TOUCH_COST
 
     def _recently(self, process: int) -> float:
         """CPU that a process has taken in this window."""
@@ -229,8 +256,14 @@ class _Looker:
 
     def _sample(self, seconds: float) -> Sample:
         change = self._change
+        python = set()
         for process in self._spent:
             self._note_libraries(process)
+            if is_python(process):
+                python.add(process)
+        inodes = [inode for process in self._spent for inode in _sockets(process)]
+        carried = self._carried(inodes)
+        in_python = 0
         waits: Counter[str] = Counter()
         idle: Counter[str] = Counter()
         delay = switches = forced = 0.0
@@ -250,6 +283,8 @@ class _Looker:
                 own = waits
             for kind, count in thread.seen.items():
                 own[kind] += count
+            if own is waits and process_id in python:
+                in_python += thread.seen["lock"]
         looks = max(self._looks, 1)
         return Sample(
             seconds=seconds,
@@ -263,7 +298,10 @@ class _Looker:
             socket_threads=waits["socket"] / looks,
             event_threads=waits["event"] / looks,
             idle_threads=sum(idle.values()) / looks,
-            sockets=sum(_sockets(process) for process in self._spent),
+            python_lock_threads=in_python / looks,
+            sockets=len(inodes),
+            message_bytes=None if carried is None else carried.bytes,
+            messages=None if carried is None else carried.segments,
             storage_bytes=change["storage"],
             io_bytes=change["moved"],
             io_calls=change["calls"],
@@ -273,9 +311,24 @@ class _Looker:
             forced_switches=max(forced, 0.0),
             touched_bytes=self._touched,
             touched_seconds=self._touched_seconds,
+            touched_of_bytes=self._touched_of,
             resident_bytes=self._totals["resident"],
             processes=len(self._spent),
             threads=len(self._threads),
+        )
+
+    def _carried(self, inodes: list[int]) -> Traffic | None:
+        """What its TCP sockets carried in this window."""
+        if not inodes:
+            return Traffic(0, 0)
+        now = tcp_traffic()
+        if now is None:
+            return None
+        before, self._traffic = self._traffic, {one: now[one] for one in inodes if one in now}
+        grown = [(after, before.get(one, Traffic(0, 0))) for one, after in self._traffic.items()]
+        return Traffic(
+            sum(max(after.bytes - earlier.bytes, 0) for after, earlier in grown),
+            sum(max(after.segments - earlier.segments, 0) for after, earlier in grown),
         )
 
     def _note_libraries(self, process: int) -> None:
@@ -353,13 +406,15 @@ def _wait(place: str) -> str:
     return next(waits, "unknown")
 
 
-def _sockets(process: int) -> int:
-    """Open sockets; of many open files only the first are asked."""
-    found = 0
+def _sockets(process: int) -> list[int]:
+    """Inodes of the open sockets; of many open files only the first are asked."""
+    found = []
     with contextlib.suppress(OSError):
         for name in _entries(f"/proc/{process}/fd")[:64]:
-            with contextlib.suppress(OSError):
-                found += str(Path(f"/proc/{process}/fd/{name}").readlink()).startswith("socket:")
+            with contextlib.suppress(OSError, ValueError):
+                target = os.readlink(f"/proc/{process}/fd/{name}")  # noqa: PTH115 - twice a second
+                if target.startswith("socket:["):
+                    found.append(int(target[8:-1]))
     return found
 
 

@@ -50,13 +50,13 @@ _decode = msgspec.json.Decoder(_Answer).decode
 
 
 class Unread:
-    """An answer whose body says nothing of interest: it counts as one."""
+    """An answer whose body says nothing of interest: it has no tokens, and counts as a request."""
 
     def __init__(self) -> None:
         """Nothing is kept."""
         self.first: float | None = None
         self.longest_gap: float | None = None
-        self.input_tokens, self.output_tokens, self.counted = 0, 1, True
+        self.input_tokens, self.output_tokens, self.counted = 0, 0, True
         self.text = ""  # of an answer of which the server has not counted the tokens
 
     def begin(self) -> None:
@@ -80,7 +80,7 @@ class Whole(Unread):
 
     def finish(self) -> str:
         """The answer is complete; what is wrong with it, or nothing."""
-        self.input_tokens, self.output_tokens, self.counted = 0, 1, False
+        self.input_tokens, self.output_tokens, self.counted = 0, 0, False
         try:
             answer = _decode(b"".join(self._pieces))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

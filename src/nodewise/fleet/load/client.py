@@ -54,6 +54,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     timeout_seconds: float = 60.0
     drain_seconds: float = 10.0
     most_connections: int = 1024  # to one endpoint; more requests than that wait in the client
+    tls: ssl.SSLContext | None = None  # of encrypted endpoints; default: what the system trusts
 
 
 def drive(
@@ -189,7 +190,7 @@ class _Client:
         """Leave no connection behind."""
         for endpoint in self.endpoints:
             endpoint.close()
-        await asyncio.sleep(0)  # the connections are told that they are closed
+        await asyncio.sleep(0)  # the connections learn that they are closed
         await asyncio.sleep(0)
 
     def _broken(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -293,8 +294,8 @@ class _Client:
             notes.append("The server sent no usage: tokens are counted with the tokenizer.")
         if self.by_chunks:
             streamed = isinstance(self.load.reader(), Streamed)
-            how = "the chunks of the stream" if streamed else "one for each answer"
-            notes.append(f"The server sent no usage: tokens are {how}.")
+            how = "tokens are the chunks of the stream" if streamed else "tokens are not known"
+            notes.append(f"The server sent no usage: {how}.")
         if self.unfinished:
             limit = self.load.drain_seconds
             notes.append(f"{self.unfinished} requests were unfinished {limit:g} s after the last.")
@@ -325,8 +326,9 @@ class _Endpoint:
         parts = address_of(url)
         self.host = parts.hostname or ""
         self.port = parts.port or (443 if parts.scheme == "https" else 80)
-        self.tls = ssl.create_default_context() if parts.scheme == "https" else None
         load = client.load
+        secure = parts.scheme == "https"
+        self.tls = (load.tls or ssl.create_default_context()) if secure else None
         given = {"content-type": "application/json", **load.headers}
         lines = [f"{load.method} {parts.path.rstrip('/')}{load.path} HTTP/1.1"]
         lines += [f"host: {parts.netloc}", *(f"{name}: {text}" for name, text in given.items())]

@@ -3,16 +3,20 @@
 import contextlib
 import http.client
 import os
+import shlex
 import socket
+import ssl
 import subprocess
 import sys
 import time
-import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
 from nodewise.base.errors import RunError
+from nodewise.fleet.load import tls
+from nodewise.fleet.load.client import address_of
+from nodewise.fleet.load.first_request import open_connection
 from nodewise.fleet.spec import Server
 from nodewise.measure.engines import base
 from nodewise.measure.engines.base import Job
@@ -23,6 +27,8 @@ from nodewise.study.spec import Rehearsal
 _POLL_SECONDS = 0.02
 _ANSWER_SECONDS = 2.0
 _LOG_LINES = 5
+_FINAL = ("status 400", "status 405")  # waiting would not change them
+_MISSING = "status 404"  # nor this, but a gateway answers so while its replicas are scaled up
 
 
 class ReplicaFailed(RunError):
@@ -46,8 +52,10 @@ class Replicas(Protocol):
 @contextlib.contextmanager
 def replicas_of(server: Server, count: int, home: Path, logs: Path) -> Iterator[Replicas]:
     """So many replicas of a server, ready; `home` is the folder of its spec."""
-    if server.endpoints:
-        existing = _Existing(server, count)
+    if server.urls:
+        if server.scale:
+            _scale(server, count, home)
+        existing = _Existing(server, count, tls.context_of(server, home))
         existing.revive()
         yield existing
         return
@@ -62,27 +70,70 @@ def replicas_of(server: Server, count: int, home: Path, logs: Path) -> Iterator[
 class _Existing:
     """Servers that somebody else has started and will end."""
 
-    def __init__(self, server: Server, count: int) -> None:
-        self._server = server
-        self.endpoints = server.endpoints[:count]
+    def __init__(self, server: Server, count: int, context: ssl.SSLContext | None) -> None:
+        self._server, self._context = server, context
+        self.endpoints = server.urls[:count]
 
     def dead(self) -> list[str]:
         return [
             f"Replica {number + 1} at {url} is not healthy."
             for number, url in enumerate(self.endpoints)
-            if not _healthy(url, self._server.health)
+            if _problem(url, self._server.health, self._context)
         ]
 
     def revive(self) -> None:
         for url in self.endpoints:
             deadline = time.monotonic() + self._server.start_seconds
-            while not _healthy(url, self._server.health):
+            while problem := _problem(url, self._server.health, self._context):
+                if problem in _FINAL or (problem == _MISSING and not self._server.scale):
+                    raise RunError(
+                        f"{url}{self._server.health} does not answer 200: {problem}.",
+                        'Write a path that answers 200 in server.health, or health = "".',
+                    )
                 if time.monotonic() > deadline:
                     raise ReplicaFailed(
-                        f"{url}{self._server.health} does not answer 200.",
+                        f"{url}{self._server.health} does not answer 200: {problem}.",
                         "Start the server, or correct server.endpoints and server.health.",
                     )
                 time.sleep(_POLL_SECONDS)
+
+
+def _scale(server: Server, count: int, home: Path) -> None:
+    """Set the number of replicas behind an address; the command of the spec knows how."""
+    command = [word.replace("{n}", str(count)) for word in shlex.split(server.scale)]
+    shown = shlex.join(command)
+    directory = (home / server.directory).resolve()
+    environment = {**os.environ, **server.environment}
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=directory,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # so that all that it starts can be ended
+        )
+    except OSError as error:
+        raise RunError(f"Cannot run {shown}: {error.strerror}.", "Correct server.scale.") from None
+    with process:
+        try:
+            output, _ = process.communicate(timeout=server.start_seconds)
+        except subprocess.TimeoutExpired:
+            base.end(process)
+            raise ReplicaFailed(
+                f"{shown} was not finished after {server.start_seconds:g} s.",
+                "Raise server.start_seconds, or correct server.scale.",
+            ) from None
+        except BaseException:
+            base.end(process)
+            raise
+    if process.returncode:
+        lines = output.decode(errors="replace").strip().splitlines()[-_LOG_LINES:]
+        raise ReplicaFailed(
+            f"{shown}: {base.in_words(process.returncode)}. {' / '.join(lines)}".rstrip(),
+            "Correct server.scale, or the number of replicas.",
+        )
 
 
 class _Started:
@@ -175,7 +226,7 @@ class _Started:
 
     def _wait(self, number: int, deadline: float) -> None:
         process, url = self._running[number], self.endpoints[number]
-        while not _healthy(url, self._server.health):
+        while _problem(url, self._server.health):
             code = process.poll()
             if code is None and time.monotonic() < deadline:
                 time.sleep(_POLL_SECONDS)
@@ -191,26 +242,32 @@ class _Started:
             )
 
 
-def _healthy(url: str, path: str) -> bool:
-    """Whether a server is ready; one without a path for that has to accept a connection."""
-    parts = urllib.parse.urlsplit(url)
-    secure = parts.scheme == "https"
-    kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-    connection = kind(parts.hostname or "", parts.port, timeout=_ANSWER_SECONDS)
+def _problem(url: str, path: str, context: ssl.SSLContext | None = None) -> str:
+    """Why a server is not ready; nothing if it is.
+
+    Without a path, a connection is enough. A server that asks for a key is ready: the first request
+    has the key.
+    """
+    connection = open_connection(url, _ANSWER_SECONDS, context)
     try:
         connection.connect()
         if not path:
-            return True
-        connection.request("GET", parts.path.rstrip("/") + path)
-        return connection.getresponse().status == 200
+            return ""
+        connection.request("GET", address_of(url).path.rstrip("/") + path)
+        status = connection.getresponse().status
+        return "" if status in (200, 401, 403) else f"status {status}"
+    except (ssl.SSLEOFError, ssl.SSLZeroReturnError):  # it ends, or is not up yet
+        return "no answer"
+    except ssl.SSLError as error:
+        raise tls.explained(url, error) from None
     except (OSError, http.client.HTTPException):
-        return False
+        return "no answer"
     finally:
         connection.close()
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on; all are held until the last is known, so none comes twice."""
+    """Ports that are free; all are held until the last is known, so none comes twice."""
     with contextlib.ExitStack() as held:
         ports = []
         for _ in range(count):

@@ -1,6 +1,7 @@
 """The requests of a spec: their bodies, and when each is sent."""
 
 import random
+import ssl
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,6 +31,7 @@ def load_of(
     seed: str,
     trace: Sequence[float] = (),
     count_tokens: CountTokens | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> Load:
     """A warm-up and a timed part of about `seconds`; the same seed gives the same requests."""
     asked, request = spec.load, spec.request
@@ -53,6 +55,7 @@ def load_of(
         timeout_seconds=request.timeout_seconds,
         drain_seconds=asked.drain_seconds,
         most_connections=asked.most_connections,
+        tls=tls,
     )
 
 

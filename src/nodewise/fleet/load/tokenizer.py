@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from nodewise.base.errors import DataError, RunError
+from nodewise.study.files import read_regular
 
 # The body of a request and the text of its answer; tokens of the prompt and of the answer.
 CountTokens = Callable[[bytes, str], tuple[int, int]]
@@ -27,7 +28,7 @@ def read_tokenizer(path: Path) -> CountTokens:
             "Install it: pip install 'nodewise[tokenizer]'",
         ) from None
     try:
-        text = path.read_text()
+        text = read_regular(path).decode()
     except (OSError, UnicodeDecodeError):
         raise DataError(
             f"Cannot read the tokenizer {path}.", "Correct request.tokenizer."

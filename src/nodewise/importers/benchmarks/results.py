@@ -14,10 +14,10 @@ from nodewise.base.errors import DataError
 from nodewise.importers.files import AS_WRITTEN, format_errors, number, read_text, runs_at
 from nodewise.study.study import Fact, Run
 
-_SCALE = (
+SCALE_NAMES = (
     r"k|n|p|nodes|workers|gpus|ranks|procs|processes|cores|threads|tasks|num_?(?:nodes|tasks|gpus)"
 )
-_NAMED = re.compile(rf"(?:^|[\[_,;\s-])(?:{_SCALE})\s*[=_-]?\s*(\d+)\b", re.I)
+_NAMED = re.compile(rf"(?:^|[\[_,;\s-])(?:{SCALE_NAMES})\s*[=_-]?\s*(\d+)\b", re.I)
 _LAST = re.compile(r"[_\s-](\d+)$")
 _SECONDS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "second": 1.0, "ms": 1e-3, "us": 1e-6}
 
@@ -58,7 +58,7 @@ def _hyperfine(document: dict[str, Any], otherwise: int | None) -> list[Run]:
     for result in _objects(document["results"]):
         parameters = result.get("parameters")
         command = str(result.get("command", ""))
-        nodes = _scale_of(parameters if isinstance(parameters, dict) else {}, command, otherwise)
+        nodes = scale_of(parameters if isinstance(parameters, dict) else {}, command, otherwise)
         times = result.get("times") or [result.get("mean")]
         codes = result.get("exit_codes") or []
         for at, seconds in enumerate(times):
@@ -72,7 +72,7 @@ def _pyperf(document: dict[str, Any], otherwise: int | None) -> list[Run]:
     shared: dict[str, Any] = document.get("metadata") or {}
     for benchmark in _objects(document["benchmarks"]):
         about = {**shared, **(benchmark.get("metadata") or {})}
-        nodes = _scale_of(about, str(about.get("name", "")), otherwise)
+        nodes = scale_of(about, str(about.get("name", "")), otherwise)
         at = 0
         for run in _objects(benchmark.get("runs")):
             facts = {**about, **(run.get("metadata") or {})}
@@ -107,7 +107,7 @@ def _reframe(document: dict[str, Any], otherwise: int | None) -> list[Run]:
             listed = case.get("nodelist")
             name = str(case.get("display_name") or case.get("name", ""))
             hosts = len(listed) if isinstance(listed, list) else None
-            nodes = _scale_of(variables, name, otherwise or hosts)
+            nodes = scale_of(variables, name, otherwise or hosts)
             good = case.get("result") in ("success", "pass")
             seconds = _reframe_seconds(case)
             if seconds is None and good:
@@ -145,11 +145,11 @@ def _words(values: dict[str, Any], *keys: str) -> dict[str, Fact]:
     return {key: values[key] for key in keys if isinstance(values.get(key), str)}
 
 
-def _scale_of(parameters: dict[str, Any], name: str, otherwise: int | None = None) -> int:
+def scale_of(parameters: dict[str, Any], name: str, otherwise: int | None = None) -> int:
     """K in a parameter that is called like one, in the only number, or in the name."""
     numbers = {key: str(value) for key, value in parameters.items() if str(value).isdecimal()}
     for key, value in numbers.items():
-        if re.fullmatch(_SCALE, key, re.I) and int(value) > 0:
+        if re.fullmatch(SCALE_NAMES, key, re.I) and int(value) > 0:
             return int(value)
     # Where other parameters vary, the last number of a command is one of them.
     found = _NAMED.search(name) or (None if numbers else _LAST.search(name))

@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 
 from nodewise.importers.logs.record import Log, LogRun, number
+from nodewise.importers.logs.rounded import interval, only
 from nodewise.importers.logs.scan import LAUNCH, PAUSES, Seen, fact, rank_of, rule, scan
 from nodewise.study.study import Stage
 
-STEP = rb"RunningAvgSamplesPerSec=|time \(ms\) \| (?:fwd|forward)\w{0,24}: [\d.]"
-_TIMER = re.compile(rb"\b(fwd|bwd|bwd_inner|bwd_allreduce|step): ([\d.]{1,16})")
+_TIMER = re.compile(rb"\b((?:fwd|forward|bwd|backward)(?:_allreduce)?|step): ([\d.]{1,16})")
 
 
 def _rate(log: Log, found: "re.Match[bytes]") -> None:
@@ -20,9 +20,28 @@ def _rate(log: Log, found: "re.Match[bytes]") -> None:
         log.values["memory_bytes"] = (number(memory[1]) or 0.0) * 2**30
 
 
+def _name(text: bytes) -> str:
+    """The name of a timer as newer versions have it."""
+    return text.replace(b"forward", b"fwd").replace(b"backward", b"bwd").decode()
+
+
+def _pipeline(log: Log, found: "re.Match[bytes]") -> None:
+    """`steps: 20 loss: 4.6178 iter time (s): 0.994 samples/sec: 257.601`."""
+    seconds = number(found[2])
+    if not seconds or not log.step(int(found[1]), seconds, rank_of(found.string)):
+        return
+    log.values["in_seconds"] = True
+    rate, time = (interval(found[at].decode()) for at in (3, 2))
+    if rate and time:
+        log.put("global_batch", only(rate[0] * time[0], rate[1] * time[1]))
+
+
 def _breakdown(log: Log, found: "re.Match[bytes]") -> None:
     """`time (ms) | fwd: 12.1 | bwd: 33.0 | bwd_inner: ... | bwd_allreduce: ... | step: 8.1`."""
-    parts = {name.decode(): number(value) for name, value in _TIMER.findall(found.string)}
+    rank = rank_of(found.string)
+    if log.values.setdefault("timed rank", rank) != rank:
+        return  # another rank printed the same step
+    parts = {_name(name): number(value) for name, value in _TIMER.findall(found.string)}
     if {"fwd", "bwd", "step"} <= parts.keys():
         for name, value in parts.items():
             log.stages.setdefault(name, []).append((value or 0.0) / 1e3)
@@ -32,7 +51,9 @@ RULES = (
     rule("step", "CurrSamplesPerSec",
          r"(?:global_step=|\b\d{1,9}/)(\d{1,12}), RunningAvgSamplesPerSec=[^,]{1,40}, "
          r"CurrSamplesPerSec=([\d.e+-]{1,30})", _rate, True),
-    rule("breakdown", "time (ms) |", r"time \(ms\) \| .{0,40}fwd: ", _breakdown, True),
+    rule("breakdown", "time (ms) |", r"time \(ms\) \| .{0,40}(?:fwd|forward): ", _breakdown, True),
+    rule("step", "iter time (s): ", r"steps: (\d{1,12}) loss: \S{1,24} iter time \(s\): "
+         r"([\d.]{1,16}) samples/sec: ([\d.]{1,16})", _pipeline, True),
     rule("skipped", "skipped=", r"\bstep=\d{1,12}, skipped=(\d{1,12})\b",
          lambda log, m: setattr(log, "skipped", int(m[1])), True),
     fact("batch", "train_batch_size", r"(?<!\w)train_batch_size[ .\"':]{1,40}(\d{1,9})\b",

@@ -7,22 +7,33 @@ from nodewise.importers.logs.record import Log, LogRun, number
 from nodewise.importers.logs.scan import Seen, fact, rule, scan
 from nodewise.study.study import Stage
 
-HEAD = rb":-\) GROMACS - |^GROMACS: {1,12}(?:gmx|mdrun)|Log file opened on .{1,80}\n"
-_ROW = r"^ ([A-Za-z][\w/+.,&() -]{1,30}?) {1,40}(?:(\d{1,7}) {1,12}(\d{1,7}) {1,20}(\d{1,12}) {1,20})?([\d.]{1,16}) {1,20}[\d.]{1,20} {1,12}[\d.]{1,6}\s*$"  # noqa: E501
+_ROW = (
+    r"^ ([A-Za-z][\w/+.,&() -]{1,30}?)(?: \*)? {1,40}"
+    r"(?:(\d{1,7}) {1,40}(?:\d{1,7} {1,20}(\d{1,12}) {1,20})?)?"
+    r"([\d.]{1,16}) {1,20}[\d.]{1,20} {1,12}[\d.]{1,6}\s*$"
+)
 _COMMUNICATION = ("Comm. coord.", "Wait + Comm. F", "DD comm. load", "DD comm. bounds",
                   "Comm. energies", "Send X to PME", "Recv X from PP", "PME wait for PP",
                   "Wait + Recv. PME F", "Wait PME GPU gather", "Comm energies")  # fmt: skip
 _IO = ("Write traj.",)
+_PER_DAY_ERROR = 0.01
+Timed = tuple[float | None, float | None, float]  # ranks, calls and seconds of an activity
 _OVERHEAD = ("Rest", "Domain decomp.", "Launch PP GPU ops.", "Launch GPU ops.", "Vsite constr.")
 
 
 def _row(log: Log, found: "re.Match[bytes]") -> None:
     if log.get("table"):
         name = found[1].decode("ascii", "replace").strip()
-        ranks, seconds = number(found[2]), number(found[5])
+        ranks, count, seconds = (number(found[at]) for at in (2, 3, 4))
         rows = log.values.setdefault("rows", {})
         if seconds is not None and len(rows) < 200:
-            rows.setdefault(name, (ranks, seconds))
+            rows.setdefault(name, (ranks, count, seconds))
+
+
+def _ranks(log: Log, found: "re.Match[bytes]") -> None:
+    """Ranks of the accounting: of one kind, or those for particles and those for PME."""
+    kind = (found[2] or b"").decode()
+    log.values[f"counted{kind}"] = int(found[1])
 
 
 RULES = (
@@ -33,11 +44,13 @@ RULES = (
          lambda log, m: log.values.update(wall=number(m[2])), True),
     rule("performance", "Performance:", r"^Performance: {1,20}([\d.]{1,16})\b",
          lambda log, m: log.values.update(per_day=number(m[1])), True),
+    rule("steps", " steps, ", r"^(\d{1,15}) steps, {1,12}([\d.]{1,16}) ps\.",
+         lambda log, m: log.values.update(asked=(int(m[1]), number(m[2]) or 0.0)), True),
     fact("nodes", "Running on", r"^Running on (\d{1,7}) nodes? with total"),
-    fact("ranks", "MPI process", r"^Using (\d{1,7}) MPI (?:process(?:es)?|threads?)\b",
+    fact("ranks", "Using ", r"^Using (\d{1,7}) MPI (?:process(?:es)?|threads?)\b",
          "world_size"),
-    rule("ranks", "MPI rank", r"^On (\d{1,7}) MPI ranks?\b",
-         lambda log, m: log.values.setdefault("world_size", int(m[1])), True),
+    rule("ranks", "MPI rank", r"^[Oo]n (\d{1,7}) MPI ranks?( doing PP| doing PME)?\b", _ranks,
+         True),
     rule("threads", "OpenMP thread", r"^Using (\d{1,6}) OpenMP threads?",
          lambda log, m: log.size.setdefault("threads", float(m[1]))),
     rule("steps", "nsteps", r"^ {1,8}nsteps {1,40}= (-?\d{1,15})\b",
@@ -50,8 +63,9 @@ RULES = (
     rule("time step", "dt", r"^ {1,8}dt {1,40}= ([\d.e-]{1,16})\b",
          lambda log, m: log.size.setdefault("dt", number(m[1]) or 0.0)),
     rule("waiting", "spent waiting",
-         r"run time spent waiting due to load imbalance: ([\d.]{1,8}) ?%",
-         lambda log, m: log.values.update(waiting=(number(m[1]) or 0.0) / 100), True),
+         r"run time spent waiting due to (load|PP/PME) imbalance: ([\d.]{1,8}) ?%",
+         lambda log, m: log.values.setdefault("waiting", {}).update(
+             {m[1]: (number(m[2]) or 0.0) / 100}), True),
     rule("statistics", "Statistics over", r"Statistics over (\d{1,15}) steps",
          lambda log, m: log.values.update(done=int(m[1])), True),
     rule("error", "Fatal error", r"Fatal error:(.{0,200})",
@@ -61,13 +75,18 @@ RULES = (
 
 def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
     """The run in an md.log; one that did not end has no accounting."""
-    log = scan(path, Log(path, "gromacs"), RULES, seen)
+    log = scan(path, Log(path, "gromacs", one_rank=True), RULES, seen)
     wall, rows = log.get("wall"), log.get("rows") or {}
+    if not log.get("world_size"):
+        kinds = [log.get("counted doing PP"), log.get("counted doing PME")]
+        log.put("world_size", sum(kinds) if all(kinds) else log.get("counted"))
     planned, done = log.get("planned"), log.get("done")
     error = log.get("error") or ""
+    if not log.get("table") and wall and log.get("per_day"):
+        return [_of_screen(log, wall)]
     if not log.get("table") or wall is None:
         return [log.run(problem=error or "the run did not end: no time accounting")]
-    steps = planned if planned and planned > 0 else None
+    steps = _steps(planned, rows)
     if wall <= 0 or (steps is None and (done or 0) <= 1) or planned == 0:
         return [log.run(problem="no steps were run")]
     run = log.run(
@@ -81,13 +100,35 @@ def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
     return [run]
 
 
-def _stages(
-    log: Log, rows: dict[str, tuple[float | None, float]], wall: float
-) -> dict[Stage, float]:
+def _of_screen(log: Log, wall: float) -> LogRun:
+    """The run as the screen of mdrun has it: without accounting, but with its time.
+
+    The steps count where the simulated time gives the printed ns/day: else some were left out.
+    """
+    steps, picoseconds = log.get("asked") or (None, 0.0)
+    per_day = picoseconds * 1e-3 * 86400 / wall
+    if not steps or abs(per_day / log.get("per_day") - 1) > _PER_DAY_ERROR:
+        return log.run(run_seconds=wall)
+    return log.run(iterations=steps, run_seconds=wall, mean_step_seconds=wall / steps,
+                   work=float(steps), work_unit="steps")  # fmt: skip
+
+
+def _steps(planned: int | None, rows: dict[str, Timed]) -> int | None:
+    """The steps in the time: fewer than planned where a run was stopped or its clock reset."""
+    planned = planned if planned and planned > 0 else None
+    count = rows["Force"][1] if "Force" in rows else None
+    if not count or count in (planned, (planned or 0) + 1):
+        return planned
+    return int(count) - 1 or None
+
+
+def _stages(log: Log, rows: dict[str, Timed], wall: float) -> dict[Stage, float]:
     """Mean seconds of a rank; ranks that only do PME count for their share."""
-    total = log.get("world_size")
+    total, particles = log.get("world_size"), rows.get("Force", (None, None, 0.0))[0]
+    is_split = total and particles and particles < total
+    share = particles / total if is_split and total and particles else 1.0
     found: dict[Stage, float] = dict.fromkeys(("compute", "communication", "io", "overhead"), 0.0)
-    for name, (ranks, seconds) in rows.items():
+    for name, (_, _, seconds) in rows.items():
         if name in ("Total", "Breakdown of PME mesh computation"):
             break
         stage: Stage = "compute"
@@ -97,11 +138,11 @@ def _stages(
             stage = "io"
         elif name in _OVERHEAD:
             stage = "overhead"
-        found[stage] += seconds * (ranks / total if ranks and total and ranks < total else 1.0)
+        found[stage] += seconds * (1 - share if is_split and name.startswith("PME") else share)
     if abs(sum(found.values()) / wall - 1) > 0.05:
         return {}  # the table is of another shape: no stages rather than wrong ones
     if waiting := log.get("waiting"):
-        idle = min(waiting * wall, found["communication"])
+        idle = min(sum(waiting.values()) * wall, found["communication"])
         found["communication"] -= idle
         found["idle"] = idle
     return found

@@ -3,58 +3,89 @@
 import re
 from pathlib import Path
 
+import msgspec
+
 from nodewise.importers.logs.record import Log, LogRun, clock_seconds, number
 from nodewise.importers.logs.scan import Rule, Seen, fact, rule, scan, size
 from nodewise.study.study import Rank, Stage
 
-FOAM_TIME = rb"ExecutionTime = [\d.]{1,16} s"
-HPCG_HEAD = rb"Distributed Processes ?[=:] ?\d"
-PWSCF = rb"Program (?:PWSCF|CP|PHONON|NEB) {1,8}v\.[\w.-]{1,20}\s{1,40}starts"
-MPIP = rb"@ mpiP"
+_MOST_PROGRAMS = 1000
+_MPIP_ROUNDING = 0.02  # of a sum: mpiP prints three digits
 _FINE_CLOCK, _COARSE_CLOCK = 100.0, 20.0  # seconds, of which whole ones are 1 and 5 %
+
+
+class _Foam(msgspec.Struct):
+    """One program of OpenFOAM in a log; a job prints several, one after the other."""
+
+    program: str = ""
+    ranks: int | None = None
+    times: int = 0
+    cpu: float = 0.0
+    wall: float = 0.0
+    ended: bool = False
+    error: bool = False
+
+
+def _foam(log: Log) -> _Foam:
+    programs: list[_Foam] = log.values.setdefault("programs", [_Foam()])
+    return programs[-1]
+
+
+def _foam_begins(log: Log, found: "re.Match[bytes]") -> None:
+    if _foam(log) != _Foam() and len(log.values["programs"]) < _MOST_PROGRAMS:
+        log.values["programs"].append(_Foam())
+    _foam(log).program = found[1].decode("utf-8", "replace")
 
 
 def _foam_step(log: Log, found: "re.Match[bytes]") -> None:
     cpu, wall = number(found[1]), number(found[2])
-    held = log.values.setdefault("clock", [])
-    if cpu is not None and (not held or cpu >= held[-1][0]):
-        if len(held) == 2:
-            held.pop()
-        held.append((cpu, wall or 0.0))
-        log.values["times"] = log.values.get("times", 0) + 1
+    program = _foam(log)
+    log.end_header()
+    if cpu is None:
+        return
+    if cpu < program.cpu:  # the clock of another program
+        program = _Foam(program=program.program, ranks=program.ranks)
+        if len(log.values["programs"]) < _MOST_PROGRAMS:
+            log.values["programs"].append(program)
+    program.cpu, program.wall, program.times = cpu, wall or 0.0, program.times + 1
 
 
 _FOAM = (
     rule("time", "ExecutionTime", r"ExecutionTime = ([\d.]{1,16}) s(?:.{0,20}ClockTime = "
          r"([\d.]{1,16}) s)?", _foam_step, True),
-    fact("ranks", "nProcs", r"^nProcs *: *(\d{1,7})\b", "world_size"),
-    rule("program", "Exec", r"^Exec *: *(\S{1,100})",
-         lambda log, m: log.size.setdefault("program", m[1].decode("utf-8", "replace"))),
-    rule("end", "End", r"^End\s*$", lambda log, _: log.values.update(ended=True), True),
+    rule("program", "Exec", r"^Exec *: *(\S{1,100})", _foam_begins, True),
+    rule("ranks", "nProcs", r"^nProcs *: *(\d{1,7})\b",
+         lambda log, m: setattr(_foam(log), "ranks", int(m[1]) or None), True),
+    rule("end", "End", r"^End\s*$", lambda log, _: setattr(_foam(log), "ended", True), True),
     rule("end", "inalising", r"^Finalising parallel run",
-         lambda log, _: log.values.update(ended=True), True),
+         lambda log, _: setattr(_foam(log), "ended", True), True),
     rule("error", "FOAM", r"FOAM FATAL (?:IO )?ERROR",
-         lambda log, _: log.values.update(error="FOAM FATAL ERROR"), True),
+         lambda log, _: setattr(_foam(log), "error", True), True),
 )  # fmt: skip
 
 
 def read_openfoam(path: Path, seen: Seen | None = None) -> list[LogRun]:
-    """The run of a solver of OpenFOAM."""
-    log = scan(path, Log(path, "openfoam"), _FOAM, seen)
-    clock, times = log.get("clock"), log.get("times") or 0
-    if log.get("error"):
-        return [_crashed(log, clock[-1][1] if clock else None, "FOAM FATAL ERROR")]
-    if not clock or not log.get("ended"):
-        ended = "no time steps" if log.get("ended") else "the run did not end"
-        return [log.run(problem=ended)]
-    cpu, wall = clock[-1]
-    seconds = wall
-    if wall < _FINE_CLOCK and wall == int(wall):  # whole seconds: the CPU time is finer
-        seconds = cpu if wall - 1 <= cpu <= wall + 1 else wall
-        if seconds == wall < _COARSE_CLOCK or seconds <= 0:
-            return [log.run(problem=f"the clock counts whole seconds, and the run took {wall:g}")]
-    return [log.run(iterations=times, run_seconds=seconds, mean_step_seconds=seconds / times,
-                    work=float(times), work_unit="steps")]  # fmt: skip
+    """The run of a solver of OpenFOAM: of several programs, the one that took longest."""
+    log = scan(path, Log(path, "openfoam", one_rank=True), _FOAM, seen)
+    one = max(log.values.pop("programs", [_Foam()]), key=lambda program: program.cpu)
+    log.put("world_size", one.ranks)
+    if one.program:
+        log.size["program"] = one.program
+    if one.error:
+        return [_crashed(log, one.wall, "FOAM FATAL ERROR")]
+    if not one.times or not one.ended:
+        return [log.run(problem="no time steps" if one.ended else "the run did not end")]
+    seconds = one.wall
+    if one.wall < _FINE_CLOCK and one.wall == int(one.wall):  # whole seconds: CPU time is finer
+        seconds = one.cpu if one.wall - 1 <= one.cpu <= one.wall + 1 else one.wall
+        if seconds == one.wall < _COARSE_CLOCK or seconds <= 0:
+            problem = f"the clock counts whole seconds, and the run took {one.wall:g}"
+            return [log.run(problem=problem)]
+    if not one.program:  # the beginning of the log is missing, and with it some steps
+        return [log.run(run_seconds=seconds)]
+    return [log.run(iterations=one.times, run_seconds=seconds,
+                    mean_step_seconds=seconds / one.times, work=float(one.times),
+                    work_unit="steps")]  # fmt: skip
 
 
 def _crashed(log: Log, seconds: float | None, detail: str) -> LogRun:
@@ -95,7 +126,7 @@ _HPCG = (
 
 def read_hpcg(path: Path, seen: Seen | None = None) -> list[LogRun]:
     """The run in a report of HPCG; the time is that of an iteration."""
-    log = scan(path, Log(path, "hpcg"), _HPCG, seen)
+    log = scan(path, Log(path, "hpcg", one_rank=True), _HPCG, seen)
     log.put("world_size", int(log.get("processes") or 0) or None)
     log.size["threads"] = log.get("threads") or 1.0
     if log.get("invalid") or not log.get("gflops"):
@@ -113,6 +144,8 @@ _QE_SIZES = (
     ("cutoff", "kinetic-energy cutoff"), ("k points", "number of k points"),
 )  # fmt: skip
 _QE = (
+    rule("beginning", "Program", r"Program (?:PWSCF|CP|PHONON|NEB) {1,8}v\.",
+         lambda log, _: log.values.update(ended=False, cycles=0, wall=None)),
     fact("ranks", "running on", r"Parallel version \(MPI\), running on {1,12}(\d{1,7}) proc",
          "world_size"),
     fact("ranks", "MPI processes:", r"Number of MPI processes: {1,40}(\d{1,7})", "world_size"),
@@ -133,10 +166,28 @@ _QE = (
 
 def read_espresso(path: Path, seen: Seen | None = None) -> list[LogRun]:
     """The run of a program of Quantum ESPRESSO."""
-    log = scan(path, Log(path, "quantum-espresso"), _QE, seen)
+    log = scan(path, Log(path, "quantum-espresso", one_rank=True), _QE, seen)
     if not log.get("ended") or not log.get("wall"):
         return [log.run(problem="the run did not end: no JOB DONE with its time")]
-    return [log.run(run_seconds=log.get("wall"), iterations=log.get("cycles"))]
+    return [log.run(run_seconds=log.get("wall"), iterations=log.get("cycles") or None)]
+
+
+def mpi_ranks(tasks: dict[int, tuple[float, float]]) -> tuple[Rank, ...]:
+    """Stages of each rank from its whole time and its MPI time, which holds waiting as well.
+
+    The rank that computes longest waits least; what others have more of MPI time is waiting, as
+    far as they compute less.
+    """
+    least = min(mpi for _, mpi in tasks.values())
+    most = max(total - mpi for total, mpi in tasks.values())
+    ranks = []
+    for task, (total, mpi) in sorted(tasks.items()):
+        idle = max(0.0, min(mpi - least, most - (total - mpi)))
+        stages: dict[Stage, float] = {
+            "compute": max(0.0, total - mpi), "communication": mpi - idle, "idle": idle,
+        }  # fmt: skip
+        ranks.append(Rank(rank=task, stages=stages, seconds=total or None))
+    return tuple(ranks)
 
 
 def _task(log: Log, found: "re.Match[bytes]") -> None:
@@ -152,6 +203,8 @@ _MPIP = (
          lambda log, m: log.values.update(times=m[1] is not None)),
     rule("task", ".", r"^ {0,12}(\d{1,7}) {1,12}([\d.e+-]{1,16}) {1,12}([\d.e+-]{1,16}) "
          r"{1,12}[\d.]{1,8}\s*$", _task),
+    rule("all tasks", "*", r"^ {1,12}\* {1,12}([\d.e+-]{1,16}) {1,12}[\d.e+-]{1,16} ",
+         lambda log, m: log.values.update(sum=number(m[1])) if log.get("times") else None),
     rule("host", "Task Assignment", r"@ MPI Task Assignment {1,12}: (\d{1,7}) (\S{1,100})",
          lambda log, m: log.values.setdefault("hosts", set()).add(m[2])),
 )  # fmt: skip
@@ -159,24 +212,15 @@ _MPIP = (
 
 def read_mpip(path: Path, seen: Seen | None = None) -> list[LogRun]:
     """The run in a report of mpiP; its MPI time holds both sending and waiting."""
-    log = scan(path, Log(path, "mpip"), _MPIP, seen)
+    log = scan(path, Log(path, "mpip", one_rank=True), _MPIP, seen)
     tasks: dict[int, tuple[float, float]] = log.get("tasks") or {}
-    if not tasks or set(tasks) != set(range(len(tasks))):
+    summed = sum(total for total, _ in tasks.values())
+    is_whole = abs(summed - (log.get("sum") or 0.0)) <= _MPIP_ROUNDING * summed
+    if not tasks or set(tasks) != set(range(len(tasks))) or not is_whole:
         return [log.run(problem="the table of MPI time lacks tasks")]
     log.put("world_size", len(tasks))
     log.put("nodes", len(log.get("hosts") or ()) or None)
     seconds = max(total for total, _ in tasks.values())
     if seconds <= 0:
         return [log.run(problem="no time passed")]
-    least = min(mpi for _, mpi in tasks.values())
-    most = max(total - mpi for total, mpi in tasks.values())
-    ranks = []
-    for task, (total, mpi) in sorted(tasks.items()):
-        # The rank that computes longest waits least; what others have more of MPI time is waiting,
-        # as far as they compute less.
-        idle = max(0.0, min(mpi - least, most - (total - mpi)))
-        stages: dict[Stage, float] = {
-            "compute": max(0.0, total - mpi), "communication": mpi - idle, "idle": idle,
-        }  # fmt: skip
-        ranks.append(Rank(rank=task, stages=stages, seconds=total or None))
-    return [log.run(run_seconds=seconds, ranks=tuple(ranks))]
+    return [log.run(run_seconds=seconds, ranks=mpi_ranks(tasks))]

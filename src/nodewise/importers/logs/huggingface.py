@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from nodewise.importers.files import format_errors, read_json, read_start
-from nodewise.importers.logs.record import Log, LogRun, number
+from nodewise.importers.logs.record import Log, LogRun, clock_seconds, number
+from nodewise.importers.logs.rounded import only
 from nodewise.importers.logs.scan import LAUNCH, Rule, Seen, fact, rule, scan
 
-SUMMARY = rb"['\"]train_runtime['\"]: ?['\"]?[\d.]"
 _SAME_RUN = 1.05  # the ranks of a run print almost the same run time
+_MOST_BARS = 1000
+_BAR_SECONDS = 2.0  # by which a progress bar may differ from the run time
+_WHOLE_EPOCH = 0.9  # a last step may be left out, so that 0.98 of an epoch are reported
+_MOST_EPOCHS = 100.0  # of a run that does not say how many it took
 _MOST_WIDTH = 0.05  # of an interval; in a wider one a whole number is likely by chance
 _VALUE = re.compile(rb"['\"](train_\w{1,40}|epoch)['\"]: ?['\"]?(-?[\d.e+-]{1,24})")
 
@@ -23,11 +27,18 @@ def _summary(log: Log, found: "re.Match[bytes]") -> None:
 
 
 def _loss(log: Log, found: "re.Match[bytes]") -> None:
-    value = number(found[1])
-    if value is None or value != value:
+    log.end_header()
+    if found[1] in (b"nan", b"inf"):
         log.nan += 1
     else:
-        log.values["loss"] = value
+        log.last = found[1]
+
+
+def _bar(log: Log, found: "re.Match[bytes]") -> None:
+    """A progress bar: the last one of each number of steps counts."""
+    bars = log.values.setdefault("bars", {})
+    if found[2] in bars or len(bars) < _MOST_BARS:
+        bars[found[2]] = (found[1], found[3])
 
 
 RULES: tuple[Rule, ...] = (
@@ -49,6 +60,14 @@ RULES: tuple[Rule, ...] = (
     fact("world size", "world_size", r"(?<!\w)world_size \.{2,} *(\d{1,7})\b", "world_size"),
     fact("sequence", "block_size", r"--block_size[ =](\d{1,9})\b", "seq_length"),
     fact("sequence", "max_seq_length", r"--max_seq(?:_length|_len)[ =](\d{1,9})\b", "seq_length"),
+    fact("steps asked for", "max_steps", r"--max_steps[ =](\d{1,9})\b", "max_steps"),
+    rule("progress bar", "%", r"%(?:\|[^\n|]{0,900}\|)? *(\d{1,12})/(\d{1,12}) \[([\d:]{4,12})<",
+         _bar, True),
+    rule("steps", "TrainOutput", r"TrainOutput\(global_step=(\d{1,12}),",
+         lambda log, m: log.count("output", m[1]), True),
+    fact("tensor parallel", "tensor_parallel", r"--tensor_parallel_size[ =](\d{1,7})\b", "tp"),
+    fact("resumed", "ontinuing training", r"Continuing training from global step (\d{1,12})",
+         "resumed"),
     fact("positions", "n_positions", r"n_positions[\"']?[=:] ?(\d{1,9})\b", "positions"),
     fact("model maximum", "model_max_length", r"model_max_length[\"']?[=:] ?(\d{1,9})\b",
          "positions"),
@@ -61,20 +80,28 @@ def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
     log = scan(path, Log(path, "hf-console"), RULES, seen)
     runtimes = [value for text in log.values.pop("train_runtime", []) if (value := number(text))]
     rates = {name: log.values.pop(name, [""])[0] for name in _RATES}
+    epochs = number(log.values.pop("epoch", [""])[0])
+    loss = number(log.last)
+    if loss is not None:
+        log.values["loss"] = loss
     if not runtimes:
         return [log.run(problem="no train_runtime")]
     if max(runtimes) > _SAME_RUN * min(runtimes):
         return [log.run(problem="several runs follow each other: split the file")]
     runtime = statistics.median(runtimes)
-    _from_rates(log, runtime, *rates.values())
+    is_whole = _count_steps(log, runtime, rates)
+    _from_rates(log, runtime, (rates[_RATES[0]], rates[_RATES[1]]), epochs)
     per_device, batch = log.get("per_device"), log.get("global_batch")
     if per_device and batch and batch % (per_device * (log.get("accumulation") or 1)) == 0:
-        log.put("world_size", batch // (per_device * (log.get("accumulation") or 1)))
+        copies = batch // (per_device * (log.get("accumulation") or 1))
+        log.put("world_size", copies * (log.get("tp") or 1))
     # Without --block_size, run_clm cuts its text into blocks of 1024 where the model has as many.
     if log.get("seq_length") is None and log.get("positions") == 1024 and _uses_run_clm(path):
         log.put("seq_length", 1024)
     samples, length = number(rates[_RATES[0]]), log.get("seq_length")
-    if samples and length:  # the last batch may be smaller: the rate counts, not the batch
+    if (
+        samples and length and is_whole
+    ):  # the last batch may be smaller: the rate counts, not the batch
         log.put("tokens_per_second", samples * length)
     return [_finish(log, runtime)]
 
@@ -82,24 +109,64 @@ def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
 _RATES = ("train_samples_per_second", "train_steps_per_second")
 
 
+def _count_steps(log: Log, runtime: float, rates: dict[str, str]) -> bool:
+    """The steps by the progress bar of the run, or by --max_steps; whether it ran all it planned.
+
+    The printed rates are those of all planned steps, also where a run ended early or was resumed.
+    Before version 4.5 the only rate counted steps, though it is called samples per second.
+    """
+    bars: dict[bytes, tuple[bytes, bytes]] = log.values.pop("bars", {})
+    near = {(int(total), int(done)) for total, (done, clock) in bars.items()
+            if (taken := clock_seconds(clock.decode())) is not None
+            and abs(taken - runtime) <= _BAR_SECONDS}  # fmt: skip
+    if log.get("output"):
+        near = {(log.get("output"), log.get("output"))}
+    if len(near) == 1 and log.get("iterations") in (None, *(total for total, _ in near)):
+        log.values["iterations"], log.values["done"] = near.pop()
+    if not rates[_RATES[1]]:
+        rate, asked = number(rates[_RATES[0]]), log.get("max_steps")
+        rates[_RATES[0]] = ""
+        if rate and asked and not log.get("iterations") and abs(rate * runtime / asked - 1) < 1e-3:
+            log.put("iterations", asked)
+    return not log.get("resumed") and log.get("done") in (None, log.get("iterations"))
+
+
 def _uses_run_clm(path: Path) -> bool:
     return b"run_clm" in read_start(path, 2**22)
 
 
 def _finish(log: Log, runtime: float) -> LogRun:
-    steps = log.get("iterations")
-    return log.run(run_seconds=runtime, mean_step_seconds=runtime / steps if steps else None)
+    last = log.get("done") or log.get("iterations")
+    steps = last - (log.get("resumed") or 0) if last else 0
+    mean = runtime / steps if steps > 0 else None
+    return log.run(run_seconds=runtime, mean_step_seconds=mean, iterations=last)
 
 
-def _from_rates(log: Log, runtime: float, samples: str, steps: str) -> None:
+def _from_rates(log: Log, runtime: float, rates: tuple[str, str], epochs: float | None) -> None:
     """The steps and the batch that the printed rates allow, where only one whole number does."""
+    samples, steps = rates
     rate = _interval(steps)
     if rate and not log.get("iterations"):
-        log.put("iterations", _only(rate[0] * runtime, rate[1] * runtime))
+        log.put("iterations", only(rate[0] * runtime, rate[1] * runtime))
     many, done = _interval(samples), log.get("iterations")
     if many and done and not log.get("global_batch"):
         low, high = (rate * runtime / done for rate in many)
-        log.put("global_batch", _only(low, high, _MOST_WIDTH))
+        batch = only(low, high, _MOST_WIDTH)
+        if batch and _is_every_batch(batch, done, epochs, log.get("per_device") or 1):
+            log.put("global_batch", batch)
+
+
+def _is_every_batch(mean: int, steps: int, epochs: float | None, grain: int) -> bool:
+    """Whether the mean samples of a step are the batch, though epochs end with a smaller one.
+
+    225 samples in batches of 16 are 15 a step. The batch is a multiple of `grain`, that of one
+    device, and below `mean` x steps / (steps - 1) of an epoch. A run that ends within its first
+    epoch has no smaller batch.
+    """
+    if epochs is not None and epochs < _WHOLE_EPOCH:
+        return True
+    per_epoch = steps / max(1.0, epochs or _MOST_EPOCHS)
+    return mean % grain == 0 and (per_epoch - 1) * grain >= mean
 
 
 def _interval(text: str) -> tuple[float, float] | None:
@@ -113,14 +180,6 @@ def _interval(text: str) -> tuple[float, float] | None:
     return value - half, value + half
 
 
-def _only(low: float, high: float, widest: float = 0.95) -> int | None:
-    near = round((low + high) / 2)
-    slack = 2e-4 * near  # of the run time, which is rounded as well
-    fits = low - slack <= near <= high + slack
-    alone = not (low - slack <= near - 1 or near + 1 <= high + slack)
-    return near if fits and alone and near >= 1 and high - low < widest else None
-
-
 def read_state(path: Path, seen: Seen | None = None) -> list[LogRun]:
     """The run in a trainer_state.json."""
     state: dict[str, Any] = read_json(path, "a trainer_state.json", dict)
@@ -128,19 +187,26 @@ def read_state(path: Path, seen: Seen | None = None) -> list[LogRun]:
     with format_errors(path):
         history = [entry for entry in state.get("log_history") or () if isinstance(entry, dict)]
         last = next((entry for entry in reversed(history) if "train_runtime" in entry), {})
-        steps = state.get("global_step")
+        steps, planned = state.get("global_step"), state.get("max_steps")
         if isinstance(steps, int) and 0 < steps < 10**9:
-            log.put("iterations", steps)
+            log.put("done", steps)
+            is_longer = isinstance(planned, int) and steps < planned < 10**9
+            log.put("iterations", planned if is_longer else steps)
         losses = [entry["loss"] for entry in history if "loss" in entry]
         log.nan = sum(not isinstance(one, int | float) or one != one for one in losses)
         log.put("loss", next((float(one) for one in reversed(losses)
                               if isinstance(one, int | float) and one == one), None))  # fmt: skip
         runtime = number(str(last.get("train_runtime")))
         if not runtime or runtime <= 0:
-            return [log.run(problem="a checkpoint without train_runtime: the run had not ended")]
+            problem = "a checkpoint without train_runtime: the run had not ended"
+            return [log.run(iterations=log.get("done"), problem=problem)]
         if last.get("step") not in (None, steps):
-            return [log.run(problem="train_runtime is of another step than the last one")]
-        _from_rates(log, runtime, *(str(last.get(name, "")) for name in _RATES))
+            problem = "train_runtime is of another step than the last one"
+            return [log.run(iterations=log.get("done"), problem=problem)]
+        log.count("per_device", str(state.get("train_batch_size")).encode())
+        if _RATES[1] in last:
+            rates = str(last.get(_RATES[0], "")), str(last[_RATES[1]])
+            _from_rates(log, runtime, rates, number(str(last.get("epoch"))))
         batch, work = log.get("global_batch"), number(str(state.get("total_flos")))
         if batch and work and steps:
             log.size["FLOP per sample"] = work / (steps * batch)

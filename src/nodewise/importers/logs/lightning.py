@@ -6,17 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nodewise.importers.files import read_text
-from nodewise.importers.logs.megatron import whole
 from nodewise.importers.logs.record import Log, LogRun, number
+from nodewise.importers.logs.rounded import whole
 from nodewise.importers.logs.scan import Seen
 
+_EXACT = 1e-4  # its figures are not rounded
 _MARKS = r"[/|._-]"
-_TIME = re.compile(rf"train{_MARKS}time")
-
-
-def is_lightning(titles: set[str]) -> bool:
-    """Whether these are the columns of a metrics.csv."""
-    return {"epoch", "step"} <= titles or ("step" in titles and any(map(_TIME.fullmatch, titles)))
 
 
 def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
@@ -37,6 +32,8 @@ def _run(log: Log, titles: list[str], rows: Iterable[list[str]]) -> LogRun:
     worlds: set[int | None] = set()
     batches: set[int | None] = set()
     for row in rows:
+        if len(row) < len(titles):
+            continue  # the last row, cut off
         cells = {name: number(row[at]) if at < len(row) else None for name, at in columns.items()}
         if (loss := cells.get("train_loss")) is not None:
             log.values["loss"] = loss
@@ -69,7 +66,7 @@ def _plain(title: str) -> str:
 
 def _ratio(cells: dict[str, float | None], over: str, under: str) -> int | None:
     top, bottom = cells.get(over), cells.get(under)
-    return whole(top / bottom) if top and bottom else None
+    return whole(top / bottom, _EXACT) if top and bottom else None
 
 
 def _one(found: set[int | None]) -> int | None:

@@ -7,22 +7,28 @@ from typing import BinaryIO
 
 from nodewise.base.errors import DataError
 from nodewise.importers.files import without_colours
+from nodewise.study.files import open_regular
 
 MAX_LINE = 8192  # bytes of a line that are read; what a framework prints about a step is shorter
 _CHUNK = 2**20
 _MAX_REST = 2**22  # of a line without an end
+_IN_NUMBERS = b"0123456789.,:eE+-"
 _GZIP = b"\x1f\x8b"
 
 
-def lines(path: Path) -> Iterator[bytes]:
+def lines(path: Path, finished: bool = False) -> Iterator[bytes]:
     """Every line, also where a carriage return ends it."""
-    for block in blocks(path):
+    for block in blocks(path, finished):
         for line in block.removesuffix(b"\n").split(b"\n"):
             yield line if len(line) <= MAX_LINE else line[:MAX_LINE]
 
 
-def blocks(path: Path) -> Iterator[bytes]:
-    """Whole lines, many at a time: without colours, and with a newline after each line."""
+def blocks(path: Path, finished: bool = False) -> Iterator[bytes]:
+    """Whole lines, many at a time: without colours, and with a newline after each line.
+
+    A number at an end without a newline may lack digits, so it is left out, unless the program
+    that wrote it has `finished`.
+    """
     rest = b""
     for chunk in _chunks(path):
         text = rest + chunk
@@ -34,6 +40,8 @@ def blocks(path: Path) -> Iterator[bytes]:
             continue
         whole, rest = (text[:end], text[end:]) if end else (text, b"")
         yield _plain(whole)
+    if rest and not finished:
+        rest = rest.rstrip(_IN_NUMBERS)
     if rest:
         yield _plain(rest)
 
@@ -65,7 +73,7 @@ def _unpacked(file: BinaryIO, packed: bytes) -> Iterator[bytes]:
 def _chunks(path: Path) -> Iterator[bytes]:
     """The bytes of a file, unpacked; a packed file that is cut off gives what it has."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             first = file.read(_CHUNK)
             if first[:2] != _GZIP:
                 while first:

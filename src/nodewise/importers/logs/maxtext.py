@@ -4,13 +4,16 @@ import re
 import statistics
 from pathlib import Path
 
-from nodewise.importers.logs.megatron import whole
+import numpy as np
+
 from nodewise.importers.logs.record import Log, LogRun, number
+from nodewise.importers.logs.rounded import whole
 from nodewise.importers.logs.scan import LAUNCH, PAUSES, Seen, fact, rank_of, rule, scan
 
-STEP = rb"completed step: \d{1,12}, seconds: [\d.]"
 _FIELD = re.compile(rb"([A-Za-z][\w/]{0,30}): ([\d.e+-]{1,24}|nan|inf)")
 _MOST_RATIOS = 1000
+_LEAST_ERROR = 1e-5
+_ALIKE = 0.005  # of what two lines say
 _WEIGHTS = b"total_weights: "
 
 
@@ -21,13 +24,42 @@ def _step(log: Log, found: "re.Match[bytes]") -> None:
         return
     log.last = line
     at = line.find(_WEIGHTS)
-    if at >= 0 and len(log.texts) < 2:
-        log.texts.add(line[at + len(_WEIGHTS) : line.find(b",", at)])
+    if at >= 0:
+        log.values["weighted"] = (log.get("weighted") or 0) + 1
+        log.keep_text(line[at + len(_WEIGHTS) : line.find(b",", at)])
     log.nan += b"loss: nan" in line
     if len(log.numbers) < _MOST_RATIOS:
         fields = dict(_FIELD.findall(line))
-        if rate := number(fields.get(b"Tokens/s/device")):
+        text = fields.get(b"Tokens/s/device", b"").decode()
+        if rate := number(text):
             log.stages.setdefault("device", []).append(rate * seconds)
+            # What the rounding of both figures allows.
+            error = sum(0.5 * 10.0 ** -len(one.partition(".")[2]) / value
+                        for one, value in ((text, rate), (found[2].decode(), seconds)))  # fmt: skip
+            log.stages.setdefault("error", []).append(error)
+
+
+_MANY = re.compile(rb"completed step: (\d{1,12}), seconds: {1,4}([\d.]{1,16})")
+
+
+def _all_steps(log: Log, block: bytes, count: int) -> bool:
+    """The steps of a block, where all of them have the weights that are known."""
+    if len(log.numbers) < _MOST_RATIOS or len(log.texts) != 1 or b"nan" in block:
+        return False
+    if block.count(_WEIGHTS + next(iter(log.texts)) + b",") != count:
+        return False
+    found = _MANY.findall(block)
+    if len(found) != count:
+        return False
+    numbers, seconds = zip(*found, strict=True)
+    try:
+        values = np.array(seconds, dtype=np.float64)
+    except ValueError:
+        return False
+    if not log.steps(list(numbers), values):
+        return False
+    log.last = block[block.rfind(b"completed step:") :]
+    return True
 
 
 def _last_line(log: Log) -> None:
@@ -39,9 +71,19 @@ def _last_line(log: Log) -> None:
     log.put("loss", number(fields.get(b"loss")))
 
 
+def _devices(weights: float, device: list[float], errors: list[float]) -> int | None:
+    """The devices by the tokens of one in a step, from the line whose figures are most exact."""
+    if not device:
+        return None
+    error, tokens = min(zip(errors, device, strict=True))
+    middle = statistics.median(weights / one for one in device)
+    ratio = weights / tokens
+    return whole(ratio, max(error, _LEAST_ERROR)) if abs(ratio / middle - 1) < _ALIKE else None
+
+
 RULES = (
-    rule("step", "completed step:", r"completed step: (\d{1,12}), seconds: ([\d.]{1,16})", _step,
-         True),
+    rule("step", "completed step:", r"completed step: (\d{1,12}), seconds: {1,4}([\d.]{1,16})",
+         _step, True, _all_steps),
     fact("devices", "um_devices", r"[Nn]um_devices: ?(\d{1,7})\b", "world_size"),
     fact("sequence", "max_target_length", r"max_target_length: ?(\d{1,9})\b", "seq_length"),
     fact("batch", "global_batch_size_to_train_on",
@@ -58,10 +100,10 @@ def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
     _last_line(log)
     device = log.stages.get("device", [])
     weights = number(next(iter(log.texts))) if len(log.texts) == 1 else None
-    if weights:  # equal in every step: no padding
+    devices = _devices(weights, device, log.stages.get("error", [])) if weights else None
+    if weights and (log.get("weighted") > 1 or devices):  # equal in every step: no padding
         log.put("tokens_per_step", weights)
-        if device:  # a rate is rounded, so the median of the ratios counts
-            log.put("world_size", whole(statistics.median(weights / one for one in device)))
+        log.put("world_size", devices)
     elif device and log.get("world_size"):
         log.put("tokens_per_step", statistics.median(device) * log.get("world_size"))
     last = log.numbers[-1] + 1 if log.numbers else None

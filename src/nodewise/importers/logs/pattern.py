@@ -8,6 +8,7 @@ from nodewise.base.errors import DataError, SpecError
 from nodewise.base.time_limit import search_limit
 from nodewise.importers.logs.record import Log, LogRun, clock_seconds, number
 from nodewise.importers.logs.scan import Rule, Seen, rank_of, scan
+from nodewise.study.files import read_regular
 from nodewise.study.spec import read_toml
 from nodewise.study.study import STAGES, Stage
 
@@ -37,7 +38,7 @@ class Pattern:
         unknown += [name for name in stages if name not in STAGES]
         if unknown:
             raise SpecError(
-                f"{path}: '{unknown[0]}' is no name of a pattern.",
+                f"{path}: '{unknown[0]}' is not a name of a pattern.",
                 f"Use {', '.join(_NAMES)}, and under stages {', '.join(STAGES)}.",
             )
         self.expressions = {name: _compiled(text, name, path) for name, text in table.items()}
@@ -59,7 +60,7 @@ class Pattern:
             if f"stage {name}" in log.values
         }
         known = log.seconds or log.get("run_seconds")
-        last = log.numbers[-1] if log.numbers else None
+        last = log.numbers[-1] + (log.numbers[0] == 0) if log.numbers else None
         problem = "" if known else "no line matches a pattern of the time"
         return [log.run(iterations=last, stages=stages, problem=problem)]
 
@@ -117,7 +118,7 @@ class Pattern:
 def read_pattern(path: Path) -> Pattern:
     """The format in a TOML file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path).decode()
     except (OSError, UnicodeDecodeError):
         raise SpecError(f"Cannot read the pattern {path}.", "Name a TOML file.") from None
     return Pattern(read_toml(text), str(path))
@@ -126,7 +127,7 @@ def read_pattern(path: Path) -> Pattern:
 def _table(table: dict[str, Any], name: str, path: str) -> dict[str, Any]:
     found = table.pop(name, {})
     if not isinstance(found, dict):
-        raise SpecError(f"{path}: {name} is no table.", f"Write [pattern.{name}].")
+        raise SpecError(f"{path}: {name} is not a table.", f"Write [pattern.{name}].")
     return found
 
 
@@ -134,7 +135,9 @@ def _unit(text: Any, path: str) -> float:
     if isinstance(text, int | float) and 0 < text < 1e18:
         return float(text)
     if str(text) not in _UNITS:
-        raise SpecError(f"{path}: '{text}' is no unit.", f"Use {', '.join(_UNITS)}, or a number.")
+        raise SpecError(
+            f"{path}: '{text}' is not a unit of time.", f"Use {', '.join(_UNITS)}, or a number."
+        )
     return _UNITS[str(text)]
 
 
@@ -143,7 +146,7 @@ def _compiled(text: Any, name: str, path: str) -> re.Pattern[bytes]:
     try:
         found = re.compile(str(text).encode())
     except (re.error, OverflowError, RecursionError) as error:
-        raise SpecError(f"{path}: {name} is no regular expression: {error}.", _EXAMPLE) from None
+        raise SpecError(f"{path}: {name} is not a regular expression: {error}.", _EXAMPLE) from None
     if found.groups < 1:
         raise SpecError(f"{path}: {name} has no group.", "Put ( ) around the number.")
     return found

@@ -6,11 +6,13 @@ from typing import Any
 
 import msgspec
 
+from nodewise.base.stats import Floats
 from nodewise.importers.logs.warmup import PauseKind, steady
 from nodewise.study.study import Fact, Outcome, Rank, Stage
 
+_TOO_FEW = "two or three steps whose times differ: no warm-up can be separated from them"
 _RECENT = 64  # steps among which the lines of several ranks may be mixed up
-_MOST = 10**9  # of a count: more is no world size, batch or step
+_MOST = 10**9  # of a count: no world size, batch or step is larger
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,13 +79,13 @@ class LogRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Log:
     """The builder of a run: facts and step times in the order of the file."""
 
-    def __init__(self, path: Any, form: str, unit: str = "rank") -> None:
-        """An empty log of one format."""
-        self.path, self.form, self.unit = str(path), form, unit
+    def __init__(self, path: Any, form: str, unit: str = "rank", *, one_rank: bool = False) -> None:
+        """An empty log of one format; with `one_rank`, only lines of the first rank count."""
+        self.path, self.form, self.unit, self.one_rank = str(path), form, unit, one_rank
         self.values: dict[str, Any] = {}
         self.size: dict[str, float | str] = {}
         self.stages: dict[str, list[float]] = {}
-        self.numbers = array("q")
+        self.numbers = array("i")
         self.seconds = array("d")
         self.marks: dict[int, PauseKind] = {}
         self.restarts: list[int] = []
@@ -92,7 +94,9 @@ class Log:
         self.rank: bytes | None = None
         self.factor = 1.0  # from the rate of a step to its seconds
         self.last = b""  # line with a step
-        self.texts: set[bytes] = set()  # values as they are printed, of which there are few
+        self.texts: set[bytes] = set()  # a value as it is printed; several where it changes
+        self.timers: dict[tuple[str, str], array[float]] = {}  # of a name: seconds of each step
+        self.consumed: tuple[int, float] | None = None  # the last step, and samples until then
         self._mark: PauseKind | None = None
         self._dropped: set[str] = set()
         self.is_new = True  # header lines are read: no step was seen since the last beginning
@@ -113,6 +117,11 @@ class Log:
         if value is not None and 0 < value < _MOST and value == int(value):
             self.put(name, int(value))
 
+    def keep_text(self, text: bytes) -> None:
+        """A value as it is printed; two are enough to see that it changes."""
+        if len(self.texts) < 2:
+            self.texts.add(text)
+
     def mark(self, kind: PauseKind) -> None:
         """A checkpoint or an evaluation: it is within the next step time."""
         self._mark = kind
@@ -120,6 +129,10 @@ class Log:
     def begin(self) -> None:
         """A program begins: its header follows."""
         self.is_new = True
+
+    def end_header(self) -> None:
+        """No header follows, in a log whose steps have no times of their own."""
+        self.is_new = False
 
     def step(self, number: int, seconds: float, rank: bytes | None = None) -> bool:
         """A step time; False where it is a copy that another rank printed."""
@@ -142,6 +155,24 @@ class Log:
         self.is_new = False
         return True
 
+    def steps(self, numbers: list[bytes], seconds: Floats) -> bool:
+        """Many step times of one rank; False, and none is taken, where one of them is unusual.
+
+        Ranks that print the same steps are unusual: their numbers do not increase.
+        """
+        import numpy as np
+
+        found = np.array(numbers, dtype=np.int64)
+        if self.is_new or self._mark or not len(found) or found[0] <= self.numbers[-1]:
+            return False
+        if (np.diff(found) <= 0).any() or found[-1] >= _MOST:
+            return False
+        if not ((seconds > 0) & (seconds < 1e9)).all():
+            return False
+        self.numbers.frombytes(found.astype(np.int32).tobytes())
+        self.seconds.frombytes(seconds.tobytes())
+        return True
+
     def get(self, name: str) -> Any:
         """A fact, or None."""
         return self.values.get(name)
@@ -154,6 +185,8 @@ class Log:
         if self.out_of_memory:
             made |= {"outcome": "out of memory", "detail": self.out_of_memory}
         made |= {name: value for name, value in more.items() if value is not None}
+        if self.seconds and made["step_seconds"] is None and not made.get("problem"):
+            made["problem"] = _TOO_FEW
         if self.restarts and self._dropped & _SETTINGS:
             made = {name: value for name, value in made.items() if name not in _OF_ONE_RUN}
             changed = ", ".join(sorted(self._dropped & _SETTINGS))
@@ -169,10 +202,14 @@ class Log:
 
         starts = [0, *self.restarts, len(self.seconds)]
         values = np.frombuffer(self.seconds, dtype=np.float64)
-        kept, first, pauses, level = [], None, [], 0.0
+        kept, first, pauses = [], None, []
+        level: float | None = None
         for begin, end in pairwise(starts):
             found = steady(values[begin:end])
-            first, level = found.warmup if begin == 0 else first, found.median
+            first = found.warmup if begin == 0 else first
+            if found.median is None:
+                continue
+            level = found.median
             kept.append(values[begin + (found.warmup or 0) : end])
             pauses += [
                 Pause(
@@ -184,7 +221,7 @@ class Log:
             ]
         return {
             "entries": len(values), "warmup": first, "pauses": tuple(pauses),
-            "step_seconds": level if len(kept) == 1 else float(np.median(np.concatenate(kept))),
+            "step_seconds": level if len(kept) < 2 else float(np.median(np.concatenate(kept))),
         }  # fmt: skip
 
     @property

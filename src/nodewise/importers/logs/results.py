@@ -10,7 +10,7 @@ from nodewise.importers.logs.scan import Seen
 from nodewise.study.scale_unit import unit_of_title
 from nodewise.study.titles import seconds_of_unit, title_column
 
-JUBE_RULE = re.compile(r"^-{2,}(?:\+-{2,})+ *$", re.MULTILINE)
+_JUBE_RULE = re.compile(r"^-{2,}(?:\+-{2,})+ *$", re.MULTILINE)
 _SECONDS = {"s": 1.0, "sec": 1.0, "secs": 1.0, "second": 1.0, "seconds": 1.0, "ms": 1e-3,
             "us": 1e-6, "min": 60.0, "h": 3600.0}  # fmt: skip
 _STATUS = {"SUCCESS": "ok", "FAILED": "crashed"}
@@ -19,7 +19,7 @@ _STATUS = {"SUCCESS": "ok", "FAILED": "crashed"}
 def read_jube(path: Path, seen: Seen | None = None) -> list[LogRun]:
     """The rows of a table that JUBE prints: titles, a rule of dashes and plus signs, cells."""
     lines = read_text(path).splitlines()
-    at = next((at for at, line in enumerate(lines) if JUBE_RULE.match(line)), 0)
+    at = next((at for at, line in enumerate(lines) if _JUBE_RULE.match(line)), 0)
     titles = [cell.strip() for cell in lines[at - 1].split("|")] if at else []
     kinds = [_kind(title) for title in titles]
     if "nodes" not in kinds or "seconds" not in kinds:

@@ -13,11 +13,11 @@ from nodewise.importers.files import read_text
 from nodewise.importers.logs import protobuf
 from nodewise.importers.logs.record import Log, LogRun, number
 from nodewise.importers.logs.scan import Seen
+from nodewise.study.files import open_regular
 
 _MOST_RECORD = 2**26  # of one event: graphs and images are larger than a scalar, not that large
 _MOST_POINTS = 2_000_000
 _BLOCK = 32768  # of LevelDB's log format, which W&B uses
-WANDB = b":W&B"
 # A scalar that is the time of a step, in seconds: torchtitan, Megatron-LM, NeMo.
 _STEP_TIME = re.compile(
     r"(?:time_metrics/end_to_end\(s\)|iteration-time|iteration_time|train_step_timing in s|"
@@ -50,11 +50,6 @@ def read_tensorboard(path: Path, seen: Seen | None = None) -> list[LogRun]:
     return [_run(Log(path, "tensorboard"), series)]
 
 
-def is_tensorboard(raw: bytes) -> bool:
-    """Whether a file begins with the event that names its version."""
-    return b"brain.Event:" in raw[:64]
-
-
 def _events(path: Path) -> Iterator[bytes]:
     """The records of a TFRecord file: length, checksum, data, checksum."""
     with _opened(path) as file:
@@ -70,7 +65,7 @@ def _events(path: Path) -> Iterator[bytes]:
 
 def _opened(path: Path) -> Any:
     try:
-        return path.open("rb")
+        return open_regular(path)
     except OSError as error:
         raise DataError(
             f"Cannot read {path}: {(error.strerror or str(error)).lower()}.", "Name another file."

@@ -10,12 +10,15 @@ from nodewise.importers.logs.record import Log
 from nodewise.importers.logs.record import number as to_number
 
 Take = Callable[[Log, "re.Match[bytes]"], object]
+TakeAll = Callable[[Log, bytes, int], bool]  # a block and how many lines; False: line by line
 Seen = Callable[[int, str, bytes], None]
 # Who printed a line: torchrun, srun --label, mpirun --tag-output, torchrun --tee
-_RANK = re.compile(
-    rb"\s{0,8}(?:\[rank(\d{1,7})\]:|(\d{1,7}): |\[\d{1,7},(\d{1,7})\]<std\w{3}>:?|"
-    rb"\[(?:[\w-]{1,40}/)?default(\d{1,4})\]:)"
+_LABEL = (
+    r"\s{0,8}(?:\[rank(\d{1,7})\]:|(\d{1,7}): |\[\d{1,7},(\d{1,7})\]<std\w{3}>:?|"
+    r"\[(?:[\w-]{1,40}/)?default(\d{1,4})\]:)"
 )
+_RANK = re.compile(_LABEL.encode())
+_ANY_LABEL = _LABEL.replace(r"(\d", r"(?:\d")
 
 _RANK_BEGINS = frozenset(bytes([sign]) for sign in b"[ 0123456789\t")
 
@@ -28,11 +31,21 @@ class Rule(NamedTuple):
     pattern: re.Pattern[bytes]
     take: Take
     always: bool = False  # also after the first step; else in the header only
+    take_all: TakeAll | None = None  # the lines of a block that holds no other key
 
 
-def rule(name: str, key: str, pattern: str, take: Take, always: bool = False) -> Rule:
-    """A rule of texts."""
-    return Rule(name, key.encode(), re.compile(pattern.encode()), take, always)
+def rule(
+    name: str,
+    key: str,
+    pattern: str,
+    take: Take,
+    always: bool = False,
+    take_all: TakeAll | None = None,
+) -> Rule:
+    """A rule of texts; what begins a line may have the label of a launcher before it."""
+    if pattern.startswith("^"):
+        pattern = f"^(?:{_ANY_LABEL} ?)?{pattern[1:]}"
+    return Rule(name, key.encode(), re.compile(pattern.encode()), take, always, take_all)
 
 
 def fact(name: str, key: str, pattern: str, field: str = "") -> Rule:
@@ -88,9 +101,11 @@ def _between_steps(
     block: bytes, at: int, log: Log, rules: Sequence[Rule], seen: Seen | None, number: int
 ) -> int:
     """The lines with a key, in their order; where to go on."""
+    places = [(one, place) for one in rules if (place := block.find(one.key, at)) >= 0]
+    if seen is None and len(places) == 1 and _takes_all(places[0][0], block, at, log):
+        return len(block)
     found: dict[int, list[Rule]] = {}
-    for one in rules:
-        place = block.find(one.key, at)
+    for one, place in places:
         while 0 <= place < len(block):  # an empty key is in every line
             found.setdefault(block.rfind(b"\n", at, place) + 1 or at, []).append(one)
             end = block.find(b"\n", place)
@@ -105,10 +120,21 @@ def _between_steps(
     return len(block)
 
 
+def _takes_all(one: Rule, block: bytes, at: int, log: Log) -> bool:
+    """Take the lines of a block at once, where it has no key of another rule."""
+    if at or one.take_all is None:
+        return False
+    return one.take_all(log, block, block.count(one.key))
+
+
 def _apply(
     one: Rule, line: bytes, log: Log, seen: Seen | None, block: bytes, at: int, number: int
 ) -> None:
     matched = one.pattern.search(line)
+    if matched and log.one_rank:
+        rank = rank_of(line)
+        if log.values.setdefault("first rank", rank) != rank:
+            return
     if matched:
         one.take(log, matched)
         if seen is not None:

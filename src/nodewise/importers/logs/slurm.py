@@ -15,20 +15,13 @@ _STATES: dict[str, Outcome] = {
     "NODE_FAIL": "crashed", "BOOT_FAIL": "crashed", "DEADLINE": "timeout",
 }  # fmt: skip
 _UNFINISHED = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CANCELLED", "PREEMPTED")
-_TITLES = {"jobid", "jobidraw", "jobname", "state", "elapsed", "nnodes", "allocnodes", "ntasks",
-           "alloccpus", "partition", "exitcode", "elapsedraw"}  # fmt: skip
+_TRES = ("alloctres", "reqtres")
 _SUFFIX = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _SCALE_IN_NAME = re.compile(
     r"(?i)[-_.]?(?:n|k|np|nodes?|ranks?|gpus?|x)?[-_]?\d{1,6}(?:n|nodes?|gpus?)?$"
 )
 _CHANGES = ("partition", "account", "cluster", "qos", "nodelist", "submitline", "workdir",
             "constraints", "reqtres", "reqcpufreqgov")  # fmt: skip
-
-
-def is_sacct(first: str) -> bool:
-    """Whether a line is the header of sacct."""
-    titles = {_title(cell) for cell in re.split(r"[|,\s]+", first[:2000])}
-    return len(titles & _TITLES) >= 3 and bool(titles & {"jobid", "jobidraw", "jobname"})
 
 
 def _title(text: str) -> str:
@@ -56,7 +49,7 @@ def read_sacct(path: Path, seen: Seen | None = None) -> list[LogRun]:
     )
     lacks = [
         what
-        for what, names in (("nodes", ("nnodes", "allocnodes")),
+        for what, names in (("nodes", ("nnodes", "allocnodes", "nodelist", *_TRES)),
                             ("elapsed time", ("elapsed", "elapsedraw")), ("state", ("state",)))
         if rows and not any(name in rows[0].cells for name in names)
     ]  # fmt: skip
@@ -74,6 +67,8 @@ def _rows(lines: list[str]) -> Iterator[_Row]:
     if "|" in header:
         titles = [_title(cell) for cell in header.split("|")]
         for line in lines[1:]:
+            if set(line) <= set("|-+ :"):
+                continue  # the rule of a table with bars around it
             yield _Row(dict(zip(titles, (cell.strip() for cell in line.split("|")), strict=False)))
         return
     rules = (
@@ -104,7 +99,7 @@ def _job(path: Path, name: str, rows: list[_Row]) -> LogRun:
         if re.fullmatch(r"\d+", row.get("jobid", "jobidraw").partition(".")[2])
     ]  # fmt: skip
     state = whole.get("state").upper().rstrip("+").split(" ")[0]
-    nodes = number(whole.get("nnodes", "allocnodes"))
+    nodes = _nodes(whole)
     common: dict[str, Any] = {
         "path": f"{path}: job {name}", "format": "sacct", "unit": "node",
         "nodes": int(nodes) if nodes and 1 <= nodes < 10**7 else None,
@@ -128,6 +123,30 @@ def _job(path: Path, name: str, rows: list[_Row]) -> LogRun:
         world_size=int(max(t or 0 for t in tasks)) or None,
         memory_bytes=max((_memory(row.get("maxrss")) or 0.0 for row in rows), default=0.0) or None,
     )  # fmt: skip
+
+
+def _nodes(row: _Row) -> float | None:
+    """The nodes of a job, also from `cpu=64,mem=16000M,node=2` or from `nid[001-004,9]`."""
+    listed = re.search(r"\bnode=(\d{1,7})\b", row.get(*_TRES))
+    known = number(row.get("nnodes", "allocnodes") or (listed[1] if listed else ""))
+    return known if known is not None else _count_hosts(row.get("nodelist"))
+
+
+def _count_hosts(text: str) -> float | None:
+    """How many hosts a list of Slurm has; None where it is cut off or has no hosts."""
+    total = 0
+    hosts = re.findall(r"[\w.-]{1,80}(?:\[([\d,-]{1,4000})\])?(?:,|$)", text)
+    if "".join(re.split(r"[\w.,\[\]-]+", text)) or text in ("", "None", "Unknown"):
+        return None
+    if text.count("[") != text.count("]") or text.count("[") != sum(map(bool, hosts)):
+        return None
+    for ranges in hosts:
+        for part in ranges.split(",") if ranges else ("",):
+            first, dash, last = part.partition("-")
+            if dash and not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
+                return None
+            total += int(last) - int(first) + 1 if dash else 1
+    return float(total) if 0 < total < 10**7 else None
 
 
 def _job_name(text: str) -> str:
@@ -165,7 +184,7 @@ def _date(text: str) -> str:
 def _changes(whole: _Row, steps: list[_Row]) -> dict[str, Fact]:
     """What may have changed beside K."""
     found: dict[str, Fact] = {name: whole.get(name)[:200] for name in _CHANGES if whole.get(name)}
-    nodes, cpus = number(whole.get("nnodes", "allocnodes")), number(whole.get("alloccpus"))
+    nodes, cpus = _nodes(whole), number(whole.get("alloccpus"))
     if nodes and cpus:
         found["CPUs per node"] = cpus / nodes
     tasks = [number(row.get("ntasks")) for row in steps]

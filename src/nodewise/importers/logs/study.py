@@ -15,7 +15,8 @@ from nodewise.study.study import OBSERVED, RECORD, Fact, Run, Study
 
 _SAME_WORK = 0.01  # relative
 _SAME_SIZE = {"TFLOP per token": 0.05, "FLOP per sample": 0.05}  # a rate is printed with few digits
-_FAMILIES = {"hf-state": "hf", "hf-console": "hf", "torchtitan-jsonl": "torchtitan"}
+_FAMILIES = {"hf-state": "hf", "hf-console": "hf", "torchtitan-jsonl": "torchtitan",
+             "nanotron-console": "nanotron"}  # fmt: skip
 _SIZES_FIRST = ("parameters", "num_layers", "hidden_size", "atoms")  # what people call a model
 _ASSUMED = "The logs do not give the work of a run: strong scaling is assumed"
 _GIVE_K = "Write K=PATH, or a pattern of the path: --k 'n(\\d+)'."
@@ -30,11 +31,18 @@ class Understood(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[LogRun, ...]  # all of them; `problem` says why one is left out
     count: Count
     scale_unit: ScaleUnit
+    compared: Timed | None  # at every K; None where the logs give nothing that all of them have
 
     @property
     def used(self) -> list[LogRun]:
         """The runs that make the study."""
         return [run for run in self.runs if not run.problem]
+
+    def seconds_of(self, run: LogRun) -> float | None:
+        """The time of a run that is compared."""
+        if self.compared is None or run.outcome != "ok" or run.problem:
+            return run.seconds
+        return _seconds(run, self.compared)
 
     def scale_of(self, run: LogRun) -> int | None:
         """K of a run."""
@@ -65,7 +73,17 @@ def understand(runs: Sequence[LogRun]) -> Understood:
         for run in runs
     )
     good = [run for run in checked if not run.problem]
-    return Understood(runs=checked, count=count, scale_unit=_scale_unit(good, count))
+    return Understood(
+        runs=checked, count=count, scale_unit=_scale_unit(good, count), compared=_compared(good)
+    )
+
+
+def _compared(runs: list[LogRun]) -> Timed | None:
+    good = [run for run in runs if run.outcome == "ok"]
+    try:
+        return _timed(good) if good else None
+    except DataError:
+        return None
 
 
 def _scale_unit(runs: list[LogRun], count: Count) -> ScaleUnit:
@@ -98,7 +116,9 @@ def study_of_logs(
     runs = _of_one_job(found.used, job)
     if not runs:
         problem = next((f"{run.path}: {run.problem}" for run in found.runs), "no files")
-        raise DataError(f"No log can be used; {problem}.", _GIVE_K)
+        problem, _, wanted = problem.partition("; ask for: ")
+        fix = f"Ask for: {wanted}." if wanted else _GIVE_K
+        raise DataError(f"No log can be used; {problem}.", fix)
     good = [run for run in runs if run.outcome == "ok"]
     pairs = [(_count(run, found.count) or 0, run) for run in good]
     _refuse_other_programs(good)
@@ -124,7 +144,8 @@ def study_of_logs(
 
 def _left_out(found: Understood, used: list[LogRun]) -> list[str]:
     """The files that are not in the study, as one note."""
-    left = [run for run in found.runs if run not in used]
+    kept = {id(run) for run in used}
+    left = [run for run in found.runs if id(run) not in kept]
     if not left:
         return []
     named = [f"{Path(run.path).name} ({run.problem or f'job {run.job}'})" for run in left[:3]]
@@ -254,11 +275,14 @@ def _timed(runs: list[LogRun]) -> Timed:
     )
 
 
+def _seconds(run: LogRun, timed: Timed) -> float | None:
+    return run.run_seconds if timed == "run" else run.step_seconds or run.mean_step_seconds
+
+
 def _run(run: LogRun, nodes: int, number: int, timed: Timed) -> Run:
-    seconds = run.step_seconds or run.mean_step_seconds
+    seconds = _seconds(run, timed)
     work, stages = run.work, run.stages
     if timed == "run":
-        seconds = run.run_seconds
         if run.work_unit in ("tokens", "samples"):
             work = run.work * run.iterations if run.work and run.iterations else None
     elif run.step_seconds is None and run.run_seconds is not None:

@@ -39,7 +39,7 @@ def expand(sources: Sequence[Source]) -> list[Source]:
                 raise DataError(f"No file matches {path}.", "Name files that exist.")
         for one in named:
             if not one.exists():
-                raise DataError(f"There is no {one}.", "Name files or folders that exist.")
+                raise DataError(f"{one} does not exist.", "Name files or folders that exist.")
             files = registry.files_in(one) if one.is_dir() else [one]
             found += [(scale, file) for file in files]
     return list(dict.fromkeys(found))
@@ -127,7 +127,7 @@ def _expression(text: str) -> re.Pattern[str] | None:
     try:
         found = re.compile(text)
     except re.error as error:
-        raise SpecError(f"--k '{text}' is no regular expression: {error}.", _K_EXAMPLE) from None
+        raise SpecError(f"--k '{text}' is not a regular expression: {error}.", _K_EXAMPLE) from None
     if found.groups != 1:
         raise SpecError(f"--k '{text}' must have one group.", _K_EXAMPLE)
     return found

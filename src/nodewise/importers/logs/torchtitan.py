@@ -15,7 +15,6 @@ from nodewise.importers.logs.scan import LAUNCH, PAUSES, Seen, fact, rank_of, ru
 from nodewise.importers.logs.warmup import steady
 from nodewise.study.study import Rank, Stage
 
-STEP = rb"step: {1,12}\d{1,12} .{0,200}?(?:tps|wps): [\d,]"
 _NUMBER = r"([\d,.]{1,24})"
 _MEMORY = re.compile(rb"memory: {0,4}([\d.]{1,12})GiB")
 _TFLOPS = re.compile(rb"tflops: {0,4}([\d,.]{1,16})")
@@ -36,6 +35,30 @@ def _step(log: Log, found: "re.Match[bytes]") -> None:
     if log.step(int(found[1]), log.factor / rate, rank_of(line)):
         log.last = line
         log.nan += b"loss: nan" in line or b"loss:      nan" in line
+
+
+_NUMBERS = re.compile(rb"step: {1,12}(\d{1,12}) ")
+_RATES = (re.compile(rb"tps: {0,8}([\d,.]{1,24})"), re.compile(rb"wps: {0,8}([\d,.]{1,24})"))
+
+
+def _all_steps(log: Log, block: bytes, count: int) -> bool:
+    """The steps of a block; of one with a bad loss, each line is looked at."""
+    if block.count(b"\n") != count or b"nan" in block:
+        return False  # other lines between the steps: a rate may be theirs
+    numbers = _NUMBERS.findall(block)
+    rates = _RATES[b"tps:" not in block].findall(block)
+    if not len(numbers) == len(rates) == count:
+        return False
+    try:
+        values = np.array(b" ".join(rates).replace(b",", b"").split(), dtype=np.float64)
+    except ValueError:
+        return False
+    if len(values) != count or not (values > 0).all():
+        return False
+    if not log.steps(numbers, log.factor / values):
+        return False
+    log.last = block[block.rfind(b"step:") :]
+    return True
 
 
 def _last_line(log: Log) -> None:
@@ -91,7 +114,7 @@ def _model(log: Log, found: "re.Match[bytes]") -> None:
 
 RULES = (
     rule("step", "step:", rf"\bstep: {{1,12}}(\d{{1,12}}) .{{0,200}}?(?:tps|wps): {{0,8}}{_NUMBER}",
-         _step, True),
+         _step, True, _all_steps),
     rule("mesh", "device mesh", r"device mesh with parallelism: ?(.{1,200})", _mesh, True),
     rule("mesh", "device mesh", r"device mesh with \[([^\]]{1,200})\], ?\[([\d, ]{1,200})\]",
          _old_mesh, True),

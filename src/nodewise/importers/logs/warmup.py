@@ -10,6 +10,7 @@ from nodewise.base.stats import Floats
 PauseKind = Literal["checkpoint", "evaluation", "other"]
 
 _FEWEST = 4  # entries; with fewer, the beginning cannot be separated from a steady part
+_FEW_DIFFER = 1.5  # the largest ratio of two entries of one level, where there are so few
 _MIN_DEVIATION = 0.05  # of a step from the steady level; less costs a median nothing
 _DEVIATIONS = 5.0  # of the noise
 _SIGMA_OF_MAD = 1.4826  # for normal noise
@@ -18,13 +19,14 @@ _MIN_SHIFT, _SHIFT_ERRORS = 0.03, 6.0  # of a slow beginning as a whole, in its 
 _FEWEST_IN_SHIFT = 6
 _ENOUGH = 100_000  # entries at each end
 _MOST_SLOW = 1000
+_MANY = 1_000_000
 
 
 class Steady(NamedTuple):
     """The steady level of a series of step times, and what lies outside of it."""
 
     warmup: int | None  # leading entries to leave out; None: too few entries to tell
-    median: float
+    median: float | None  # None: two or three entries that differ too much
     slow: tuple[int, ...]  # later entries far above the level
 
 
@@ -40,10 +42,32 @@ def steady(seconds: ArrayLike) -> Steady:
     """
     values = np.asarray(seconds, dtype=np.float64)
     if len(values) < _FEWEST:
-        return Steady(None, float(np.median(values)), ())
+        return _few(values)
     begin, most = _begin_and_limit(values)
     slow = np.flatnonzero(values[begin:] > most) + begin
-    return Steady(begin, float(np.median(values[begin:])), tuple(slow[:_MOST_SLOW].tolist()))
+    return Steady(begin, _median(values[begin:]), tuple(slow[:_MOST_SLOW].tolist()))
+
+
+def _median(values: Floats) -> float:
+    """The median; of very many values without a copy of all of them."""
+    if len(values) < _MANY:
+        return float(np.median(values))
+    low, high = np.quantile(values[:: len(values) // 10_000], (0.48, 0.52))
+    below = int(np.count_nonzero(values < low))
+    inside = np.sort(values[(values >= low) & (values <= high)])
+    ranks = [rank - below for rank in ((len(values) - 1) // 2, len(values) // 2)]
+    if ranks[0] < 0 or ranks[1] >= len(inside):
+        return float(np.median(values))
+    return float(inside[ranks].mean())
+
+
+def _few(values: Floats) -> Steady:
+    """The level of one to three entries; of three, two that agree after one that does not."""
+    if values.max() <= _FEW_DIFFER * values.min():
+        return Steady(None, float(np.median(values)), ())
+    if len(values) == 3 and abs(values[2] / values[1] - 1) <= _MIN_DEVIATION:
+        return Steady(1, float(values[1:].mean()), ())
+    return Steady(None, None, ())
 
 
 def _begin_and_limit(values: Floats) -> tuple[int, float]:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodewise.base.errors import DataError
+from nodewise.study.files import open_regular
 
 _inflate: Any = zlib
 try:  # some five times as fast as zlib on traces
@@ -137,7 +138,7 @@ class Damage(Exception):
 def blocks(path: Path) -> Iterator[bytes]:
     """The text of a file, unpacked where it is packed; `Damage` after the last good block."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             packed = file.read(2) == b"\x1f\x8b"
             file.seek(0)
             yield from _unpacked(file) if packed else iter(lambda: file.read(BLOCK_BYTES), b"")

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from nodewise.base.errors import DataError, SpecError
 from nodewise.importers import registry
 from nodewise.importers.profilers import kineto
+from nodewise.study.files import read_regular
 from nodewise.study.trace import Digest, RankTrace, TraceWindow, Unreadable
 
 _SMALL_BYTES = 4 * 2**20  # packed; below, starting processes takes longer than reading
@@ -85,7 +86,7 @@ def _digest_file(task: _Task) -> list[Digest | Unreadable]:
             form = registry.by_name("kineto")
         if form.name == "digests":
             packed: list[Digest | Unreadable]
-            packed = form.read(path.read_bytes(), task.window, task.collective_kernels)
+            packed = form.read(read_regular(path), task.window, task.collective_kernels)
             return packed
         found = form.read(path, task.collective_kernels)
         traces = found if isinstance(found, list) else [found]

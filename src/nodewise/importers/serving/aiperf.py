@@ -41,8 +41,9 @@ def _request(record: dict[str, Any], about: dict[str, Any], issued: Any) -> Requ
         sent=sent,
         first=last if wait is None else sent + wait,
         last=last,
-        input_tokens=_count(metrics.get("input_sequence_length")),
-        output_tokens=_count(metrics.get("output_sequence_length")),
+        # the server's count; that of the client is the text, tokenised again
+        input_tokens=_count(metrics, "usage_prompt_tokens", "input_sequence_length"),
+        output_tokens=_count(metrics, "usage_completion_tokens", "output_sequence_length"),
         error=_error(record) if failed else "",
     )
 
@@ -57,8 +58,11 @@ def _seconds(metric: Any) -> float | None:
     return None if amount is None else amount * _UNITS.get(metric.get("unit", "ms"), 1e-3)
 
 
-def _count(metric: Any) -> int:
-    return int(number(metric.get("value")) or 0) if isinstance(metric, dict) else 0
+def _count(metrics: dict[str, Any], *names: str) -> int:
+    """The first of these metrics that is there."""
+    found = (metrics[name] for name in names if isinstance(metrics.get(name), dict))
+    counts = (number(metric.get("value")) for metric in found)
+    return int(next((count for count in counts if count is not None), 0))
 
 
 def summaries(found: dict[str, Any], replicas: int) -> list[Window | Summary]:
@@ -71,6 +75,10 @@ def summaries(found: dict[str, Any], replicas: int) -> list[Window | Summary]:
         block = found.get(name) or {}
         return percentiles(block, _UNITS.get(block.get("unit", "ms"), 1e-3))
 
+    def tokens(side: str, length: str) -> int:
+        each = only(f"usage_{side}_tokens") or only(length)
+        return round(only(f"total_usage_{side}_tokens") or done * each)
+
     done, failed = round(only("request_count")), round(only("error_request_count"))
     seconds = only("benchmark_duration") or done / only("request_throughput")
     return [
@@ -81,8 +89,9 @@ def summaries(found: dict[str, Any], replicas: int) -> list[Window | Summary]:
             completed=done,
             failed=failed,
             tool=TOOL,
-            input_tokens=round(only("total_isl") or done * only("input_sequence_length")),
-            output_tokens=round(only("total_osl") or done * only("output_sequence_length")),
+            input_tokens=tokens("prompt", "input_sequence_length") or round(only("total_isl")),
+            output_tokens=tokens("completion", "output_sequence_length")
+            or round(only("total_osl")),
             ttft=shares("time_to_first_token"),
             tpot=shares("inter_token_latency"),
             latency=shares("effective_latency") or shares("request_latency"),

@@ -3,7 +3,7 @@
 from typing import Any
 
 from nodewise.importers.files import number
-from nodewise.importers.serving.records import percentiles, window_of
+from nodewise.importers.serving.records import percentiles, sent_rate, window_of
 from nodewise.study.window import Request, Summary, Window
 
 TOOL = "GuideLLM"
@@ -78,9 +78,10 @@ def _summary(benchmark: dict[str, Any], replicas: int) -> list[Summary]:
     def total(name: str) -> int:
         return int(((metrics.get(name) or {}).get("successful") or {}).get("total_sum") or 0)
 
+    offered, notes = sent_rate(_rate(benchmark), done + failed, seconds)
     summary = Summary(
         replicas=replicas,
-        offered_per_second=_rate(benchmark) or (done + failed) / seconds,
+        offered_per_second=offered,
         seconds=seconds,
         completed=done,
         failed=failed,
@@ -91,5 +92,6 @@ def _summary(benchmark: dict[str, Any], replicas: int) -> list[Summary]:
         tpot=percentiles(block("inter_token_latency_ms"), 1e-3),
         latency=percentiles(block(latency), 1.0),
         dispatch_delay=percentiles(block("request_dispatch_delay"), 1.0),
+        notes=notes,
     )
     return [summary]

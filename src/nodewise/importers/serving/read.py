@@ -3,6 +3,8 @@
 A tool that kept every request gives a `Window`. One that kept only statistics gives a `Summary`.
 """
 
+import contextlib
+import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,10 +12,10 @@ import msgspec
 
 from nodewise.base.errors import DataError, SpecError
 from nodewise.importers import registry
-from nodewise.importers.files import AS_WRITTEN, format_errors, read_json, read_text
+from nodewise.importers.files import AS_WRITTEN, format_errors, read_json, read_text, read_yaml
 from nodewise.study.window import Summary, Window, with_deaths
 
-_LINES = ("aiperf", "vegeta")  # formats of one JSON object per line
+_LINES = ("aiperf", "vegeta", "sglang")  # formats of one JSON object per line
 
 
 def read_windows(path: Path, replicas: int | None = None) -> list[Window | Summary]:
@@ -34,7 +36,11 @@ def read_windows(path: Path, replicas: int | None = None) -> list[Window | Summa
         raise SpecError(
             f"{path} does not give the number of replicas.", f"Write K=PATH, for example 2={path}."
         )
-    document = _records(path) if form.name in _LINES else read_json(path, form.title)
+    if form.name in _LINES:
+        document: Any = _records(path)
+    else:
+        read = read_yaml if form.name == "llmd" else read_json
+        document = read(path, form.title)
     with format_errors(path, "Use the file of a finished load test, as it was written."):
         # decoded again, so that a value that no load test can have is named by its field
         windows = [
@@ -70,6 +76,9 @@ class _Line(NamedTuple):
         try:
             return msgspec.json.decode(self.text.encode(), type=content)
         except (msgspec.DecodeError, RecursionError) as error:
+            if content is Any:  # Python writes Infinity, which JSON does not have
+                with contextlib.suppress(ValueError, RecursionError):
+                    return json.loads(self.text)
             place = f"Line {self.number} of {self.path}"
             raise DataError(f"{place} is not {what}: {error}.", AS_WRITTEN) from None
 

@@ -9,6 +9,7 @@ import msgspec
 from nodewise.importers.files import number
 from nodewise.study.window import Request, Summary, Window
 
+_SAME_RATE = 0.02
 _PERCENTILE = re.compile(r"p\(?(\d+(?:\.\d+)?)\)?$|(\d+(?:\.\d+)?)th$")
 
 
@@ -19,7 +20,10 @@ def window_of(
     offered_per_second: float | None = None,
     from_intended: bool = False,
 ) -> list[Window | Summary]:
-    """A window that begins with its first request; none where there are fewer than two."""
+    """A window that begins with its first request; none where there are fewer than two.
+
+    `offered_per_second` is the rate that the tool was asked for.
+    """
     if len(requests) < 2:
         return []
     ordered = sorted(requests, key=lambda one: one.intended)
@@ -27,15 +31,37 @@ def window_of(
     span = ordered[-1].intended - start
     # the last request has a share of the time too
     seconds = span * len(ordered) / (len(ordered) - 1) or 1e-9
+    rate, notes = sent_rate(offered_per_second, len(ordered), seconds)
     window = Window(
         replicas=replicas,
-        offered_per_second=offered_per_second or len(ordered) / seconds,
+        offered_per_second=rate,
         seconds=seconds,
         requests=tuple(_moved(one, start) for one in ordered),
         tool=tool,
         from_intended=from_intended,
+        notes=notes,
     )
     return [window]
+
+
+def sent_rate(asked: float | None, requests: int, seconds: float) -> tuple[float, tuple[str, ...]]:
+    """The rate of a load test, with a note where the tool sent more than it was asked for.
+
+    A client that sent less was late. It keeps the rate that was asked for, which its check compares
+    with.
+
+    >>> sent_rate(20.0, 243, 10.0)
+    (24.3, ('The tool was asked for 20 requests/s and sent 24.3: the rate that was sent counts.',))
+    >>> sent_rate(20.0, 199, 10.0), sent_rate(None, 30, 10.0)
+    ((20.0, ()), (3.0, ()))
+    """
+    sent = requests / seconds
+    if not asked:
+        return sent, ()
+    if sent <= asked * (1 + _SAME_RATE):
+        return asked, ()
+    note = f"The tool was asked for {asked:.4g} requests/s and sent {sent:.4g}"
+    return sent, (f"{note}: the rate that was sent counts.",)
 
 
 def _moved(one: Request, start: float) -> Request:

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from nodewise.importers.files import number
-from nodewise.importers.serving.records import percentiles, window_of
+from nodewise.importers.serving.records import percentiles, sent_rate, window_of
 from nodewise.study.window import Request, Summary, Window
 
 TOOL = "vllm bench serve"
@@ -60,9 +60,10 @@ def _summary(found: dict[str, Any], replicas: int) -> Summary:
             blocks.setdefault(match.group(2), {})[match.group(1)] = value
     seconds, done = float(found["duration"]), int(found["completed"])
     failed = int(found.get("failed") or 0)
+    offered, notes = sent_rate(_rate(found), done + failed, seconds)
     return Summary(
         replicas=replicas,
-        offered_per_second=_rate(found) or (done + failed) / seconds,
+        offered_per_second=offered,
         seconds=seconds,
         completed=done,
         failed=failed,
@@ -72,4 +73,5 @@ def _summary(found: dict[str, Any], replicas: int) -> Summary:
         ttft=percentiles(blocks.get("ttft"), 1e-3),
         tpot=percentiles(blocks.get("tpot"), 1e-3),
         latency=percentiles(blocks.get("e2el"), 1e-3),
+        notes=notes,
     )

@@ -23,6 +23,7 @@ from nodewise.study.study import Fact, Outcome, Rank
 Options = TypeVar("Options", bound=msgspec.Struct)
 
 RUN_MARK = "NODEWISE_RUN"  # the variable by which every process of a run is known
+SCRATCH_MARK = "NODEWISE_SCRATCH"  # that of a program which is watched, not measured
 _GRACE_SECONDS = 3.0
 _POLL_SECONDS = 0.01
 _GONE_SECONDS = 5.0  # that the kernel may take to end what was killed
@@ -271,7 +272,8 @@ def end_marked(run: Path) -> None:
     killed = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.environ().get(RUN_MARK) == str(run):
+            environment = process.environ()
+            if str(run) in (environment.get(RUN_MARK), environment.get(SCRATCH_MARK)):
                 process.kill()
                 killed.append(process)
     deadline = time.monotonic() + _GONE_SECONDS

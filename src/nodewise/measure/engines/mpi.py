@@ -48,7 +48,10 @@ class Mpi(LauncherEngine):
 
     def check_job(self, job: Job) -> None:
         """The launcher must be of the program's MPI, and the interposer must be there."""
-        self._interposed(job, self._launch(job))
+        launch = self._launch(job)
+        if self._table.record:
+            preload.check_python(job.command, job.directory, launch.library)
+        self._interposed(job, launch)
 
     def threads(self, nodes: int) -> int:
         """Threads that compute at a scale."""
@@ -75,7 +78,7 @@ class Mpi(LauncherEngine):
 
     def run(self, job: Job, started: Started) -> Finished:
         """Start the launcher, wait for it, and say how the ranks were placed."""
-        with leftovers.removed():
+        with leftovers.removed(job.folder):
             finished = super().run(job, started)
         launch = self._launch(job)
         facts: dict[str, Fact] = {

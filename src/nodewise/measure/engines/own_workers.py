@@ -17,6 +17,10 @@ class OwnWorkers(LauncherEngine):
         """The command as it is."""
         return [*job.command]
 
+    def check_job(self, job: Job) -> None:
+        """The launcher that it begins with must be of its program's MPI."""
+        preload.check_own_launcher(job.command, job.directory)
+
     def ranks(self, nodes: int) -> int | None:
         """Unknown: K may count ranks, threads, or nodes with several ranks each."""
         return None
@@ -30,7 +34,7 @@ class OwnWorkers(LauncherEngine):
         """Start the command so that its workers are watched; wait, and say whether MPI was seen."""
         environment = {**job.environment, **carried(job.environment)}
         watched = msgspec.structs.replace(job, environment=environment)
-        with leftovers.removed():
+        with leftovers.removed(job.folder):
             finished = super().run(watched, started)
         variables, why_not = self._interposed(job)
         facts = {

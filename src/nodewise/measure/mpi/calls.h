@@ -18,7 +18,6 @@
     EXPORT int name parameters                                     \
     {                                                              \
         if (!outer()) return REAL_OF(name) arguments;              \
-        if (region) mark_region(SPELL(name), true);                \
         struct span span = enter();                                \
         struct comm *at = comm_at(comm);                           \
         int64_t size = bytes;                                      \
@@ -26,12 +25,12 @@
         link_collective(kind, at, size, reduces);                  \
         leave(&span, COLLECTIVE, at, size);                        \
         took_part(span, at, kind, root);                           \
-        if (region) mark_region(SPELL(name), false);               \
+        if (region) mark_region(SPELL(name));                      \
         return code;                                               \
     }
 
-/* A collective that a request completes. */
-#define START_COLLECT(name, kind, root, bytes, parameters, arguments) \
+/* A collective that a request completes. One that `stays` is persistent: MPI_Start begins it. */
+#define START_COLLECT(name, stays, kind, root, reduces, bytes, parameters, arguments) \
     EXPORT int name parameters                                     \
     {                                                              \
         if (!outer()) return REAL_OF(name) arguments;              \
@@ -39,8 +38,8 @@
         struct comm *at = comm_at(comm);                           \
         int64_t size = bytes;                                      \
         int code = REAL_OF(name) arguments;                        \
-        leave(&span, COLLECTIVE, at, size);                        \
-        track_collective(span, at, kind, root, KEY(*request));     \
+        leave(&span, COLLECTIVE, at, stays ? 0 : size);            \
+        track_collective(span, at, kind, root, reduces, size, KEY(*request), stays); \
         return code;                                               \
     }
 
@@ -118,7 +117,10 @@ static int64_t sum_count(const MPI_Count *counts, int size, MPI_Datatype type)
 #endif
 
 COLLECT(MPI_Barrier, ALL_TO_ALL, -1, false, 0, (MPI_Comm comm), (comm))
-START_COLLECT(MPI_Ibarrier, ALL_TO_ALL, -1, 0, (MPI_Comm comm, MPI_Request *request), (comm, request))
+START_COLLECT(MPI_Ibarrier, false, ALL_TO_ALL, -1, false, 0, (MPI_Comm comm, MPI_Request *request), (comm, request))
+#if MPI_VERSION >= 4
+START_COLLECT(MPI_Barrier_init, true, ALL_TO_ALL, -1, false, 0, (MPI_Comm comm, MPI_Info info, MPI_Request *request), (comm, info, request))
+#endif
 TIMED(MPI_Probe, POINT, comm_at(comm), 0, (int source, int tag, MPI_Comm comm, MPI_Status *status), (source, tag, comm, status))
 TIMED(MPI_Iprobe, POINT, comm_at(comm), 0, (int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status), (source, tag, comm, flag, status))
 TIMED(MPI_Mprobe, POINT, comm_at(comm), 0, (int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status), (source, tag, comm, message, status))
@@ -180,7 +182,12 @@ static void charge_link(const uint64_t *keys, int count)
 {
     if (latency <= 0 && bandwidth <= 0) return;
     int64_t bytes = 0;
-    for (int at = 0; at < count; at++) bytes += pending_bytes(keys[at]);
+    for (int at = 0; at < count; at++) {
+        struct pending *one = pending_at(keys[at]);
+        if (one != NULL && one->stamp.kind > 0 && one->stamp.kind < SENT)
+            link_collective((enum kind)one->stamp.kind, one->comm, one->bytes, one->reduces);
+        else bytes += pending_bytes(keys[at]);
+    }
     if (bytes > 0) link_delay(1, (double)bytes);
 }
 
@@ -283,25 +290,71 @@ ANY_REQUEST(MPI_Testany, (int count, MPI_Request requests[], int *index, int *fl
 SOME_REQUESTS(MPI_Waitsome)
 SOME_REQUESTS(MPI_Testsome)
 
+/* A persistent request is begun; its bytes count here. */
+static void started(struct span *span, const uint64_t *keys, int count)
+{
+    int64_t bytes = 0;
+    struct pending *one = NULL;
+    for (int at = 0; at < count; at++)
+        if ((one = pending_at(keys[at])) != NULL) bytes += one->bytes;
+    bool collective = one != NULL && one->stamp.kind > 0 && one->stamp.kind < SENT;
+    leave(span, collective ? COLLECTIVE : POINT, one ? one->comm : NULL, bytes);
+    for (int at = 0; at < count; at++) start_request(*span, keys[at]);
+}
+
 EXPORT int MPI_Start(MPI_Request *request)
 {
     if (!outer()) return REAL(MPI_Start)(request);
     struct span span = enter();
     int code = REAL(MPI_Start)(request);
-    leave(&span, POINT, NULL, pending_bytes(KEY(*request)));
-    start_request(span, KEY(*request));
+    started(&span, &(uint64_t){KEY(*request)}, 1);
     return code;
 }
 
 EXPORT int MPI_Startall(int count, MPI_Request requests[])
 {
     if (!outer()) return REAL(MPI_Startall)(count, requests);
+    KEYS(count, requests)
+    (void)any_wild;
     struct span span = enter();
     int code = REAL(MPI_Startall)(count, requests);
-    leave(&span, POINT, NULL, 0);
-    for (int at = 0; at < count; at++) start_request(span, KEY(requests[at]));
+    started(&span, keys, keys_count);
+    FREE_KEYS;
     return code;
 }
+
+#if MPI_VERSION >= 4
+/* Partitioned messages match only each other: their tags are kept apart. */
+#define PARTITIONED(name, sends, constant)                         \
+    EXPORT int name(constant void *buffer, int partitions, MPI_Count count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request) \
+    {                                                              \
+        if (!outer()) return REAL(name)(buffer, partitions, count, type, peer, tag, comm, info, request); \
+        struct span span = enter();                                \
+        int code = REAL(name)(buffer, partitions, count, type, peer, tag, comm, info, request); \
+        leave(&span, POINT, comm_at(comm), 0);                     \
+        track_message(span, comm, peer, -1000 - tag, sends, bytes_of(partitions * count, type), KEY(*request), true); \
+        return code;                                               \
+    }
+PARTITIONED(MPI_Psend_init, true, const)
+PARTITIONED(MPI_Precv_init, false, )
+
+/* The message is on its way when the last of its parts is ready. */
+#define READY(name, parameters, arguments)                         \
+    EXPORT int name parameters                                     \
+    {                                                              \
+        if (!outer()) return REAL(name) arguments;                 \
+        struct span span = enter();                                \
+        int code = REAL(name) arguments;                           \
+        leave(&span, POINT, NULL, 0);                              \
+        struct pending *one = pending_at(KEY(request));            \
+        if (one != NULL) one->stamp.post = span.enter;             \
+        return code;                                               \
+    }
+READY(MPI_Pready, (int part, MPI_Request request), (part, request))
+READY(MPI_Pready_range, (int first, int last, MPI_Request request), (first, last, request))
+READY(MPI_Pready_list, (int length, const int parts[], MPI_Request request), (length, parts, request))
+TIMED(MPI_Parrived, WAIT, NULL, 0, (MPI_Request request, int part, int *flag), (request, part, flag))
+#endif
 
 EXPORT int MPI_Request_free(MPI_Request *request)
 {

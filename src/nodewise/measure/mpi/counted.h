@@ -68,7 +68,8 @@ TIMED(COUNTED(MPI_Imrecv), POINT, NULL, bytes_of(count, type), (void *buffer, CO
 
 /* Collectives. What the standard calls not significant at a rank is not looked at. */
 #define ALL_OF(name, reduces, bytes, parameters, arguments) COLLECT(COUNTED(name), ALL_TO_ALL, -1, reduces, bytes, parameters, arguments)
-#define START_ALL(name, bytes, parameters, arguments) START_COLLECT(COUNTED(name), ALL_TO_ALL, -1, bytes, parameters, arguments)
+#define START_ALL(name, reduces, bytes, parameters, arguments) START_COLLECT(COUNTED(name), false, ALL_TO_ALL, -1, reduces, bytes, parameters, arguments)
+#define LATER_ALL(name, reduces, bytes, parameters, arguments) START_COLLECT(COUNTED(name), true, ALL_TO_ALL, -1, reduces, bytes, parameters, arguments)
 COLLECT(COUNTED(MPI_Bcast), FROM_ROOT, root, false, root < 0 ? 0 : bytes_of(count, type), (void *buffer, COUNT count, MPI_Datatype type, int root, MPI_Comm comm), (buffer, count, type, root, comm))
 COLLECT(COUNTED(MPI_Scatter), FROM_ROOT, root, false, root < 0 || in == MPI_IN_PLACE ? 0 : bytes_of(count, type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, int root, MPI_Comm comm), (out, out_count, out_type, in, count, type, root, comm))
 COLLECT(COUNTED(MPI_Scatterv), FROM_ROOT, root, false, root < 0 || in == MPI_IN_PLACE ? 0 : bytes_of(count, type), (const void *out, const COUNT *out_counts, const PLACE *places, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, int root, MPI_Comm comm), (out, out_counts, places, out_type, in, count, type, root, comm))
@@ -91,17 +92,32 @@ TIMED(COUNTED(MPI_Neighbor_allgatherv), COLLECTIVE, comm_at(comm), bytes_of(out_
 TIMED(COUNTED(MPI_Neighbor_alltoall), COLLECTIVE, comm_at(comm), bytes_of(out_count, out_type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, MPI_Comm comm), (out, out_count, out_type, in, count, type, comm))
 TIMED(COUNTED(MPI_Neighbor_alltoallv), COLLECTIVE, comm_at(comm), 0, (const void *out, const COUNT *out_counts, const PLACE *out_places, MPI_Datatype out_type, void *in, const COUNT *counts, const PLACE *places, MPI_Datatype type, MPI_Comm comm), (out, out_counts, out_places, out_type, in, counts, places, type, comm))
 
-START_COLLECT(COUNTED(MPI_Ibcast), FROM_ROOT, root, root < 0 ? 0 : bytes_of(count, type), (void *buffer, COUNT count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request *request), (buffer, count, type, root, comm, request))
-START_COLLECT(COUNTED(MPI_Iscatter), FROM_ROOT, root, root < 0 || in == MPI_IN_PLACE ? 0 : bytes_of(count, type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request *request), (out, out_count, out_type, in, count, type, root, comm, request))
-START_COLLECT(COUNTED(MPI_Igather), TO_ROOT, root, root < 0 || out == MPI_IN_PLACE ? 0 : bytes_of(out_count, out_type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request *request), (out, out_count, out_type, in, count, type, root, comm, request))
-START_COLLECT(COUNTED(MPI_Ireduce), TO_ROOT, root, root < 0 ? 0 : bytes_of(count, type), (const void *out, void *in, COUNT count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm, MPI_Request *request), (out, in, count, type, op, root, comm, request))
-START_ALL(MPI_Iallreduce, bytes_of(count, type), (const void *out, void *in, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request *request), (out, in, count, type, op, comm, request))
-START_ALL(MPI_Iallgather, bytes_of(count, type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, MPI_Comm comm, MPI_Request *request), (out, out_count, out_type, in, count, type, comm, request))
-START_ALL(MPI_Iallgatherv, SUM(counts, at ? at->size : 0, type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, const COUNT *counts, const PLACE *places, MPI_Datatype type, MPI_Comm comm, MPI_Request *request), (out, out_count, out_type, in, counts, places, type, comm, request))
-START_ALL(MPI_Ialltoall, bytes_of(count, type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, MPI_Comm comm, MPI_Request *request), (out, out_count, out_type, in, count, type, comm, request))
-START_ALL(MPI_Ialltoallv, SUM(counts, at ? at->size : 0, type), (const void *out, const COUNT *out_counts, const PLACE *out_places, MPI_Datatype out_type, void *in, const COUNT *counts, const PLACE *places, MPI_Datatype type, MPI_Comm comm, MPI_Request *request), (out, out_counts, out_places, out_type, in, counts, places, type, comm, request))
-START_ALL(MPI_Ireduce_scatter, SUM(counts, at ? at->size : 0, type), (const void *out, void *in, const COUNT *counts, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request *request), (out, in, counts, type, op, comm, request))
-START_ALL(MPI_Ireduce_scatter_block, bytes_of(count, type), (const void *out, void *in, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request *request), (out, in, count, type, op, comm, request))
+START_COLLECT(COUNTED(MPI_Ibcast), false, FROM_ROOT, root, false, root < 0 ? 0 : bytes_of(count, type), (void *buffer, COUNT count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request *request), (buffer, count, type, root, comm, request))
+START_COLLECT(COUNTED(MPI_Iscatter), false, FROM_ROOT, root, false, root < 0 || in == MPI_IN_PLACE ? 0 : bytes_of(count, type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request *request), (out, out_count, out_type, in, count, type, root, comm, request))
+START_COLLECT(COUNTED(MPI_Igather), false, TO_ROOT, root, false, root < 0 || out == MPI_IN_PLACE ? 0 : bytes_of(out_count, out_type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request *request), (out, out_count, out_type, in, count, type, root, comm, request))
+START_COLLECT(COUNTED(MPI_Ireduce), false, TO_ROOT, root, false, root < 0 ? 0 : bytes_of(count, type), (const void *out, void *in, COUNT count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm, MPI_Request *request), (out, in, count, type, op, root, comm, request))
+START_ALL(MPI_Iallreduce, true, bytes_of(count, type), (const void *out, void *in, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request *request), (out, in, count, type, op, comm, request))
+START_ALL(MPI_Iallgather, false, bytes_of(count, type) * (at ? at->size : 1), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, MPI_Comm comm, MPI_Request *request), (out, out_count, out_type, in, count, type, comm, request))
+START_ALL(MPI_Iallgatherv, false, SUM(counts, at ? at->size : 0, type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, const COUNT *counts, const PLACE *places, MPI_Datatype type, MPI_Comm comm, MPI_Request *request), (out, out_count, out_type, in, counts, places, type, comm, request))
+START_ALL(MPI_Ialltoall, false, bytes_of(count, type) * (at ? at->size : 1), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, MPI_Comm comm, MPI_Request *request), (out, out_count, out_type, in, count, type, comm, request))
+START_ALL(MPI_Ialltoallv, false, SUM(counts, at ? at->size : 0, type), (const void *out, const COUNT *out_counts, const PLACE *out_places, MPI_Datatype out_type, void *in, const COUNT *counts, const PLACE *places, MPI_Datatype type, MPI_Comm comm, MPI_Request *request), (out, out_counts, out_places, out_type, in, counts, places, type, comm, request))
+START_ALL(MPI_Ireduce_scatter, false, SUM(counts, at ? at->size : 0, type), (const void *out, void *in, const COUNT *counts, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request *request), (out, in, counts, type, op, comm, request))
+START_ALL(MPI_Ireduce_scatter_block, false, bytes_of(count, type) * (at ? at->size : 1), (const void *out, void *in, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request *request), (out, in, count, type, op, comm, request))
+
+#if MPI_VERSION >= 4
+/* Persistent collectives: made once, and started often. */
+START_COLLECT(COUNTED(MPI_Bcast_init), true, FROM_ROOT, root, false, root < 0 ? 0 : bytes_of(count, type), (void *buffer, COUNT count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request), (buffer, count, type, root, comm, info, request))
+START_COLLECT(COUNTED(MPI_Scatter_init), true, FROM_ROOT, root, false, root < 0 || in == MPI_IN_PLACE ? 0 : bytes_of(count, type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request), (out, out_count, out_type, in, count, type, root, comm, info, request))
+START_COLLECT(COUNTED(MPI_Gather_init), true, TO_ROOT, root, false, root < 0 || out == MPI_IN_PLACE ? 0 : bytes_of(out_count, out_type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request), (out, out_count, out_type, in, count, type, root, comm, info, request))
+START_COLLECT(COUNTED(MPI_Reduce_init), true, TO_ROOT, root, false, root < 0 ? 0 : bytes_of(count, type), (const void *out, void *in, COUNT count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request), (out, in, count, type, op, root, comm, info, request))
+LATER_ALL(MPI_Allreduce_init, true, bytes_of(count, type), (const void *out, void *in, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request), (out, in, count, type, op, comm, info, request))
+LATER_ALL(MPI_Allgather_init, false, bytes_of(count, type) * (at ? at->size : 1), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, MPI_Comm comm, MPI_Info info, MPI_Request *request), (out, out_count, out_type, in, count, type, comm, info, request))
+LATER_ALL(MPI_Allgatherv_init, false, SUM(counts, at ? at->size : 0, type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, const COUNT *counts, const PLACE *places, MPI_Datatype type, MPI_Comm comm, MPI_Info info, MPI_Request *request), (out, out_count, out_type, in, counts, places, type, comm, info, request))
+LATER_ALL(MPI_Alltoall_init, false, bytes_of(count, type) * (at ? at->size : 1), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, MPI_Comm comm, MPI_Info info, MPI_Request *request), (out, out_count, out_type, in, count, type, comm, info, request))
+LATER_ALL(MPI_Alltoallv_init, false, SUM(counts, at ? at->size : 0, type), (const void *out, const COUNT *out_counts, const PLACE *out_places, MPI_Datatype out_type, void *in, const COUNT *counts, const PLACE *places, MPI_Datatype type, MPI_Comm comm, MPI_Info info, MPI_Request *request), (out, out_counts, out_places, out_type, in, counts, places, type, comm, info, request))
+LATER_ALL(MPI_Reduce_scatter_init, false, SUM(counts, at ? at->size : 0, type), (const void *out, void *in, const COUNT *counts, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request), (out, in, counts, type, op, comm, info, request))
+LATER_ALL(MPI_Reduce_scatter_block_init, false, bytes_of(count, type) * (at ? at->size : 1), (const void *out, void *in, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request), (out, in, count, type, op, comm, info, request))
+#endif
 
 /* One-sided. */
 #define TARGET const void *origin, COUNT count, MPI_Datatype type, int rank, MPI_Aint at, COUNT there, MPI_Datatype their
@@ -138,6 +154,7 @@ START_READ_WRITE(_all)
 #undef MESSAGE_AWAIT
 #undef ALL_OF
 #undef START_ALL
+#undef LATER_ALL
 #undef TARGET
 #undef TARGET_ARGUMENTS
 #undef READ_WRITE

@@ -68,21 +68,20 @@ typedef void *A;
 
 #define F_COLLECT(name, n, kind, root, of, reduces, bytes)                         \
     FORTRAN(name, n,                                                               \
-        if (outer() && region) mark_region(#name, true);                           \
         F_OUTER(n)                                                                 \
         struct comm *at = comm_at(COMM(of)); int64_t size = bytes;                 \
         real(V##n);                                                                \
         link_collective(kind, at, size, reduces);                                  \
         leave(&span, COLLECTIVE, at, size);                                        \
         took_part(span, at, kind, root);                                           \
-        if (region) mark_region(#name, false);)
+        if (region) mark_region(#name);)
 
 #define F_START_COLLECT(name, n, kind, root, of, request)                          \
     FORTRAN(name, n, F_OUTER(n)                                                    \
         struct comm *at = comm_at(COMM(of));                                       \
         real(V##n);                                                                \
         leave(&span, COLLECTIVE, at, 0);                                           \
-        track_collective(span, at, kind, root, REQUEST(request));)
+        track_collective(span, at, kind, root, false, 0, REQUEST(request), false);)
 
 #define F_SEND(name)                                                               \
     FORTRAN(name, 7, F_OUTER(7)                                                    \
@@ -112,10 +111,12 @@ typedef void *A;
     if (keys == NULL) keys_count = 0;                                              \
     for (int at = 0; at < keys_count; at++) keys[at] = REQUEST((MPI_Fint *)(requests) + at);
 
-FORTRAN(init, 1, depth++; real(a); begin_mpi(); depth--;)
-FORTRAN(init_thread, 3, depth++; real(a, b, c); begin_mpi(); depth--;)
+FORTRAN(init, 1, depth++; real(a); begin_mpi(WORLD); depth--;)
+FORTRAN(init_thread, 3, depth++; real(a, b, c); begin_mpi(WORLD); depth--;)
 FORTRAN(finalize, 1, finished = true; end_mpi(); real(a);)
 FORTRAN(abort, 3, aborted = true; abort_code = INT(b); end_mpi(); real(a, b, c);)
+EXPORT double mpi_wtime_(void) { return MPI_Wtime(); }
+EXPORT double mpi_wtime__(void) { return MPI_Wtime(); }
 EXPORT void mpi_pcontrol_(A a) { MPI_Pcontrol(INT(a)); }
 
 F_SEND(send)
@@ -208,12 +209,12 @@ FORTRAN(waitsome, 6,
     FREE_KEYS;)
 FORTRAN(start, 2, F_OUTER(2)
     real(V2);
-    leave(&span, POINT, NULL, 0);
-    start_request(span, REQUEST(a));)
+    started(&span, &(uint64_t){REQUEST(a)}, 1);)
 FORTRAN(startall, 3, F_OUTER(3)
+    F_KEYS(a, b)
     real(V3);
-    leave(&span, POINT, NULL, 0);
-    for (int at = 0; at < INT(a); at++) start_request(span, REQUEST((MPI_Fint *)b + at));)
+    started(&span, keys, keys_count);
+    FREE_KEYS;)
 FORTRAN(request_free, 2,
     if (!outer()) { real(V2); return; }
     uint64_t key = REQUEST(a);

@@ -9,8 +9,10 @@
    Variables that it reads (all optional but the first):
      NODEWISE_RUN             the folder of the run; without it all calls go straight through
      NODEWISE_MPI_GATE        1: meet at the socket NODEWISE_GATE after MPI_Init
-     NODEWISE_MPI_REGION      pcontrol, or a collective such as MPI_Allreduce: what is timed
-     NODEWISE_PACE_SHARE      cores of an emulated node: compute is stretched at every MPI call
+     NODEWISE_MPI_REGION      what is timed: pcontrol, or from the first to the last call of a
+                              collective (MPI_Allreduce), or between two of them (MPI_Barrier 3-4)
+     NODEWISE_PACE_SHARE      cores of an emulated node: compute is stretched at every MPI call,
+                              and where the program reads a clock
      NODEWISE_PACE_LATENCY    seconds a message, NODEWISE_PACE_BANDWIDTH bytes a second
      NODEWISE_MPI_PATIENT     1: a rank that waits inside MPI sleeps instead of spinning  */
 
@@ -18,6 +20,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <link.h>
 #include <math.h>
 #include <mpi.h>
@@ -32,6 +35,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -100,10 +104,17 @@ static MPI_Datatype byte_type, no_type;
 
 /* ---------------------------------------------------------------------------------------- clocks */
 
+static int (*clock_of_libc)(clockid_t, struct timespec *);  /* not ours, which paces */
+
+static inline int read_clock(clockid_t id, struct timespec *t)
+{
+    return likely(clock_of_libc) ? clock_of_libc(id, t) : (int)syscall(SYS_clock_gettime, id, t);
+}
+
 static inline int64_t clock_of(clockid_t id)
 {
     struct timespec t;
-    clock_gettime(id, &t);
+    read_clock(id, &t);
     return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
@@ -227,7 +238,15 @@ enum { STAMPS = 1 << 17 };
 struct stamps { struct stamp *kept; uint32_t count; uint32_t mask; int64_t seen; };
 
 /* A request that is not complete yet. */
-struct pending { struct stamp stamp; int source, tag; struct comm *comm; int64_t bytes; bool wild, stays; };
+struct pending {
+    struct stamp stamp;
+    int source, tag;
+    struct comm *comm;
+    int64_t bytes;
+    uint32_t starts;  /* of a persistent collective */
+    bool wild, stays, reduces;
+};
+enum { NOT_STARTED = UINT32_MAX };  /* the number of a persistent request that is not active */
 
 static struct totals totals, at_end;  /* `at_end`: up to the end of the region so far */
 static struct stamps collectives, messages, collectives_at_end, messages_at_end;
@@ -240,6 +259,7 @@ static int64_t unmatched;
 static const char *folder;
 static int world_rank = -1, world_size;
 static bool running, finished, aborted, written, multiple;
+static bool by_session;  /* without MPI_Init */
 static int abort_code;
 static char library[256];
 static int64_t begin, begin_usage_cpu, begin_main_cpu, begin_delay, began_1970_ns;
@@ -255,8 +275,12 @@ static __thread int depth;
 static double share, latency, bandwidth;
 static bool patient;
 static int64_t debt, cpu_mark, wall_mark, delay_mark;
+static int64_t paced_until;  /* up to where `debt` is right */
+static int64_t after_pace;  /* from there until an MPI call began: it goes on the next account */
 
-static const char *region;  /* a collective, or pcontrol, or NULL */
+static const char *region;  /* as it was asked for, or NULL */
+static char region_name[64];  /* a collective, without MPI_, or pcontrol */
+static long region_first = 1, region_last = LONG_MAX, region_calls;
 static bool region_open, region_seen;
 
 static inline void lock(void) { if (multiple) pthread_mutex_lock(&mutex); }
@@ -270,7 +294,8 @@ enum { SLACK_NS = 100000, LEAST_LATE_NS = 50000, MOST_CREDIT_NS = 50000000 };
    Time in which another process had the core is given back later, and counted as late. */
 static void pace(void)
 {
-    int64_t wall = now() - wall_mark, cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID) - cpu_mark;
+    paced_until = now();
+    int64_t wall = paced_until - wall_mark, cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID) - cpu_mark;
     int64_t due = (int64_t)((double)cpu / share) - wall;
     totals.cpu += cpu;
     if (due < -LEAST_LATE_NS) {
@@ -282,18 +307,48 @@ static void pace(void)
     debt += due;
     if (debt < -MOST_CREDIT_NS) debt = -MOST_CREDIT_NS;
     if (debt > SLACK_NS) {
-        int64_t start = now();
+        int64_t start = paced_until;
         sleep_ns(debt);
-        int64_t slept = now() - start;
-        totals.paced += slept;
-        debt -= slept;
+        paced_until = now();
+        totals.paced += paced_until - start;
+        debt -= paced_until - start;
     }
 }
 
-static void mark(void)
+/* The program computes from here on; what passed since `from` took its time already. */
+static void mark(int64_t from)
 {
     cpu_mark = clock_of(CLOCK_PROCESS_CPUTIME_ID);
-    wall_mark = now();
+    wall_mark = from;
+}
+
+/* A program that times its own parts must see each of them as slow as its node is: it is paced
+   before it reads a clock, too. Not at every reading, as some programs do that all the time. */
+enum { CLOCK_STEP_NS = 20000 };
+
+static void pace_at_clock(void)
+{
+    if (share <= 0 || !running || depth > 0 || !pthread_equal(pthread_self(), main_thread)) return;
+    if (now() - wall_mark < CLOCK_STEP_NS) return;
+    pace();
+    delay_mark = run_delay();
+    mark(paced_until);
+}
+
+EXPORT int clock_gettime(clockid_t id, struct timespec *t)
+{
+    pace_at_clock();
+    return read_clock(id, t);
+}
+
+EXPORT int gettimeofday(struct timeval *restrict t, void *restrict zone)
+{
+    pace_at_clock();
+    struct timespec exact;
+    if (zone != NULL || read_clock(CLOCK_REALTIME, &exact) != 0)
+        return (int)syscall(SYS_gettimeofday, t, zone);
+    *t = (struct timeval){exact.tv_sec, exact.tv_nsec / 1000};
+    return 0;
 }
 
 static void link_delay(double messages, double bytes)
@@ -346,11 +401,13 @@ static inline bool is_main(void) { return !multiple || pthread_equal(pthread_sel
 static inline struct span enter(void)
 {
     depth++;
-    if (share > 0 && is_main()) {
+    bool paces = share > 0 && is_main();
+    if (paces) {
         pace();
         delay_mark = run_delay();
     }
     waits_since = now();
+    if (paces) after_pace = waits_since - paced_until;
     return (struct span){waits_since, 0};
 }
 
@@ -383,7 +440,7 @@ static inline void leave(struct span *span, enum class class, struct comm *comm,
         int64_t delay = run_delay();
         if (delay_mark >= 0 && delay > delay_mark) totals.held_up += delay - delay_mark;
         delay_mark = delay;
-        mark();
+        mark(span->exit - after_pace);
     }
     depth--;
 }
@@ -574,7 +631,7 @@ static void track_message(struct span span, MPI_Comm handle, int peer, int tag, 
                           .stays = stays};
     one.wild = !sends && (peer == MPI_ANY_SOURCE || tag == MPI_ANY_TAG);
     one.stamp.kind = 0;
-    if (stays) one.stamp.kind = sends ? SENT : RECEIVED;
+    if (stays) one.stamp.kind = sends ? SENT : RECEIVED, one.stamp.seq = NOT_STARTED;
     else if (!one.wild) {
         lock();
         if (!message_stamp(&one.stamp, one.comm, peer, tag, sends)) one.stamp.kind = 0;
@@ -583,11 +640,17 @@ static void track_message(struct span span, MPI_Comm handle, int peer, int tag, 
     track(request, &one);
 }
 
+/* Persistent ones are made in the same order on all ranks, and may be started in any. */
 static void track_collective(struct span span, struct comm *comm, enum kind kind, int root,
-                             uint64_t request)
+                             bool reduces, int64_t bytes, uint64_t request, bool stays)
 {
     if (comm == NULL || comm->rank < 0 || !is_main()) return;
-    struct pending one = {.stamp = collective_stamp(span, comm, kind, root), .comm = comm};
+    struct pending one = {.stamp = collective_stamp(span, comm, kind, root), .comm = comm,
+                          .bytes = bytes, .reduces = reduces, .stays = stays};
+    if (stays) {
+        one.stamp.key = join(join(one.stamp.key, one.stamp.seq), 13);
+        one.stamp.seq = NOT_STARTED;
+    }
     track(request, &one);
 }
 
@@ -605,16 +668,17 @@ static bool is_wild(uint64_t request)
     return one != NULL && one->wild;
 }
 
-/* A persistent request is started: its message is counted from here on. */
+/* A persistent request is started: its message or collective is counted from here on. */
 static void start_request(struct span span, uint64_t request)
 {
     struct pending *one = pending_at(request);
-    if (one == NULL) return;
+    if (one == NULL || one->stamp.kind == 0) return;
     bool sends = one->stamp.kind == SENT;
     one->stamp.post = span.enter;
     lock();
-    if (one->wild || !message_stamp(&one->stamp, one->comm, one->source, one->tag, sends))
-        one->stamp.seq = UINT32_MAX;
+    if (one->stamp.kind < SENT) one->stamp.seq = one->starts++;
+    else if (one->wild || !message_stamp(&one->stamp, one->comm, one->source, one->tag, sends))
+        one->stamp.seq = NOT_STARTED;
     unlock();
 }
 
@@ -627,7 +691,8 @@ static int64_t complete(struct span span, uint64_t request, int source, int tag)
     if (one->wild && !one->stays && message_stamp(&one->stamp, one->comm, source, tag, false)) {}
     one->stamp.enter = span.enter;
     one->stamp.exit = span.exit;
-    if (one->stamp.seq != UINT32_MAX) emit(one);
+    if (one->stamp.seq != NOT_STARTED) emit(one);
+    if (one->stays) one->stamp.seq = NOT_STARTED;
     int64_t bytes = one->stamp.kind == RECEIVED || one->wild ? one->bytes : 0;
     if (!one->stays) {
         map_remove(&pending_of, request);
@@ -684,7 +749,7 @@ static void begin_region(void)
     began_1970_ns = clock_of(CLOCK_REALTIME);
     begin = now();
     debt = 0;
-    mark();
+    mark(begin);
     unlock();
 }
 
@@ -703,19 +768,34 @@ static void end_region(void)
     messages_at_end = messages;
 }
 
-/* From the first to the last call of the collective that the region is named after. */
-static void mark_region(const char *name, bool entering)
+static void read_region(void)
 {
-    if (strcasecmp(region, name) != 0) return;
-    if (entering && !region_seen) begin_region();
-    region_seen = true;
-    if (!entering) end_region();
+    region = getenv("NODEWISE_MPI_REGION");
+    if (region != NULL && *region == '\0') region = NULL;
+    if (region == NULL) return;
+    const char *name = strncasecmp(region, "MPI_", 4) ? region : region + 4;
+    snprintf(region_name, sizeof region_name, "%.*s", (int)strcspn(name, " "), name);
+    sscanf(name, "%*s %ld-%ld", &region_first, &region_last);
+}
+
+/* A collective has ended: the region begins as all leave the first call that its name fits. */
+static void mark_region(const char *name)
+{
+    if (strcasecmp(region_name, name) != 0) return;
+    region_calls++;
+    if (region_calls == region_first) begin_region();
+    else if (region_calls > region_first && region_calls <= region_last) {
+        end_region();
+        region_seen = true;
+    }
 }
 
 /* The probe of a Python program knows its region. */
 EXPORT void nodewise_mpi_begin(void)
 {
     region = "probe";
+    region_name[0] = '\0';
+    region_seen = true;
     begin_region();
 }
 
@@ -779,28 +859,36 @@ static void write_usage(FILE *file, const struct totals *of)
 
 enum { THREADS = 256 };
 
-/* CPU seconds of each thread since it began; of the main thread, in the region. */
+/* CPU seconds of each thread since it began, and those in which it waited for a core; of the main
+   thread, in the region. */
 static void write_threads(FILE *file, const struct totals *of)
 {
     DIR *tasks = opendir("/proc/self/task");
     struct dirent *task;
+    double delays[THREADS];
     int count = 0;
     fputs(", \"thread_cpu_s\": [", file);
     while (tasks != NULL && (task = readdir(tasks)) != NULL && count < THREADS) {
         char path[300];
-        unsigned long long ran = 0;
+        long long ran = 0, waited = 0;
         snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", task->d_name);
         FILE *one = task->d_name[0] == '.' ? NULL : fopen(path, "re");
         if (one == NULL) continue;
-        int read = fscanf(one, "%llu", &ran);
+        int read = fscanf(one, "%lld %lld", &ran, &waited);
         fclose(one);
         if (atoi(task->d_name) == (int)process) {
-            if (of->main_cpu >= 0) ran = (unsigned long long)of->main_cpu;
-            ran -= (unsigned long long)begin_main_cpu;
+            if (of->main_cpu >= 0) ran = of->main_cpu;
+            ran -= begin_main_cpu;
+            if (of->delay >= 0) waited = of->delay;
+            waited -= begin_delay > 0 ? begin_delay : 0;
         }
-        if (read == 1) fprintf(file, "%s%.6f", count++ ? ", " : "", ran / 1e9);
+        if (read != 2) continue;
+        fprintf(file, "%s%.6f", count ? ", " : "", ran / 1e9);
+        delays[count++] = waited > 0 ? waited / 1e9 : 0;
     }
     if (tasks != NULL) closedir(tasks);
+    fputs("], \"thread_delay_s\": [", file);
+    for (int at = 0; at < count; at++) fprintf(file, "%s%.6f", at ? ", " : "", delays[at]);
     fputs("]", file);
 }
 
@@ -845,6 +933,9 @@ static void write_report(void)
     fprintf(file, ", \"collectives_seen\": %lld, \"messages_seen\": %lld, \"unmatched\": %lld",
             (long long)collectives_at_end.seen, (long long)messages_at_end.seen,
             (long long)unmatched);
+    fputs(", \"region\": ", file);
+    quote(file, region && !region_seen ? region : "");
+    fprintf(file, ", \"region_calls\": %ld", region_calls);
     write_threads(file, of);
     fputs(", \"other_threads\": ", file);
     write_total(file, &of->other_threads);
@@ -926,7 +1017,10 @@ static void compare_clocks(void)
     free(all);
 }
 
-static void begin_mpi(void)
+#define WORLD CONSTANT(MPI_Comm, "ompi_mpi_comm_world", MPI_COMM_WORLD)
+
+/* `all`: a communicator of all ranks, which all of them have just come to. */
+static void begin_mpi(MPI_Comm all)
 {
     folder = getenv("NODEWISE_RUN");
     if (folder == NULL || running || finished) return;
@@ -943,18 +1037,17 @@ static void begin_mpi(void)
         return;
     }
     snprintf(library, sizeof library, "%.*s", (int)strcspn(full, "\n"), full);
-    world = CONSTANT(MPI_Comm, "ompi_mpi_comm_world", MPI_COMM_WORLD);
+    world = all;
     byte_type = CONSTANT(MPI_Datatype, "ompi_mpi_byte", MPI_BYTE);
     no_type = CONSTANT(MPI_Datatype, "ompi_mpi_datatype_null", MPI_DATATYPE_NULL);
     REAL(MPI_Comm_rank)(world, &world_rank);
     REAL(MPI_Comm_size)(world, &world_size);
-    REAL(MPI_Query_thread)(&provided);
-    multiple = provided == MPI_THREAD_MULTIPLE;
+    if (!by_session) REAL(MPI_Query_thread)(&provided);
+    multiple = by_session || provided == MPI_THREAD_MULTIPLE;
     main_thread = pthread_self();
     process = getpid();
     schedule = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
-    region = getenv("NODEWISE_MPI_REGION");
-    if (region != NULL && *region == '\0') region = NULL;
+    read_region();
     const char *value = getenv("NODEWISE_PACE_SHARE");
     share = value ? strtod(value, NULL) : 0;
     value = getenv("NODEWISE_PACE_LATENCY");
@@ -1006,6 +1099,7 @@ __attribute__((constructor)) static void loaded(int argc, char **argv)
 #ifndef OPEN_MPI
     refuse_other_mpi(argv);
 #endif
+    clock_of_libc = (__typeof__(clock_of_libc))dlsym(RTLD_NEXT, "clock_gettime");
     setenv("NODEWISE_MPI_INTERPOSED", "1", 1);
     patient = getenv("NODEWISE_PACE_SHARE") != NULL || getenv("NODEWISE_MPI_PATIENT") != NULL;
 }
@@ -1020,7 +1114,7 @@ EXPORT int MPI_Init(int *argc, char ***argv)
 {
     depth++;
     int code = REAL(MPI_Init)(argc, argv);
-    begin_mpi();
+    begin_mpi(WORLD);
     depth--;
     return code;
 }
@@ -1029,7 +1123,7 @@ EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
     depth++;
     int code = REAL(MPI_Init_thread)(argc, argv, required, provided);
-    begin_mpi();
+    begin_mpi(WORLD);
     depth--;
     return code;
 }
@@ -1041,6 +1135,49 @@ EXPORT int MPI_Finalize(void)
     return REAL(MPI_Finalize)();
 }
 
+#if MPI_VERSION >= 4
+/* A program without MPI_Init. Nothing collective may be added before its ranks meet by themselves:
+   the clock starts at its first communicator of all of them, of which we have a copy. */
+static MPI_Group everyone;
+static int sessions;
+
+EXPORT int MPI_Session_init(MPI_Info info, MPI_Errhandler handler, MPI_Session *session)
+{
+    int code = REAL(MPI_Session_init)(info, handler, session);
+    if (code != MPI_SUCCESS || running || finished || sessions++ > 0) return code;
+    REAL(MPI_Group_from_session_pset)(*session, "mpi://WORLD", &everyone);
+    return code;
+}
+
+EXPORT int MPI_Comm_create_from_group(MPI_Group group, const char *tag, MPI_Info info, MPI_Errhandler handler, MPI_Comm *made)
+{
+    struct span span = outer() ? enter() : (struct span){0};
+    int code = REAL(MPI_Comm_create_from_group)(group, tag, info, handler, made), same = MPI_UNEQUAL;
+    if (span.enter) leave(&span, COLLECTIVE, NULL, 0);
+    if (code != MPI_SUCCESS || running || finished || sessions == 0) return code;
+    if (everyone) REAL(MPI_Group_compare)(group, everyone, &same);
+    if (same == MPI_UNEQUAL) return code;
+    MPI_Comm copy;
+    if (REAL(MPI_Comm_dup)(*made, &copy) != MPI_SUCCESS) return code;
+    by_session = true;
+    depth++;
+    begin_mpi(copy);
+    depth--;
+    return code;
+}
+
+EXPORT int MPI_Session_finalize(MPI_Session *session)
+{
+    if (by_session && sessions == 1 && !finished) {
+        finished = true;
+        end_mpi();
+        REAL(MPI_Comm_free)(&world);
+    }
+    if (sessions > 0 && --sessions == 0 && everyone) REAL(MPI_Group_free)(&everyone);
+    return REAL(MPI_Session_finalize)(session);
+}
+#endif
+
 EXPORT int MPI_Abort(MPI_Comm comm, int code)
 {
     aborted = true;
@@ -1049,9 +1186,16 @@ EXPORT int MPI_Abort(MPI_Comm comm, int code)
     return REAL(MPI_Abort)(comm, code);
 }
 
+EXPORT double MPI_Wtime(void)
+{
+    pace_at_clock();
+    return REAL(MPI_Wtime)();
+}
+
 EXPORT int MPI_Pcontrol(const int level, ...)
 {
-    if (running && region != NULL && !strcasecmp(region, "pcontrol")) {
+    if (running && !strcasecmp(region_name, "pcontrol")) {
+        region_calls++;
         if (level > 0 && !region_open) {
             if (!region_seen) begin_region();
             region_seen = region_open = true;

@@ -5,18 +5,31 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from nodewise.study.files import read_own
+
 _PLACE = Path("/dev/shm")
+_NOTE = "segments"
 _PATTERNS = ("mpich_shm_*", "vader_segment.*", "sm_segment.*")
 
 
 @contextlib.contextmanager
-def removed() -> Iterator[None]:
-    """Remove at the end, also after Ctrl-C, the shared memory that came meanwhile and is unused."""
+def removed(folder: Path) -> Iterator[None]:
+    """Remove at the end, also after Ctrl-C, the shared memory that came meanwhile and is unused.
+
+    What was there before is noted in the folder of the run, for the next start if we are killed.
+    """
     before = segments()
+    (folder / _NOTE).write_text("\n".join(map(str, before)))
     try:
         yield
     finally:
         remove_since(before)
+
+
+def remove_noted(folder: Path) -> None:
+    """Remove what a killed process left, by the note in the folder of its run."""
+    with contextlib.suppress(OSError):
+        remove_since({*map(Path, read_own(folder / _NOTE).decode(errors="replace").splitlines())})
 
 
 def segments() -> set[Path]:

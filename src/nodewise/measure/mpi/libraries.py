@@ -74,15 +74,17 @@ def installed() -> list[Mpi]:
 
 def _folders() -> list[Path]:
     named = [Path(sys.executable).parent, *map(Path, os.get_exec_path())]
-    return list(dict.fromkeys(folder for folder in named if folder.is_dir()))
+    # Of a folder that is closed to this user, even is_dir() would be an error.
+    return list(dict.fromkeys(folder for folder in named if os.access(folder, os.X_OK)))
 
 
 @functools.cache
 def launcher_version(launcher: str) -> tuple[str, str]:
     """The vendor and the version of a launcher; empty where it does not say."""
     text = _output(launcher, "--version")
-    if found := re.search(r"\(Open MPI\)\s+(\S+)|\(PRRTE\)\s+(\S+)", text):
-        return "Open MPI", found[1] or found[2]
+    # Under its second name, mpirun.openmpi, it gives that of its runtime.
+    if found := re.search(r"\((?:Open MPI|OpenRTE|PRRTE)\)\s+(\S+)", text):
+        return "Open MPI", found[1]
     if re.search(r"HYDRA|MPICH|Intel\(R\) MPI|MVAPICH", text):
         version = re.search(r"Version:?\s+(\d\S*)", text)
         return "MPICH", version[1] if version else ""
@@ -130,6 +132,11 @@ def linked_mpi(program: str, directory: Path) -> Path | None:
 def is_binary(program: str, directory: Path) -> bool:
     """Whether a program is machine code and not a script."""
     return _binary(program, directory) is not None
+
+
+def is_python(program: str) -> bool:
+    """Whether a program is a Python interpreter."""
+    return _PYTHON.fullmatch(Path(program).name) is not None
 
 
 def _binary(program: str, directory: Path) -> str | None:

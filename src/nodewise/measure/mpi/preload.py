@@ -13,9 +13,12 @@ from nodewise.measure.mpi.libraries import Mpi
 _LAUNCH = "nodewise.measure.launch"
 _STANDARD = "libmpi_abi"  # its handles are those of no other MPI
 # While they wait inside MPI, ranks that share cores sleep: they would take them from each other.
+# MPICH has collectives in shared memory, from the sixth on, that spin and never yield: with 8 ranks
+# on 2 cores each took 8 to 30 ms. It gets those that are made of messages.
 _PATIENT = {
     "NODEWISE_MPI_PATIENT": "1",
     "MPIR_CVAR_ENABLE_HEAVY_YIELD": "1",
+    "MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD": "1000000000",
     "OMPI_MCA_mpi_yield_when_idle": "1",
 }
 # Open MPI asks root to confirm; version 5 starts its ranks by PRRTE.
@@ -71,15 +74,41 @@ def _asked_for(
             "Name one that nodewise doctor lists, or leave it out.",
         )
     vendor, version = libraries.launcher_version(path)
+    better = f"launcher = '{own.launcher}'" if own else "the mpiexec of that MPI"
+    fix = f"Write {better} under [engine.mpi], or leave the launcher out."
+    _check_vendors(path, command, library, fix)
+    return Launch(launcher=path, vendor=vendor, version=version, library=library, mpi=own)
+
+
+def check_own_launcher(command: Sequence[str], directory: Path) -> None:
+    """A command that begins with a launcher needs the one of its program's MPI."""
+    starter = libraries.starter_of(command)
+    mpi, library = own_launch(command, directory)
+    if starter is not None:
+        better = mpi.launcher if mpi else "the launcher of that MPI"
+        _check_vendors(starter, command, library, f"Begin the command with {better}.")
+
+
+def _check_vendors(path: str, command: Sequence[str], library: Path | None, fix: str) -> None:
+    """The launcher and the program must be of one MPI, where both are known."""
+    vendor, version = libraries.launcher_version(path)
     linked = libraries.vendor_of(library) if library else ""
-    if vendor and linked and vendor != linked:
-        better = f"launcher = '{own.launcher}'" if own else f"the mpiexec of {linked}"
+    if library is not None and library != Path(path) and vendor and vendor != linked:
         raise RunError(
             f"{_program(command)} is linked with {linked} ({library}), and {path} is of "
             f"{vendor} {version}: each rank would be alone.",
-            f"Write {better} under [engine.mpi], or leave the launcher out.",
+            fix,
         )
-    return Launch(launcher=path, vendor=vendor, version=version, library=library, mpi=own)
+
+
+def check_python(command: Sequence[str], directory: Path, library: Path | None) -> None:
+    """A Python program without mpi4py could be K copies of the same job: it must report itself."""
+    python = next(iter(command), "")
+    if library is None and libraries.is_python(python) and not uses_probe(command, directory):
+        raise RunError(
+            f"{python} has no mpi4py, and nothing else would show whether its K ranks are one job.",
+            "Install mpi4py there, or set record = false under [engine.mpi] if it has another MPI.",
+        )
 
 
 def _nearest(candidates: Sequence[Mpi], library: Path | None) -> Mpi | None:
@@ -93,8 +122,8 @@ def _nearest(candidates: Sequence[Mpi], library: Path | None) -> Mpi | None:
 
 
 def _program(command: Sequence[str]) -> str:
-    names = [Path(word).name for word in command]
-    return next((name for name in names if name not in libraries.STARTERS), names[0])
+    names = [Path(word).name for word in command if word[:1] != "-" and not word.isdigit()]
+    return next((name for name in names if name not in libraries.STARTERS), command[0])
 
 
 def interposed(
@@ -114,14 +143,6 @@ def interposed(
         "LD_PRELOAD": f"{path}:{others}" if others else path,
         "NODEWISE_MPI_GATE": "1",
     }
-
-
-def interposed_by(
-    launcher: str, command: Sequence[str], directory: Path, environment: Mapping[str, str]
-) -> dict[str, str]:
-    """The same for a launcher that is given; a program of another MPI is an error."""
-    launch = launch_of(command, directory, launcher)
-    return interposed(command, directory, environment, launch.mpi, launch.library)
 
 
 def own_launch(command: Sequence[str], directory: Path) -> tuple[Mpi | None, Path | None]:

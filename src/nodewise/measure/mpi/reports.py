@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodewise.base.stats import Floats
+from nodewise.study.files import read_regular
 from nodewise.study.spec import Amount, Number, Signed
 from nodewise.study.study import MpiCalls, MpiRecord, Stage, Usage
 
@@ -44,7 +45,10 @@ class _World(msgspec.Struct, frozen=True, kw_only=True):
     collectives_seen: int
     messages_seen: int
     unmatched: int
+    region: str = ""  # that was asked for and not found
+    region_calls: int = 0  # of the collective that it is named after
     thread_cpu_s: tuple[Amount, ...] = ()
+    thread_delay_s: tuple[Amount, ...] = ()  # ready to run, while another had the core
     classes: dict[str, MpiCalls]
     communicators: tuple[MpiCalls, ...]
 
@@ -73,6 +77,7 @@ class MpiReport(msgspec.Struct, frozen=True, kw_only=True):
             classes={name: one for name, one in self.mpi.classes.items() if one.calls},
             communicators=tuple(one for one in busiest if one.calls)[:_MOST_COMMUNICATORS],
             thread_cpu_seconds=self.busy_threads,
+            thread_efficiency=self.thread_efficiency,
         )
 
     @property
@@ -83,6 +88,20 @@ class MpiReport(msgspec.Struct, frozen=True, kw_only=True):
         """
         used = sorted(self.mpi.thread_cpu_s, reverse=True)
         return tuple(one for one in used if one > _BUSY * used[0])
+
+    @property
+    def thread_efficiency(self) -> float | None:
+        """How much of the time outside MPI the threads computed, or wanted to; None: one thread."""
+        compute, threads = self.stages["compute"], len(self.busy_threads)
+        if (
+            threads < 2
+            or compute <= 0
+            or len(self.mpi.thread_delay_s) != len(self.mpi.thread_cpu_s)
+        ):
+            return None
+        both = zip(self.mpi.thread_cpu_s, self.mpi.thread_delay_s, strict=True)
+        used = sorted((min(cpu + delay, compute) for cpu, delay in both), reverse=True)
+        return sum(used[:threads]) / (threads * compute)
 
 
 class DamagedMpiReport(Exception):
@@ -95,8 +114,8 @@ def read_mpi_reports(folder: Path) -> list[MpiReport]:
     reports, stamps = [], []
     for path in sorted(folder.glob("mpi-*.json")):
         try:
-            reports.append(decoder.decode(path.read_bytes()))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            reports.append(decoder.decode(read_regular(path)))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OSError) as error:
             raise DamagedMpiReport(f"the report {path.name} is damaged: {error}") from None
         stamps.append(_read_stamps(path.with_suffix(".stamps")))
     order = sorted(range(len(reports)), key=lambda at: reports[at].rank)
@@ -137,9 +156,19 @@ def unfinished(reports: list[MpiReport], ranks: int | None) -> str:
     return ""
 
 
+def missing_region(reports: list[MpiReport]) -> str:
+    """That a rank did not make the calls which begin and end the region; empty: it did."""
+    for report in reports:
+        if report.mpi.region:
+            name, calls = report.mpi.region, report.mpi.region_calls
+            made = f"rank {report.rank} made {calls or 'no'} such call{'' if calls == 1 else 's'}"
+            return f"the region '{name}' was not found: {made}"
+    return ""
+
+
 def _read_stamps(path: Path) -> Stamps:
     try:
-        content = path.read_bytes()
+        content = read_regular(path)
     except OSError:
         content = b""
     return np.frombuffer(content[: len(content) // _STAMP.itemsize * _STAMP.itemsize], _STAMP)

@@ -115,9 +115,10 @@ def watch_gradients(recorder: "Recorder") -> None:
     queue = autograd.Variable._execution_engine.queue_callback
     models: list[weakref.ref[Any]] = []
     span = recorder.report.spans["communication"]
+    paced = recorder.report.pace is not None
 
     def begin() -> None:
-        for reference in models:
+        for reference in models if paced else ():
             if (model := reference()) is not None:
                 tell_bytes("all_reduce", (one for one in model.parameters() if one.requires_grad))
         span.__enter__()

@@ -62,7 +62,7 @@ _OTHER_STEPS = (
     ("megatron.core.optimizer.optimizer", "ChainedOptimizer", None),
 )
 _STEPS_WITHOUT_BACKWARD = 3  # so many in a row are a training that differentiates in another way
-_USAGE_EVERY_NS = 50_000_000  # reading the usage takes 0.1 ms, too much for every step
+_USAGE_EVERY_NS = 50_000_000  # reading the usage takes 20 us, too much for every short step
 
 
 class Recorder:
@@ -104,13 +104,14 @@ class Recorder:
         """The same call, its time counted."""
         span = self.report.pairwise if pairwise else self.report.spans[stage]
         is_tracing = importlib.import_module("torch").compiler.is_dynamo_compiling
+        tells = stage == "communication" and self.report.pace is not None
 
         @functools.wraps(call)
         def timed_call(*arguments: Any, **options: Any) -> Any:
             if is_tracing():
                 return call(*arguments, **options)
             if self.is_timed():
-                if stage == "communication":
+                if tells:
                     tell_bytes(call.__name__, arguments)
                 with span:
                     return call(*arguments, **options)

@@ -75,7 +75,7 @@ class Workload:
         self._forward = None
         if getattr(loss, "numel", lambda: 0)() == 1:
             known, unscaled = self._unscaled
-            self._in_step.append(unscaled if known == id(loss) else loss.detach())
+            self._in_step.append(_kept(unscaled if known == id(loss) else loss.detach()))
 
     def _batch(self) -> Shape | None:
         """The batch behind a `backward`: the oldest unused one of the data set trained on."""
@@ -173,6 +173,16 @@ class Workload:
             except RuntimeError:  # the device is gone
                 return found
         return found
+
+
+def _kept(loss: Any) -> Any:
+    """A loss to be read at the end; on a CPU its value, as nothing has to be waited for.
+
+    A tensor that is kept would split the memory that the next step uses again, and new memory
+    costs more than all hooks.
+    """
+    plain = type(loss).__name__ == "Tensor"  # reading a distributed one may communicate
+    return loss.item() if plain and loss.device.type == "cpu" else loss
 
 
 def _devices(kind: str) -> int:

@@ -6,8 +6,9 @@ from statistics import fmean
 
 from nodewise.base.errors import DataError
 from nodewise.base.units import format_money, format_percent
+from nodewise.fleet.certainty import requests_to_certify
 from nodewise.fleet.decide import FleetDecision, FleetRow, TokenCost, money_in_words
-from nodewise.fleet.latency import Served, requests_to_certify
+from nodewise.fleet.latency import Served
 from nodewise.report.charts.look import (
     PALETTE,
     Axis,
@@ -72,7 +73,7 @@ def latency_chart(result: FleetDecision) -> Figure:
         f"Latency of {share} of the requests, by rate",
         [
             f"{shortened(result.name)}; {objective.words}",
-            "filled: that is kept, with 95 % certainty; hollow: it is not",
+            "filled: that is kept, with 95 % certainty; hollow: not, or not for certain",
         ],
         _latency_caption(result),
         rows,
@@ -152,7 +153,7 @@ def token_cost_chart(result: FleetDecision) -> Figure:
         *series(list(kinds.values()), "account", rows, x, y, ("K", "account", "cost", "meets")),
         mark("point", short, "refused", x=x, y=y, tips=("K", "meets")),
     ]
-    crossed = ["crossed out: does not meet the constraint"] if short else []
+    crossed = ["crossed out: does not meet the constraint for certain"] if short else []
     source = f"; price: {result.price.source}" if result.price.source else ""
     made = figure(
         "tokens",
@@ -166,14 +167,15 @@ def token_cost_chart(result: FleetDecision) -> Figure:
 
 
 def capacity_chart(result: FleetDecision) -> Figure:
-    """The highest rate within the limit at each size, over the rounds; and the demand."""
+    """The capacity at each size, between the rate kept and the rate broken; and the demand."""
     rows = [
         {
             "K": row.replicas,
-            "rate": row.rate_per_second,
-            "low": row.rate_low if row.rounds > 1 else None,
-            "high": row.rate_high if row.rounds > 1 else None,
-            "breaks at": row.breaks_at,
+            "rate": row.estimate or 0.0,
+            "low": row.rate_per_second if row.breaks_at else None,
+            "high": row.breaks_at,
+            "kept at": row.rate_per_second,
+            "broken at": row.breaks_at,
             "efficiency": row.efficiency,
             "evidence": row.evidence,
         }
@@ -184,7 +186,7 @@ def capacity_chart(result: FleetDecision) -> Figure:
     y = linear("rate", "requests per second within the limit", 0.0, 1.2 * most or 1.0)
     measured = [row for row in rows if row["evidence"] == "measured"]
     simulated = [row for row in rows if row["evidence"] != "measured"]
-    tips = ("K", "rate", "breaks at", "evidence")
+    tips = ("K", "rate", "kept at", "broken at", "evidence")
     layers = [
         *_in_proportion(rows, x, y),
         *_demand(floor, x, y),
@@ -193,11 +195,12 @@ def capacity_chart(result: FleetDecision) -> Figure:
         mark("point", measured, "measured", x=x, y=y, tips=tips),
         mark("point", simulated, "predicted", x=x, y=y, tips=tips),
     ]
-    spread = "bars: the least and the most of the rounds" if any(r["low"] for r in rows) else ""
+    bars = any(row["high"] for row in rows)
+    spread = "bars: from the highest rate kept to the lowest broken, for certain" if bars else ""
     hollow = "hollow: simulated" if simulated else ""
     made = figure(
         "capacity",
-        "Highest rate within the limit",
+        "Capacity within the limit",
         [shortened(result.name), "; ".join(part for part in (spread, hollow) if part)],
         _capacity_caption(result),
         rows,

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from nodewise.base.units import format_duration, format_money, format_quantity
-from nodewise.decide.paper.plan import CEILINGS, Planned, PlanRow
+from nodewise.decide.paper.plan import Planned, PlanRow
+from nodewise.decide.paper.step import CEILINGS
 from nodewise.report.charts.look import (
     HEIGHT,
     Axis,
@@ -28,6 +29,8 @@ _STEP_COLORS = {
     "matrix units": "compute",
     "memory bandwidth": "slow node",
     "tensor-parallel link": "communication",
+    "context-parallel link": "serial",
+    "exchange of experts": "foreign",
     "pipeline link": "imbalance",
     "pipeline bubble": "idle",
     "data-parallel link": "third",

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 
 from nodewise.base.errors import NodewiseError
 from nodewise.report.live import views
+from nodewise.report.live.histories import Histories
 from nodewise.report.live.studies import Snapshot, Studies
 
 _ADDRESS = "127.0.0.1"
@@ -44,6 +45,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self, folder: Path, port: int = 0) -> None:
         """Listen at a port; 0: at a free one."""
         self.studies = Studies(folder)
+        self.histories = Histories(folder)
         self.token = secrets.token_urlsafe(16)
         super().__init__((_ADDRESS, port), _Handler)
 
@@ -75,9 +77,13 @@ class Server(ThreadingHTTPServer):
     def _page(self, path: list[str], query: dict[str, list[str]]) -> Answer:
         match path:
             case [""]:
-                return Answer(views.board(self.studies.all(), self.studies.folder))
+                kept = self.histories.all()
+                return Answer(views.board(self.studies.all(), self.studies.folder, kept))
             case ["state.json"]:
-                return _json(views.board_state(self.studies.all(), self.studies.folder))
+                kept = self.histories.all()
+                return _json(views.board_state(self.studies.all(), self.studies.folder, kept))
+            case ["history", key, ""] if (found := self.histories.find(key)) is not None:
+                return Answer(views.history(found))
             case ["compare"]:
                 return self._comparison(query.get("study", []))
             case ["style.css"]:
@@ -85,7 +91,7 @@ class Server(ThreadingHTTPServer):
             case ["live.js"]:
                 return Answer(views.script(), "text/javascript", keep=True)
             case ["study", key, page] if (snapshot := self.studies.find(key)) is not None:
-                return _study_page(snapshot, page)
+                return _study_page(snapshot, page, self.histories)
         return _refused(404, "There is no such page.", "../" * (len(path) - 1))
 
     def _comparison(self, keys: list[str]) -> Answer:
@@ -123,10 +129,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Keep quiet: the terminal is for what the user must know."""
 
 
-def _study_page(snapshot: Snapshot, page: str) -> Answer:
+def _study_page(snapshot: Snapshot, page: str, histories: Histories) -> Answer:
     match page:
         case "":
-            return Answer(views.study(snapshot))
+            return Answer(views.study(snapshot, histories.all()))
         case "state.json":
             return _json(views.study_state(snapshot))
         case "report" if snapshot.reading.findings is not None:

@@ -175,10 +175,10 @@ def _study_folders(folder: Path, depth: int) -> Iterator[Path]:
     """Folders that were measured into; a folder with a spec alone is not a study yet."""
     try:
         measured = store.is_study(folder) and any(
-            (folder / part).exists() for part in (store.RUNS, store.RANKS)
+            os.path.lexists(folder / part) for part in (store.RUNS, store.RANKS)
         )
         with os.scandir(folder) as entries:
-            inside = [entry.path for entry in entries if entry.is_dir() and entry.name[0] != "."]
+            inside = [entry.path for entry in entries if _is_inside(entry)]
     except OSError:  # not ours to read
         return
     if measured:
@@ -186,6 +186,11 @@ def _study_folders(folder: Path, depth: int) -> Iterator[Path]:
     if depth:
         for path in sorted(inside):
             yield from _study_folders(Path(path), depth - 1)
+
+
+def _is_inside(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a folder to look into; a link to one may lead out of the folder."""
+    return entry.is_dir(follow_symlinks=False) and entry.name[0] != "."
 
 
 def _key(folder: Path) -> str:
@@ -197,7 +202,7 @@ def _stamp(folder: Path) -> Stamp:
     stamps = []
     for name in (store.SPEC, store.RUNS):
         try:
-            found = (folder / name).stat()
+            found = (folder / name).lstat()
         except OSError:
             continue
         stamps.append((found.st_mtime_ns, found.st_size))

@@ -17,39 +17,56 @@ from nodewise.base.errors import NodewiseError
 from nodewise.base.units import format_duration, format_seconds, format_speedup
 from nodewise.decide.compare import compare_costs
 from nodewise.decide.prices.lookup import question_of
+from nodewise.history.trend import trends as history_trends
 from nodewise.report.charts.draw import draw
 from nodewise.report.charts.look import Figure
+from nodewise.report.live.histories import Kept, place_in
 from nodewise.report.live.studies import Reading, Snapshot, State, damage_as_error, seconds_left
 from nodewise.report.live.trends import jobs, trends
 from nodewise.report.page import html, template
 from nodewise.report.page.content import Card
+from nodewise.report.page.history import history_page
 from nodewise.report.page.sections import first_figures, reasons
 from nodewise.report.page.vega import vega_bundle
 from nodewise.report.tables import Table, failures_table, rows_table, scaling_table
 from nodewise.report.text import findings as text
-from nodewise.study import store
+from nodewise.report.text.history import verdict as history_verdict
+from nodewise.study import files, store
 from nodewise.study.study import Study
 
-_BOARD_PARTS = ("count", "rows")
+_BOARD_PARTS = ("count", "rows", "histories")
 _STUDY_PARTS = (
     "verdict", "because", "progress", "cards", "actions", "problem", "figures", "table",
     "failures", "runs",
 )  # fmt: skip
 
 
-def board(snapshots: Sequence[Snapshot], home: Path) -> str:
-    """The page of all studies."""
-    return _template("board").render(_board(snapshots, home), root="", version=__version__)
+def board(snapshots: Sequence[Snapshot], home: Path, kept: Sequence[Kept] = ()) -> str:
+    """The page of all studies and histories."""
+    return _template("board").render(_board(snapshots, home, kept), root="", version=__version__)
 
 
-def board_state(snapshots: Sequence[Snapshot], home: Path) -> dict[str, Any]:
+def board_state(
+    snapshots: Sequence[Snapshot], home: Path, kept: Sequence[Kept] = ()
+) -> dict[str, Any]:
     """The parts of that page, as they are now."""
-    return {"parts": _parts("board", _BOARD_PARTS, _board(snapshots, home)), "busy": True}
+    return {"parts": _parts("board", _BOARD_PARTS, _board(snapshots, home, kept)), "busy": True}
 
 
-def study(snapshot: Snapshot) -> str:
+def study(snapshot: Snapshot, kept: Sequence[Kept] = ()) -> str:
     """The page of one study."""
-    return _template("study").render(_study(snapshot), root="../../", version=__version__)
+    place = place_in(list(kept), snapshot.reading.study)
+    return _template("study").render(
+        _study(snapshot), place=place, root="../../", version=__version__
+    )
+
+
+def history(kept: Kept) -> str:
+    """The page that `nodewise history page` makes, with a way back."""
+    if kept.found is None:
+        raise kept.problem or NodewiseError("The history is empty.", "Add a study to it.")
+    content = history_page(kept.found, history_trends(kept.entries, kept.found.check.machine))
+    return _with_way_back(template.render(content), ("../../", "All studies"))
 
 
 def study_state(snapshot: Snapshot) -> dict[str, Any]:
@@ -79,7 +96,8 @@ def report(reading: Reading) -> str:
         "nodewise report THIS-PAGE.html --price 2.50 -o other.html"
     )
     with damage_as_error():
-        made = html.page(reading.study, reading.findings, commands, vega_bundle(), spec.read_text())
+        text = files.read_own(spec).decode()
+        made = html.page(reading.study, reading.findings, commands, vega_bundle(), text)
     return _with_way_back(made, ("../../", "All studies"), ("./", "Live page"))
 
 
@@ -140,10 +158,25 @@ def _parts(page: str, names: Sequence[str], content: dict[str, Any]) -> dict[str
     return {name: "".join(made.blocks[name](context)).strip() for name in names}
 
 
-def _board(snapshots: Sequence[Snapshot], home: Path) -> dict[str, Any]:
+def _board(snapshots: Sequence[Snapshot], home: Path, kept: Sequence[Kept] = ()) -> dict[str, Any]:
     ordered = sorted(snapshots, key=lambda one: (not one.running, -one.reading.changed))
     repeated = jobs([one.reading for one in ordered])
-    return {"home": home, "rows": [_row(one, home, repeated) for one in ordered]}
+    return {
+        "home": home,
+        "rows": [_row(one, home, repeated) for one in ordered],
+        "histories": [_kept_row(one, home) for one in kept],
+    }
+
+
+def _kept_row(kept: Kept, home: Path) -> dict[str, Any]:
+    """A history as a line of the board."""
+    return {
+        "key": kept.key,
+        "name": str(kept.path.relative_to(home)) if kept.path.is_relative_to(home) else kept.path,
+        "studies": len(kept.entries),
+        "verdict": history_verdict(kept.found.check) if kept.found else "",
+        "problem": kept.problem,
+    }
 
 
 def _row(

@@ -45,6 +45,7 @@ def _drawn(chart: Callable[[FleetDecision], Figure], result: FleetDecision) -> l
 
 def _reasons(result: FleetDecision) -> list[str]:
     lines = [f"{capitalised(result.because)}.", f"Constraint: {result.constraint}."]
+    lines += result.causes
     if result.untried is not None:
         lines.append(f"Not measured: r={result.untried}, {result.untried_because}.")
     return lines
@@ -62,8 +63,8 @@ def _cards(result: FleetDecision) -> list[Card]:
         found.append(Card(f"A million good {result.unit}",
                           format_money(row.allocation.amount, currency),
                           f"between {low} and {high}"))  # fmt: skip
-    breaks = "" if row.breaks_at is None else f"breaks at {row.breaks_at:.4g}/s"
-    found.append(Card("Rate within the limit", f"{row.rate_per_second:.4g}/s", breaks))
+    breaks = "never broken" if row.breaks_at is None else f"broken at {row.breaks_at:.4g}/s"
+    found.append(Card("Rate kept", f"{row.rate_per_second:.4g}/s", breaks))
     if row.utilisation is not None and result.question.floor is not None:
         demand = f"demand {result.question.floor:.4g}/s"
         found.append(Card("Busy", format_percent(row.utilisation), demand))

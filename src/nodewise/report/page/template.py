@@ -14,8 +14,8 @@ from markupsafe import Markup, escape
 from nodewise import __version__
 from nodewise.report.charts.draw import sized
 from nodewise.report.charts.look import PALETTE, Definition, Figure
-from nodewise.report.images import image
 from nodewise.report.page.content import Page
+from nodewise.report.page.vega import chart_svg
 from nodewise.report.tables import BAR, Table, rows_table
 
 # The charts' colours where the page is dark; see PALETTE for what each is for.
@@ -116,7 +116,7 @@ def _with_linear_axes(part: Any) -> Any:
 
 
 def _drawn(chart: Definition) -> Markup:
-    drawn = image(_on_page(chart), "svg").decode()
+    drawn = chart_svg(_on_page(chart))
     plain = re.sub(
         "<[^>]+>", lambda tag: _LONG_NUMBER.sub(_shorter, _NEEDLESS.sub("", tag[0])), drawn
     )

@@ -1,10 +1,22 @@
-"""The scripts that draw charts in a page, made once for each version and kept on disk."""
+"""What a page needs to draw, kept on disk: the scripts, and the pictures of charts.
+
+To start the converter takes longer than all the rest of a page.
+"""
 
 import base64
+import contextlib
 import gzip
+import hashlib
+import json
 import os
 from importlib.metadata import version
 from pathlib import Path
+
+from nodewise.report.charts.look import Definition
+from nodewise.report.images import image
+from nodewise.study.files import read_own, replace
+
+_MOST_PICTURES = 500  # kept; a page has about ten of 20 kB
 
 
 def vega_bundle() -> str:
@@ -14,17 +26,34 @@ def vega_bundle() -> str:
     """
     kept = _cache() / f"vega-{version('vl-convert-python')}.js.gz.txt"
     try:
-        return kept.read_text(encoding="utf-8")
+        return read_own(kept).decode()
     except OSError:
         bundle = _bundle()
-    try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        part = kept.with_suffix(f".{os.getpid()}.part")
-        part.write_text(bundle, encoding="utf-8")
-        part.replace(kept)
-    except OSError:
-        pass  # nowhere to keep it: the next page takes a second longer
+    _keep(kept, bundle)
     return bundle
+
+
+def chart_svg(chart: Definition) -> str:
+    """The picture of a chart; one that was drawn before by this converter is not drawn again."""
+    drawn_from = json.dumps([version("vl-convert-python"), chart], sort_keys=True)
+    folder = _cache() / "charts"
+    kept = folder / f"{hashlib.sha256(drawn_from.encode()).hexdigest()}.svg"
+    try:
+        return read_own(kept).decode()
+    except OSError:
+        drawn = image(chart, "svg").decode()
+    _keep(kept, drawn)
+    with contextlib.suppress(OSError):
+        oldest = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
+        for path in oldest[:-_MOST_PICTURES]:
+            path.unlink(missing_ok=True)
+    return drawn
+
+
+def _keep(path: Path, text: str) -> None:
+    with contextlib.suppress(OSError):  # nowhere to keep it: the next page takes a second longer
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace(path, text)
 
 
 def _bundle() -> str:

@@ -1,5 +1,9 @@
 """Studies side by side as text: the verdict first, then times, costs, the advice, the ledgers."""
 
+from collections.abc import Sequence
+
+import msgspec
+
 from nodewise.base.units import (
     capitalised,
     format_duration,
@@ -12,9 +16,11 @@ from nodewise.base.units import (
 )
 from nodewise.decide.compare import Advice, PricedComparison
 from nodewise.explain.compare import Comparison, LedgerDifference, Lineup
+from nodewise.history.gates import GateResult
 from nodewise.report.sections import Output, Report, Section, output
 from nodewise.report.tables import Table, between, comparison_table, given, rows_table
 from nodewise.report.text.findings import listed
+from nodewise.report.text.history import gates_table, gates_verdict
 from nodewise.study.check import Check, warning
 
 
@@ -28,6 +34,18 @@ def priced_comparison_report(result: PricedComparison) -> Output:
     title, *parts = money_lines(result)
     cost = Section(name="cost", title=str(title).strip("*"), parts=parts)
     return _compared(result, [f"{capitalised(advice_verdict(result))}."], [cost])
+
+
+def gated_report(result: PricedComparison, gates: Sequence[GateResult]) -> Output:
+    """The comparison, with the gates that fail or are in doubt first."""
+    shown = priced_comparison_report(result)
+    if not gates:
+        return shown
+    line = f"**{capitalised(gates_verdict(gates))}.**"
+    section = Section(name="gates", title="Gates", parts=[gates_table(gates)])
+    return msgspec.structs.replace(
+        shown, answer=(line, *shown.answer), sections=(*shown.sections, section)
+    )
 
 
 def _compared(result: Comparison, advice: list[str], sections: list[Section]) -> Output:

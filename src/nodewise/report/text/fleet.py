@@ -5,17 +5,20 @@ from statistics import fmean
 
 from nodewise.base.units import (
     format_efficiency,
+    format_latency,
     format_money,
     format_percent,
     format_quantity,
     significant,
 )
 from nodewise.fleet.batching import Engine
+from nodewise.fleet.concurrency import LatencyPrediction
 from nodewise.fleet.decide import FleetDecision, FleetRow, TokenCost
 from nodewise.fleet.latency import Percentile, Served
 from nodewise.fleet.simulate import Prediction, Residual
 from nodewise.report.sections import Output, Report, Section, output
 from nodewise.report.tables import Table, given, rows_table
+from nodewise.study.check import validity_of
 
 _MEDIAN, _P99 = 0.5, 0.99
 _SHORT = 24  # characters
@@ -32,9 +35,10 @@ def fleet_report(result: FleetDecision, ending: Sequence[str] = ()) -> Output:
     ]
     fleets: Report = [
         fleets_table(result),
-        "Rates are in requests/s, within the constraint. allocation: the bill over the demand, for "
-        f"a million good {result.unit}; usage: the bill over the highest rate; between: 95 % of "
-        "the answers' spread.",
+        "Rates are in requests/s, within the constraint. kept, broken: tested at 95 % or more; "
+        "estimate: of the capacity between them. allocation: the bill over the demand, for a "
+        f"million good {result.unit}; usage: the bill over the rate kept, at least that over the "
+        "rate broken.",
     ]
     day: Report = []
     if result.day:
@@ -53,14 +57,14 @@ def _short_table(result: FleetDecision) -> Table:
     rows = [
         {
             "replicas": row.replicas,
-            "requests/s": significant(row.rate_per_second),
-            "breaks at": given(row.breaks_at, significant),
+            "kept at": significant(row.rate_per_second),
+            "broken at": given(row.breaks_at, significant),
             "efficiency": given(row.efficiency, format_percent),
             f"{result.unit}/s": significant(row.good_per_second),
             "cost/million": _cost(row.allocation, result),
             "95 % interval": _between(row.allocation, result),
             "evidence": row.evidence,
-            "": "<- recommended" if row.replicas == result.chosen else _short(row.why),
+            "": "<- recommended" if row.replicas == result.chosen else _short(row),
         }
         for row in result.rows
     ]
@@ -71,19 +75,41 @@ def _short_table(result: FleetDecision) -> Table:
         left=("evidence", ""),
         strong=chosen[0] if chosen else None,
         sparse=True,
-        optional=("evidence", "breaks at", "95 % interval"),
+        optional=("evidence", "efficiency", "95 % interval"),
     )
 
 
 def _headline(result: FleetDecision) -> str:
+    """The answer, with what makes it doubtful."""
+    doubt = validity_of(result.checks).clause
+    return f"{_answer(result)}; {doubt}" if doubt else _answer(result)
+
+
+def _answer(result: FleetDecision) -> str:
     if result.chosen is None:
+        if result.rivals:
+            return f"undecided; {_replicas(result.rivals)} may do, and no fleet does for certain"
         return "no fleet that was measured will do"
     row = result.row(result.chosen)
-    plural = "" if row.replicas == 1 else "s"
-    answer = f"run {row.replicas} replica{plural}"
-    if row.allocation is None:
-        return answer
-    return f"{answer}, {_cost(row.allocation, result)} for a million good {result.unit}"
+    price = ""
+    if row.allocation is not None:
+        span = " of the day" if result.question.is_day else ""
+        price = f", {_cost(row.allocation, result)} for a million good {result.unit}{span}"
+    if result.rivals:
+        numbers = sorted((*result.rivals, row.replicas))
+        return f"undecided between {_replicas(numbers)}; so far {row.replicas}{price}"
+    return f"run {_replicas([row.replicas])}{price}"
+
+
+def _replicas(numbers: Sequence[int]) -> str:
+    """Numbers of replicas in words.
+
+    >>> _replicas([1]), _replicas([1, 2]), _replicas([1, 2, 4])
+    ('1 replica', '1 and 2 replicas', '1, 2 and 4 replicas')
+    """
+    *first, last = map(str, numbers)
+    words = f"{', '.join(first)} and {last}" if first else last
+    return f"{words} replica" if words == "1" else f"{words} replicas"
 
 
 def _money(amount: float, result: FleetDecision) -> str:
@@ -92,15 +118,14 @@ def _money(amount: float, result: FleetDecision) -> str:
 
 def fleets_table(result: FleetDecision) -> Table:
     """What each number of replicas serves, and what a token costs there."""
-    spread = any(row.rounds > 1 for row in result.rows)
     asked = result.question.floor is not None
     rows = [
         {
             "r": row.replicas,
             "": row.evidence,
-            "rate kept": _rate(row.rate_per_second),
-            "rounds": f"{_rate(row.rate_low)}..{_rate(row.rate_high)}" if spread else "",
-            "breaks at": given(row.breaks_at, _rate),
+            "kept": _rate(row.rate_per_second),
+            "broken": given(row.breaks_at, _rate),
+            "estimate": given(row.estimate, significant),
             "efficiency": given(row.efficiency, format_efficiency),
             f"{result.unit}/s": format_quantity(row.good_per_second),
             "busy": given(row.utilisation if asked else None, format_percent),
@@ -123,9 +148,11 @@ def fleets_table(result: FleetDecision) -> Table:
     )
 
 
-def _short(why: str) -> str:
+def _short(row: FleetRow) -> str:
     """A reason that fits into a table."""
-    return why if len(why) <= _SHORT else "excluded" if why else ""
+    if row.undecided or len(row.why) <= _SHORT:
+        return "undecided" if row.undecided else row.why
+    return "excluded"
 
 
 def _rate(rate: float) -> str:
@@ -140,11 +167,12 @@ def _between(cost: TokenCost | None, result: FleetDecision) -> str:
     if cost is None:
         return ""
     high = _money(cost.high, result) if cost.high != float("inf") else "any"
-    return f"{_money(cost.low, result)}..{high}"
+    low = _money(cost.low, result) if cost.low > 0 else "0"
+    return f"{low}..{high}"
 
 
 def _landmarks(result: FleetDecision) -> list[str]:
-    lines = []
+    lines = [_decisive(result)] if result.rivals else []
     if result.most_throughput is not None:
         most = result.row(result.most_throughput)
         line = (
@@ -156,6 +184,7 @@ def _landmarks(result: FleetDecision) -> list[str]:
             gap = _money(abs(result.gap_per_million), result)
             line += f"; a million of them costs {gap} {sign} than at r={result.chosen}"
         lines.append(f"{line}.")
+    lines += result.causes
     if result.chosen is not None:
         lines += _headroom(result, result.row(result.chosen))
     if result.untried is not None:
@@ -164,6 +193,21 @@ def _landmarks(result: FleetDecision) -> list[str]:
             "measure it."
         )
     return lines
+
+
+def _decisive(result: FleetDecision) -> str:
+    """What would decide between the chosen number and its rivals."""
+    floor = result.question.floor
+    first = result.row(result.rivals[0])
+    if floor is None or result.question.goal == "throughput":
+        alike = "rates" if result.question.goal == "throughput" else "costs"
+        return f"To decide, lengthen the windows or add rounds: their {alike} may be the same."
+    kept = f"kept at {_rate(first.rate_per_second)}" if first.rate_per_second else "kept at no rate"
+    broken = f"broken at {_rate(first.breaks_at)}" if first.breaks_at else "never broken"
+    return (
+        f"To decide, measure r={first.replicas} at {_rate(floor)} requests/s for longer; so far it "
+        f"is {kept}, {broken}."
+    )
 
 
 def _headroom(result: FleetDecision, row: FleetRow) -> list[str]:
@@ -200,10 +244,10 @@ def windows_report(windows: Sequence[Served]) -> Report:
     reasons = {
         f"  r={one.replicas} at {_rate(one.offered_per_second)}/s: {one.why}.": None
         for one in _in_order(windows)
-        if one.verdict == "void" and not one.saturated
+        if one.verdict == "void"
     }
     if reasons:
-        lines += ["Void windows prove nothing about the limit:", *reasons]
+        lines += ["Void windows prove nothing about the fleet:", *reasons]
     pauses = _pauses(windows)
     if pauses:
         lines += ["TPOT is a mean and hides a pause inside an answer. The longest:", *pauses]
@@ -286,7 +330,12 @@ def prediction_report(result: Prediction) -> Output:
         f"{calibration.left_out} disturbed ones; typical error "
         f"{format_percent(calibration.off_by)}.",
     ]
+    if result.withheld:
+        lines.insert(1, "Measure the larger fleets, with a machine for each replica.")
     residuals: Report = [residuals_table(result)] if result.residuals else []
+    slower = ", ".join(f"{one.factor:.2f} at r={one.replicas}" for one in result.slowdowns)
+    if slower:
+        residuals.append(f"Time of an ordinary request over that of one replica alone: {slower}.")
     sections = [
         Section(name="engine", title="Engine", parts=[f"  {_engine(calibration.engine)}."]),
         Section(name="errors", title="Errors of the simulation", parts=residuals),
@@ -294,7 +343,37 @@ def prediction_report(result: Prediction) -> Output:
     return output(lines, predictions_table(result) if result.fleets else None, sections)
 
 
+def latency_report(result: LatencyPrediction) -> Output:
+    """TTFT and TPOT by concurrency, measured and predicted."""
+    last = result.rows[-1]
+    rows = [
+        {
+            "concurrency": row.concurrency,
+            "": "predicted" if row.ttft80 else "",
+            "TTFT": format_latency(row.ttft),
+            "TTFT 80 % interval": _interval(row.ttft80),
+            "TPOT": format_latency(row.tpot),
+            "TPOT 80 % interval": _interval(row.tpot80),
+        }
+        for row in result.rows
+    ]
+    said = "is predicted to be" if last.ttft80 else "was"
+    lines = [
+        f"**{result.name}: at concurrency {last.concurrency} TTFT {said} "
+        f"{format_latency(last.ttft)}, TPOT {format_latency(last.tpot)}.**",
+        "Learnt from published measurements. A queue that begins beyond the measured concurrencies "
+        "cannot be seen in them.",
+    ]
+    return output(lines, rows_table("Latency by concurrency", rows, left=("",)))
+
+
+def _interval(bounds: tuple[float, float] | None) -> str:
+    return "" if bounds is None else "\N{EN DASH}".join(format_latency(bound) for bound in bounds)
+
+
 def _predicted(result: Prediction) -> str:
+    if result.withheld:
+        return f"no prediction, because {result.withheld}"
     if not result.fleets:
         return "no fleet keeps the objective at any rate"
     last = result.fleets[-1]

@@ -16,6 +16,7 @@ from nodewise.base.units import (
 )
 from nodewise.decide.forecast import Advice, Forecast, ForecastRow
 from nodewise.decide.paper.relocate import Relocated
+from nodewise.decide.what_if import Change, WhatIf
 from nodewise.explain.predict.curve import Landmark
 from nodewise.explain.predict.laws import LawName
 from nodewise.report.sections import Output, Report, Section, output
@@ -54,6 +55,7 @@ def forecast_report(result: Forecast) -> Output:
             "with the load there."
         )
     lines += [
+        *_rivals(result),
         _knee(result),
         f"{capitalised(result.regime)} scaling, from {result.evidence}. Intervals are calibrated "
         f"on published scaling curves; those of measured rows are {_noise(result)}"
@@ -125,6 +127,19 @@ def _recommended(result: Forecast) -> list[str]:
     return lines
 
 
+def _rivals(result: Forecast) -> list[str]:
+    """Two laws that the measured times cannot tell apart."""
+    if not result.rivals:
+        return []
+    one, other = result.rivals
+    at = _twice_the_largest(result)
+    return [
+        f"Not identifiable from these times: at K={at} {one.law} says "
+        f"{format_duration(one.seconds, digits=2)} and {other.law} "
+        f"{format_duration(other.seconds, digits=2)}, and both fit the measured times."
+    ]
+
+
 def _knee(result: Forecast) -> str:
     """The knee as `scale` has it; beyond the measured scales that of the predicted curve."""
     found = result.measured_knee
@@ -190,6 +205,43 @@ def relocated_table(result: Relocated) -> Table:
         left=("",),
         optional=("95 % between", "P(cheapest)", "efficiency", "speedup"),
     )
+
+
+def what_if_report(result: WhatIf) -> Output:
+    """The curve with the changes beside the measured one."""
+    words = ", ".join(_change_words(change) for change in result.changes)
+    row = result.rows[-1]
+    lines = [
+        f"**{result.name}: at K={row.nodes} a run would take {format_duration(row.seconds)} "
+        f"instead of {format_duration(row.measured_seconds)}**, if {words}.",
+        f"Cheapest: {where(result.after.cheapest)}, as measured {where(result.before.cheapest)}. "
+        f"Fastest: {where(result.after.fastest)}, as measured {where(result.before.fastest)}.",
+        "Computed from the recorded stages. Effects of a change on other parts are not included.",
+    ]
+    return output(lines, _what_if_table(result))
+
+
+def _change_words(change: Change) -> str:
+    left = "were gone" if change.factor == 0 else f"took {change.factor:.3g} of its time"
+    because = f" ({change.because})" if change.because else ""
+    return f"{change.cause} {left}{because}"
+
+
+def _what_if_table(result: WhatIf) -> Table:
+    """Measured and computed seconds; intervals only where a law continues them."""
+    measured = {row.nodes: row.measured_seconds for row in result.rows}
+    rows = []
+    for row in result.after.rows:
+        cells = _cells(row, result.after, seconds="with changes")
+        cells[""] = cells[""].replace("measured", "computed")
+        if row.measured:
+            cells["80 % between"] = ""
+        shown = ("with changes", "", "80 % between", "speedup", "efficiency", "cost")
+        here = given(measured.get(row.nodes), format_seconds)
+        rows.append(
+            {"K": cells["K"], "measured": here, **{k: cells[k] for k in shown if k in cells}}
+        )
+    return rows_table("Times as measured, and with the changes", rows, left=("",))
 
 
 def forecast_table(result: Forecast) -> Table:
@@ -339,8 +391,13 @@ def _moved_table(result: Relocated) -> Table:
     return rows_table(f"What moves at K={largest}", rows, left=("part", "moves with"))
 
 
+def _twice_the_largest(result: Forecast) -> int:
+    """The scale at which the laws are compared."""
+    return 2 * max(row.nodes for row in result.rows if row.measured)
+
+
 def _laws_table(result: Forecast) -> Table:
-    at = f"seconds at K={2 * max(row.nodes for row in result.rows if row.measured)}"
+    at = f"seconds at K={_twice_the_largest(result)}"
     rows = [
         {
             "law": law.law,

@@ -19,7 +19,8 @@ class LogRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     file: str
     format: str
     nodes: int | None
-    seconds: float | None
+    seconds: float | None  # that are compared: of a step, or of the run
+    of: str = ""  # step, mean step or run
     steps: int | None = None
     warmup: int | None = None
     batch: int | None = None
@@ -52,11 +53,14 @@ def understood_report(rows: Sequence[LogRow]) -> Output:
 
 def _table(rows: Sequence[LogRow], every: Sequence[LogRow]) -> Table:
     """A column that no run fills is left out."""
+    of = next((row.of for row in rows if row.of), "")
     columns: dict[str, Callable[[LogRow], str]] = {
         "file": _name,
         "format": lambda row: row.format,
         "K": lambda row: _text(row.nodes),
-        "seconds": lambda row: "" if row.seconds is None else format_seconds(row.seconds),
+        f"{of} seconds".strip(): lambda row: (
+            "" if row.seconds is None else format_seconds(row.seconds)
+        ),
         "steps": lambda row: _text(row.steps),
         "warm-up": lambda row: _text(row.warmup),
         "batch": lambda row: _text(row.batch),

@@ -9,7 +9,9 @@ from nodewise.base.units import (
     format_speedup,
     significant,
 )
-from nodewise.decide.paper.plan import CEILINGS, Candidate, Planned, PlanRow
+from nodewise.decide.paper.job import Plan
+from nodewise.decide.paper.plan import Candidate, Planned, PlanRow
+from nodewise.decide.paper.step import CEILINGS
 from nodewise.report.sections import Output, Section, output
 from nodewise.report.tables import BAR, Table, given, rows_table
 
@@ -34,7 +36,7 @@ def plan_report(result: Planned) -> Output:
         f"{size}; {_landmarks(result)}.",
         *_limits(result, shown),
         *_totals(result, shown),
-        "On paper: no run was made.",
+        _certainty(result, shown),
         *_unfit(result),
     ]
     sections = [
@@ -50,6 +52,16 @@ def plan_report(result: Planned) -> Output:
     return output(lines, _short_table(result), sections)
 
 
+def _certainty(result: Planned, shown: PlanRow) -> str:
+    """The interval of the step, and what it rests on."""
+    assert shown.best is not None
+    low, high = (format_duration(seconds, 3) for seconds in shown.best.seconds80)
+    basis = "On paper: no run was made."
+    if result.anchor_factor is not None:
+        basis = f"Scaled by {result.anchor_factor:.3g} to the run that was measured."
+    return f"Step at K={shown.nodes}: 80 % interval {low} to {high}. {basis}"
+
+
 def _short_table(result: Planned) -> Table:
     """The fastest plan of each scale: its layout, time, efficiency, memory and cost."""
     rows: list[dict[str, object]] = []
@@ -59,7 +71,7 @@ def _short_table(result: Planned) -> Table:
         rows.append(
             {
                 "K": row.nodes,
-                "t x p x d": f"{plan.tensor} x {plan.pipeline} x {plan.data}",
+                "t x p x d": _layout(plan),
                 "step": format_duration(row.best.seconds, 3),
                 "speedup": significant(row.speedup or 0.0),
                 "efficiency": format_percent(row.efficiency or 0.0),
@@ -110,13 +122,20 @@ def _plans_table(result: Planned) -> Table:
     )
 
 
+def _layout(plan: Plan) -> str:
+    """Tensor, pipeline and data parallel devices; context and experts where they are divided."""
+    words = f"{plan.tensor} x {plan.pipeline} x {plan.data}"
+    words += f", context {plan.context}" if plan.context > 1 else ""
+    return words + (f", experts {plan.expert}" if plan.expert > 1 else "")
+
+
 def _plan_cells(row: PlanRow, priced: bool) -> tuple[str, ...]:
     assert row.best is not None
     plan = row.best.plan
     cells = [
         str(row.nodes),
         str(row.devices),
-        f"{plan.tensor} x {plan.pipeline} x {plan.data}",
+        _layout(plan),
         plan.sharding,
         str(plan.micro_batch),
         str(plan.interleave),
@@ -135,7 +154,8 @@ def _plan_cells(row: PlanRow, priced: bool) -> tuple[str, ...]:
 def _caption(result: Planned) -> str:
     parts = [
         f"strong scaling, {result.batch} sequences a step at every K",
-        f"relative to K={result.base_nodes}",
+        f"speedup relative to K={result.base_nodes}",
+        "efficiency relative to the scale with the fewest node-seconds",
         "t x p x d: tensor, pipeline and data parallel devices",
         "of peak: FLOPs of the model, without recomputation",
     ]

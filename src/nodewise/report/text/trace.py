@@ -9,12 +9,14 @@ from nodewise.base.units import (
     format_seconds,
 )
 from nodewise.explain.trace.breakdown import JobBreakdown, RankBreakdown, StepBreakdown
+from nodewise.explain.trace.replay import Replay
 from nodewise.report.sections import Output, Report, Section, output
 from nodewise.report.tables import Table, given, rows_table
 from nodewise.study.check import warning
 from nodewise.study.study import STAGES, Rank, Run
 
 _MOST_STEPS = 12
+_WELL_EXPLAINED = 0.05  # by which a replayed step may differ from the measured one
 # The parts of a step in the order in which they are shown; transfer is what is left of the exposed
 # communication.
 _LEDGER = (
@@ -106,6 +108,66 @@ def stages_report(runs: Sequence[Run]) -> Output:
     ]
     table = rows_table("The stages of each rank", cells)
     return output([f"**{shares}**", "In seconds; the rest of each run is unexplained."], table)
+
+
+def replay_report(found: Replay) -> Output:
+    """What stragglers cost, and who they are."""
+    step, ideal = format_latency(found.step_seconds), format_latency(found.ideal_seconds)
+    (stage, by_stage), (kind, by_kind) = (
+        next(iter(slowdowns.items())) for slowdowns in (found.by_stage, found.by_kind)
+    )
+    lines = [
+        f"**{found.name}: stragglers make a step {found.slowdown:.3f} times as long: {step} "
+        f"instead of {ideal}.**",
+        f"Slowest: stage {stage} ({by_stage:.3f}), {kind} ({by_kind:.3f}).",
+    ]
+    if found.last_stage_share is not None and found.worker_share is not None:
+        workers = ", ".join(map(str, found.slowest_workers[:8]))
+        lines.append(
+            f"An ideal last stage would remove {format_percent(found.last_stage_share)} of the "
+            f"slowdown, an ideal rank {workers} {format_percent(found.worker_share)}."
+        )
+    if found.fixed_seconds is not None:
+        asked = ", ".join(f"{key}={value}" for key, value in found.fixed.items())
+        saved = 1 - found.fixed_seconds / found.step_seconds
+        lines.append(
+            f"With ideal durations for {asked}: {format_latency(found.fixed_seconds)} a step, "
+            f"{format_percent(saved)} less."
+        )
+    lines.append(
+        f"Replayed over {len(found.steps)} steps of {found.replicas} replicas x {found.stages} "
+        f"stages. The clock says {format_latency(found.measured_seconds)}: recorded operations "
+        f"explain {format_percent(1 / found.unexplained)} of it."
+    )
+    doubts = []
+    if abs(found.unexplained - 1) > _WELL_EXPLAINED:
+        doubts.append(
+            warning(
+                "replay",
+                "the replayed step differs from the measured one by "
+                f"{format_percent(abs(found.unexplained - 1))}",
+                "Record the operations that are missing, for example input or checkpoints.",
+            )
+        )
+    tables = {
+        "optype": found.by_kind,
+        "stage": {str(key): value for key, value in found.by_stage.items()},
+        "replica": {str(key): value for key, value in found.by_replica.items()},
+    }
+    sections = [
+        Section(
+            name=f"{name}s",
+            title=f"Slowdown if only this {name} keeps its measured durations",
+            parts=[_slowdowns(name, slowdowns)],
+        )
+        for name, slowdowns in tables.items()
+    ]
+    return output(lines, _slowdowns("stage", tables["stage"]), sections, doubts)
+
+
+def _slowdowns(name: str, slowdowns: dict[str, float]) -> Table:
+    rows = [{name: key, "slowdown": f"{value:.4f}"} for key, value in slowdowns.items()]
+    return rows_table(f"Slowdown by {name}", rows, left=(name,))
 
 
 def _headline(job: JobBreakdown, used: Sequence[RankBreakdown]) -> str:

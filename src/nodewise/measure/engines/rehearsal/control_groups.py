@@ -27,6 +27,12 @@ _ENTER = """set -e
 while [ "$1" != -- ]; do echo $$ > "$1"; shift; done
 shift
 exec "$@" """
+# Of a rank that a local mpiexec starts, @ in the name of a file is the number of the rank.
+_ENTER_AS_RANK = """set -e
+rank=${PMI_RANK:-$OMPI_COMM_WORLD_RANK}
+while [ "$1" != -- ]; do echo $$ > "${1%@*}$rank${1##*@}"; shift; done
+shift
+exec "$@" """
 
 
 class Groups:
@@ -70,6 +76,11 @@ class Groups:
         """The command as it is started under the node's limits."""
         procs_files = [str(file) for file in self.procs_files(node)]
         return ["sh", "-c", _ENTER, node, *procs_files, "--", *command]
+
+    def entered_by_ranks(self, command: Sequence[str]) -> list[str]:
+        """The command of all ranks of a local mpiexec: each rank enters the node of its number."""
+        procs_files = [str(file) for file in self.procs_files("node@")]
+        return ["sh", "-c", _ENTER_AS_RANK, "rank", *procs_files, "--", *command]
 
     def limit_cpu(self, node: str, cores: float | None) -> None:
         """Give the job this many cores; None lifts the limit."""
@@ -226,6 +237,10 @@ class NoGroups(Groups):
         return []
 
     def entered(self, node: str, command: Sequence[str]) -> list[str]:
+        """The command as it is."""
+        return [*command]
+
+    def entered_by_ranks(self, command: Sequence[str]) -> list[str]:
         """The command as it is."""
         return [*command]
 

@@ -5,10 +5,11 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
+from nodewise.base.errors import RunError
 from nodewise.measure.engines import commands
 from nodewise.measure.engines.base import Job, Worker, start
 from nodewise.measure.engines.rehearsal.fork_server import Fork, ForkServer
-from nodewise.measure.engines.rehearsal.virtual_nodes import PlainNodes, cores_of
+from nodewise.measure.engines.rehearsal.virtual_nodes import PlainNodes, cores_of, link_of
 from nodewise.measure.mpi import preload
 from nodewise.study.spec import Rehearsal
 
@@ -16,9 +17,6 @@ _PORTS = range(29500, 30500)
 
 # What keeps MPI on the link, whichever of its transports is chosen.
 _MPI_NETWORK = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0", "FI_TCP_IFACE": "eth0"}
-# On a core of its own a rank may spin while it waits; here it would take the cores from the ranks
-# that compute (a 1 MB all-reduce took twice the link's time). So waiting ranks sleep.
-_MPI_PATIENCE = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1"}
 _NAP_NANOSECONDS = 500_000
 _NAPPING = f'echo {_NAP_NANOSECONDS} > /proc/$$/timerslack_ns; exec "$@"'
 
@@ -89,26 +87,43 @@ class Ranks:
 
 
 class MpiRanks(Ranks):
-    """One mpiexec on the head; it reaches the nodes by our agent instead of by ssh."""
+    """One mpiexec on the head, of the program's MPI.
+
+    On real links it reaches the nodes by our agent instead of by ssh, as only that of MPICH can.
+    """
 
     def check(self) -> None:
         """There must be an mpiexec."""
-        commands.mpiexec()
+        preload.launch_of((), Path(), None)
 
     def check_job(self, job: Job) -> None:
-        """The program must be of the same MPI as the mpiexec."""
-        preload.interposed_by(commands.mpiexec(), job.command, job.directory, job.environment)
+        """There must be an mpiexec of the program's MPI, and a way to its nodes."""
+        launch = preload.launch_of(job.command, job.directory, None)
+        preload.interposed(job.command, job.directory, job.environment, launch.mpi, launch.library)
+        if launch.vendor != "MPICH" and link_of(self._options) == "real":
+            raise RunError(
+                f"Emulated nodes with real links start the ranks of MPICH only, and this program "
+                f"uses {launch.vendor}.",
+                'Set link = "modelled" under [engine.rehearsal].',
+            )
 
     def start(self, nodes: PlainNodes, job: Job) -> list[Worker]:
         """The mpiexec, which ends with the first rank that fails."""
-        command = [commands.mpiexec()]
-        network: dict[str, str] = {}
-        if nodes.link == "real":
+        launch = preload.launch_of(job.command, job.directory, None)
+        command = [launch.launcher]
+        # On a core of its own a rank may spin while it waits; here it would take the cores from
+        # the ranks that compute (a 1 MB all-reduce took twice the link's time).
+        environment = {**preload.patience(), **self._environment(nodes, job)}
+        if launch.vendor == "Open MPI":
+            command += ["--oversubscribe", "--bind-to", "none"]
+            environment |= preload.as_root()
+        elif nodes.link == "real":
             command += self._over_links(nodes, job)
-            network = _MPI_NETWORK
-        command += [*self._arguments, *self._ranks(nodes, job)]
-        environment = {**network, **_MPI_PATIENCE, **self._environment(nodes, job)}
-        environment |= preload.interposed_by(command[0], job.command, job.directory, environment)
+            environment = {**_MPI_NETWORK, **environment}
+        command += [*self._arguments, *self._ranks(nodes, job, launch.vendor)]
+        environment |= preload.interposed(
+            job.command, job.directory, environment, launch.mpi, launch.library
+        )
         napping = ["sh", "-c", _NAPPING, "mpiexec", *command]
         return [start(nodes.command(None, napping, job.directory), job, environment)]
 
@@ -121,7 +136,7 @@ class MpiRanks(Ranks):
         agent_options = ["-launcher", "ssh", "-launcher-exec", str(agent)]
         return [*agent_options, "-hosts", hosts, "-ppn", "1"]
 
-    def _ranks(self, nodes: PlainNodes, job: Job) -> list[str]:
+    def _ranks(self, nodes: PlainNodes, job: Job, vendor: str) -> list[str]:
         """The ranks as mpiexec takes them: a part for each run of ranks with the same pace."""
         parts: list[tuple[dict[str, str], int]] = []
         for rank in range(job.nodes):
@@ -130,10 +145,14 @@ class MpiRanks(Ranks):
                 parts[-1] = (pace, parts[-1][1] + 1)
             else:
                 parts.append((pace, 1))
+        # On real links our agent puts each rank on its node.
+        command = job.command
+        if nodes.link == "modelled":
+            command = tuple(nodes.groups.entered_by_ranks(job.command))
         words: list[str] = []
         for pace, ranks in parts:
-            variables = [word for name, value in pace.items() for word in ("-env", name, value)]
-            words += [*([":"] if words else []), "-n", str(ranks), *variables, *job.command]
+            variables = [word for one in pace.items() for word in _variable(vendor, *one)]
+            words += [*([":"] if words else []), "-n", str(ranks), *variables, *command]
         return words
 
 
@@ -197,6 +216,11 @@ class ForkedRanks(TorchrunRanks):
             spaces=nodes.spaces(rank),
         )
         return self._server.start(fork)
+
+
+def _variable(vendor: str, name: str, value: str) -> list[str]:
+    """A variable of some ranks, in the words of their mpiexec."""
+    return ["-x", f"{name}={value}"] if vendor == "Open MPI" else ["-env", name, value]
 
 
 def _first_host(nodes: PlainNodes) -> str:

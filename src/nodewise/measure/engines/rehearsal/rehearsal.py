@@ -6,7 +6,6 @@ limited, as it is not timed. Everything measured here is a rehearsal.
 """
 
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -30,6 +29,7 @@ from nodewise.measure.engines.rehearsal.virtual_nodes import (
     missing,
 )
 from nodewise.measure.mpi import leftovers
+from nodewise.measure.scratch import scratch_folder
 from nodewise.study.spec import EngineSpec, Rehearsal
 
 _LOOK_SECONDS = 0.2
@@ -129,7 +129,7 @@ class RehearsalEngine(Engine):
 
     def run(self, job: Job, started: Started) -> Finished:
         """Start the job without limits, put them in force when it is ready, wait for its end."""
-        with leftovers.removed():  # of ranks that share the machine's memory
+        with leftovers.removed(job.folder):  # of ranks that share the machine's memory
             return self._run_twice_at_most(job, started)
 
     def _run_twice_at_most(self, job: Job, started: Started) -> Finished:
@@ -185,11 +185,10 @@ class RehearsalEngine(Engine):
         """Measure, once a scale, what ranks wait for each other by the emulation alone."""
         if job.nodes in self._dry:
             return
-        with tempfile.TemporaryDirectory(prefix="nodewise-dry-") as place:
-            folder = Path(place)
+        with scratch_folder() as folder:
             cores = cores_of(self._options, 0, job.nodes)
             own = {
-                "NODEWISE_RUN": place,
+                "NODEWISE_RUN": str(folder),
                 "NODEWISE_GATE": str(folder / "gate"),
                 "NODEWISE_RANKS": str(job.nodes),
                 "NODEWISE_WARMUP_STEPS": "1",
@@ -400,7 +399,7 @@ def _forget_output(job: Job) -> None:
 def _used(old: _Counters, new: _Counters) -> dict[str, float]:
     """What a node used between two moments, where it is counted.
 
-    A group that used no CPU at all had no rank in it: a local mpiexec keeps its ranks in its own.
+    A group that used no CPU at all had no rank in it.
     """
     used: dict[str, float] = {}
     before, after = old.cpu_seconds, new.cpu_seconds

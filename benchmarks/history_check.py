@@ -1,0 +1,206 @@
+"""The check of a history: builds that fail for nothing, planted slowdowns, and how fast it opens.
+
+    benchmarks/history_check.py --studies 20    # about four minutes
+
+A/A: one real job of half a second is studied again and again, each time under the name of another
+commit, while a process beside it loads the machine on and off. No build may fail. Studies that are
+invalid on so busy a machine are left out by the check; the second figure judges them as well.
+
+Planted: simulated studies with stages, through the command line. After twelve studies the program
+becomes 10 % slower, or communication begins to cost more at K >= 4.
+"""
+
+import argparse
+import csv
+import datetime
+import hashlib
+import io
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from nodewise.explain.laws import Law
+from nodewise.explain.simulate import PlantedTruth, simulate
+from nodewise.history.check import check
+from nodewise.history.file import place_of, read
+from nodewise.study.table import format_table
+
+NODEWISE = [sys.executable, "-m", "nodewise"]
+JOB = """
+import os
+from nodewise import probe
+nodes = int(os.environ["NODEWISE_NODES"])
+for step in probe.steps(range(8)):
+    with probe.compute():
+        sum(i * i for i in range(600_000 // nodes))
+"""
+SPEC = """
+name = "loop"
+scales = [1, 2]
+rounds = 4
+[workload]
+command = ["{python}", "job.py"]
+"""
+LOAD = """
+import random, time
+random.seed(7)
+while True:
+    end = time.time() + random.uniform(0.2, 4.0)
+    while time.time() < end:
+        sum(i * i for i in range(10_000))
+    time.sleep(random.uniform(0.2, 4.0))
+"""
+START = datetime.datetime(2020, 1, 1)
+BEFORE, AFTER = 12, 3  # planted: studies before the slowdown, and in which it must be found
+
+
+def commit(number: int) -> str:
+    """A name that looks like a commit."""
+    return hashlib.sha1(str(number).encode()).hexdigest()
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command of nodewise."""
+    return subprocess.run([*NODEWISE, *words], cwd=folder, capture_output=True, text=True)
+
+
+def add(folder: Path, study: str, number: int) -> dict[str, Any]:
+    """Add a study under a commit, and check the history."""
+    date = f"2026-{1 + number // 28:02}-{1 + number % 28:02}"
+    done = run(folder, "history", "add", study, "--commit", commit(number), "--date", date,
+               "--workload", "job")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    judged = run(folder, "history", "check", "--json")
+    return {"code": judged.returncode, **json.loads(judged.stdout)}
+
+
+def aa(studies: int) -> None:
+    """The same job, studied many times on a busy machine."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "job.py").write_text(JOB)
+        (folder / "study.toml").write_text(SPEC)
+        load = subprocess.Popen([sys.executable, "-c", LOAD])
+        try:
+            states = []
+            for number in range(studies):
+                done = run(folder, "measure", "study.toml", "-o", f"{number}.study")
+                assert done.returncode == 0, done.stderr
+                states.append(add(folder, f"{number}.study", number))
+        finally:
+            load.kill()
+            load.wait()
+        entries = read(place_of(str(folder)))
+        taken = [msgspec.structs.replace(entry, invalid="") for entry in entries]
+        also = [check(taken[: at + 1]) for at in range(len(taken))]
+        spread = []
+        for nodes in (1, 2):
+            times = sorted(entry.at(nodes).mean_seconds for entry in entries)
+            spread.append(f"K={nodes} {times[0]:.2f} to {times[-1]:.2f} s")
+        invalid = sum(bool(entry.invalid) for entry in entries)
+        print(
+            f"A/A: {studies} studies of one program, {invalid} of them invalid; {', '.join(spread)}"
+        )
+        print(f"  failed builds: {sum(one['code'] for one in states)}; "
+              f"with the invalid studies: {sum(one.failed for one in also)}")  # fmt: skip
+        doubts = sum(one.state == "in doubt" for one in also)
+        print(f"  in doubt, which fails no build: {doubts}")
+
+
+def planted() -> None:
+    """Simulated studies with a slowdown from one commit on."""
+    usual = Law(s=0.02, c=0.004, growth="log2", base_seconds=10.0)
+    slow = {
+        "10 % slower": (usual, Law(s=0.02, c=0.004, growth="log2", base_seconds=11.0)),
+        "communication at K >= 4": (usual, usual),
+    }
+    for name, (before, after) in slow.items():
+        with tempfile.TemporaryDirectory() as made:
+            folder = Path(made)
+            for number in range(BEFORE + AFTER):
+                is_slow = number >= BEFORE
+                truth = PlantedTruth(
+                    law=after if is_slow else before,
+                    scales=(1, 2, 4, 8),
+                    rounds=5,
+                    noise=0.03,
+                    detail="stages",
+                    seed=number,
+                )
+                text = format_table(simulate(truth), [])
+                if is_slow and name.startswith("communication"):
+                    text = with_communication(text)
+                (folder / "study.csv").write_text(text)
+                result = add(folder, "study.csv", number)
+                if result["code"]:
+                    break
+            found = result["regressions"][0] if result["regressions"] else {}
+            where = f", K >= {found['from_K']}" if found.get("from_K") else ""
+            ratio = f"{found['ratio']:.3f} ({found['low']:.3f} to {found['high']:.3f})"
+            print(f"planted, simulated: {name}: fails at slow study {number - BEFORE + 1}; "
+                  f"kind {found['kind']}{where}, times {ratio}, cause {found['cause']['name']}, "
+                  f"commit right: {found['bad'] == commit(BEFORE)}")  # fmt: skip
+
+
+def with_communication(text: str, share: float = 0.12) -> str:
+    """The table with communication that takes a share of the time more at K >= 4."""
+    head, *rest = [line for line in text.splitlines() if not line.startswith("#")]
+    rows = list(csv.DictReader(io.StringIO("\n".join([head, *rest]))))
+    for row in rows:
+        if int(row["K"]) >= 4:
+            more = share * float(row["time_s"])
+            row["time_s"] = repr(float(row["time_s"]) + more)
+            row["comm_s"] = repr(float(row["comm_s"]) + more)
+    out = io.StringIO()
+    writer = csv.DictWriter(out, rows[0])
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def opening(studies: int) -> None:
+    """CPU of `history show` on a long history."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        (folder / "study.csv").write_text(format_table(simulate(PlantedTruth(
+            law=Law(s=0.02, c=0.004, growth="log2", base_seconds=10.0), scales=(1, 2, 4, 8, 16, 32),
+            rounds=7, noise=0.03, detail="stages")), []))  # fmt: skip
+        add(folder, "study.csv", 0)
+        entry = read(place_of(made))[0]
+        lines = []
+        for number in range(studies):
+            date = (START + datetime.timedelta(hours=6 * number)).isoformat() + "Z"
+            other = msgspec.structs.replace(
+                entry, commit=commit(number), key=str(number), date=date
+            )
+            lines.append(msgspec.json.encode(other))
+        (folder / "history.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+        size = (folder / "history.jsonl").stat().st_size / 1e6
+        for words in (("show",), ("check",), ("page", "-o", "history.html")):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            done = run(folder, "history", *words)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            assert done.returncode == 0, done.stderr
+            spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            print(
+                f"{studies:,} studies, {size:.0f} MB: history {words[0]} takes {spent:.2f} s of CPU"
+            )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("parts", nargs="*", default=["aa", "planted", "open"])
+    parser.add_argument("--studies", type=int, default=20)
+    asked = parser.parse_args()
+    if "open" in asked.parts:
+        opening(10_000)
+    if "planted" in asked.parts:
+        planted()
+    if "aa" in asked.parts:
+        aa(asked.studies)

@@ -1,0 +1,151 @@
+"""Evidence beside the looks: bytes of TCP sockets, and processes that the kernel killed for memory.
+
+The bytes come from the kernel's socket statistics (netlink), the kills from the counters of the
+control groups and of the whole node. Neither needs root. What cannot be read is None, never zero.
+"""
+
+import contextlib
+import os
+import socket
+import struct
+from pathlib import Path
+from typing import NamedTuple
+
+_SOCK_DIAG_BY_FAMILY = 20
+_DUMP = 0x301  # request, root, match
+_DONE, _ERROR = 3, 2
+_TCP_INFO = 2
+_ALL_STATES = 0xFFF
+_MESSAGE = struct.Struct("=IHHII")
+_SOCKET_BYTES = 72  # struct inet_diag_msg, whose last field is the inode
+_COUNTERS = struct.Struct("=QQII")  # bytes acknowledged and received, segments out and in
+_COUNTERS_AT = 120  # in struct tcp_info
+_MOST_READS = 1000
+
+
+class Traffic(NamedTuple):
+    """What TCP sockets have carried so far."""
+
+    bytes: int
+    segments: int
+
+
+def tcp_traffic() -> dict[int, Traffic] | None:
+    """Each TCP socket of this network namespace by its inode; None where the kernel refuses."""
+    found: dict[int, Traffic] = {}
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4) as link:
+            link.settimeout(0.2)
+            for family in (socket.AF_INET, socket.AF_INET6):
+                ask = struct.pack("=BBBBI48x", family, socket.IPPROTO_TCP, 2, 0, _ALL_STATES)
+                head = _MESSAGE.pack(_MESSAGE.size + len(ask), _SOCK_DIAG_BY_FAMILY, _DUMP, 0, 0)
+                link.send(head + ask)
+                for _ in range(_MOST_READS):
+                    if _read_sockets(link.recv(65536), found):
+                        break
+    except (OSError, AttributeError, struct.error):
+        return None
+    return found
+
+
+def _read_sockets(raw: bytes, found: dict[int, Traffic]) -> bool:
+    """Add the sockets of one answer; whether it was the last."""
+    at = 0
+    while at + _MESSAGE.size <= len(raw):
+        length, kind, *_ = _MESSAGE.unpack_from(raw, at)
+        if kind in (_DONE, _ERROR) or length < _MESSAGE.size:
+            return True
+        end, attribute = at + length, at + _MESSAGE.size + _SOCKET_BYTES
+        while attribute + 4 <= end:
+            size, name = struct.unpack_from("=HH", raw, attribute)
+            if name == _TCP_INFO and size >= 4 + _COUNTERS_AT + _COUNTERS.size:
+                sent, got, out, into = _COUNTERS.unpack_from(raw, attribute + 4 + _COUNTERS_AT)
+                inode = struct.unpack_from("=I", raw, at + _MESSAGE.size + _SOCKET_BYTES - 4)[0]
+                found[inode] = Traffic(sent + got, out + into)
+            attribute += max(size + 3 & ~3, 4)
+        at += length + 3 & ~3
+    return False
+
+
+class Kills:
+    """Processes killed for want of memory: in the control groups of a program, and on the node."""
+
+    def __init__(self) -> None:
+        """Counts from now on."""
+        self._own = memory_group("self")
+        self._before: dict[Path, int] = {}
+        self._now: dict[Path, int] = {}
+        self._node = _node_kills()
+
+    def look(self, process: int) -> None:
+        """Note the group of a process, and the counter of one that is new."""
+        group = memory_group(process)
+        if group is not None and group not in self._now:
+            self._note(group)
+
+    def _note(self, group: Path) -> None:
+        count = group_kills(group)
+        if count is not None:
+            # A group that we are not part of was made for the program: all its kills count.
+            self._before.setdefault(group, count if group == self._own else 0)
+            self._now[group] = count
+
+    def in_groups(self) -> int:
+        """Kills in the groups that were seen; a group may be gone by now."""
+        for group in tuple(self._now):
+            self._note(group)
+        return sum(self._now[group] - before for group, before in self._before.items())
+
+    def on_node(self) -> int:
+        """Kills on the whole node, other programs included."""
+        now = _node_kills()
+        return 0 if now is None or self._node is None else now - self._node
+
+
+def memory_group(process: int | str, root: Path = Path("/sys/fs/cgroup")) -> Path | None:
+    """The control group that limits the memory of a process."""
+    try:
+        lines = Path(f"/proc/{process}/cgroup").read_text().splitlines()
+    except OSError:
+        return None
+    found = None
+    for line in lines:
+        _, kinds, path = line.split(":", 2)
+        if "memory" in kinds.split(","):
+            return root / "memory" / path.lstrip("/")
+        if kinds == "":
+            found = root / path.lstrip("/")
+    return found
+
+
+def group_kills(group: Path) -> int | None:
+    """The `oom_kill` of a control group, of the new kind or of the old one."""
+    for name in ("memory.events", "memory.oom_control"):
+        with contextlib.suppress(OSError, ValueError):
+            return _field((group / name).read_text(), "oom_kill")
+    return None
+
+
+def _node_kills() -> int | None:
+    with contextlib.suppress(OSError, ValueError):
+        return _field(Path("/proc/vmstat").read_text(), "oom_kill")
+    return None
+
+
+def _field(text: str, name: str) -> int | None:
+    """The number behind a name.
+
+    >>> _field("oom 3\\noom_kill 2", "oom_kill")
+    2
+    """
+    return next(
+        (int(line.split()[1]) for line in text.splitlines() if line.split()[0] == name), None
+    )
+
+
+def is_python(process: int) -> bool:
+    """Whether its program is a Python interpreter: its threads share one lock."""
+    try:
+        return Path(os.readlink(f"/proc/{process}/exe")).name.startswith("python")  # noqa: PTH115
+    except OSError:
+        return False

@@ -1,0 +1,1 @@
+"""Results for the places where teams look: test reports, comments, dashboards, badges."""
