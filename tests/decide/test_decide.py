@@ -198,7 +198,7 @@ def test_a_price_overrides_the_column_and_says_so():
     decision = decide(golden_study("rubric"), Price(per_node_hour=2.0, source="a list, 2026-01-01"))
     assert decision.row(8).cost == pytest.approx(2.0 * 8 * 560 / 3600)
     assert any("rate_per_hour is not used" in check.evidence for check in decision.checks)
-    assert not any("nobody says" in check.evidence for check in decision.checks)
+    assert not any("source and date missing" in check.evidence for check in decision.checks)
 
 
 def test_the_decision_names_the_cause():

@@ -467,7 +467,7 @@ def test_the_files_of_the_documentation_are_read(tmp_path):
 
 @pytest.mark.parametrize("text", ["0..4", "8..4", "x", "1,,2", "0", "1..1000000", ""])
 def test_bad_scales_are_refused(text):
-    with pytest.raises(SpecError, match="no list of scales"):
+    with pytest.raises(SpecError, match="not a list of scales"):
         parse_scales(text)
 
 

@@ -319,7 +319,7 @@ def test_a_monthly_share_is_no_rate():
     assert share.per_hour == pytest.approx(3.1e-4, rel=0.02)
     check = rate_check(share)
     assert check.verdict == "unknown"
-    assert "which is no rate" in check.evidence
+    assert "that is a probability" in check.evidence
 
 
 @pytest.mark.parametrize(

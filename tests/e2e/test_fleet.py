@@ -231,8 +231,8 @@ def test_a_server_is_looked_for_where_it_is_started(tmp_path):
     with replicas_of(here, 1, tmp_path, tmp_path / "logs") as replicas:
         assert replicas.dead() == []
     for wrong, what in (
-        (Server(command=("./serve", "{port}")), "There is no program ./serve"),
-        (Server(command=("./serve",), directory="nowhere"), "There is no folder .*/nowhere"),
+        (Server(command=("./serve", "{port}")), "No such program: ./serve"),
+        (Server(command=("./serve",), directory="nowhere"), "No such folder: .*/nowhere"),
     ):
         with (
             pytest.raises(RunError, match=what),

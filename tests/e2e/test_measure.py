@@ -317,7 +317,7 @@ def test_a_precision_target_goes_on_until_the_speedup_is_known(tmp_path):
 @pytest.mark.parametrize(
     ("change", "code", "words"),
     [
-        (("{python}", "no-such-program"), 3, "There is no program no-such-program"),
+        (("{python}", "no-such-program"), 3, "No such program: no-such-program"),
         (("warmup_steps = 1", 'directory = "nowhere"'), 2, "workload.directory"),
         (("scales = [1, 2]", "scales = 3"), 2, "scales"),
         (("[workload]", '[engine]\nname = "replay"\n[workload]'), 2, "engine.study"),

@@ -160,7 +160,7 @@ def test_a_rate_is_never_taken_for_another(nodewise):
     rates = [one["per_second"] for one in share["spot"]["moves"]]
     assert any(rate * 3600 == pytest.approx(3.1e-4, rel=0.02) for rate in rates)
     [doubt] = [one for one in share["checks"] if "rate" in one["rule"]]
-    assert (doubt["verdict"], "which is no rate" in doubt["evidence"]) == ("unknown", True)
+    assert (doubt["verdict"], "that is a probability" in doubt["evidence"]) == ("unknown", True)
     absurd = nodewise(*LONG, "--preempt", "20/h").json
     assert [one["verdict"] for one in absurd["checks"] if "rate" in one["rule"]] == ["fail"]
     bare = nodewise(*LONG, "--preempt", "0.2")

@@ -80,7 +80,7 @@ def test_two_studies_side_by_side(nodewise, tmp_path):
     pair = [DATA / "ddp-slow-node.csv", GOLDEN / "ddp-step.csv"]
     result = nodewise("compare", *pair, "--json").json
     assert [row["K"] for row in result["rows"]] == [1, 2, 4, 8]
-    assert [row["second_is"] for row in result["rows"]] == ["not told apart", *["faster"] * 3]
+    assert [row["second_is"] for row in result["rows"]] == ["not distinguishable", *["faster"] * 3]
     for form in ("html", "svg"):
         assert nodewise("compare", *pair, "-o", tmp_path / f"x.{form}").code == 0
     assert "ddp-step against ddp-slow-node" in (tmp_path / "x.html").read_text()

@@ -181,10 +181,10 @@ def here(tmp_path, monkeypatch) -> Path:
 
 def test_what_cannot_be_run_is_two_lines_and_writes_nothing(here, nodewise):
     for words, said in (
-        (("-n", "1,2", "--", "no-such-program", "{n}"), "There is no program no-such-program"),
+        (("-n", "1,2", "--", "no-such-program", "{n}"), "No such program: no-such-program"),
         (("-n", "1,2", "--engine", "mpi", "--", "true", "{n}"), "--engine mpi starts them too"),
-        (("-n", "1,x", "--", "true"), "'1,x' is no list of scales"),
-        (("-n", "1,1", "--", "true"), "a scale stands there twice"),
+        (("-n", "1,x", "--", "true"), "'1,x' is not a list of scales"),
+        (("-n", "1,1", "--", "true"), "a scale is listed twice"),
         (("-n", "1,2", "--rounds", "0", "--", "true"), "'--rounds': 0 is below 1"),
         (("-n", "1,2", "--price", "dear", "--", "true"), "'--price': 'dear'"),
         (("-n", "1,2", "--name", "a/b", "--", "true"), "is not a file name"),

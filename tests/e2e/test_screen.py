@@ -166,7 +166,7 @@ def test_runs_that_are_made_end_with_an_answer_of_one_screen(
 def test_a_section_that_is_not_there_is_an_error_that_names_those_that_are(nodewise):
     wrong = nodewise("decide", BREAKDOWN, "--only", "price")
     assert wrong.code == 2
-    assert wrong.err.splitlines()[0] == "nodewise: There is no section price here."
+    assert wrong.err.splitlines()[0] == "nodewise: No such section: price here."
     assert "answer, scaling, laws, losses" in wrong.err
     assert nodewise("decide", BREAKDOWN, "--only", "cost", "--json").code == 2
 

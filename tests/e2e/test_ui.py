@@ -194,7 +194,7 @@ def test_it_listens_on_this_machine_only(board):
 def test_a_study_is_named_by_its_key_alone(board, path):
     status, content = board.get(f"/{board.token}/{path}")
     assert status == 404
-    assert "There is no such page" in content
+    assert "Page not found" in content
 
 
 def test_the_board_lists_every_study_whatever_is_wrong_with_one(board, page):
@@ -321,7 +321,7 @@ def test_a_study_is_watched_while_it_is_measured(tmp_path, page):
     measuring = None
     try:
         page.goto(served.url)
-        expect(page.locator("main")).to_contain_text("There is no study in this folder")
+        expect(page.locator("main")).to_contain_text("No study in this folder")
         measuring = subprocess.Popen(
             [sys.executable, "-m", "nodewise", "measure", str(spec)],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

@@ -286,5 +286,5 @@ def test_what_is_missing_is_said_before_the_first_run(cluster, monkeypatch):
     with pytest.raises(RunError, match="does not answer: connection refused"):
         Kubernetes(KubernetesOptions(image="x")).check([1])
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(RunError, match="There is no kubectl"):
+    with pytest.raises(RunError, match="kubectl is not installed"):
         Kubernetes(KubernetesOptions(image="x")).check([1])

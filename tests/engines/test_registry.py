@@ -50,8 +50,8 @@ def test_what_init_offers_is_there():
 @pytest.mark.parametrize(
     ("table", "words", "fix"),
     [
-        ('name = "cloud"', "engine.name: there is no engine 'cloud'", "local, mpi"),
-        ("[engine.cloud]\nsize = 3", "engine.cloud: there is no engine of that name", "local, mpi"),
+        ('name = "cloud"', "engine.name: unknown engine 'cloud'", "local, mpi"),
+        ("[engine.cloud]\nsize = 3", "engine.cloud: no engine has that name", "local, mpi"),
         ('name = "slurm"\n[engine.slurm]\ncolour = 1', "engine.slurm: object contains unknown",
          "docs/engines.md"),
         ('name = "slurm"\n[engine.slurm]\nqueued = 0', "engine.slurm.queued: expected `int` >= 1",
@@ -156,7 +156,7 @@ def test_a_program_is_looked_for_where_it_runs(tmp_path, nodewise):
     spec.write_text(MINIMAL.replace('["true"]', '["./job.sh"]\ndirectory = "part"'))
     assert nodewise("measure", spec).code == 0
     program.unlink()
-    assert "There is no program ./job.sh" in nodewise("measure", spec, "--dry-run").err
+    assert "No such program: ./job.sh" in nodewise("measure", spec, "--dry-run").err
 
 
 def a_rank(number: int, **more: object) -> Rank:

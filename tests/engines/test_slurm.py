@@ -283,7 +283,7 @@ def test_what_is_missing_is_said_before_the_first_run(tmp_path, monkeypatch):
     with pytest.raises(RunError, match="Slurm does not answer"):
         Slurm(SlurmOptions()).check([1])
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RunError, match="There is no sbatch"):
+    with pytest.raises(RunError, match="sbatch is not installed"):
         Slurm(SlurmOptions()).check([1])
 
 

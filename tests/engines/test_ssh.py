@@ -167,7 +167,7 @@ def test_what_is_missing_is_said_before_the_first_run(tmp_path, ssh):
     assert "ssh-copy-id" in refused.value.fix
     with pytest.raises(RunError, match="does not see"):
         Ssh(SshOptions(hosts=HOSTS[:1], ssh=ssh), tmp_path / "nowhere").check([1])
-    with pytest.raises(RunError, match="There is no sch"):
+    with pytest.raises(RunError, match="sch is not installed"):
         Ssh(SshOptions(hosts=HOSTS[:1], ssh=("sch",)), tmp_path).check([1])
 
 

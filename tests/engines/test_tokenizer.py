@@ -120,7 +120,7 @@ def test_a_sweep_looks_for_the_file_beside_its_spec(tokenizer, tmp_path):
 
 def test_a_file_that_is_no_tokenizer_is_named(tokenizer):
     tokenizer.write_text('{"model": 3}')
-    with pytest.raises(DataError, match=r"tokenizer\.json is no tokenizer"):
+    with pytest.raises(DataError, match=r"tokenizer\.json is not a tokenizer"):
         read_tokenizer(tokenizer)
 
 

@@ -39,7 +39,7 @@ def test_a_fix_at_one_scale_is_seen_there_only():
     ]
     after = msgspec.structs.replace(after, runs=tuple(runs))
     result = compare(before, after, 0.7)
-    assert [row.second_is for row in result.rows] == ["not told apart"] * 3 + ["faster"]
+    assert [row.second_is for row in result.rows] == ["not distinguishable"] * 3 + ["faster"]
     last = result.rows[-1]
     assert last.ratio_low < 0.8 < last.ratio_high
     assert last.second_speedup > last.first_speedup
@@ -78,7 +78,7 @@ def test_few_rounds_give_a_range_and_single_runs_no_verdict():
     result = compare(study({1: [1.0, 1.1], 2: [0.6]}), study({1: [2.0, 2.2], 2: [1.2]}), 0.7)
     assert result.rows[0].ratio_low == pytest.approx(2.0 / 1.1)
     assert result.rows[1].ratio_low is None
-    assert [row.second_is for row in result.rows] == ["not told apart", "unknown"]
+    assert [row.second_is for row in result.rows] == ["not distinguishable", "unknown"]
     assert result.interval == "none: single runs"
 
 
@@ -151,7 +151,7 @@ def test_a_difference_of_causes_needs_intervals_that_do_not_meet():
         found = next(one for one in result.ledger if one.nodes == 8)
         return next(one.second_loses for one in found.causes if one.cause == "communication")
 
-    assert (loses(fixed), loses(same)) == ("less", "not told apart")
+    assert (loses(fixed), loses(same)) == ("less", "not distinguishable")
 
 
 def test_a_stage_that_one_study_lacks_is_not_recorded():

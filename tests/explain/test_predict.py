@@ -262,7 +262,7 @@ def test_stage_totals_of_weak_scaling_are_used():
 def test_too_few_scales_and_no_nodes_are_refused():
     with pytest.raises(DataError, match="3 measured scales"):
         fit_curve(table([10, 6], scales=(1, 2)))
-    with pytest.raises(DataError, match="no 0 nodes"):
+    with pytest.raises(DataError, match="0 nodes cannot run"):
         fit_curve(table([10, 6, 4, 3, 2])).at(0)
 
 

@@ -440,11 +440,11 @@ def test_a_slow_answer_after_a_given_up_one_is_not_mixed_up():
 @pytest.mark.parametrize(
     ("old", "new", "what"),
     [
-        ("replicas = [1]", "replicas = [1, 1]", "stands there twice"),
+        ("replicas = [1]", "replicas = [1, 1]", "is listed twice"),
         ("replicas = [1]", "replicas = [2]", "2 replicas are asked for, and 1 addresses"),
         ('endpoints = ["http://127.0.0.1:1"]', "", "a command, endpoints or an endpoint"),
-        ("http://127.0.0.1:1", "127.0.0.1:1", "127.0.0.1:1 is no address of a server"),
-        ("http://127.0.0.1:1", "http://host:99999", "host:99999 is no address of a server"),
+        ("http://127.0.0.1:1", "127.0.0.1:1", "127.0.0.1:1 is not the address of a server"),
+        ("http://127.0.0.1:1", "http://host:99999", "host:99999 is not the address of a server"),
         ("latency = 1.0", "", "No limit of the latency is set"),
         ("[2, 6]", "[6, 2]", "6 is above 2"),
         ("prompt_words", 'api = "json"\nprompt_words', "no path of its own"),

@@ -112,8 +112,8 @@ def test_every_preset_can_be_searched():
         ({"seconds": "time"}, "has no group"),
         ({"seconds": "(?P<minus>a)"}, "has no group"),
         ({"log": "lamps"}, "'lamps' is not a preset"),
-        ({"seconds": "(a)", "stage": {"mpi": "(b)"}}, "there is no stage 'mpi'"),
-        ({"output": "md.log"}, "no pattern to look for"),
+        ({"seconds": "(a)", "stage": {"mpi": "(b)"}}, "unknown stage 'mpi'"),
+        ({"output": "md.log"}, "no pattern is set to look for"),
     ],
 )
 def test_a_bad_pattern_is_refused_before_a_run(workload, what):

@@ -17,7 +17,7 @@ def test_a_minimal_spec_has_sensible_defaults():
         ("name = ", "not TOML"),
         ('name = "x"', "missing required field `scales`"),
         (MINIMAL.replace("[1, 2]", "[1, 0]"), "scales[1]: expected `int` >= 1"),
-        (MINIMAL.replace("[1, 2]", "[2, 2]"), "stands there twice"),
+        (MINIMAL.replace("[1, 2]", "[2, 2]"), "is listed twice"),
         (MINIMAL.replace("[1, 2]", "[]"), "scales: expected `array` of length >= 1"),
         (MINIMAL.replace('["true"]', '"true"'), "workload.command: expected `array`"),
         (MINIMAL + "colour = 1", "unknown field `colour`"),

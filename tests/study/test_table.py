@@ -111,7 +111,7 @@ def test_the_work_column_tells_the_regime():
         ("K,time_s\n-2,1\n2,3\n", "is not a count"),
         ("K,rep,time_s\n1,0,5\n1,0,6\n2,0,3\n", "Line 3 repeats line 2: K=1, rep=0"),
         ("K,time_s,regime\n1,5,strong\n2,3,weak\n", "strong and weak"),
-        ("K,time_s,regime\n1,5,strong\n2,3,huge\n", "no regime"),
+        ("K,time_s,regime\n1,5,strong\n2,3,huge\n", "not a regime"),
         ("K,time_s,work\n1,5,10\n2,3,10\n4,3,40\n", "neither strong nor weak"),
         ("K,comm_s,compute_s\n1,-1,5\n2,1,3\n", "column comm_s: -1 is negative"),
         ("K,comm_s,compute_s\n1,0,0\n2,1,3\n", "add up to zero"),

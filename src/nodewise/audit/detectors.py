@@ -323,13 +323,13 @@ def _poisson_tail(count: int, mean: float) -> float:
 def missing_scales(nodes: Sequence[int]) -> Detection:
     """Holes in a ladder that is otherwise regular: doublings, or equal steps."""
     if len(nodes) < 4:
-        return Detection(None, "too few scales to know the ladder")
+        return Detection(None, "too few scales to see a sequence")
     ratios = [above / below for below, above in pairwise(nodes)]
     steps = [float(above - below) for below, above in pairwise(nodes)]
     for gaps, fill in ((ratios, "times"), (steps, "plus")):
         usual, count = Counter(gaps).most_common(1)[0]
         if count == len(gaps):
-            return Detection(False, "the ladder has no hole", 0.0)
+            return Detection(False, "no scale is missing from the sequence", 0.0)
         if count < 0.6 * len(gaps) or (fill == "times" and usual < 1.5):
             continue
         holes: list[float] = []
@@ -342,8 +342,8 @@ def missing_scales(nodes: Sequence[int]) -> Detection:
                 ]
         if holes:
             named = ", ".join(f"{hole:g}" for hole in holes[:4])
-            return Detection(True, f"the ladder leaves out K={named}", float(len(holes)))
-    return Detection(False, "no regular ladder with a hole", 0.0)
+            return Detection(True, f"the sequence leaves out K={named}", float(len(holes)))
+    return Detection(False, "no scale is missing from a regular sequence", 0.0)
 
 
 def dependent_repeats(samples: Sequence[Floats]) -> Detection:

@@ -557,9 +557,9 @@ def _baseline(case: _Case) -> Answer:
     if base != 1:
         return Answer("unknown", f"the base is K={base}: what was lost below it is not shown")
     if "seconds" not in case.claim.columns and case.claim.source is None:
-        return Answer("unknown", "a rate at K=1 is given, of a program that nobody describes")
+        return Answer("unknown", "a rate at K=1 is given for a program that is not described")
     seconds = format_duration(case.scaling.rows[0].seconds)
-    return Answer("unknown", f"T(1) = {seconds}, of a program that nobody describes")
+    return Answer("unknown", f"T(1) = {seconds} for a program that is not described")
 
 
 def _workload(case: _Case) -> Answer:
@@ -629,7 +629,7 @@ def _repeats(case: _Case) -> Answer:
     elif rounds == 1 and said:
         rounds = int(next(group for group in said.groups() if group))
     elif rounds == 1:
-        return Answer("unknown", "one figure a scale, and nobody says of how many runs")
+        return Answer("unknown", "one value per scale; number of runs not stated")
     spread = rounds and ("std" in case.claim.columns or case.study.rounds > 1)
     shown = "with their spread" if spread else "without a spread"
     verdict: Verdict = "pass" if rounds >= ENOUGH_ROUNDS and spread else "fail"
@@ -645,7 +645,7 @@ def _regime(case: _Case) -> Answer:
         return Answer("fail", own)
     if declared is None:
         seen = f"; the work column shows {shown} scaling" if shown else ""
-        return Answer("unknown", f"nobody says which{seen}")
+        return Answer("unknown", f"strong or weak scaling is not stated{seen}")
     if shown is not None and shown != declared:
         return Answer("fail", f"declared {declared}, and the work column shows {shown} scaling")
     agrees = ", and the work column agrees" if shown else ""
@@ -763,7 +763,7 @@ def _digits(case: _Case) -> Answer:
     if most > _MOST_DIGITS + 1:
         return Answer("fail", f"ratios with {most} digits and no spread of them")
     if case.study.rounds > 1:
-        return Answer("unknown", "raw runs: there are no rounded figures to judge")
+        return Answer("unknown", "raw runs: no rounded figures to judge")
     return Answer("unknown", "no spread is given to judge the digits by")
 
 
@@ -796,7 +796,7 @@ def _best_of(case: _Case) -> Answer:
         return Answer("pass", f"it says: {center}")
     if case.study.rounds > 1:
         return Answer("pass", f"all {case.study.rounds} rounds stand there")
-    return Answer("unknown", "nobody says whether a figure is a mean or the best run")
+    return Answer("unknown", "not stated whether a figure is a mean or the best run")
 
 
 def _missing_runs(case: _Case) -> Answer:
@@ -825,7 +825,7 @@ def _quality(case: _Case) -> Answer:
         return Answer("unknown", "not every run has its quality")
     states = [drift.state(needs.quality_tolerance, needs.quality_better) for drift in drifts]
     where = {"split", "seed"} & case.claim.columns
-    told = "" if where else "; split and seed are not told"
+    told = "" if where else "; split and seed are not stated"
     largest = max(drifts, key=lambda drift: abs(drift.value))
     found = f"largest drift {abs(largest.value):.3g}, tolerance {needs.quality_tolerance:g}"
     for state, verdict, words in _OF_QUALITY:
@@ -868,7 +868,9 @@ def _parallel_time(case: _Case) -> Answer:
     for run in case.runs:
         longest = max((rank.seconds or sum(rank.stages.values()) for rank in run.ranks), default=0)
         if longest > 1.02 * run.seconds:
-            evidence = f"at K={run.nodes} a rank took {format_duration(longest)}, the run is told "
+            evidence = (
+                f"at K={run.nodes} a rank took {format_duration(longest)}, the run is reported "
+            )
             return Answer("fail", evidence + f"as {format_duration(run.seconds)}")
     return Answer("pass", "no rank took longer than its run")
 
@@ -898,7 +900,7 @@ def _percentile(case: _Case) -> Answer:
 
 
 def _caches(case: _Case) -> Answer:
-    states = sorted({str(run.facts.get("cache_state", "not told")) for run in case.runs})
+    states = sorted({str(run.facts.get("cache_state", "not stated")) for run in case.runs})
     if len(states) > 1:
         return Answer("fail", f"runs differ: {', '.join(states)}")
     return Answer("pass", f"{states[0]} in every run")
@@ -910,7 +912,7 @@ def _factors(case: _Case) -> Answer:
     if missing:
         return Answer("fail", f"not recorded with every run: {', '.join(missing)}")
     if any(run.provenance.get("uncommitted_changes") for run in runs):
-        return Answer("fail", "the code that ran is no commit: it had changes")
+        return Answer("fail", "the code that ran is not a commit: it had uncommitted changes")
     return Answer("pass", f"{', '.join(_FACTORS)} stand with every run")
 
 
@@ -921,7 +923,7 @@ def _significant(case: _Case) -> Answer:
     if alike:
         base = case.study.scales[0]
         named = ", ".join(map(str, alike))
-        return Answer("fail", f"K={named} cannot be told from K={base} by these runs")
+        return Answer("fail", f"K={named} cannot be distinguished from K={base} by these runs")
     return Answer("pass", "every scale differs from the base by more than its noise")
 
 
@@ -953,7 +955,7 @@ def _same_place(case: _Case) -> Answer:
         return Answer("fail", f"the base was measured {apart} days before the rest")
     if said:
         return Answer("pass", f"the same at every K: {'; '.join(said)}")
-    return Answer("unknown", "not told for every K")
+    return Answer("unknown", "not stated for every K")
 
 
 def _days_apart(case: _Case) -> int:
@@ -999,7 +1001,7 @@ def _energy(case: _Case) -> Answer:
     sources = {str(run.provenance.get("energy_source", "")) for run in case.runs} - {""}
     if how := ", ".join(sorted(sources)) or case.quote(_ENERGY_SAID):
         return Answer("pass", f"it says how: {how}")
-    return Answer("fail", "energy is given, and nobody says how it was come by")
+    return Answer("fail", "energy is reported without a measurement method")
 
 
 def _attribution(case: _Case) -> Answer:

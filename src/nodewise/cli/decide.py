@@ -33,7 +33,11 @@ class _Work(click.ParamType[Any]):
             return value
         parts = re.fullmatch(r"([+-]?[\d.]*(?:e[+-]?\d+)?)\s*([a-z]*)", value.strip().lower())
         if parts is None or not any(parts.groups()):
-            self.fail(f"'{value}' is no work; write for example 1200000 or 5e9tokens", param, ctx)
+            self.fail(
+                f"'{value}' is not an amount of work; write for example 1200000 or 5e9tokens",
+                param,
+                ctx,
+            )
         number, unit = parts.groups()
         return (QUANTITY.convert(number, param, ctx) if number else None), unit
 
@@ -98,7 +102,7 @@ def command(tables: tuple[Source, ...], as_json: bool, **options: Any) -> None:
     """
     if (not tables) == (options["law"] is None):
         raise SpecError(
-            "Hand in a TABLE or a --law, one of the two.",
+            "Give a TABLE or a --law, one of the two.",
             "For example: nodewise decide timings.csv --price 3.20",
         )
     met = _of_table(tables, options, as_json) if tables else _of_law(options, as_json)

@@ -27,7 +27,7 @@ ranks/             step stamps         samples.csv  the same runs as a table
 environment.json   machine, software and code of the runs, packages of this machine
 result.json        the analysis        audit.json   the honesty rules and their answers
 tables/            as CSV, Markdown and LaTeX       figures/     as SVG
-workload/          the job, where it was handed in
+workload/          the job, where it was given
 SHA256SUMS         sha256sum -c SHA256SUMS
 
 Repeat it and compare scale by scale:  nodewise rerun {file}

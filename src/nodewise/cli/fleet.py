@@ -225,7 +225,7 @@ def predict_command(
     ones = [window for window in measured if window.replicas == 1]
     if not ones:
         raise DataError(
-            "There is no window of one replica.", "Measure it: write 1 among the replicas."
+            "No window of one replica was measured.", "Measure it: write 1 among the replicas."
         )
     spread = route or (fleet.load.route if fleet else "least outstanding")
     prediction = predict(

@@ -180,7 +180,8 @@ def parse_scales(text: str) -> tuple[int, ...]:
         scales = ()
     if not scales or min(scales) < 1 or max(scales) > 100_000 or (dots and scales[0] > scales[1]):
         raise SpecError(
-            f"'{text}' is no list of scales.", "Write numbers of nodes: 1,2,4,8, or 1..8 for these."
+            f"'{text}' is not a list of scales.",
+            "Write numbers of nodes: 1,2,4,8, or 1..8 for these.",
         )
     if not dots:
         return scales

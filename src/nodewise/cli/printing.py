@@ -24,7 +24,7 @@ def find_browser() -> str:
     found = next((path for name in names if (path := shutil.which(name))), None)
     if found is None:
         raise RunError(
-            "There is no Chromium, Chrome or Edge to print with.",
+            "Chromium, Chrome or Edge is not installed, so nothing can be printed.",
             "Install one (apt-get install chromium), or write .html and print it from a browser.",
         )
     return found

@@ -44,7 +44,7 @@ name = "local"             # what it needs and takes: docs/engines.md
 {options}
 [quality]
 # tolerance = {tolerance}        # how far it may drift from the smallest scale
-better = "same"            # higher or lower: a drift this way is no harm
+better = "same"            # higher or lower: a change this way is acceptable
 
 [gates]                    # a study that does not meet them ends with exit code 1
 # deadline_seconds = 900

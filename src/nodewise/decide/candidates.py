@@ -58,7 +58,7 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     carbon_budget_grams: float | None = None
     value_per_hour: float | None = None  # of an hour of waiting; None: not stated
     quality_tolerance: float = QUALITY_TOLERANCE
-    quality_better: Better = "same"  # a drift this way is no harm
+    quality_better: Better = "same"  # a change this way is acceptable
     target_loss: float | None = None  # of a training, to which time and cost are given
     peak_tflops: float | None = None  # of one of K, for the utilisation of a training
     threshold: float = THRESHOLD

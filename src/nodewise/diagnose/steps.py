@@ -112,7 +112,7 @@ def _of_cores(ceilings: dict[int, Ceiling], cores: float) -> Ceiling | None:
 
 def _binding(explained: dict[CeilingName, float], cores: float) -> tuple[StepCeiling, float, str]:
     if not explained:
-        return "undecided", 0.0, "neither operations nor bytes are told"
+        return "undecided", 0.0, "neither operations nor bytes are given"
     name = max(explained, key=lambda one: explained[one])
     share = explained[name]
     if share > _ABOVE_THE_ROOF:

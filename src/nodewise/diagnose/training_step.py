@@ -145,7 +145,7 @@ def _weigh(
     disturbed = run.timed_while_counting or run.with_setup or run.exit_code
     clear = share >= ENOUGH and run.steps >= _SURE_STEPS and run.waited_share < 0.2
     clear = clear and not disturbed
-    evidence = f"{100 * share:.0f} % of a step's time stands under it ({stages}); in all: {told}"
+    evidence = f"{100 * share:.0f} % of a step's time is below it ({stages}); in all: {told}"
     return ceiling, "high" if clear else "medium", (evidence,)
 
 
@@ -179,7 +179,7 @@ def _notes(
             "disturbed less."
         )
     if dtype != run.dtype:
-        notes.append(f"No ceiling is measured for {run.dtype}: that of {dtype} stands in.")
+        notes.append(f"No ceiling is measured for {run.dtype}: that of {dtype} is used.")
     if run.device != "cpu":
         notes.append(
             f"It computes on {run.device}: stages show when work is handed over, and the ceilings "

@@ -31,8 +31,8 @@ from nodewise.study.study import Study
 from nodewise.study.workload import SAME_WORK
 
 # Of the second against the first: nothing is said of what chance alone could give.
-Difference = Literal["faster", "slower", "not told apart", "unknown"]
-LossDifference = Literal["more", "less", "not told apart", "unknown"]
+Difference = Literal["faster", "slower", "not distinguishable", "unknown"]
+LossDifference = Literal["more", "less", "not distinguishable", "unknown"]
 _LEAST_FOLDS = 0.005  # what rounding shows as nothing
 
 
@@ -202,7 +202,7 @@ def _difference(samples: tuple[Floats, Floats], level: float) -> Difference:
     if min(len(first), len(second)) < 2:
         return "unknown"
     bounds = ratio_interval(second, first, paired=False, level=level)
-    return "faster" if bounds.high < 1 else "slower" if bounds.low > 1 else "not told apart"
+    return "faster" if bounds.high < 1 else "slower" if bounds.low > 1 else "not distinguishable"
 
 
 def _ledger_differences(
@@ -265,7 +265,7 @@ def _cause_difference(
     before, after = map(_bounds, losses)
     difference: LossDifference = "unknown"
     if before is not None and after is not None:
-        difference = "not told apart"
+        difference = "not distinguishable"
         if before.high < after.low:
             difference = "more"
         elif after.high < before.low:

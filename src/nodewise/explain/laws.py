@@ -106,7 +106,7 @@ def parse_law(text: str, base_seconds: float = 1.0, regime: Regime = "strong") -
     for part in text.split(","):
         key, equals, value = part.partition("=")
         if not equals or key.strip() not in ("s", "c", "growth") or key.strip() in given:
-            raise SpecError(f"'{part.strip()}' is no part of a law.", fix)
+            raise SpecError(f"'{part.strip()}' is not a part of a law.", fix)
         given[key.strip()] = value.strip()
     growth = given.pop("growth", "linear")
     if growth not in _GROWTH:

@@ -58,7 +58,7 @@ class ScalingRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"
     efficiency_low: float | None
     efficiency_high: float | None
     karp_flatt: float | None
-    faster: bool | None  # than the base, all scales taken together; null: not told apart
+    faster: bool | None  # than the base, all scales taken together; null: not distinguishable
 
 
 class Bend(msgspec.Struct, frozen=True, kw_only=True):
@@ -517,7 +517,7 @@ def _checks_of_rounds(study: Study, times: Timings) -> Iterator[Check]:
     if alike:
         yield warning(
             "gains are larger than the noise",
-            f"K={_listed(alike)} cannot be told from K={times.nodes[0]} by these rounds",
+            f"K={_listed(alike)} cannot be distinguished from K={times.nodes[0]} by these rounds",
             "Measure more of them, or call it no gain.",
             key="significant",
         )
@@ -525,7 +525,7 @@ def _checks_of_rounds(study: Study, times: Timings) -> Iterator[Check]:
         gap = float(np.mean(samples) / np.median(samples) - 1)
         if times.center == "mean" and len(samples) > 2 and abs(gap) > _MEAN_OFF:
             yield warning(
-                "the mean stands for the runs",
+                "the mean represents the runs",
                 f"at K={nodes} the mean lies {format_percent(abs(gap))} "
                 f"{'above' if gap > 0 else 'below'} the median",
                 "Try nodewise decide with --center median.",

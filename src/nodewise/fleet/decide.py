@@ -180,7 +180,7 @@ def decide_fleet(
 ) -> FleetDecision:
     """The number of replicas that answers the question best among those that were run."""
     if not windows:
-        raise DataError("There is no window to decide from.", "Give the windows of a sweep.")
+        raise DataError("No measured window to decide from.", "Give the windows of a sweep.")
     price = _in_hours(price or Price())
     last = last_tries([judged(window, question.objective) for window in windows])
     seen = tuple(one.served for one in last)

@@ -159,7 +159,7 @@ def text_without_keys(text: str) -> str:
 
 def _check(spec: FleetSpec) -> None:
     if len(set(spec.replicas)) != len(spec.replicas):
-        raise SpecError("replicas: a number stands there twice.", "Name each number once.")
+        raise SpecError("replicas: a number is listed twice.", "Name each number once.")
     server = spec.server
     if [bool(server.command), bool(server.endpoints), bool(server.endpoint)].count(True) != 1:
         raise SpecError(
@@ -184,7 +184,9 @@ def _check(spec: FleetSpec) -> None:
         )
     _check_request(spec.request)
     if spec.load.arrivals == "trace" and not spec.load.trace:
-        raise SpecError("load.trace: there is no trace to replay.", 'Write trace = "times.csv".')
+        raise SpecError(
+            "load.trace: the trace has no request to replay.", 'Write trace = "times.csv".'
+        )
 
 
 def _check_request(request: RequestSpec) -> None:

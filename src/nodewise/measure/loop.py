@@ -163,13 +163,13 @@ def _job(spec: Spec, home: Path, scratch: Path, engine: Engine, task: Task) -> J
     directory = (home / spec.workload.directory).resolve()
     if not directory.is_dir():
         raise SpecError(
-            f"workload.directory: there is no folder {directory}.",
+            f"workload.directory: no such folder: {directory}.",
             "Name it from the spec's folder.",
         )
     command = _command(spec, engine, task)
     if not engine.elsewhere and not base.has_program(command[0], directory):
         raise RunError(
-            f"There is no program {command[0]}.",
+            f"No such program: {command[0]}.",
             "Install it, or correct the command of the job.",
         )
     own = _own_environment(spec, task, scratch, engine.ranks(task.nodes))

@@ -35,7 +35,7 @@ def with_figures(
     try:
         source = log if patterns.output is None else _newest(directory, patterns.output, since)
         cut = _cut(source)
-        with search_limit(_size(source), lambda said: NoFigure(f"{said}, so there is no line")):
+        with search_limit(_size(source), lambda said: NoFigure(f"{said}, so no line was found")):
             figures = Reading(patterns).lines(_lines(source))
     except NoFigure as problem:
         why = f"{problem} of {_place(patterns)}{cut and f' ({cut})'}"
@@ -105,11 +105,11 @@ def _newest(directory: Path, pattern: str, since: float) -> Path:
         files = [path for name in named if (path := directory / name).is_file()]
         times = {path: path.stat().st_mtime for path in files}
     except (OSError, ValueError) as error:  # not readable, or gone; a null byte in the name
-        why = f"cannot read {pattern} ({error}), so there is no line"
+        why = f"cannot read {pattern} ({error}), so no line was found"
         raise NoFigure(f"workload.output: {why}") from None
     found = [(time, path) for path, time in times.items() if time >= since - _CLOCK_SLACK]
     if not found:
-        raise NoFigure(f"workload.output: the run wrote no file {pattern}, so there is no line")
+        raise NoFigure(f"workload.output: the run wrote no file {pattern}, so no line was found")
     return max(found)[1]
 
 
@@ -123,7 +123,7 @@ def _lines(path: Path) -> Iterator[str]:
             if read >= _MAX_BYTES:
                 return
     except DataError as error:
-        raise NoFigure(f"{error.what.rstrip('.')}, so there is no line") from None
+        raise NoFigure(f"{error.what.rstrip('.')}, so no line was found") from None
 
 
 def _size(path: Path) -> int:

@@ -112,7 +112,7 @@ def read_bytes(path: Path) -> bytes:
             "Name a CSV file, a study folder, a page, or - for standard input.",
         ) from None
     if len(raw) > _LARGEST_BYTES:
-        raise DataError(f"{path} is larger than 256 MiB.", "Hand in one row for each run.")
+        raise DataError(f"{path} is larger than 256 MiB.", "Give one row for each run.")
     return raw
 
 

@@ -38,7 +38,7 @@ def counted(call: Callable[..., Any], *arguments: Any) -> Step:
     found = array_counts(call, arguments)
     if found is None:
         raise SpecError(
-            f"There is no formula for {getattr(call, '__name__', call)}.",
+            f"No formula for {getattr(call, '__name__', call)}.",
             "Count by hand: Step(call, flops=..., memory_bytes=...).",
         )
     return Step(lambda: call(*arguments), *found[:2], dtype=found.dtype)

@@ -45,7 +45,7 @@ def _show_section(shown: Output, only: str, width: int, colour: bool) -> str:
     found = [section for section in shown.sections if section.name == only]
     if not found:
         names = ", ".join(dict.fromkeys([ANSWER, *(section.name for section in shown.sections)]))
-        raise SpecError(f"There is no section {only} here.", f"Use one of: {names}.")
+        raise SpecError(f"No such section: {only} here.", f"Use one of: {names}.")
     return render(sections_report(found, details=True)[1:], width, colour)
 
 

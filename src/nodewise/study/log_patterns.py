@@ -88,7 +88,7 @@ def log_patterns(workload: Workload) -> LogPatterns | None:
     if not own and not known:
         if workload.output is not None:
             raise SpecError(
-                "workload.output: there is no pattern to look for in it.",
+                "workload.output: no pattern is set to look for in it.",
                 "Add seconds = 'PATTERN' or log = \"NAME\" under [workload].",
             )
         return None
@@ -146,7 +146,7 @@ def _figure(name: str, stated: Pattern, required: bool, is_own: bool) -> _Figure
     stage = name.removeprefix("stage.")
     if stage != name and stage not in STAGES:
         raise SpecError(
-            f"workload.{name}: there is no stage '{stage}'.", f"Use one of: {', '.join(STAGES)}."
+            f"workload.{name}: unknown stage '{stage}'.", f"Use one of: {', '.join(STAGES)}."
         )
     try:
         pattern = re.compile(stated.pattern)

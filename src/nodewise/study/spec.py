@@ -164,7 +164,7 @@ def parse_file(text: str) -> tuple[Spec, Tables]:
         _refuse_unknown(quality, Quality, "quality.")
     spec = convert(measured, Spec, "", "nodewise init --schema or docs/spec.md")
     if len(set(spec.scales)) != len(spec.scales):
-        raise SpecError("scales: a scale stands there twice.", "Name each scale once.")
+        raise SpecError("scales: a scale is listed twice.", "Name each scale once.")
     _refuse_unmeasured(asked.get("gates"), spec.scales)
     if asked.get("regime", "strong") not in ("strong", "weak"):
         raise SpecError(f"regime: {asked['regime']!r} is not a regime.", "Write strong or weak.")

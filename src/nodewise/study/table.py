@@ -171,7 +171,7 @@ def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
         if line.strip() and not line.lstrip().startswith("#")
     ]
     if not kept:
-        raise DataError("The table is empty.", "Hand in a CSV with a header such as K,time_s.")
+        raise DataError("The table is empty.", "Give a CSV with a header such as K,time_s.")
     header = kept[0][1]
     delimiter = max(",;\t", key=header.count)
     if delimiter not in header:
@@ -319,7 +319,7 @@ def _number(line: int, column: Column, cell: str) -> float:
     if column == "regime" and cell.lower() in get_args(Regime):
         return float(get_args(Regime).index(cell.lower()))
     if column == "regime":
-        _bad(line, title, f"'{_shorten(cell)}' is no regime", "Write strong or weak.")
+        _bad(line, title, f"'{_shorten(cell)}' is not a regime", "Write strong or weak.")
     if not _PLAIN_NUMBER.fullmatch(cell.lower()):
         hint = " with a point as decimal mark" if "," in cell else ", for example 12.5"
         _bad(line, title, f"'{_shorten(cell)}' is not a number", f"Write a plain number{hint}.")

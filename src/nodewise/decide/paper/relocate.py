@@ -119,7 +119,8 @@ def relocate(study: Study, move: Move, question: Question, nodes: Sequence[int] 
     wall, moved = _total(here), _total(there)
     if not np.isfinite(moved).all():
         raise SpecError(
-            f"On {move.name} a run would never end.", "Mend the figures of its devices and links."
+            f"On {move.name} a run would never end.",
+            "Correct the figures of its devices and links.",
         )
     either = np.log(high / low) / 2 * (there["compute"] + there["serial"]) / moved
     log_ratio = np.log(moved / wall)
@@ -203,8 +204,8 @@ def _node_factors(move: Move, assumed: list[str]) -> tuple[float, float]:
     )
     if move.bound is None:
         assumed.append(
-            f"Nobody said what binds the work: between {flops:.3g} times its seconds (FLOP/s) and "
-            f"{memory:.3g} times (memory bandwidth). `nodewise diagnose` can tell."
+            f"What binds the work is not stated: between {flops:.3g} times its seconds (FLOP/s) "
+            f"and {memory:.3g} times (memory bandwidth). `nodewise diagnose` can tell."
         )
         return min(flops, memory), max(flops, memory)
     factor = flops if move.bound == "compute" else memory
@@ -245,11 +246,11 @@ def _communication(
     if size is None:
         size, messages = _read_off(seconds, beta, alpha)
         assumed.append(
-            f"Nobody said how much is sent; the times here look like {size / 1e6:.3g} MB a run. "
+            f"The bytes sent are not stated; the times here look like {size / 1e6:.3g} MB a run. "
             "What software takes for each call is part of that: bytes_per_run would be better."
         )
     if messages is None:
-        assumed.append("Nobody said how many messages are sent: latency stays as it is here.")
+        assumed.append("The number of messages is not stated: latency stays as it is here.")
         messages = 0.0
     elif not move.source.network.latency_seconds:
         assumed.append(

@@ -156,7 +156,7 @@ def sensitivity(
     for name, values in changes.items():
         if name not in owned.__struct_fields__:
             raise SpecError(
-                f"'{name}' is no assumption of ownership.",
+                f"'{name}' is not an assumption about owned nodes.",
                 f"Take one of {', '.join(owned.__struct_fields__)}.",
             )
         found = [

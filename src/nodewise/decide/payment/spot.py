@@ -131,12 +131,15 @@ def parse_preemptions(text: str) -> Preemptions:
     """
     match = _RATE.fullmatch(text.strip().lower())
     if match is None:
-        raise SpecError(f"'{text}' is no preemption rate: it needs a number and a unit.", _RATE_FIX)
+        raise SpecError(
+            f"'{text}' is not a preemption rate: it needs a number and a unit.", _RATE_FIX
+        )
     number, seconds = float(match["number"]), _UNIT_SECONDS[match["unit"]]
     scope: Scope = "gang" if match["scope"] == "gang" else "node"
     basis = "stated"
     if match["percent"]:
-        basis = f"a share of {match['number']} % per {match['unit']}, which is no rate"
+        share = f"{match['number']} % per {match['unit']}"
+        basis = f"a share of {share}; that is a probability, converted to an hourly rate"
         number = _rate_of_share(number / 100)
     return Preemptions(per_second=number / seconds, scope=scope, basis=basis)
 
@@ -657,7 +660,7 @@ def parse_trace(text: str, nodes: int = 1) -> Trace:
             up.append(states[row["state"].strip().lower()])
         except (KeyError, TypeError, ValueError, AttributeError):
             raise DataError(
-                f"Row {line} of the trace is no stamp with a state.",
+                f"Row {line} of the trace is not a time stamp with a state.",
                 "Write rows of seconds,state with rising seconds and the states up and down.",
             ) from None
     return trace_of_stamps(np.array(stamps), np.array(up, dtype=bool))

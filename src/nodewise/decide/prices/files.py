@@ -144,7 +144,7 @@ def _format_of(path: Path, content: bytes) -> Format:
     if b'"priceDimensions"' in content:
         return "aws"
     raise DataError(
-        f"{path.name} is no file of prices that is known.",
+        f"{path.name} is not a known price file.",
         "Give own prices as .toml, a SkyPilot-style catalogue as .csv, an AWS offer file or an "
         "answer of Azure's retail prices as .json.",
     )
@@ -163,7 +163,7 @@ def _own(path: Path, content: bytes) -> tuple[PriceRecord, ...]:
     except DataError:
         raise
     except UnicodeDecodeError:
-        raise DataError(f"{path.name} is no text.", fix) from None
+        raise DataError(f"{path.name} is not text.", fix) from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise DataError(f"{path.name}: {error}.", fix) from None
 
@@ -193,8 +193,8 @@ def _skypilot(path: Path, content: bytes, dated: date, cloud: str) -> tuple[Pric
                 vcpus, memory = _number(row.get("vCPUs")), _number(row.get("MemoryGiB"))
             except ValueError:
                 raise DataError(
-                    f"Row {line} of {path.name} has a price or a count that is no number.",
-                    "Mend the row or leave it out.",
+                    f"Row {line} of {path.name} has a price or a count that is not a number.",
+                    "Correct the row or leave it out.",
                 ) from None
             if row["InstanceType"] and value and value > 0:
                 records.append(

@@ -65,7 +65,7 @@ class PriceRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise DataError(f"The price of {self.name} has no source.", "Say where it was read.")
         if self.unit == "accelerator-h" and not self.accelerator_count > 0:
             raise DataError(
-                f"The price of {self.name} is per accelerator, and nobody says how many it has.",
+                f"The price of {self.name} is per accelerator, without their number.",
                 "Add accelerator_count.",
             )
 
@@ -150,7 +150,7 @@ def stated_check(price: Price, today: date | None) -> Check:
     try:
         day = date.fromisoformat(found.group())
     except ValueError:
-        return Check(rule=rule, verdict="fail", evidence=f"{found.group()} is no day",
+        return Check(rule=rule, verdict="fail", evidence=f"{found.group()} is not a date",
                      remedy="Write it as YYYY-MM-DD.", key="price")  # fmt: skip
     return _age("the price", day, today)
 

@@ -247,7 +247,9 @@ class Curve:
     def log_times(self, nodes: Floats) -> tuple[Floats, Floats]:
         """ln(seconds for a unit of work) and its spread; the measured value where there is one."""
         if np.min(nodes) <= 0:
-            raise DataError(f"There are no {np.min(nodes):g} nodes.", "Ask for one node or more.")
+            raise DataError(
+                f"{np.min(nodes):g} nodes cannot run a job.", "Ask for one node or more."
+            )
         x = np.log(nodes)
         beyond = float(np.max(x)) - float(self._ladder.x[-1])
         grid = self._ladder.x[-1] + _STEP * np.arange(1 + max(0, math.ceil(beyond / _STEP)))

@@ -65,7 +65,7 @@ def drive(
     `ended` is called when the last answer is in, before tokens are counted here.
     """
     if not load.times or not load.bodies:
-        raise SpecError("There is no request to send.", "Raise the rate or lengthen the window.")
+        raise SpecError("No request to send.", "Raise the rate or lengthen the window.")
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     client = _Client(load)
     with _without_garbage_collection():
@@ -314,7 +314,7 @@ def address_of(url: str) -> urllib.parse.SplitResult:
     except ValueError:  # of the port
         known = False
     if not known:
-        raise SpecError(f"{url} is no address of a server.", "Write http://host:port.")
+        raise SpecError(f"{url} is not the address of a server.", "Write http://host:port.")
     return parts
 
 

@@ -195,9 +195,9 @@ class _Started:
         command = self._command(number)
         directory = self._directory
         if not directory.is_dir():
-            raise RunError(f"There is no folder {directory}.", "Correct server.directory.")
+            raise RunError(f"No such folder: {directory}.", "Correct server.directory.")
         if not base.has_program(command[0], directory):
-            raise RunError(f"There is no program {command[0]}.", "Correct server.command.")
+            raise RunError(f"No such program: {command[0]}.", "Correct server.command.")
         if self._groups is not None:
             command = self._groups.entered(f"replica{number}", command)
         job = self._job(number, tuple(command))

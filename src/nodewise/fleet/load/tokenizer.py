@@ -37,7 +37,7 @@ def read_tokenizer(path: Path) -> CountTokens:
         tokenizer = tokenizers.Tokenizer.from_str(text)
     except Exception as error:  # the library has no narrower one
         raise DataError(
-            f"{path} is no tokenizer: {error}.", "Give the tokenizer.json of the model."
+            f"{path} is not a tokenizer: {error}.", "Give the tokenizer.json of the model."
         ) from error
     tokenizer.no_truncation()  # many files cut off or fill up what is to be embedded
     tokenizer.no_padding()

@@ -128,5 +128,5 @@ def _amount(text: str, name: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < 1e18:
-        raise DataError(f"{name}: '{text}' is no amount.", AS_WRITTEN)
+        raise DataError(f"{name}: '{text}' is not an amount.", AS_WRITTEN)
     return value

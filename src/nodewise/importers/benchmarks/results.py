@@ -48,7 +48,7 @@ def runs_of_json(text: str, name: str, nodes: int | None = None) -> list[Run]:
             if runs:
                 return runs
     raise DataError(
-        f"{name} is no result of hyperfine, pyperf or ReFrame.",
+        f"{name} is not a result of hyperfine, pyperf or ReFrame.",
         "Use its JSON, or a table with the columns K and time_s.",
     )
 

@@ -24,7 +24,7 @@ def map_on_cluster(
     maps = {"ray": _map_on_ray, "dask": _map_on_dask}
     if name not in maps:
         raise SpecError(
-            f"--engine {engine} is no cluster that reads traces.",
+            f"--engine {engine} is not a cluster that reads traces.",
             "Write ray, ray://HOST:PORT, dask or dask://HOST:PORT.",
         )
     results: list[_Result] = []

@@ -135,7 +135,7 @@ def _add_row(path: Path, points: Points, row: Any) -> None:
         raise wrong_format(path, WHAT, "a line has no value of one parameter")
     scale = number(next(iter(parameters.values())))
     if scale is None:
-        raise wrong_format(path, WHAT, "a parameter is no number")
+        raise wrong_format(path, WHAT, "a parameter is not a number")
     _append(points, (str(row.get("callpath", "")), str(row.get("metric", ""))), scale, [value])
 
 
@@ -147,7 +147,7 @@ def _add_point(path: Path, points: Points, key: tuple[str, str], row: Any) -> No
     scale = number(place[0])
     found = [value for value in map(number, values) if value is not None]
     if scale is None or len(found) != len(values):
-        raise wrong_format(path, WHAT, "a measurement is no number")
+        raise wrong_format(path, WHAT, "a measurement is not a number")
     _append(points, key, scale, found)
 
 

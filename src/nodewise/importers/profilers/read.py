@@ -44,7 +44,7 @@ def read_digests(
         re.compile(reading.collective_kernels)
     except re.error as error:
         raise SpecError(
-            f"--collective-kernels is no regular expression: {error}.",
+            f"--collective-kernels is not a regular expression: {error}.",
             "Write for example 'multimem|cross_device_reduce'.",
         ) from None
     tasks = [_Task(path, summarise, reading.window, reading.collective_kernels) for path in paths]

@@ -78,7 +78,7 @@ def claims_of_text(
     if study is not None and len(study.scales) > 1:
         return (claim_of_study(study, _comments(text)),)
     raise first or DataError(
-        "No scaling table was found.", "Hand in a table with a row for each scale: K and a time."
+        "No scaling table was found.", "Give a table with a row for each scale: K and a time."
     )
 
 

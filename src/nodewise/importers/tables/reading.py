@@ -114,7 +114,7 @@ def claims_of_cells(
             error = error or found
     if not made:
         raise error or DataError(
-            f"{name} has fewer than two scales.", "Hand in a table with a row for each scale."
+            f"{name} has fewer than two scales.", "Give a table with a row for each scale."
         )
     return tuple(made)
 
@@ -190,7 +190,7 @@ class _Curve:
         if len(self.scales) < 2:
             raise DataError(
                 f"{self.name} has fewer than two scales.",
-                "Hand in a table with a row for each scale.",
+                "Give a table with a row for each scale.",
             )
         declared = regime or self._declared(text, above)
         measure = self._measure(declared, f"{above}\n{text}")
@@ -456,7 +456,7 @@ class _Curve:
         if len({row[_target(measure)].text for row in rows}) == 1:
             raise DataError(
                 f"{name}: '{measure.read.title}' is the same in every row: no measurement.",
-                "Hand in a table with a measured time or rate for each scale.",
+                "Give a table with a measured time or rate for each scale.",
             )
         timed = measure.mode in ("strong", "weak")
         unused = [

@@ -17,7 +17,7 @@ def mpiexec() -> str:
     found = str(beside) if beside.exists() else shutil.which("mpiexec")
     if found is None:
         raise RunError(
-            "There is no mpiexec.", "Install one without root: pip install 'nodewise[mpi]'."
+            "mpiexec is not installed.", "Install one without root: pip install 'nodewise[mpi]'."
         )
     return found
 
@@ -25,7 +25,7 @@ def mpiexec() -> str:
 def require_torch() -> None:
     """Refuse early where torch is missing."""
     if importlib.util.find_spec("torch") is None:
-        raise RunError("There is no torch.", "Install it: pip install 'nodewise[torch]'.")
+        raise RunError("PyTorch is not installed.", "Install it: pip install 'nodewise[torch]'.")
 
 
 def torchrun(job: Job, *options: str) -> list[str]:

@@ -34,18 +34,18 @@ def engine_type(name: str) -> type[Engine]:
     known = _entry_points()
     if name not in known:
         raise SpecError(
-            f"engine.name: there is no engine '{name}'.", f"Choose one of: {', '.join(known)}."
+            f"engine.name: unknown engine '{name}'.", f"Choose one of: {', '.join(known)}."
         )
     try:
         found = known[name].load()
     except (ImportError, AttributeError) as error:
         raise RunError(
             f"The engine '{name}' cannot be loaded: {error}.",
-            f"Mend or reinstall the package behind {known[name].value}.",
+            f"Repair or reinstall the package behind {known[name].value}.",
         ) from None
     if not (isinstance(found, type) and issubclass(found, Engine)):
         raise RunError(
-            f"The engine '{name}' is no class of nodewise.measure.engines.base.Engine.",
+            f"The engine '{name}' is not a subclass of nodewise.measure.engines.base.Engine.",
             f"Derive {known[name].value} from it.",
         )
     return found
@@ -58,7 +58,7 @@ def engine_of(chosen: EngineSpec, home: Path) -> Engine:
     for name in chosen.tables:
         if name not in names():
             raise SpecError(
-                f"engine.{name}: there is no engine of that name.",
+                f"engine.{name}: no engine has that name.",
                 f"Choose one of: {', '.join(names())}.",
             )
         options_of(chosen, name, engine_type(name).options_type)

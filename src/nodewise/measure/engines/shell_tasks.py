@@ -24,7 +24,7 @@ _RANK = "${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${SLURM_PROCID:-$NODEW
 
 TASK = f"""#!/bin/bash
 # Runs its arguments, and leaves: rank, host, begin, end, CPU seconds, exit code.
-# Around a launcher of several ranks, these are told their place by the launcher.
+# Around a launcher of several ranks, these are given their place by the launcher.
 rank={_RANK}
 [ -n "$NODEWISE_LAUNCHER" ] || export NODEWISE_RANK=$rank
 begin=$(date +%s.%N)

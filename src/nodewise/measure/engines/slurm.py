@@ -96,7 +96,7 @@ class Slurm(Engine):
         for name in _PROGRAMS:
             if shutil.which(name) is None:
                 raise RunError(
-                    f"There is no {name}.",
+                    f"{name} is not installed.",
                     "Run nodewise where jobs are submitted, with Slurm's programs on the PATH "
                     "(module load slurm); for a trial on one machine see scripts/slurm.sh.",
                 )
@@ -169,7 +169,7 @@ class Slurm(Engine):
         if done.returncode or not number.isdecimal():
             raise RunError(
                 f"sbatch refuses the job: {_first_line(done.stderr)}.",
-                f"Mend [engine.slurm]; the script is {script}.",
+                f"Correct [engine.slurm]; the script is {script}.",
             )
         for job in jobs:
             with (job.folder / "submitted").open("a") as file:

@@ -18,7 +18,7 @@ _SECONDS = 120.0
 def interposer_for(mpi: Mpi) -> Path:
     """The library to preload into programs of this MPI."""
     if mpi.compiler is None:
-        raise _no_compiler(mpi, "there is no mpicc with its headers beside it")
+        raise _no_compiler(mpi, "mpicc with its headers is not installed")
     target = _folder() / f"interposer-{_key(mpi)}.so"
     if not target.exists():
         _build(mpi, mpi.compiler, target)
@@ -61,7 +61,7 @@ def _call(mpi: Mpi, *words: str) -> None:
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=_SECONDS)
     except FileNotFoundError:
-        raise _no_compiler(mpi, f"there is no {words[0]}") from None
+        raise _no_compiler(mpi, f"{words[0]} is not installed") from None
     except subprocess.TimeoutExpired:
         raise _no_compiler(mpi, f"{words[0]} does not end") from None
     if done.returncode:

@@ -47,14 +47,14 @@ def launch_of(command: Sequence[str], directory: Path, wanted: str | None) -> La
         return _asked_for(wanted, command, library, own)
     if library is not None and own is None:
         raise RunError(
-            f"{_program(command)} is linked with {vendor} ({library}), and there is no mpiexec of "
-            f"{vendor} here.",
+            f"{_program(command)} is linked with {vendor} ({library}), but the mpiexec of {vendor} "
+            "is not installed.",
             "Install it, or name it: launcher = '/path/mpiexec' under [engine.mpi].",
         )
     chosen = own or next(iter(here), None)
     if chosen is None:
         raise RunError(
-            "There is no mpiexec.", "Install one without root: pip install 'nodewise[mpi]'."
+            "mpiexec is not installed.", "Install one without root: pip install 'nodewise[mpi]'."
         )
     return Launch(
         launcher=chosen.launcher, vendor=chosen.vendor, version=chosen.version, library=library,
@@ -70,7 +70,7 @@ def _asked_for(
     path = shutil.which(wanted)
     if path is None:
         raise RunError(
-            f"engine.mpi.launcher: there is no program {wanted}.",
+            f"engine.mpi.launcher: no such program: {wanted}.",
             "Name one that nodewise doctor lists, or leave it out.",
         )
     vendor, version = libraries.launcher_version(path)

@@ -94,7 +94,7 @@ CHARTS: dict[str, ChartKind] = {
         "two scales",
     ),
     "marginal": ChartKind(
-        "what each step up returns: folds per added node and per extra dollar",
+        "what each larger scale returns: speedup per added node and per extra dollar",
         lambda study, found: marginal(found.decision),
         "two scales that pass the gates",
     ),

@@ -135,7 +135,7 @@ def token_cost_chart(result: FleetDecision) -> Figure:
     priced = [row for row in result.rows if row.usage is not None]
     if not priced:
         raise DataError(
-            "No fleet keeps the limit at any rate, so there is no cost to draw.",
+            "No fleet meets the limit at any rate, so no cost is drawn.",
             "Loosen the limit, or measure lower rates.",
         )
     floor = result.question.floor

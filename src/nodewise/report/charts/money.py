@@ -191,7 +191,7 @@ def pareto(decision: Decision) -> Figure | None:
 
 
 def marginal(decision: Decision) -> Figure | None:
-    """What each step up returns: folds per added node, and per extra dollar."""
+    """What each step up returns: speedup per added node, and per extra dollar."""
     steps = decision.marginal if len(decision.marginal) < _MOST_STEPS else _doublings(decision)
     if not steps:
         return None
@@ -200,9 +200,9 @@ def marginal(decision: Decision) -> Figure | None:
             "from": step.from_nodes,
             "to": step.to_nodes,
             "folds": step.speedup,
-            "folds per node": _per_node(step),
+            "speedup per node": _per_node(step),
             "cost": step.cost,
-            "folds per dollar": step.speedup_per_dollar,
+            "speedup per dollar": step.speedup_per_dollar,
             "seconds saved": step.seconds_saved,
         }
         for step in steps
@@ -211,12 +211,14 @@ def marginal(decision: Decision) -> Figure | None:
     bars = [{**row, **_step_words(step, currency)} for row, step in zip(rows, steps, strict=True)]
     # in weak scaling the work grows, so one fold for each node is no ideal of the same job
     ideal = 1 / decision.rows[0].nodes if strong else None
-    panels = [_step_bars(bars, "folds per node", "folds per added node", "per node", ideal)]
+    panels = [_step_bars(bars, "speedup per node", "speedup per added node", "per node", ideal)]
     if any(step.speedup_per_dollar is not None for step in steps):
-        panels.append(_step_bars(bars, "folds per dollar", f"folds per extra {currency}", "rate"))
+        panels.append(
+            _step_bars(bars, "speedup per dollar", f"speedup per extra {currency}", "rate")
+        )
     return figure(
         "marginal",
-        f"What each step up returns, in folds of {'' if strong else 'scaled '}speedup",
+        f"What each larger scale returns, in {'' if strong else 'scaled '}speedup",
         about(
             decision.name,
             decision.regime,

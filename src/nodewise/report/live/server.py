@@ -92,7 +92,7 @@ class Server(ThreadingHTTPServer):
                 return Answer(views.script(), "text/javascript", keep=True)
             case ["study", key, page] if (snapshot := self.studies.find(key)) is not None:
                 return _study_page(snapshot, page, self.histories)
-        return _refused(404, "There is no such page.", "../" * (len(path) - 1))
+        return _refused(404, "Page not found.", "../" * (len(path) - 1))
 
     def _comparison(self, keys: list[str]) -> Answer:
         found = [
@@ -139,9 +139,9 @@ def _study_page(snapshot: Snapshot, page: str, histories: Histories) -> Answer:
             return _with_inline_script(views.report(snapshot.reading))
         case "report":
             raise snapshot.reading.problem or NodewiseError(
-                "There is no report yet.", "Wait for runs at two scales."
+                "No report yet.", "Wait for runs at two scales."
             )
-    return _refused(404, "There is no such page.", "../../")
+    return _refused(404, "Page not found.", "../../")
 
 
 def _json(state: dict[str, Any]) -> Answer:

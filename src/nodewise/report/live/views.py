@@ -92,7 +92,7 @@ def report(reading: Reading) -> str:
     spec = reading.folder / store.SPEC
     again = shlex.join(["nodewise", "report", str(reading.folder)])
     commands = (
-        f"nodewise study {spec.name}   # measures anew\n{again}\n"
+        f"nodewise study {spec.name}   # measures again\n{again}\n"
         "nodewise report THIS-PAGE.html --price 2.50 -o other.html"
     )
     with damage_as_error():

@@ -112,7 +112,7 @@ def study_of_page(content: bytes) -> tuple[Study, Question]:
         embedded = msgspec.json.decode(inside, type=_Embedded)
     except (msgspec.DecodeError, ValueError, zlib.error, RecursionError) as error:
         raise DataError(
-            f"The study inside the page is damaged: {error}.", "Make the page anew from its study."
+            f"The study inside the page is damaged: {error}.", "Make the page again from its study."
         ) from None
     return _with_old_question(embedded, msgspec.json.decode(inside))
 

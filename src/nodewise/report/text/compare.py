@@ -85,7 +85,7 @@ def _short_table(result: Comparison) -> Table:
             "interval": between(row.ratio_low, row.ratio_high, significant),
             "efficiency": f"{format_percent(row.first_efficiency)} -> "
             f"{format_percent(row.second_efficiency)}",
-            "": "no clear difference" if row.second_is == "not told apart" else row.second_is,
+            "": "no clear difference" if row.second_is == "not distinguishable" else row.second_is,
         }
         for row in result.rows
     ]
@@ -155,7 +155,7 @@ def advice_verdict(result: PricedComparison) -> str:
     if first is None or second is None:
         return f"only K={result.base_nodes} is common: no recommendation to compare"
     if first.nodes is None and second.nodes is None:
-        return "there is no recommendation for either study"
+        return "neither study has a recommendation"
     before, after = (
         "none" if one.nodes is None else f"K={listed(one.undecided or (one.nodes,))}"
         for one in (first, second)
@@ -233,14 +233,14 @@ def comparison_verdict(result: Comparison) -> str:
     if invalid:
         return "; ".join(invalid)
     parts = []
-    for word in ("faster", "slower", "not told apart"):
+    for word in ("faster", "slower", "not distinguishable"):
         rows = [row for row in result.rows if row.second_is == word]
         if rows:
             ratios = [row.ratio for row in rows]
             least, most = f"{min(ratios):.2f}", f"{max(ratios):.2f}"
             times = least if least == most else f"{least} to {most}"
-            by = "" if word == "not told apart" else f" ({times} times the seconds)"
-            said = "no clear difference" if word == "not told apart" else word
+            by = "" if word == "not distinguishable" else f" ({times} times the seconds)"
+            said = "no clear difference" if word == "not distinguishable" else word
             parts.append(f"{said} at K={listed([row.nodes for row in rows])}{by}")
     return "; ".join(parts) or "unknown from single runs; run each scale six times or more"
 

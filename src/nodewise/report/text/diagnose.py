@@ -194,7 +194,7 @@ def machine_report(machine: Machine) -> Report:
         lines.append(f"Ridge: {ridge:.3g} FLOP per byte (float64, all cores, main memory).")
     if busy > 0.1:
         lines.append(
-            f"note: The machine was busy: somebody waited for a core in {format_percent(busy)} "
+            f"note: The machine was busy: processes waited for a core in {format_percent(busy)} "
             "of the time."
         )
     return lines + [f"note: Not measured: {name}; {why}." for name, why in machine.missing.items()]

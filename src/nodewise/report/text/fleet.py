@@ -219,7 +219,7 @@ def _headroom(result: FleetDecision, row: FleetRow) -> list[str]:
         return [f"With one replica lost the demand is still served, {spare} to spare."]
     return [
         f"With one replica lost {_rate(row.rate_one_lost)} of {_rate(floor)} requests/s are served "
-        "within the limit: there is no headroom for it."
+        "within the limit: no headroom is left."
     ]
 
 

@@ -74,7 +74,7 @@ class ClusterEngine(Engine):
         """The package must be there, and a cluster that was named must answer."""
         if importlib.util.find_spec(self.package) is None:
             raise RunError(
-                f"There is no {self.title}.",
+                f"{self.title} is not installed.",
                 f"Install it: pip install 'nodewise[{self.title.lower()}]'.",
             )
         self._most = max(scales)

@@ -97,7 +97,9 @@ class Kubernetes(Engine):
         """An image, kubectl, a cluster that answers, and the right to make Jobs."""
         self.check_spec(scales)
         if shutil.which("kubectl") is None:
-            raise RunError("There is no kubectl.", "Install it, and give it your cluster's config.")
+            raise RunError(
+                "kubectl is not installed.", "Install it, and give it your cluster's config."
+            )
         answer = self._kubectl("auth", "can-i", "create", "jobs")
         if answer.stdout.strip() == "yes":
             return
@@ -136,7 +138,7 @@ class Kubernetes(Engine):
             self.forget(job.folder)
             raise RunError(
                 f"The cluster refuses the Job: {_last_line(made.stderr)}.",
-                "Mend [engine.kubernetes]; nodewise measure --dry-run prints the manifest.",
+                "Correct [engine.kubernetes]; nodewise measure --dry-run prints the manifest.",
             )
 
     def forget(self, folder: Path) -> None:
@@ -227,7 +229,7 @@ class Kubernetes(Engine):
                 self.forget(job.folder)
                 raise RunError(
                     f"A pod cannot begin: {stuck}.",
-                    "Mend [engine.kubernetes], or what it names, and start the measuring again.",
+                    "Correct [engine.kubernetes] or what it names, then measure again.",
                 )
             time.sleep(self._options.poll_seconds)
 

@@ -62,11 +62,11 @@ class Spark(Engine):
     def check(self, scales: Sequence[int]) -> None:
         """There must be a Spark and a Java that it can use."""
         if importlib.util.find_spec("pyspark") is None and shutil.which("spark-submit") is None:
-            raise RunError("There is no Spark.", "Install it: pip install 'nodewise[spark]'.")
+            raise RunError("Spark is not installed.", "Install it: pip install 'nodewise[spark]'.")
         version = java_version()
         if version is None:
             raise RunError(
-                "There is no Java, and Spark needs one.",
+                "Java is not installed, and Spark needs it.",
                 "Install it (apt-get install default-jre-headless), or set JAVA_HOME.",
             )
         if version < _LEAST_JAVA and _spark_version().startswith("4"):

@@ -54,7 +54,7 @@ class Ssh(Engine):
         """There must be hosts enough, each named once."""
         hosts = self._options.hosts
         if len(set(hosts)) != len(hosts):
-            raise SpecError("engine.ssh.hosts: a host stands there twice.", "Name each once.")
+            raise SpecError("engine.ssh.hosts: a host is listed twice.", "Name each once.")
         most = max(scales)
         if most > len(hosts):
             raise SpecError(
@@ -66,7 +66,7 @@ class Ssh(Engine):
         """Every host must be named once, answer, and see the folder of the spec."""
         self.check_spec(scales)
         if shutil.which(self._options.ssh[0]) is None:
-            raise RunError(f"There is no {self._options.ssh[0]}.", "Install openssh-client.")
+            raise RunError(f"{self._options.ssh[0]} is not installed.", "Install openssh-client.")
         if self._options.launcher == "mpi":
             mpiexec()
         if self._options.launcher == "torchrun":

@@ -28,7 +28,7 @@ echo {nap} > /proc/$$/timerslack_ns
 case $node in
 {cases}
 esac
-echo "There is no node $node." >&2
+echo "No such node: $node." >&2
 exit 1
 """
 
