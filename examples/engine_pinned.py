@@ -45,7 +45,7 @@ class Pinned(Engine):
     def check(self, scales: Sequence[int]) -> None:
         """What is missing, before the first run, with its fix."""
         if shutil.which("taskset") is None:
-            raise RunError("There is no taskset.", "Install util-linux.")
+            raise RunError("taskset is not installed.", "Install util-linux.")
         if self.first + max(scales) > (os.cpu_count() or 1):
             raise RunError("There are fewer cores than workers.", "Leave out the larger scales.")
 

@@ -120,7 +120,7 @@ def test_a_package_that_is_broken_is_named(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(RunError, match="cannot be loaded: No module named 'nowhere_at_all'"):
         registry.engine_type("broken")
-    with pytest.raises(RunError, match="no class of nodewise"):
+    with pytest.raises(RunError, match="not a subclass of nodewise"):
         registry.engine_type("wrong")
     assert registry.engine_type("local").__name__ == "Local"  # ours cannot be replaced
 
