@@ -35,7 +35,7 @@ _CHANGES_WITH_SCALE = {
 # What an engine measured of each run says nothing of the place that it ran in.
 _OF_ONE_RUN = (
     *("rehearsal_", "slurm_", "sacct_", "ray_", "dask_", "spark_"),
-    *("gpu_", "energy_samples", "energy_hertz"),
+    *("gpu_", "energy_samples", "energy_hertz", "no_counters", "threads_idle_share"),
 )
 _QUOTA_FILLED = 0.9
 _WENT_OVER = 0.95
