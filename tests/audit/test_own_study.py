@@ -120,3 +120,25 @@ def test_a_ring_sends_at_least_so_many_bytes(size, verdict):
     assert check(BYTES, emulated(1), emulated(4)) is None
     found = check(BYTES, emulated(1), emulated(4, facts={"allreduce_bytes": size}))
     assert found.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("threads", "verdict", "words"),
+    [
+        ((None, None), None, ""),
+        (((2, 0.1), (2, 0.2)), "pass", "2 threads in each node, so K=4 uses 8 cores; they idle"),
+        (((2, 0.1), (2, 0.6)), "warn", "up to 60 % of the time outside MPI"),
+        (((2, None), (2, None)), "unknown", "how long they idle is not recorded"),
+        ((None, (2, 0.1)), "warn", "runs used 1 and 2 threads"),
+    ],
+)
+def test_threads_of_each_rank_are_a_check(threads, verdict, words):
+    runs = []
+    for nodes, one in zip((1, 4), threads, strict=True):
+        count, idle = one or (None, None)
+        seen = {"threads_seen_per_rank": count, "threads_idle_share": idle}
+        facts = {name: value for name, value in seen.items() if value is not None}
+        runs.append(Run(nodes=nodes, round=0, seconds=8.0 / nodes, provenance=facts))
+    found = check("every rank has the same number of threads", *runs)
+    assert (found and found.verdict) == verdict
+    assert found is None or words in found.evidence

@@ -133,6 +133,35 @@ def test_what_comes_after_the_region_does_not_count(programs, tmp_path):
     assert 0.04 < max(report["mpi"]["thread_cpu_s"]) < 0.5
 
 
+def test_counters_leave_out_what_is_inside_mpi_and_after_the_region(programs, tmp_path):
+    """Clocks of the kernel stand in for instructions: many machines have no counters."""
+    wanted = {"NODEWISE_MPI_REGION": "pcontrol", "NODEWISE_MPI_COUNTERS": "software"}
+    subprocess.run(
+        [BIN / "mpiexec", "-n", "2", programs / "after"], check=True, timeout=60,
+        env={**os.environ, **looked_into(tmp_path, programs), **wanted},
+    )  # fmt: skip
+    for report in read_mpi_reports(tmp_path):
+        if report.no_counters.startswith("not permitted"):
+            pytest.skip("perf_event_open is not permitted here")
+        assert report.no_counters == "" and {*report.counters} == {"instructions", "cycles"}
+        assert 0.04 < report.counters["instructions"] / 1e9 < report.stages["compute"] + 0.001
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [("none", ("not asked for",)), ("hardware", ("", "the machine has none", "not permitted"))],
+)
+def test_counters_that_are_not_read_are_absent_and_never_zero(programs, tmp_path, asked, why):
+    subprocess.run(
+        [BIN / "mpiexec", "-n", "1", programs / "after"], check=True, timeout=60,
+        env={**os.environ, **looked_into(tmp_path, programs), "NODEWISE_MPI_COUNTERS": asked},
+    )  # fmt: skip
+    (report,) = read_mpi_reports(tmp_path)
+    assert report.no_counters.startswith(why)
+    assert bool(report.counters) == (report.no_counters == "")
+    assert all(count > 0 for count in report.counters.values())
+
+
 @pytest.mark.parametrize(
     ("region", "collectives", "missing"),
     [

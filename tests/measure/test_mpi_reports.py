@@ -2,16 +2,22 @@
 
 import json
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nodewise.explain.attribute import attribute
+from nodewise.explain.pop import pop
+from nodewise.measure.collect import collect
+from nodewise.measure.engines.base import Finished
 from nodewise.measure.mpi.reports import _STAMP, read_mpi_reports, unfinished, world_problem
+from nodewise.study.study import Study
 
 ALL, FROM_ROOT, TO_ROOT, SENT, RECEIVED = 1, 2, 3, 4, 5
 MS = 1_000_000
-PACE = {"cpu_s", "paced_s", "late_s", "held_up_s", "pace_share"}
+PACE = {"cpu_s", "paced_s", "late_s", "held_up_s", "pace_share", "counters", "no_counters"}
 
 
 def leave_report(folder, rank, stamps, ranks=2, seconds=1.0, inside=0.5, **world):
@@ -165,3 +171,64 @@ def test_threads_of_a_rank_that_idle_lower_its_thread_efficiency(tmp_path):
     seconds = report.stages["compute"]
     expected = (min(1.2, seconds) + 0.25) / (2 * seconds)
     assert report.thread_efficiency == report.record.thread_efficiency == pytest.approx(expected)
+
+
+def run_of(folder, nodes, computes, counters):
+    """One run, collected from the reports of ranks that compute so long and count so much."""
+    folder.mkdir()
+    end = max(computes)
+    for rank, (compute, counted) in enumerate(zip(computes, counters, strict=True)):
+        came = int(1000 * compute)
+        stamp = (came, came, int(1000 * end), 7, 0, nodes, ALL, 0)
+        told = {"counters": counted} if counted else {"no_counters": "the machine has none"}
+        leave_report(folder, rank, [stamp], nodes, end, end - compute, **told)
+    (folder / "log").write_text("")
+    return collect(
+        Finished(outcome="ok", seconds=end), folder, folder / "log", nodes=nodes, ranks=nodes,
+        number=1, baseline=False, provenance={}, started="",
+    )  # fmt: skip
+
+
+def study_of(*runs):
+    return Study(name="s", regime="strong", runs=runs)
+
+
+def counts(instructions, cycles):
+    return {"instructions": instructions, "cycles": cycles}
+
+
+def test_counters_of_ranks_divide_the_computation_scaling(tmp_path):
+    """Twice 6 s instead of 8 s: a quarter more instructions, and a fifth longer for each."""
+    one = run_of(tmp_path / "1", 1, [8.0], [counts(16e9, 8e9)])
+    two = run_of(tmp_path / "2", 2, [6.0, 6.0], [counts(10e9, 5e9), counts(10e9, 7e9)])
+    assert two.counters == {"instructions": 20e9, "cycles": 12e9}
+    row = pop(study_of(one, two)).rows[-1]
+    assert row.instruction_scaling == pytest.approx(16 / 20)
+    assert row.ipc_scaling == pytest.approx((20 / 12) / 2)
+    assert row.frequency_scaling == pytest.approx(1.0)
+    product = row.instruction_scaling * row.ipc_scaling * row.frequency_scaling
+    assert product == pytest.approx(row.computation_scaling) == pytest.approx(8 / 12)
+
+
+def test_a_rank_without_counters_leaves_the_run_without(tmp_path):
+    one = run_of(tmp_path / "1", 1, [8.0], [counts(16e9, 8e9)])
+    two = run_of(tmp_path / "2", 2, [6.0, 6.0], [counts(10e9, 5e9), None])
+    assert two.counters == {} and two.provenance["no_counters"] == "the machine has none"
+    found = pop(study_of(one, two))
+    assert found.rows[-1].ipc_scaling is None
+    assert found.unknown["instructions, IPC and frequency"] == "no counters"
+
+
+@pytest.mark.parametrize(("of_first", "cause"), [(12e9, "load imbalance"), (8e9, "slow node")])
+def test_instructions_separate_more_work_from_a_slow_node(tmp_path, of_first, cause):
+    """Rank 0 computes 6 s and rank 1 4 s, on nodes that are loaded more than the first was."""
+    runs = [run_of(tmp_path / "1", 1, [6.0], [counts(16e9, 8e9)])]
+    for number in (1, 2, 3):
+        counted = [counts(of_first, 6e9), counts(8e9, 4e9)]
+        run = run_of(tmp_path / f"2-{number}", 2, [6.0, 4.0], counted)
+        runs.append(msgspec.structs.replace(run, round=number))
+    row = attribute(study_of(*runs)).row(2)
+    shares = {loss.cause: loss.share for loss in row.causes}
+    waited = {name: shares.get(name, 0.0) for name in ("load imbalance", "slow node", "late rank")}
+    assert max(waited, key=waited.get) == cause, shares
+    assert row.late_rank == 0

@@ -35,9 +35,11 @@ _CHANGES_WITH_SCALE = {
 # What an engine measured of each run says nothing of the place that it ran in.
 _OF_ONE_RUN = (
     *("rehearsal_", "slurm_", "sacct_", "ray_", "dask_", "spark_"),
-    *("gpu_", "energy_samples", "energy_hertz"),
+    *("gpu_", "energy_samples", "energy_hertz", "no_counters", "threads_idle_share"),
 )
 _QUOTA_FILLED = 0.9
+_THREADS = "every rank has the same number of threads"
+_MUCH_IDLE = 0.25  # of the time outside MPI: more than serial parts of a rank usually take
 _WENT_OVER = 0.95
 _CPU_RULE = "the nodes had the CPU they were promised"
 _LINK_RULE = "transfer is bound by the link"
@@ -80,6 +82,7 @@ def own_checks(study: Study, needs: Needs, spec: Spec, scaling: Scaling) -> tupl
         *([limits] if limits is not None and limits.verdict == "fail" else []),
         *(_check(rule, answer) for rule, answer in rehearsal.items()),
         *_clock_checks(study),
+        *_thread_checks(study),
         *gate_checks(needs, scaling),
     )
 
@@ -106,6 +109,37 @@ def _clock_checks(study: Study) -> Iterator[Check]:
     remedy = "Add --startup TIME, so that bills include it." if verdict == "warn" else ""
     yield Check(
         rule="the clock of a run is named", verdict=verdict, evidence=evidence, remedy=remedy
+    )
+
+
+def _thread_checks(study: Study) -> Iterator[Check]:
+    """How many threads each of K has, and how long they idle outside MPI."""
+    runs = distributed_runs(study)
+    seen = sorted({int(run.provenance.get("threads_seen_per_rank", 1)) for run in runs})
+    if not runs or seen == [1]:
+        return
+    unit = study.scale_unit.unit
+    if len(seen) > 1:
+        listed = " and ".join(map(str, seen))
+        yield Check(
+            rule=_THREADS,
+            verdict="warn",
+            evidence=f"runs used {listed} threads in each {unit}: K alone does not give the cores",
+            remedy="Set threads_per_rank, so that every run has the same.",
+        )
+        return
+    shares = [float(run.provenance.get("threads_idle_share", 0.0)) for run in runs]
+    known = all("threads_idle_share" in run.provenance for run in runs)
+    idle = "how long they idle is not recorded"
+    if known:
+        idle = f"they idle for up to {format_percent(max(shares))} of the time outside MPI"
+    much = known and max(shares) > _MUCH_IDLE
+    yield Check(
+        rule=_THREADS,
+        verdict="warn" if much else "pass" if known else "unknown",
+        evidence=f"{seen[0]} threads in each {unit}, so K={runs[-1].nodes} uses "
+        f"{seen[0] * runs[-1].nodes} cores; {idle}",
+        remedy="Try fewer threads in each rank, and more ranks." if much else "",
     )
 
 

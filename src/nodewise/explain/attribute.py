@@ -349,11 +349,14 @@ def _meetings(rank: Rank) -> int:
 def _work_of(rank: Rank) -> float | None:
     """The items of a rank; of one that was paced as an emulated node, else the CPU that it used.
 
-    Emulated nodes share the same cores: the same work takes the same CPU time on a slow one.
+    Emulated nodes share the same cores: the same work takes the same CPU time on a slow one. On
+    real nodes the same work takes the same instructions, where they were counted.
     """
-    if rank.items is not None or rank.pace is None:
+    if rank.items is not None:
         return rank.items
-    return rank.pace.cpu_seconds or None
+    if rank.pace is not None:
+        return rank.pace.cpu_seconds or None
+    return rank.mpi.counters.get("instructions") if rank.mpi else None
 
 
 def _dry_wait(runs: Sequence[Run]) -> float | None:

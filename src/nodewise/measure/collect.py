@@ -24,6 +24,7 @@ from nodewise.study.spec import Amount, Number, Signed
 from nodewise.study.study import (
     SHORTEST_SECONDS,
     STAGES,
+    Counter,
     Fact,
     MpiRecord,
     Outcome,
@@ -185,6 +186,7 @@ def collect(
         work=_sum_of_items(reports),
         setup_seconds=max((r.setup_seconds for r in reports), default=None),
         steps=steps,
+        counters=_counters(looked_into),
         facts={
             **_seen_facts(reports, seconds, withheld),
             **_shared_facts(reports),
@@ -248,6 +250,17 @@ def _world(mpi: list[MpiReport]) -> dict[str, Fact]:
     return {"mpi_size": mpi[0].mpi.world_size} if mpi else {}
 
 
+def _counters(mpi: list[MpiReport]) -> dict[Counter, float]:
+    """What the ranks counted together; nothing unless all of them did."""
+    counted = [report.record.counters for report in mpi]
+    names: tuple[Counter, ...] = ("instructions", "cycles")
+    return {
+        name: sum(one[name] for one in counted)
+        for name in names
+        if counted and all(name in one for one in counted)
+    }
+
+
 def _mpi_facts(mpi: list[MpiReport]) -> dict[str, Fact]:
     """What the ranks say of their MPI."""
     if not mpi:
@@ -257,6 +270,9 @@ def _mpi_facts(mpi: list[MpiReport]) -> dict[str, Fact]:
         "mpi_version": world.library,
         "mpi_hosts": world.hosts,
     }
+    missing = next((report.no_counters for report in mpi if report.no_counters), "")
+    if missing:
+        facts["no_counters"] = missing
     threads = max(len(report.busy_threads) for report in mpi)
     if threads > 1:
         facts["threads_seen_per_rank"] = threads

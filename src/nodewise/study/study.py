@@ -85,6 +85,7 @@ class MpiRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     communicators: tuple[MpiCalls, ...] = ()
     thread_cpu_seconds: tuple[Amount, ...] = ()  # of those that computed, the busiest first
     thread_efficiency: Amount | None = None  # their share of the time outside MPI; None: one thread
+    counters: dict[Counter, Amount] = {}  # of the main thread outside MPI, in user mode
 
 
 class Rank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -14,14 +14,18 @@
      NODEWISE_PACE_SHARE      cores of an emulated node: compute is stretched at every MPI call,
                               and where the program reads a clock
      NODEWISE_PACE_LATENCY    seconds a message, NODEWISE_PACE_BANDWIDTH bytes a second
-     NODEWISE_MPI_PATIENT     1: a rank that waits inside MPI sleeps instead of spinning  */
+     NODEWISE_MPI_PATIENT     1: a rank that waits inside MPI sleeps instead of spinning
+     NODEWISE_MPI_COUNTERS    none: no counters; software: clocks of the kernel in their place, which
+                              every machine has (for tests)  */
 
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
+#include <linux/perf_event.h>
 #include <math.h>
 #include <mpi.h>
 #include <pthread.h>
@@ -226,6 +230,7 @@ struct totals {
     int64_t durations[CLASSES][BUCKETS];  /* calls by the logarithm (base 2) of their nanoseconds */
     struct total other_threads;
     int64_t end, cpu, paced, late, linked, held_up;
+    int64_t instructions, cycles;  /* outside MPI */
     int64_t process_cpu, main_cpu, delay;  /* since the process began; -1: not known */
 };
 
@@ -391,12 +396,88 @@ EXPORT int nanosleep(const struct timespec *wanted, struct timespec *left)
     return (int)syscall(SYS_nanosleep, wanted, left);
 }
 
+static inline bool is_main(void) { return !multiple || pthread_equal(pthread_self(), main_thread); }
+
+/* ----------------------------------------------------------------------------------- counters */
+
+/* Instructions and cycles of the main thread outside MPI, in user mode: a rank that waits inside MPI
+   spins. A reading is a system call, so they are given up where that takes too much of the time. */
+struct counts { uint64_t members, instructions, cycles; };
+enum { COUNTER_READINGS = 64, COUNTER_SHARE = 200, COUNTER_GRACE_NS = 10000000 };
+static int counters = -1;
+static struct counts counted;  /* where the program went on after MPI */
+static int64_t counter_cost;  /* nanoseconds of a reading */
+static int64_t counter_calls;
+static const char *no_counters = "not asked for";
+
+static void give_up_counters(const char *why)
+{
+    if (counters >= 0) close(counters);
+    counters = -1;
+    no_counters = why;
+}
+
+static int open_counter(uint32_t type, uint64_t config, int leader)
+{
+    struct perf_event_attr wanted = {
+        .type = type, .size = sizeof wanted, .config = config, .read_format = PERF_FORMAT_GROUP,
+        .exclude_kernel = 1, .exclude_hv = 1, .pinned = leader < 0,  /* never for a part of the time */
+    };
+    return (int)syscall(SYS_perf_event_open, &wanted, 0, -1, leader, PERF_FLAG_FD_CLOEXEC);
+}
+
+static bool read_counters(struct counts *into)
+{
+    if (read(counters, into, sizeof *into) == sizeof *into && into->members == 2) return true;
+    give_up_counters("they stopped counting");
+    return false;
+}
+
+static void open_counters(void)
+{
+    const char *asked = getenv("NODEWISE_MPI_COUNTERS");
+    bool software = asked != NULL && !strcmp(asked, "software");
+    if (asked != NULL && !strcmp(asked, "none")) return;
+    uint32_t type = software ? PERF_TYPE_SOFTWARE : PERF_TYPE_HARDWARE;
+    uint64_t first = software ? PERF_COUNT_SW_TASK_CLOCK : PERF_COUNT_HW_INSTRUCTIONS;
+    uint64_t second = software ? PERF_COUNT_SW_CPU_CLOCK : PERF_COUNT_HW_CPU_CYCLES;
+    counters = open_counter(type, first, -1);
+    if (counters < 0 || open_counter(type, second, counters) < 0) {
+        bool forbidden = errno == EACCES || errno == EPERM;
+        give_up_counters(forbidden ? "not permitted (perf_event_paranoid)" : "the machine has none");
+        return;
+    }
+    int64_t start = now();
+    for (int at = 0; at < COUNTER_READINGS && counters >= 0; at++) read_counters(&counted);
+    counter_cost = (now() - start) / COUNTER_READINGS;
+}
+
+/* The program comes into MPI. */
+static inline void pause_counters(int64_t at)
+{
+    struct counts here;
+    if (likely(counters < 0) || !is_main()) return;
+    int64_t spent = 2 * counter_cost * ++counter_calls;
+    if (spent * COUNTER_SHARE > at - begin + COUNTER_GRACE_NS * COUNTER_SHARE) {
+        give_up_counters("too many MPI calls to read them at each");
+        return;
+    }
+    if (!read_counters(&here)) return;
+    totals.instructions += (int64_t)(here.instructions - counted.instructions);
+    totals.cycles += (int64_t)(here.cycles - counted.cycles);
+}
+
+/* It goes on outside. */
+static inline void resume_counters(void)
+{
+    if (!likely(counters < 0) && is_main()) read_counters(&counted);
+}
+
 /* ------------------------------------------------------------------------ around each outer call */
 
 struct span { int64_t enter, exit; };
 
 static inline bool outer(void) { return running && depth == 0; }
-static inline bool is_main(void) { return !multiple || pthread_equal(pthread_self(), main_thread); }
 
 static inline struct span enter(void)
 {
@@ -407,6 +488,7 @@ static inline struct span enter(void)
         delay_mark = run_delay();
     }
     waits_since = now();
+    pause_counters(waits_since);
     if (paces) after_pace = waits_since - paced_until;
     return (struct span){waits_since, 0};
 }
@@ -442,6 +524,7 @@ static inline void leave(struct span *span, enum class class, struct comm *comm,
         delay_mark = delay;
         mark(span->exit - after_pace);
     }
+    resume_counters();
     depth--;
 }
 
@@ -750,6 +833,8 @@ static void begin_region(void)
     begin = now();
     debt = 0;
     mark(begin);
+    counter_calls = 0;
+    resume_counters();
     unlock();
 }
 
@@ -758,6 +843,10 @@ static void begin_region(void)
 static void end_region(void)
 {
     if (!running) return;
+    if (depth == 0) {
+        pause_counters(now());
+        resume_counters();
+    }
     at_end = totals;
     at_end.end = now();
     at_end.process_cpu = cpu_of_process();
@@ -921,6 +1010,10 @@ static void write_report(void)
         fprintf(file, ", \"cpu_s\": %.9f, \"paced_s\": %.9f, \"late_s\": %.9f, \"link_s\": %.9f"
                 ", \"held_up_s\": %.9f, \"pace_share\": %.9f", of->cpu / 1e9, of->paced / 1e9,
                 of->late / 1e9, of->linked / 1e9, of->held_up / 1e9, share);
+    if (counters >= 0)
+        fprintf(file, ", \"counters\": {\"instructions\": %lld, \"cycles\": %lld}",
+                (long long)of->instructions, (long long)of->cycles);
+    else fprintf(file, ", \"no_counters\": \"%s\"", no_counters);
     fprintf(file, ", \"mpi\": {\"process\": %d, \"world_size\": %d, \"library\": ", (int)process,
             world_size);
     quote(file, library);
@@ -1048,6 +1141,7 @@ static void begin_mpi(MPI_Comm all)
     process = getpid();
     schedule = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
     read_region();
+    open_counters();
     const char *value = getenv("NODEWISE_PACE_SHARE");
     share = value ? strtod(value, NULL) : 0;
     value = getenv("NODEWISE_PACE_LATENCY");

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from nodewise.base.stats import Floats
 from nodewise.study.files import read_regular
 from nodewise.study.spec import Amount, Number, Signed
-from nodewise.study.study import MpiCalls, MpiRecord, Stage, Usage
+from nodewise.study.study import Counter, MpiCalls, MpiRecord, Stage, Usage
 
 _STAMP = np.dtype(
     [
@@ -68,6 +68,8 @@ class MpiReport(msgspec.Struct, frozen=True, kw_only=True):
     late_s: Amount | None = None
     held_up_s: Amount | None = None  # inside MPI and ready to run, but another had the core
     pace_share: Amount | None = None  # the cores of the emulated node
+    counters: dict[Counter, Amount] = {}  # empty where they were not read, and why:
+    no_counters: str = ""
 
     @property
     def record(self) -> MpiRecord:
@@ -78,6 +80,8 @@ class MpiReport(msgspec.Struct, frozen=True, kw_only=True):
             communicators=tuple(one for one in busiest if one.calls)[:_MOST_COMMUNICATORS],
             thread_cpu_seconds=self.busy_threads,
             thread_efficiency=self.thread_efficiency,
+            # A rank that never computed executed nothing outside MPI: none is not a count.
+            counters={name: count for name, count in self.counters.items() if count > 0},
         )
 
     @property
