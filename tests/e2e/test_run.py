@@ -50,6 +50,23 @@ def runs(folder: Path) -> list[Run]:
 
 
 @pytest.mark.slow
+def test_a_run_without_a_step_is_the_last_one(tmp_path):
+    text = "from nodewise import probe\nfor _ in probe.steps(()): pass\nprint('no data found')\n"
+    (tmp_path / "empty.py").write_text(text)
+    words = ("run", "-n", "1,2", "--rounds", "3", "--", "python", "empty.py")
+    done = start(tmp_path, *words)
+    assert done.returncode == 1, done.stderr
+    answer, fix = done.stdout.splitlines()[-2:]
+    assert answer.startswith("no answer: no step ran at K=")
+    assert "no data found" in answer
+    assert fix.startswith("  fix: ")
+    assert len(runs(tmp_path / "empty.study")) == 1
+    again = start(tmp_path, *words)
+    assert (again.returncode, again.stdout.splitlines()[-2:]) == (1, [answer, fix])
+    assert len(runs(tmp_path / "empty.study")) == 1
+
+
+@pytest.mark.slow
 def test_a_command_that_starts_its_own_workers_runs_once(tmp_path):
     script = tmp_path / "app.sh"
     script.write_text('echo "started for $1" >> starts\nsleep 0.01\n')

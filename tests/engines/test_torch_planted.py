@@ -77,7 +77,7 @@ CASES = {
     ("lightning_fit", "slow before forward"): LATE,
     ("hf_trainer", "slow loader"): {"input/output"},
     ("accelerated", "large all-reduce"): {"communication"},
-    ("hf_trainer", "evaluation on rank 0"): {"serial fraction"},
+    ("hf_trainer", "evaluation on rank 0"): {"serial fraction, rank 0"},
     ("fsdp2", "functional collectives"): LATE,
 }
 ROUNDS = 2
@@ -124,3 +124,12 @@ def test_a_cause_planted_in_a_trainer_is_named(planted, trainer, cause):
     named = [row.named(one) for one in row.possible_causes]
     lost = [(loss.cause, round(loss.seconds, 3)) for loss in row.causes]
     assert CASES[trainer, cause] & {*named}, lost
+    if len(named) > 1 and any(_disturbed(run) for run in study.runs):
+        pytest.skip(f"other load kept ranks from their cores, so a second cause is open: {named}")
+    assert len(named) == 1, lost
+
+
+def _disturbed(run):
+    """Whether a rank was ready to run without a core for a tenth of the run."""
+    delays = [rank.usage.run_delay_seconds or 0.0 for rank in run.ranks]
+    return max(delays) > 0.1 * run.seconds

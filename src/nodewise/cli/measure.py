@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from nodewise.base.errors import RunError, SpecError, printable
+from nodewise.base.errors import GATE_NOT_MET, RunError, SpecError, printable
 from nodewise.base.units import format_duration
 from nodewise.cli.options import emit, output_options, to_json
 from nodewise.cli.progress import ProgressLine
@@ -156,7 +156,21 @@ def measure_spec(path: Path, output: Path | None, rounds: str = "rounds = {} in 
             f"Stopped; every finished run is kept.{rest}",
             f"Go on with: {command_line()}",
         ) from None
+    _refuse_without_steps(folder)
     return folder
+
+
+def _refuse_without_steps(folder: Path) -> None:
+    """End where a run made no step: no further run was made, and there is no answer."""
+    from nodewise.explain.validity import step_check
+    from nodewise.study import store
+
+    study = store.load(folder)
+    check = step_check(study)
+    if check is not None and any(run.steps == 0 for run in study.runs):
+        click.echo(f"no answer: {printable(check.evidence)}")
+        click.echo(f"  fix: {check.remedy} Then measure into a new folder with -o.")
+        raise SystemExit(GATE_NOT_MET)
 
 
 def _warn_of_changed_program(directory: Path, folder: Path) -> None:

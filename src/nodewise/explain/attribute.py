@@ -747,14 +747,14 @@ def _late_ranks(study: Study, measured: Sequence[_Measured]) -> dict[int, int]:
 
 
 def _serial_rank(one: _Measured, late: int | None) -> int | None:
-    """The rank other than the first that works alone; that of the first is how programs are made.
+    """The rank that works alone while the others wait, such as one that evaluates.
 
     Ranks are in their order, so that a column is a rank.
     """
     serial = one.of("serial").mean(axis=0)
     most = int(np.argmax(serial))
     alone = len(serial) > 1 and float(np.delete(serial, most).max()) < _OWN_WAIT * serial[most]
-    return most if alone and late is not None and most > 0 else None
+    return most if alone and late is not None else None
 
 
 def _busy(one: _Measured) -> Floats:

@@ -127,7 +127,12 @@ def missing(spec: Spec, study: Study) -> list[Task]:
 
 
 def _tasks(spec: Spec, study: Study, enough: Callable[[Study], bool]) -> list[Task]:
-    """What is left to do: to the last round, or until the speedup is known well enough."""
+    """What is left to do: to the last round, or until the speedup is known well enough.
+
+    Nothing after a run without a step, which no further run can make valid.
+    """
+    if any(run.steps == 0 for run in study.runs if run.outcome == "ok" and not run.baseline):
+        return []
     if spec.precision is None:
         return missing(spec, study)
     tasks = missing(msgspec.structs.replace(spec, rounds=spec.precision.most_rounds), study)
