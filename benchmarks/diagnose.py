@@ -3,9 +3,11 @@
     python benchmarks/diagnose.py zoo                 # all that the thresholds were chosen on
     python benchmarks/diagnose.py unseen --busy 4     # the frozen rule, with four busy processes
     python benchmarks/diagnose.py held_out_2 --only append_log --repeats 3
+    python benchmarks/diagnose.py held_out_5 --record out/seen   # keep what was seen
+    python benchmarks/diagnose.py held_out_5 --recorded out/seen # judge it again, run nothing
 
-The split: `zoo` is tuning, held_out to held_out_4 and reported, whose failures the rules were
-changed for; `unseen` is held_out_5, listed before that and not used to change a rule. When one is
+The split: `zoo` is tuning, held_out to held_out_5 and reported, whose failures the rules were
+changed for; `unseen` is held_out_6, listed before that and not used to change a rule. When one is
 changed because of it, a new set must take its place.
 
 Prints a line for each run; then the confusion matrix, how many were right, undecided and wrong, and
@@ -23,15 +25,26 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from nodewise.diagnose.axes import CEILINGS
 from nodewise.diagnose.machine.measured import one_core
 from nodewise.diagnose.machine.watching import watch
 from nodewise.diagnose.symptoms import Roofs, classify
+from nodewise.study.observed import Observation
 
 ZOO = Path(__file__).parent / "diagnose_zoo"
 SPLIT = {
-    "zoo": ("tuning", "held_out", "held_out_2", "held_out_3", "held_out_4", "reported"),
-    "unseen": ("held_out_5",),
+    "zoo": (
+        "tuning",
+        "held_out",
+        "held_out_2",
+        "held_out_3",
+        "held_out_4",
+        "held_out_5",
+        "reported",
+    ),
+    "unseen": ("held_out_6",),
 }
 LEAST_RIGHT = {"zoo": 0.95, "unseen": 0.85}
 SECONDS = "8"  # on a busy machine the first of them go by in starting and touching memory
@@ -58,6 +71,18 @@ def competing(count: int) -> Iterator[None]:
             other.wait()
 
 
+def observed(half: str, name: str, chosen: argparse.Namespace) -> Observation | None:
+    """What watching one program gave: now, or when it was recorded."""
+    if chosen.recorded:
+        path = chosen.recorded / f"{half}-{name}.json"
+        return msgspec.json.decode(path.read_bytes(), type=Observation) if path.exists() else None
+    seen = watch((sys.executable, str(ZOO / f"{half}.py"), name, SECONDS), 60)
+    if chosen.record:
+        chosen.record.mkdir(parents=True, exist_ok=True)
+        (chosen.record / f"{half}-{name}.json").write_bytes(msgspec.json.encode(seen))
+    return seen
+
+
 def matrix(seen: Counter[tuple[str, str]]) -> str:
     """A row for each ceiling that is, a column for each that was said."""
     names = [*CEILINGS, "undecided"]
@@ -76,11 +101,14 @@ def main(chosen: argparse.Namespace) -> int:
     outcomes: Counter[str] = Counter()
     confused: Counter[tuple[str, str]] = Counter()
     for half in SPLIT.get(chosen.set, (chosen.set,)) * chosen.repeats:
-        for name, truth in programs(half).items():
+        part, parts = map(int, chosen.part.split("/"))
+        for name, truth in [*programs(half).items()][part - 1 :: parts]:
             if chosen.only and name not in chosen.only:
                 continue
-            found = classify(watch((sys.executable, str(ZOO / f"{half}.py"), name, SECONDS), 60),
-                             roofs)  # fmt: skip
+            seen = observed(half, name, chosen)
+            if seen is None:
+                continue
+            found = classify(seen, roofs)
             said = found.ceiling or "undecided"
             # Some programs cannot be told apart from outside: there 'undecided' is the answer.
             right = said in truth.split(" or ")
@@ -110,6 +138,9 @@ if __name__ == "__main__":
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--busy", type=int, default=0, help="competing processes")
     parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--part", default="1/1", help="2/3: the second third of the programs")
+    parser.add_argument("--record", type=Path, help="folder that keeps what was seen")
+    parser.add_argument("--recorded", type=Path, help="folder to judge again")
     arguments = parser.parse_args()
     with competing(arguments.busy):
         sys.exit(main(arguments))

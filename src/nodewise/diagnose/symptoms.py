@@ -22,10 +22,12 @@ _MIN_AGREEMENT = 0.9
 _LEAST_WINDOWS = 2
 _MIN_WINDOWS = 4
 _HUGE_PAGE_BYTES = 2 * 2**20
-# Memory used per second of CPU time, as a share of what one core can stream.
+# Memory used per second of CPU time, as a share of what one core can stream. The known stream adds
+# in place: it moves three numbers for every two whose pages are seen.
+_SEEN_OF_STREAM = 2 / 3
 _STREAMS = 0.3
-_COMPUTES = 0.07
-_TELLS = 0.1  # a stream of this share leaves the caches within the window
+_COMPUTES = 0.1
+_TELLS = 0.15  # a stream of this share leaves the caches within the window
 _AROUND = 3  # windows before and after: memory is asked for less often than looked at
 _WHOLE = 0.4  # of a program's memory: who used so much in a moment may use it again and again
 _OUT_OF_MEMORY = ("memoryerror", "bad_alloc", "allocate memory", "out of memory", "outofmemory")
@@ -33,6 +35,8 @@ _SPINNING = ("libmpi", "libpsm", "libnccl", "libgloo", "libucp")
 _KILLED = (-9, 137)
 _HANDS_OVER = 1500  # times in a second of CPU time
 _HARDLY_WAITS = 20  # times a second by choice
+_WAKES = 300  # times in a second of CPU time: threads that wait for each other, or are woken
+_LOADED = 0.9  # of its largest memory: until then it loads itself and its data
 _STARVED = 1.0  # seconds without a core for each with one: what is left is too little to be sure
 
 
@@ -83,7 +87,7 @@ def classify(seen: Observation, roofs: Roofs, proposal: str | None = None) -> Sy
     for at, sample in enumerate(steady):
         around = steady[max(at - _AROUND, 0) : at + _AROUND + 1]
         near = _touched_share(around, roofs.stream, seen.cache_bytes)
-        verdicts.append(_window(sample, seen, roofs, near))
+        verdicts.append(_window(sample, seen, roofs, touched if near is None else near))
     shares = _shares(verdicts, steady)
     ceiling, confidence, evidence = _weigh(seen, steady, verdicts, shares, figures)
     return Symptoms(
@@ -110,7 +114,16 @@ def _steady(seen: Observation, roofs: Roofs) -> tuple[Sample, ...]:
     samples = samples[2:] if len(samples) >= 6 else samples[1:] if len(samples) >= 3 else samples
     setting_up = [_faulting(sample, _account_of(sample), seen, roofs) for sample in samples]
     later = next((at for at, one in enumerate(setting_up) if one is None), 0)
-    return samples[later:] if len(samples) - later >= _LEAST_WINDOWS else samples
+    samples = samples[later:] if len(samples) - later >= _LEAST_WINDOWS else samples
+    return samples[_loaded(samples) :]
+
+
+def _loaded(samples: tuple[Sample, ...]) -> int:
+    """The window in which its memory has nearly its full size; 0 where it grows all along."""
+    largest = max((sample.resident_bytes for sample in samples), default=0.0)
+    full = (sample.resident_bytes >= _LOADED * largest for sample in samples)
+    at = next((at for at, one in enumerate(full) if one), 0)
+    return at if len(samples) - at >= max(len(samples) / 2, _MIN_WINDOWS) else 0
 
 
 class _Account(NamedTuple):
@@ -154,7 +167,11 @@ def _window(sample: Sample, seen: Observation, roofs: Roofs, touched: float | No
         if verdict is not None:
             return verdict
     # Who computes does not stop a thousand times a second: that is work between messages.
-    if account.user < 0.6 or sample.switches > 1000 * account.seconds:
+    if (
+        account.user < 0.6
+        or sample.switches > 1000 * account.seconds
+        or _waits_in_turn(sample, seen)
+    ):
         return Verdict(None)
     if touched is None:
         return Verdict(None)  # only the memory that it uses can deny that it computes
@@ -248,9 +265,12 @@ def _messaging(
 
 
 def _talking(sample: Sample, account: _Account, seen: Observation, roofs: Roofs) -> Verdict | None:
+    if _only_wakes(sample, account):
+        return Verdict("coordination", strong=False)
     often = sample.switches > 1000 * account.seconds
     # Large messages take few switches; then somebody is seen waiting for the other end.
-    large = account.system > 0.6 and sample.active_threads >= 2 and sample.socket_threads > 0.1
+    carries = sample.socket_threads > 0.1 or (sample.sockets and sample.messages)
+    large = account.system > 0.6 and sample.active_threads >= 2 and carries
     if not (often or large) or account.system < 0.4:
         return None
     if sample.storage_bytes > 1e6 * account.seconds:
@@ -260,6 +280,29 @@ def _talking(sample: Sample, account: _Account, seen: Observation, roofs: Roofs)
         several = sample.active_threads >= 2 and (not sample.sockets or sample.lock_threads > 0.05)
         return Verdict("coordination" if several else None, strong=False)
     return Verdict("communication", strong=sample.sockets > 0 and account.system > 0.5)
+
+
+def _only_wakes(sample: Sample, account: _Account) -> bool:
+    """Several threads are in the kernel, and no file, message or fresh memory takes them there.
+
+    What is left is to wait for each other, to wake and to yield.
+    """
+    several = sample.active_threads >= 2 and account.system > 0.3
+    speaks = sample.messages != 0 or sample.sockets or sample.socket_threads >= 0.05
+    wakes = sample.switches > _WAKES * (sample.user + sample.system)
+    fresh = sample.minor_faults > 0.1 * sample.switches
+    stored = sample.storage_bytes > 1e6 * account.seconds
+    return several and wakes and not (speaks or fresh or stored) and _hardly_calls(sample)
+
+
+def _waits_in_turn(sample: Sample, seen: Observation) -> bool:
+    """Threads that compute have no reason to wait so often: others hold what they need.
+
+    While all cores work for it, such waits cost nothing.
+    """
+    cpu = sample.user + sample.system
+    often = sample.switches > _WAKES * cpu and cpu < 0.85 * seen.cores * sample.seconds
+    return sample.active_threads >= 2 and often and _hardly_calls(sample)
 
 
 def _hardly_calls(sample: Sample) -> bool:
@@ -272,7 +315,10 @@ def _handing_over(
     """Threads that wake each other thousands of times in a second of work, without messages."""
     cpu = sample.user + sample.system
     often = sample.switches > 3000 * cpu and sample.switches > 300 * sample.seconds
-    if not often or sample.active_threads < 2 or sample.lock_threads < 0.3:
+    if not often or sample.active_threads < 2:
+        return None
+    # Waits of microseconds are counted by the kernel and hardly ever seen.
+    if sample.lock_threads < 0.3 and sample.event_threads + sample.socket_threads > 0.05:
         return None
     if sample.sockets or sample.io_calls > 0.3 * sample.switches:
         return None
@@ -294,14 +340,15 @@ def _touched_share(samples: tuple[Sample, ...], stream: float, cache_bytes: floa
     upper quarter counts. None where it was not seen: not asked, too short to leave the caches, or
     most of the memory of the program was used, perhaps many times.
     """
+    seen = stream * _SEEN_OF_STREAM
     shares = []
     whole = 0
     for one in samples:
         if one.touched_bytes is None or one.touched_seconds < 0.002:
             continue
-        every = one.touched_bytes / one.touched_seconds / stream
-        beyond = max(one.touched_bytes - cache_bytes, 0.0) / one.touched_seconds / stream
-        long_enough = one.touched_seconds > cache_bytes / (_TELLS * stream)
+        every = one.touched_bytes / one.touched_seconds / seen
+        beyond = max(one.touched_bytes - cache_bytes, 0.0) / one.touched_seconds / seen
+        long_enough = one.touched_seconds > cache_bytes / (_TELLS * seen)
         if every < _COMPUTES / 2 or beyond >= _STREAMS or long_enough:
             shares.append(every if every < _COMPUTES / 2 else beyond)
             most = max(_WHOLE * one.touched_of_bytes, cache_bytes)

@@ -2,7 +2,7 @@
 
 A look, many times a second, says what each thread is doing: running, waiting for the disk, for a
 lock, for a message, for a clock. Counters are read at every look and summed over windows of half a
-second. Looks become rarer when the tree is large, so that watching stays cheap.
+second. In a large tree each look takes some of the processes, so that watching stays cheap.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import IO
 
@@ -34,6 +34,7 @@ _TOUCH_SECONDS = 0.01
 _TOUCH_COST = 0.02  # of one core, at most, for asking which memory is used
 _ACTIVE = 0.03  # a thread that computes or waits for a core in less of a window sleeps
 _TAIL_BYTES = 4000
+_MOST_AT_ONCE = 32  # processes in one look; of more, each look takes others
 _FEW = 8  # processes whose control group is looked up each time
 _TICK = 1.0 / os.sysconf("SC_CLK_TCK")
 _LIBRARIES = ("libmpi", "libpsm", "libnccl", "libgomp", "libiomp", "libgloo", "libucp", "libpython")
@@ -155,6 +156,7 @@ class _Looker:
         self.libraries: set[str] = set()
         self._seen_libraries: dict[int, int] = {}
         self._next_touch = 0.0
+        self._alive = [root]
         self._traffic: dict[int, Traffic] = {}
         self.kills = Kills()
         self._begin()
@@ -176,19 +178,8 @@ class _Looker:
     def look(self) -> None:
         """One look, then a pause that keeps the cost of looking small."""
         cpu = time.thread_time()
-        alive = _tree(self._root)
-        states: set[str] = set()
-        totals: Counter[str] = Counter()
-        self._spent = {}
-        for process in alive[:_FEW]:
-            self.kills.look(process)
-        for process in alive:
-            states |= self._look_at(process, totals)
-        # What has ended is now in the counters of its parent, so the sum only grows; where it
-        # falls, somebody ended without a parent, and nothing is known of that moment.
-        for name, total in totals.items():
-            self._change[name] += max(total - self._totals[name], 0.0)  # type: ignore[assignment]
-        self._totals = totals
+        is_last = time.monotonic() - self._start >= _WINDOW_SECONDS
+        states = self._look_at_all() if is_last or self._is_small() else self._look_at_some()
         self._looks += 1
         self._running += "R" in states
         self._disk += "D" in states and "R" not in states
@@ -196,10 +187,39 @@ class _Looker:
         cost = time.thread_time() - cpu
         if passed > _WINDOW_SECONDS / 2 and not self._asked:
             self._asked = True
-            self._touch(alive)
-        if passed >= _WINDOW_SECONDS:
+            self._touch(self._alive)
+        if is_last or (passed >= _WINDOW_SECONDS and self._is_small()):
             self.close_window()
         time.sleep(max(_LOOK_SECONDS, cost / _COST - cost))
+
+    def _is_small(self) -> bool:
+        return len(self._alive) <= _MOST_AT_ONCE
+
+    def _look_at_all(self) -> set[str]:
+        """The states of all threads; the counters of the tree."""
+        self._alive = _tree(self._root)
+        states: set[str] = set()
+        totals: Counter[str] = Counter()
+        self._spent = {}
+        for process in self._alive[:_FEW]:
+            self.kills.look(process)
+        for process in self._alive:
+            states |= self._look_at(process, totals)
+        # What has ended is now in the counters of its parent, so the sum only grows; where it
+        # falls, somebody ended without a parent, and nothing is known of that moment.
+        for name, total in totals.items():
+            self._change[name] += max(total - self._totals[name], 0.0)  # type: ignore[assignment]
+        self._totals = totals
+        return states
+
+    def _look_at_some(self) -> set[str]:
+        """The states of a part of a large tree: the next one each time."""
+        step = -(-len(self._alive) // _MOST_AT_ONCE)
+        spent, states, unused = self._spent, set(), Counter[str]()
+        for process in self._alive[self._looks % step :: step]:
+            states |= self._look_at(process, unused)
+        self._spent = spent
+        return states
 
     def _look_at(self, process: int, totals: "Counter[str]") -> set[str]:
         """The states of its threads; its counters are added to the totals."""
@@ -263,9 +283,9 @@ class _Looker:
                 python.add(process)
         inodes = [inode for process in self._spent for inode in _sockets(process)]
         carried = self._carried(inodes)
-        in_python = 0
-        waits: Counter[str] = Counter()
-        idle: Counter[str] = Counter()
+        in_python = 0.0
+        waits: defaultdict[str, float] = defaultdict(float)
+        idle: defaultdict[str, float] = defaultdict(float)
         delay = switches = forced = 0.0
         active = 0
         for (process_id, thread_id), thread in self._threads.items():
@@ -278,13 +298,14 @@ class _Looker:
             switches += end[2] - begin[2]
             forced += end[3] - begin[3]
             own = idle
-            if (cpu + waited) > _ACTIVE * seconds or thread.seen["R"] > 0.1 * self._looks:
+            times = 1.0 if self._is_small() else self._looks / max(thread.seen.total(), 1)
+            if (cpu + waited) > _ACTIVE * seconds or times * thread.seen["R"] > 0.1 * self._looks:
                 active += 1
                 own = waits
             for kind, count in thread.seen.items():
-                own[kind] += count
+                own[kind] += times * count
             if own is waits and process_id in python:
-                in_python += thread.seen["lock"]
+                in_python += times * thread.seen["lock"]
         looks = max(self._looks, 1)
         return Sample(
             seconds=seconds,
