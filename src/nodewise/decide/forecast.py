@@ -42,6 +42,8 @@ from nodewise.study.study import Study
 
 _BINS = 12  # of what a run might show; finer ones hold too few draws to average
 _MAX_COST_RATIO = 1.5  # times the least cost: a curve this far beyond its bottom does not come back
+_FURTHEST = 2  # times the largest measured scale: a run further out costs what nearer ones tell
+_LUCK = 0.06  # of the cost: two runs with 3 % of noise rarely differ by more
 _CLEARLY = 3.0  # standard errors, since the best of several scales is taken in each group
 _STEPS_OF_A_DOUBLING = 4  # in which the way beyond the runs is followed
 _MIN_REGRET_SHARE = 0.01  # of the cost: a regret below this changes no plan
@@ -123,7 +125,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     compared_for: WorkUnit  # what savings are for
     objective: Objective
     recommended: Recommendation
-    best: int | None  # the recommended scale
+    best: int | None  # the recommended scale, by the fit of all runs where single runs are noisy
     expected_cost: float | None
     expected_regret: float | None  # of money; of the time where the objective is speed
     regret_is_of_time: bool
@@ -328,14 +330,15 @@ def advise(
     of_time = judged.objective.is_speed
     whole = 1.0 if of_time or chosen is None else float(judged.unit_cost[chosen])
     step = _next_step(recommended, better, runs, regret, whole, spend, share)
+    best = _smoothed_choice(curve, found, chosen)
     return Advice(
         name=study.name,
         currency=judged.scales.price.currency,
         compared_for=judged.scales.compared_for,
         objective=judged.objective,
         recommended=recommended,
-        best=recommended.nodes,
-        expected_cost=None if chosen is None else float(judged.bills.billed[chosen]),
+        best=None if best is None else judged.scales.nodes[best],
+        expected_cost=None if best is None else float(judged.bills.billed[best]),
         expected_regret=regret,
         regret_is_of_time=of_time,
         better=better,
@@ -349,6 +352,27 @@ def advise(
         gates=_limits_at_scales(study, question),
         validity=found.decision.validity,
     )
+
+
+def _decided_by_repeats(curve: Curve, found: Decided) -> bool:
+    return curve.repeated and not found.decision.recommended.undecided
+
+
+def _smoothed_choice(curve: Curve, found: Decided, chosen: int | None) -> int | None:
+    """The cheapest scale by the fit of all runs, where single runs do not decide.
+
+    The lowest of several noisy costs is often a lucky run. The other runs tell, where one law meets
+    them all. A choice that repeats made sure stays as it is, and so does one for speed.
+    """
+    judged = found.judged
+    missed = curve.missed_by_fit()
+    sure = _decided_by_repeats(curve, found)
+    if sure or chosen is None or judged.objective.is_speed or missed is None:
+        return chosen
+    off = [math.exp(-missed[k]) if k in missed else math.inf for k in judged.scales.nodes]
+    near = judged.unit_cost <= (1 + _LUCK) * judged.unit_cost[chosen]
+    costs = np.where(judged.allowed & near, judged.unit_cost * np.array(off), np.inf)
+    return int(np.argmin(costs)) if np.isfinite(costs[chosen]) else chosen
 
 
 def _worth(
@@ -374,10 +398,14 @@ def _worth(
     best = scales.nodes.index(recommended) if recommended in scales.nodes else None
     now = None if best is None else float(regret[:, best].mean())
     known = [at for at, k in enumerate(scales.nodes) if allowed[at] and k in curve.nodes]
+    sure = _decided_by_repeats(curve, found)
     runs = []
     for at, k in enumerate(scales.nodes):
         proposed = better is not None and k == better.nodes
-        if not (proposed or (best is not None and (k.bit_count() == 1 or k in curve.nodes))):
+        offered = k in curve.nodes or k.bit_count() == 1
+        if not sure:  # any scale near enough may settle it
+            offered = k <= _FURTHEST * curve.nodes[-1]
+        if not (proposed or (best is not None and offered)):
             continue
         one = scales.only(np.array([at]))
         spent = np.array([one.seconds[0], np.quantile(seconds[:, at], 0.9)])
@@ -389,7 +417,10 @@ def _worth(
         if best is not None and (allowed[at] or proposed):
             gains = regret[:, [best]] - regret
             gains[:, known] -= np.maximum(gains[:, known].mean(axis=0), 0.0)  # need no run
-            saving, moved = _worth_knowing(gains[:, sorted({*known, at})], seconds[:, at])
+            # a run beyond the largest tells about what lies further out
+            ahead = range(at, len(scales.nodes)) if k > curve.nodes[-1] and not sure else ()
+            after = sorted({*known, at, *(other for other in ahead if allowed[other])})
+            saving, moved = _worth_knowing(gains[:, after], seconds[:, at])
         if proposed and better is not None:
             moved = better.probability
         # A repeat halves the variance of what is known there; a first run tells nearly all.
@@ -452,6 +483,7 @@ def _next_step(
 ) -> _Step:
     """What to do next, and why: measure a scale, repeat some, or stop."""
     look = _look(better, runs)
+    open_ = regret is not None and regret > _MIN_REGRET_SHARE * whole
     if look is not None and not recommended.undecided:
         return look
     if recommended.nodes is None:
@@ -464,15 +496,13 @@ def _next_step(
             because = (
                 f"the runs do not decide between {named}, and 100 more rounds would not either"
             )
-            return look or _Step(because)
+            return look or (_most_worth(runs, regret, whole, spend) if open_ else _Step(because))
         if cost <= spend:
             because = f"the runs so far do not decide between {named}"
             return _Step(because, None, recommended.repeat, recommended.rounds_to_decide, cost)
         because = f"the runs do not decide between {named}, and more rounds cost over {spend:g}"
-        return _Step(because)
-    if regret is not None and regret > _MIN_REGRET_SHARE * whole:
-        return _most_worth(runs, regret, whole, spend)
-    return _stop(runs, whole)
+        return _most_worth(runs, regret, whole, spend) if open_ else _Step(because)
+    return _most_worth(runs, regret, whole, spend) if open_ else _stop(runs, whole)
 
 
 def _look(better: Unmeasured | None, runs: Sequence[RunWorth]) -> _Step | None:
@@ -484,12 +514,14 @@ def _look(better: Unmeasured | None, runs: Sequence[RunWorth]) -> _Step | None:
     return None
 
 
-def _most_worth(runs: Sequence[RunWorth], regret: float, whole: float, spend: float) -> _Step:
+def _most_worth(
+    runs: Sequence[RunWorth], regret: float | None, whole: float, spend: float
+) -> _Step:
     """The run that takes away most of the regret for its money."""
     if not runs:
         return _Step(f"no run costs at most {spend:g}")
     top = runs[0]
-    if top.saving <= 0.05 * regret:
+    if regret is None or top.saving <= 0.05 * regret:
         return _stop(runs, whole)
     because = (
         f"it takes away {format_percent(top.saving / regret)} of the expected regret for the least "

@@ -54,6 +54,7 @@ _BEND = 0.25  # weight of the bend
 _EXACT = 1e-3  # a law that meets four points this closely does not do so by chance
 _FEWEST_EXACT = 4
 _FITS = 0.05  # a law that misses the measured times by no more than this is plausible
+_NOISY = 0.03  # what a law misses at single runs because of their noise
 _DIFFER = 1.25  # times between two plausible laws: more than most predictions are off
 _SATURATED = 0.1  # exponent of the throughput over the last step: more load brings nothing
 _APART = math.log(1.4)  # what a step is; scales closer than this say little about an exponent
@@ -192,6 +193,13 @@ class Curve:
             return ()
         ends = [pick(fitting, key=lambda row: row.seconds) for pick in (min, max)]
         return tuple(ends) if ends[1].seconds > _DIFFER * ends[0].seconds else ()
+
+    def missed_by_fit(self) -> dict[int, float] | None:
+        """ln(measured / fitted) at each measured scale by the universal law, where it fits all."""
+        fit = self._plain["universal"]
+        if fit.rms > _NOISY:
+            return None
+        return dict(zip(self.nodes, fit.residuals.tolist(), strict=True))
 
     def draws(self, nodes: Sequence[int], count: int, seed: int = SEED) -> Floats:
         """Plausible seconds: a row a draw, a column a scale; nan where they are unknown.

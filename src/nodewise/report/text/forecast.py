@@ -265,6 +265,12 @@ def advice_report(result: Advice) -> Output:
     lines = [f"**{result.name}: {todo}**, because {result.because}."]
     if result.best is None:
         lines.append(f"Now: no scale. {capitalised(result.recommended.because)}.")
+    elif result.best != result.recommended.nodes:
+        lines.append(
+            f"Now: K={result.best}, the cheapest by the fit of all runs. "
+            f"K={result.recommended.nodes} has the lowest measured cost, but too few repeats to "
+            "decide."
+        )
     else:
         sure = ""
         if result.recommended.probability is not None:
