@@ -143,11 +143,11 @@ def server() -> Iterator[tuple[str, Callable[[], list[list[float]]]]]:
 
 def own(url: str, count: int, out: Path) -> None:
     """Our generator; the window is written as a sweep writes it."""
+    import msgspec
+
     from nodewise.fleet.load.answers import Streamed
     from nodewise.fleet.load.arrivals import constant
     from nodewise.fleet.load.client import Load, drive
-
-    import msgspec
 
     asked = {"model": "m", "prompt": "word " * 32, "max_tokens": TOKENS, "stream": True}
     load = Load(
