@@ -47,7 +47,7 @@ def test_help_lists_commands_with_examples():
         (["decide", "--law", "s=0.1", "--fixed", "3"], 2, "needs the price of a node"),
         (["decide", "--law", "s=0.1", "--work", "3"], 2, "--work goes with a table"),
         (["decide", GOLDEN / "rubric.csv", "--noise", "5%"], 2, "--noise goes with --law"),
-        (["simulate", "--scales", "1,x"], 2, "no list of scales"),
+        (["simulate", "--scales", "1,x"], 2, "not a list of scales"),
         (["simulate", "-o", "/nowhere/x.csv"], 2, "Cannot write"),
         (["simulate", "--imbalance", "0.5"], 2, "below 1"),
     ],

@@ -80,7 +80,7 @@ def test_parts_of_a_job_are_merged(nodewise, traces, tmp_path):
 
 def test_an_engine_that_is_none(nodewise, traces):
     refused = nodewise("trace", traces / "traces2", "--engine", "foo://x")
-    assert refused.code == 2 and "no cluster" in refused.err
+    assert refused.code == 2 and "not a cluster" in refused.err
 
 
 def test_a_broken_file_is_skipped_refused_or_used_as_asked(nodewise, traces):

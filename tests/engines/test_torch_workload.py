@@ -148,7 +148,7 @@ CAUSES = {  # what may be named, with the rank
     "slow in compute": ({"slow node, rank 1"}),
     "slow before forward": ({"slow node, rank 1"}),
     "large all-reduce": ({"communication"}),
-    "evaluation on rank 0": ({"serial fraction"}),
+    "evaluation on rank 0": ({"serial fraction, rank 0"}),
     "functional collectives": ({"slow node, rank 1"}),
     "collective in a thread": ({"slow node, rank 1"}),
 }

@@ -43,7 +43,6 @@ from nodewise.study.study import Study
 _BINS = 12  # of what a run might show; finer ones hold too few draws to average
 _MAX_COST_RATIO = 1.5  # times the least cost: a curve this far beyond its bottom does not come back
 _FURTHEST = 2  # times the largest measured scale: a run further out costs what nearer ones tell
-_LUCK = 0.06  # of the cost: two runs with 3 % of noise rarely differ by more
 _CLEARLY = 3.0  # standard errors, since the best of several scales is taken in each group
 _STEPS_OF_A_DOUBLING = 4  # in which the way beyond the runs is followed
 _MIN_REGRET_SHARE = 0.01  # of the cost: a regret below this changes no plan
@@ -330,15 +329,14 @@ def advise(
     of_time = judged.objective.is_speed
     whole = 1.0 if of_time or chosen is None else float(judged.unit_cost[chosen])
     step = _next_step(recommended, better, runs, regret, whole, spend, share)
-    best = _smoothed_choice(curve, found, chosen)
     return Advice(
         name=study.name,
         currency=judged.scales.price.currency,
         compared_for=judged.scales.compared_for,
         objective=judged.objective,
         recommended=recommended,
-        best=None if best is None else judged.scales.nodes[best],
-        expected_cost=None if best is None else float(judged.bills.billed[best]),
+        best=recommended.nodes,
+        expected_cost=None if chosen is None else float(judged.bills.billed[chosen]),
         expected_regret=regret,
         regret_is_of_time=of_time,
         better=better,
@@ -356,23 +354,6 @@ def advise(
 
 def _decided_by_repeats(curve: Curve, found: Decided) -> bool:
     return curve.repeated and not found.decision.recommended.undecided
-
-
-def _smoothed_choice(curve: Curve, found: Decided, chosen: int | None) -> int | None:
-    """The cheapest scale by the fit of all runs, where single runs do not decide.
-
-    The lowest of several noisy costs is often a lucky run. The other runs tell, where one law meets
-    them all. A choice that repeats made sure stays as it is, and so does one for speed.
-    """
-    judged = found.judged
-    missed = curve.missed_by_fit()
-    sure = _decided_by_repeats(curve, found)
-    if sure or chosen is None or judged.objective.is_speed or missed is None:
-        return chosen
-    off = [math.exp(-missed[k]) if k in missed else math.inf for k in judged.scales.nodes]
-    near = judged.unit_cost <= (1 + _LUCK) * judged.unit_cost[chosen]
-    costs = np.where(judged.allowed & near, judged.unit_cost * np.array(off), np.inf)
-    return int(np.argmin(costs)) if np.isfinite(costs[chosen]) else chosen
 
 
 def _worth(

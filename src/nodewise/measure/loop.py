@@ -36,7 +36,7 @@ from nodewise.measure.watch import Watch, cores
 from nodewise.probe import RANK_NAMES
 from nodewise.study import store
 from nodewise.study.expression import expand, holds, uses_alone
-from nodewise.study.files import own_folder, read_own, replace
+from nodewise.study.files import open_to_change, own_folder, read_own
 from nodewise.study.log_patterns import log_patterns
 from nodewise.study.spec import OWN_WORKERS, Spec
 from nodewise.study.study import Fact, Rank, Run, Study
@@ -454,7 +454,9 @@ def _note_running(folder: Path, scratch: Path, leaders: Sequence[int]) -> None:
     for leader in leaders:
         with contextlib.suppress(psutil.Error):
             lines.append(f"{leader} {psutil.Process(leader).create_time()}")
-    replace(folder / _RUNNING, "\n".join(lines))
+    # Written in place: a torn note is read as far as it goes, and a kill leaves no other file.
+    with open_to_change(folder / _RUNNING, os.O_TRUNC) as file:
+        file.write("\n".join(lines).encode())
 
 
 def _end_leftovers(folder: Path) -> None:

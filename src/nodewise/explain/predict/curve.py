@@ -194,13 +194,6 @@ class Curve:
         ends = [pick(fitting, key=lambda row: row.seconds) for pick in (min, max)]
         return tuple(ends) if ends[1].seconds > _DIFFER * ends[0].seconds else ()
 
-    def missed_by_fit(self) -> dict[int, float] | None:
-        """ln(measured / fitted) at each measured scale by the universal law, where it fits all."""
-        fit = self._plain["universal"]
-        if fit.rms > _NOISY:
-            return None
-        return dict(zip(self.nodes, fit.residuals.tolist(), strict=True))
-
     def draws(self, nodes: Sequence[int], count: int, seed: int = SEED) -> Floats:
         """Plausible seconds: a row a draw, a column a scale; nan where they are unknown.
 
