@@ -101,21 +101,6 @@ def test_scales_between_the_doublings_are_candidates_and_none_beyond_twice_the_l
     assert max(offered - proposed) <= 64
 
 
-def test_a_lucky_single_run_does_not_win_over_the_fit_of_all_runs():
-    law = Law(s=0.03, c=0.001, base_seconds=3600.0)
-    scales = (4, 8, 11, 13, 16, 19)
-    times = dict(zip(scales, law.seconds(np.array(scales, float)), strict=True))
-    times[16] *= 0.95
-    runs = tuple(Run(nodes=k, round=0, seconds=float(t)) for k, t in times.items())
-    study = Study(name="lucky", regime="strong", runs=runs)
-    question = Question(price=Price(per_node_hour=2.1, fixed_per_hour=20.0))
-    advice = advise(study, question)
-    assert advice.recommended.nodes == 16
-    assert advice.best in (11, 13)
-    words = show(advice_report(advice), 200, colour=False, level=2)
-    assert f"Now: K={advice.best}, the cheapest by the fit of all runs." in words
-
-
 def test_it_stops_when_no_run_can_change_the_choice():
     advice = advise(ladder(1, 2, 4, 8, 16, 32, 64, rounds=5, noise=0.002), PRICED)
     assert advice.measure is None
