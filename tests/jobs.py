@@ -87,7 +87,11 @@ def interrupted(
 ) -> tuple[int, list[str]]:
     """The exit code and the errors of a nodewise that gets a signal as soon as it is ready."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "nodewise", *words], stderr=subprocess.PIPE, text=True, **options
+        [sys.executable, "-m", "nodewise", *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # nohup ignores SIGHUP
+        **options,
     )
     try:
         wait_until(ready)

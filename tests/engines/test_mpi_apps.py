@@ -91,12 +91,16 @@ def loop_of(text):
 
 
 def agrees(run, log):
-    """The time is LAMMPS' loop; communication and balance are within 5 points of its table."""
+    """The time is LAMMPS' loop; communication and balance are within 5 points of its table.
+
+    What other processes took of emulated nodes is added: it comes between the two clocks.
+    """
     loop, (known, most), (low, high) = table_of(log)
+    off = 0.05 + run.provenance.get("rehearsal_held_up_seconds", 0.0) / run.seconds
     assert run.seconds == pytest.approx(loop, rel=0.02, abs=0.002)
     compute = [rank.stages["compute"] for rank in run.ranks]
-    assert known - 0.05 < 1 - mean(compute) / run.seconds < most + 0.05, run.nodes
-    assert low - 0.05 < mean(compute) / max(compute) < high + 0.05, run.nodes
+    assert known - off < 1 - mean(compute) / run.seconds < most + off, run.nodes
+    assert low - off < mean(compute) / max(compute) < high + off, run.nodes
 
 
 @pytest.mark.parametrize("source", ["Debian", "PyPI"])

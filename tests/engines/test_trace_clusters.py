@@ -38,5 +38,5 @@ def test_workers_of_this_machine_and_of_a_scheduler_give_the_same_account():
 
 
 def test_an_engine_that_reads_no_traces_is_refused():
-    with pytest.raises(SpecError, match="no cluster"):
+    with pytest.raises(SpecError, match="is not a cluster"):
         map_on_cluster("slurm", len, [])
