@@ -1,5 +1,6 @@
 """Every command in the documents is run, and prints what they say it prints."""
 
+import importlib
 import json
 import os
 import re
@@ -13,7 +14,6 @@ import msgspec
 import pytest
 
 from nodewise.cli.main import COMMANDS, nodewise
-from nodewise.decide.inputs import INPUTS
 from nodewise.report.findings import find
 from nodewise.report.notebook import open_job
 from nodewise.study import store
@@ -209,10 +209,21 @@ def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 
 
-def test_the_table_of_inputs_is_complete():
-    page = (ROOT / "docs" / "inputs.md").read_text()
-    rows = page.split("| key | in TOML |")[1].splitlines()[2:]
-    assert [row.split("`")[1] for row in rows] == list(INPUTS)
+@pytest.mark.parametrize("name", ["cli.md", "rules.md", "json.md", "inputs.md"])
+def test_the_reference_is_as_the_code_has_it(name, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    reference = importlib.import_module("reference")
+    assert reference.PAGES[name]() == (ROOT / "docs" / name).read_text(), (
+        "Write it again: .venv/bin/python docs/reference.py"
+    )
+
+
+def test_json_of_a_decision_follows_its_schema(nodewise):
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads(nodewise("help", "json").out)
+    for table in ("breakdown", "rubric", "step-times"):
+        path = ROOT / "examples" / f"{table}.csv"
+        jsonschema.validate(json.loads(nodewise("decide", path, "--json").out), schema)
 
 
 def test_figures_of_the_readme_are_those_of_the_benchmarks():

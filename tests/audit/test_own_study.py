@@ -11,7 +11,7 @@ from nodewise.study.spec import EngineSpec, Rehearsal, Spec, Workload
 from nodewise.study.study import Rank, Run, Study, Usage
 
 CPU, LINK, BYTES = (
-    "the nodes had the CPU they were promised",
+    "emulated nodes received their CPU share",
     "transfer is bound by the link",
     "all bytes went over the links",
 )
@@ -82,7 +82,7 @@ def test_a_node_that_computes_with_less_was_robbed():
     ranks = (run.ranks[0], poor, *run.ranks[2:])
     found = check(CPU, emulated(1), msgspec.structs.replace(run, ranks=ranks))
     assert found.verdict == "fail"
-    assert "0.70 of the CPU" in found.evidence
+    assert "0.70 of its CPU share" in found.evidence
 
 
 def test_steps_must_be_long_against_the_period():

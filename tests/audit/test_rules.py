@@ -193,7 +193,7 @@ def test_the_linear_table_is_suspected_with_both_mistakes():
 def test_nothing_against_an_honest_table_leaves_it_open():
     result = audited("K,time_s\n1,100\n2,53\n4,29\n8,17\n")
     assert result.standing == "open" and result.correction is None
-    assert "cannot be answered" in result.verdict
+    assert "cannot be judged" in result.verdict
 
 
 def test_a_correction_that_does_not_move_the_bend_says_the_efficiency():

@@ -51,7 +51,7 @@ def test_the_linear_table_names_both_mistakes(nodewise):
 def test_an_honest_table_passes(nodewise):
     outcome = nodewise("audit", EXAMPLES / "step-times.csv", "-v")
     assert outcome.code == 0
-    assert "warn     repeats and variance: 5 runs" in outcome.out
+    assert "warn     repeats and spread: 5 runs" in outcome.out
 
 
 @pytest.mark.slow
@@ -103,7 +103,7 @@ def names_below(folder):
 @pytest.mark.slow
 def test_a_bundle_holds_everything_and_is_repeated(tiny, tmp_path, nodewise):
     audited = nodewise("audit", tiny / "tiny.study", "-vv")
-    assert "pass     scales were run in turn" in audited.out
+    assert "pass     every round runs every scale" in audited.out
     assert nodewise("export", tiny / "tiny.study", "--workload", tiny).code == 0
     bundle.unpack(tmp_path / "tiny.zip", tmp_path / "unpacked")
     files = names_below(tmp_path / "unpacked")

@@ -49,10 +49,10 @@ def test_a_study_is_measured_in_randomised_blocks_and_analysed(tmp_path):
     assert [row["K"] for row in result["decision"]["rows"]] == [1, 2]
     assert result["decision"]["rows"][1]["quality"] == 0.9
     verdicts = {check["rule"]: check["verdict"] for check in result["checks"]}
-    assert verdicts["warm-up and setup are not timed"] == "pass"
+    assert verdicts["warm-up and setup are excluded"] == "pass"
     assert verdicts["strong or weak"] == "pass"
-    assert verdicts["the exact baseline T(1)"] == "unknown"
-    assert verdicts["repeats and variance"] == "fail"  # three rounds
+    assert verdicts["T(1) baseline"] == "unknown"
+    assert verdicts["repeats and spread"] == "fail"  # three rounds
     study = store.load(tmp_path / "job.study")
     assert {(run.nodes, run.round) for run in study.runs} == {
         (k, r) for k in (1, 2) for r in range(3)
@@ -167,7 +167,7 @@ def test_a_program_that_changed_is_told_before_and_after(tmp_path):
     assert "warning: the program changed" in told and "job.py. To measure" in told and "-o" in told
     check = same_place(tmp_path / "job.study")
     assert check.verdict == "fail" and "-o" in check.remedy
-    assert check.evidence == "a threat: the program changed: job.py"
+    assert check.evidence == "the program changed: job.py"
 
 
 ONLY_AT_TWO = "import os, signal, sys, time\nif os.environ['NODEWISE_NODES'] == '1': sys.exit(0)\n"
@@ -275,8 +275,8 @@ def test_a_problem_that_changes_with_k_is_found(tmp_path):
     spec.write_text('fixed = ["batch"]\n' + spec.read_text())
     outcome = measure(spec, "--json", name="study")
     verdicts = {c["rule"]: c for c in json.loads(outcome.stdout)["checks"]}
-    assert verdicts["one workload at all K"]["verdict"] == "fail"
-    assert "batch changes" in verdicts["one workload at all K"]["evidence"]
+    assert verdicts["the same workload at every K"]["verdict"] == "fail"
+    assert "batch changes" in verdicts["the same workload at every K"]["evidence"]
     assert verdicts["strong or weak"]["verdict"] == "fail"
 
 

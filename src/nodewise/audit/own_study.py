@@ -41,7 +41,7 @@ _QUOTA_FILLED = 0.9
 _THREADS = "every rank has the same number of threads"
 _MUCH_IDLE = 0.25  # of the time outside MPI: more than serial parts of a rank usually take
 _WENT_OVER = 0.95
-_CPU_RULE = "the nodes had the CPU they were promised"
+_CPU_RULE = "emulated nodes received their CPU share"
 _LINK_RULE = "transfer is bound by the link"
 _BYTES_RULE = "all bytes went over the links"
 _MUCH_OUTSIDE = 0.10  # of the wall time: then bills for the timed part alone are too low
@@ -66,7 +66,7 @@ def answers(study: Study, spec: Spec, scaling: Scaling) -> dict[str, Answer]:
         "regime": _regime(study),
         "efficiency": _efficiency(scaling),
         "columns": Answer("pass", "nodewise computes them from the runs"),
-        "averaged-ratios": Answer("pass", "each is a ratio of centres over the rounds"),
+        "averaged-ratios": Answer("pass", "each is a ratio of means or medians over the rounds"),
         "quality": _quality(study),
         "workers": _workers(spec, study),
         "contention": answer_of(load_check(study)),
@@ -250,7 +250,7 @@ def _regime(study: Study) -> Answer:
 def _efficiency(scaling: Scaling) -> Answer:
     least = min(scaling.rows, key=lambda row: row.efficiency)
     reached = f"{least.efficiency:.3f} at K={least.nodes}"
-    return Answer("pass", f"E is given at every K; the least is {reached}")
+    return Answer("pass", f"efficiency is given at every K; the least is {reached}")
 
 
 def _quality(study: Study) -> Answer:
@@ -283,9 +283,9 @@ def _workers(spec: Spec, study: Study) -> Answer:
             "Read the detail of those runs in runs.jsonl.",
         )
     if not any(run.ranks for run in study.runs):
-        evidence = "every run ended well, and no rank reported: K copies of a job look the same"
+        evidence = "every run succeeded, but no rank reported: K copies of one job look the same"
         return Answer("unknown", evidence, "Compare the number of ranks in the program's own log.")
-    return Answer("pass", "every run ended well on all workers")
+    return Answer("pass", "every run succeeded on all workers")
 
 
 def _same_place(study: Study) -> Answer:
@@ -312,12 +312,12 @@ def _same_place(study: Study) -> Answer:
         said += [f"runs differ in {'; '.join(differing)}"] if differing else []
         return Answer(
             "fail",
-            f"a threat: {'; '.join(said)}",
+            "; ".join(said),
             "Re-measure all scales, into another folder with -o."
             if changed
-            else "Measure all scales in one sitting, with one commit and one environment.",
+            else "Measure all scales in one session, with one commit and one environment.",
         )
-    return Answer("pass", f"{len(names)} recorded facts are alike in all runs")
+    return Answer("pass", f"{len(names)} recorded settings are identical in all runs")
 
 
 def _rehearsal(spec: Spec, study: Study) -> dict[str, Answer]:
@@ -352,7 +352,7 @@ def _rehearsed_cpu(spec: Spec, runs: list[Run], limits: Check) -> Answer:
         evidence = "the CPU that a rank used, or its cores, are not recorded"
         return Answer("unknown", evidence, "Use probe.setup and probe.steps in the workload.")
     if least < _QUOTA_FILLED:
-        evidence = f"a node computed with {least:.2f} of the CPU it was promised"
+        evidence = f"a node computed with {least:.2f} of its CPU share"
         remedy = "Keep other load away, or give the nodes less; compute that sleeps looks alike."
         return Answer("fail", evidence, remedy)
     shortest = min((run.seconds / run.steps for run in runs if run.steps), default=0.0)

@@ -442,7 +442,7 @@ def _ask(rule: Rule, case: _Case) -> RuleCheck:
     check = _answer(rule, case)
     if check.verdict != "fail" or rule.key not in _OF_CURVE or not case.guessed:
         return check
-    evidence = f"not judged: what '{case.guessed}' is was only guessed"
+    evidence = f"not judged: the meaning of '{case.guessed}' is a guess"
     return msgspec.structs.replace(check, verdict="unknown", evidence=evidence, remedy="", cells=())
 
 
@@ -489,19 +489,19 @@ def _verdict(
     failed = [check for check in answered if check.verdict == "fail"]
     grave = [check.rule for check in failed if is_grave(check)]
     unknown = sum(check.verdict == "unknown" for check in answered)
-    open_ones = f"{unknown} of {len(answered)} rules cannot be answered from it"
+    open_ones = f"{unknown} of {len(answered)} rules cannot be judged from it"
     if grave:
         end = f"; {correction.sentence}" if correction else ""
         return "fails", f"{name} fails the audit: {_listed(grave)}{end}."
     if failed:
         return "suspect", f"{name} is suspect: {_listed([check.rule for check in failed])}."
     if unknown:
-        return "open", f"Nothing here speaks against {name}, yet {open_ones}."
+        return "open", f"{name} breaks no rule, but {open_ones}."
     return "holds", f"{name} holds: every rule is met."
 
 
 def _listed(rules: Sequence[str]) -> str:
-    """The rules that are broken, in one breath."""
+    """The rules that are broken, as one phrase."""
     return "broken " + ("rule: " if len(rules) == 1 else "rules: ") + "; ".join(rules)
 
 
@@ -613,7 +613,7 @@ def _growing_size(case: _Case) -> Answer | None:
 
 def _warmup(case: _Case) -> Answer:
     if said := case.quote(_WARMUP):
-        return Answer("pass", f"it says: {said}")
+        return Answer("pass", f"stated: {said}")
     setups = [run.setup_seconds for run in case.runs if run.setup_seconds is not None]
     return Answer("pass", f"setup of up to {format_duration(max(setups))} is reported apart")
 
@@ -623,7 +623,7 @@ def _repeats(case: _Case) -> Answer:
     stated = case.claim.by_scale("rounds")
     said = _COUNT.search(case.claim.text)
     if said_once := case.quote(_ONE_STEP):
-        return Answer("fail", f"one iteration is given as the run: {said_once}")
+        return Answer("fail", f"one iteration is reported as the run: {said_once}")
     if stated:
         rounds = int(min(stated.values()))
     elif rounds == 1 and said:
@@ -640,7 +640,7 @@ def _regime(case: _Case) -> Answer:
     claim = case.claim
     declared, shown = claim.regime, claim.shown_regime
     if shown == "weak" and declared != "weak" and "speedup" in claim.columns:
-        return Answer("fail", "the work grows with K, and it is drawn as strong scaling")
+        return Answer("fail", "the work grows with K, but it is drawn as strong scaling")
     if declared == "strong" and (own := _own_share(case)):
         return Answer("fail", own)
     if declared is None:
@@ -679,7 +679,7 @@ def _efficiency(case: _Case) -> Answer:
     least = min(case.scaling.rows, key=lambda row: row.efficiency)
     reached = f"the least is {format_efficiency(least.efficiency)} at K={least.nodes}"
     if "efficiency" in case.claim.columns:
-        return Answer("pass", f"E is given at every K; {reached}")
+        return Answer("pass", f"efficiency is given at every K; {reached}")
     if "speedup" in case.claim.columns:
         return Answer("fail", f"speedup without efficiency; {reached}")
     return Answer("pass", f"no speedup is claimed; from the figures {reached}")
@@ -747,7 +747,7 @@ def _averaged(case: _Case) -> Answer:
                 return _of(detectors.averaged_ratios(values, (written.value, written.half)))
     if case.way == "ratio of means":
         return Answer("pass", "the speedups are ratios of means or medians")
-    return Answer("unknown", "no summary and no repeats stand beside the ratios")
+    return Answer("unknown", "neither a summary nor repeats are given with the ratios")
 
 
 def _digits(case: _Case) -> Answer:
@@ -785,17 +785,17 @@ def _seeds(case: _Case) -> Answer:
 
 def _best_of(case: _Case) -> Answer:
     if case.claim.selected:
-        return Answer("fail", "a title says that the best time was taken")
+        return Answer("fail", "a column title says that the best time was taken")
     if said := case.quote(_BEST):
-        return Answer("fail", f"it says: {said}")
+        return Answer("fail", f"stated: {said}")
     if case.way == "best of the repeats":
         return Answer("fail", "the speedups follow from the best repeat at each K, not the mean")
     if case.way == "ratio of means":
         return Answer("pass", "the speedups follow from all repeats")
     if center := case.quote(_CENTER):
-        return Answer("pass", f"it says: {center}")
+        return Answer("pass", f"stated: {center}")
     if case.study.rounds > 1:
-        return Answer("pass", f"all {case.study.rounds} rounds stand there")
+        return Answer("pass", f"all {case.study.rounds} rounds are included")
     return Answer("unknown", "not stated whether a figure is a mean or the best run")
 
 
@@ -846,7 +846,7 @@ def _divides(case: _Case) -> Answer:
     if "parallelism" in case.claim.columns or min(case.claim.by_scale(column).values()) < max(
         case.claim.scales
     ):
-        return Answer("unknown", f"how the {column} is laid out over K is not said")
+        return Answer("unknown", f"how the {column} is split over K is not stated")
     uneven = {}
     for nodes, pieces in case.claim.by_scale(column).items():
         if pieces == int(pieces) and int(pieces) % nodes:
@@ -895,8 +895,8 @@ def _order(case: _Case) -> Answer:
 
 def _percentile(case: _Case) -> Answer:
     if named := case.quote(_PERCENTILE):
-        return Answer("pass", f"it says: {named}")
-    return Answer("fail", f"which one is not said: {case.quote(_LATENCY)}")
+        return Answer("pass", f"stated: {named}")
+    return Answer("fail", f"the percentile is not stated: {case.quote(_LATENCY)}")
 
 
 def _caches(case: _Case) -> Answer:
@@ -912,8 +912,8 @@ def _factors(case: _Case) -> Answer:
     if missing:
         return Answer("fail", f"not recorded with every run: {', '.join(missing)}")
     if any(run.provenance.get("uncommitted_changes") for run in runs):
-        return Answer("fail", "the code that ran is not a commit: it had uncommitted changes")
-    return Answer("pass", f"{', '.join(_FACTORS)} stand with every run")
+        return Answer("fail", "the code that ran had uncommitted changes")
+    return Answer("pass", f"{', '.join(_FACTORS)} recorded for every run")
 
 
 def _significant(case: _Case) -> Answer:
@@ -981,13 +981,13 @@ def _predicted(case: _Case) -> Answer:
         ):
             return Answer("pass", f"K={named} is marked as not run")
         if _PREDICTED.search(claim.text):
-            return Answer("pass", f"K={named} carries a mark, and the text says what it means")
-        return Answer("unknown", f"K={named} carries a mark that nothing explains")
+            return Answer("pass", f"K={named} is marked, and the text explains the mark")
+        return Answer("unknown", f"K={named} is marked, and nothing explains the mark")
     if claim.source is not None:
-        return Answer("pass", "every point is a run")
+        return Answer("pass", "every point was measured")
     if case.tells_kinds:
-        return Answer("pass", "every row says what it is")
-    return Answer("fail", f"no row is marked, and it says: {case.quote(_PREDICTED)}")
+        return Answer("pass", "every row says whether it was measured")
+    return Answer("fail", f"no row is marked, but the text says: {case.quote(_PREDICTED)}")
 
 
 def _price(case: _Case) -> Answer:
@@ -1000,17 +1000,17 @@ def _price(case: _Case) -> Answer:
 def _energy(case: _Case) -> Answer:
     sources = {str(run.provenance.get("energy_source", "")) for run in case.runs} - {""}
     if how := ", ".join(sorted(sources)) or case.quote(_ENERGY_SAID):
-        return Answer("pass", f"it says how: {how}")
+        return Answer("pass", f"method stated: {how}")
     return Answer("fail", "energy is reported without a measurement method")
 
 
 def _attribution(case: _Case) -> Answer:
     said = case.quote(_RECOMMENDS)
     if not said:
-        return Answer("pass", "nodewise recommends only what its ledger of causes allows")
+        return Answer("pass", "nodewise recommends only with an identified cause")
     if _CAUSE.search(case.claim.text):
-        return Answer("pass", "it recommends, and it names a cause")
-    return Answer("fail", f"it recommends without a cause: {said}")
+        return Answer("pass", "the recommendation names a cause")
+    return Answer("fail", f"the recommendation names no cause: {said}")
 
 
 _PREDICATES: dict[str, Callable[[_Case], Answer]] = {

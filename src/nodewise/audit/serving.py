@@ -59,12 +59,12 @@ def tokens(claim: Claim) -> Answer:
     if said := _quoted(claim, _BOTH_TOKENS):
         return Answer("fail", f"the rate adds tokens that were read to those written: {said}")
     if said := _quoted(claim, _OUTPUT):
-        return Answer("pass", f"it says: {said}")
+        return Answer("pass", f"stated: {said}")
     return Answer("unknown", "whether the rate counts input tokens is not said")
 
 
 def devices(claim: Claim) -> Answer:
-    """Whether a rate per device is over all devices of a split set-up."""
+    """Whether rates per device count all devices of a split set-up."""
     apart = _quoted(claim, _APART)
     if not apart:
         return Answer("pass", "prefill and decode are not said to be apart")
@@ -76,7 +76,7 @@ def devices(claim: Claim) -> Answer:
 def loop(claim: Claim) -> Answer:
     """Whether requests came at a rate of their own, or waited for answers."""
     if said := _quoted(claim, _OPEN):
-        return Answer("pass", f"it says: {said}")
+        return Answer("pass", f"stated: {said}")
     if said := _quoted(claim, _CLOSED):
         return Answer("fail", f"a closed loop sends less when answers are slow: {said}")
     return Answer("unknown", "how requests arrived is not said")
@@ -97,9 +97,9 @@ def percentile(claim: Claim) -> Answer:
 
 
 def cache(claim: Claim) -> Answer:
-    """Whether the state of the prompt cache is given."""
+    """Whether the prompt cache state is stated."""
     if said := _quoted(claim, _CACHE):
-        return Answer("pass", f"it says: {said}")
+        return Answer("pass", f"stated: {said}")
     return Answer("unknown", "whether prompts came from a cache is not said")
 
 
@@ -107,4 +107,4 @@ def one_run(claim: Claim) -> Answer:
     """Whether latency and throughput are of the same run."""
     if said := _quoted(claim, _OTHER_RUN):
         return Answer("fail", f"latency and throughput are of different runs: {said}")
-    return Answer("unknown", "whether latency and throughput are of one run is not said")
+    return Answer("unknown", "whether latency and throughput come from the same run is not said")

@@ -7,6 +7,7 @@ import click
 from nodewise.cli.options import emit, json_option
 
 if TYPE_CHECKING:
+    from nodewise.audit.rules import Rule
     from nodewise.report.sections import Report
 
 
@@ -19,19 +20,30 @@ def command(ctx: click.Context, topic: str | None, as_json: bool) -> None:
 
     `nodewise help inputs` lists every input: its key for --set, its place in a TOML file, its unit
     and its default. An input can also be set by an option of its name, --spot 0.3 for example.
-    `nodewise help formats` lists the files that nodewise reads.
+    `nodewise help formats` lists the files that nodewise reads, `nodewise help rules` the rules of
+    the audit, and `nodewise help json` prints the JSON Schema of `nodewise decide --json`.
 
     \b
     Examples:
       nodewise help inputs
       nodewise help formats
+      nodewise help rules
+      nodewise help json > schema.json
       nodewise help decide
     """
     if topic == "inputs":
-        emit(_inputs(), as_json, _report)
+        emit(inputs(), as_json, _report)
         return
     if topic == "formats":
         emit(_formats(), as_json, _formats_report)
+        return
+    if topic == "rules":
+        emit(_rules(), as_json, _rules_report)
+        return
+    if topic == "json":
+        from nodewise.report.schema import document_schema
+
+        emit(document_schema(), True, list)
         return
     group = ctx.find_root()
     if topic is None:
@@ -41,13 +53,14 @@ def command(ctx: click.Context, topic: str | None, as_json: bool) -> None:
     found = group.command.get_command(group, topic)
     if found is None:
         raise click.UsageError(
-            f"No such topic '{topic}'. Topics are inputs, formats and every command."
+            f"No such topic '{topic}'. Topics are inputs, formats, rules, json and every command."
         )
     with click.Context(found, info_name=topic, parent=group) as inner:
         click.echo(found.get_help(inner))
 
 
-def _inputs() -> list[dict[str, str]]:
+def inputs() -> list[dict[str, str]]:
+    """Every input of a question: key, place in TOML, unit, default and meaning."""
     from nodewise.decide.inputs import INPUTS, default_text
 
     return [
@@ -82,3 +95,17 @@ def _formats_report(rows: list[dict[str, str]]) -> "Report":
     titles = ("--format", "gives", "file")
     cells = tuple(tuple(row.values()) for row in rows)
     return [Table(name="formats", titles=titles, rows=cells, left=frozenset(titles))]
+
+
+def _rules() -> "tuple[Rule, ...]":
+    from nodewise.audit.rules import read_rules
+
+    return read_rules()
+
+
+def _rules_report(rules: "tuple[Rule, ...]") -> "Report":
+    from nodewise.report.tables import Table
+
+    titles = ("rule", "for", "if broken", "remedy")
+    cells = tuple((rule.rule, rule.applies, rule.severity, rule.remedy) for rule in rules)
+    return [Table(name="rules", titles=titles, rows=cells, left=frozenset(titles))]

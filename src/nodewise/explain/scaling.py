@@ -476,7 +476,7 @@ def _checks(study: Study, times: Timings) -> Iterator[Check]:
         yield warning("the input as it was read", note.rstrip("."))
     if times.nodes[0] != 1:
         yield warning(
-            "the exact baseline T(1)",
+            "T(1) baseline",
             f"no run at K=1: speedup and efficiency are relative to K={times.nodes[0]}, and "
             "what was lost below it is unknown",
             "Measure K=1 to see it.",
@@ -489,7 +489,7 @@ def _checks(study: Study, times: Timings) -> Iterator[Check]:
 
 def _checks_of_rounds(study: Study, times: Timings) -> Iterator[Check]:
     """What the repeats can tell, and what they cannot."""
-    repeats = "repeats and variance"
+    repeats = "repeats and spread"
     singles = [nodes for nodes in times.nodes if len(study.at(nodes)) == 1]
     if singles:
         where = "" if len(singles) == len(times.nodes) else f" at K={_listed(singles)}"
@@ -516,7 +516,7 @@ def _checks_of_rounds(study: Study, times: Timings) -> Iterator[Check]:
     ]
     if alike:
         yield warning(
-            "gains are larger than the noise",
+            "gains exceed the noise",
             f"K={_listed(alike)} cannot be distinguished from K={times.nodes[0]} by these rounds",
             "Measure more of them, or call it no gain.",
             key="significant",
@@ -538,7 +538,7 @@ def _checks_of_runs(study: Study) -> Iterator[Check]:
     if study.base_is_baseline:
         ones = [r.seconds for r in study.runs if r.nodes == 1 and not r.baseline]
         yield Check(
-            rule="the exact baseline T(1)",
+            rule="T(1) baseline",
             verdict="pass",
             evidence="K=1 is the single-worker program; the distributed code on one worker "
             f"takes {sum(ones) / len(ones):.4g} s, and speedup against that would look better",

@@ -30,9 +30,9 @@ LIMITED_IN_TIME = ("the gate", "the start")  # what put the limits of emulated n
 _NOT_PACED = 0.5  # of a node's share: CPU of processes beside the rank that is paced
 _BESIDE_SECONDS = 0.1  # CPU of a launcher's proxy, first messages and an evaluation, on each node
 _MOSTLY_TIMED = 1.5  # of the timed seconds: a node was watched for longer, and may have done more
-_WORKERS = "K workers really ran"
-_WORKLOAD = "one workload at all K"
-_LIMITS = "the nodes had the CPU they were promised"
+_WORKERS = "K workers ran"
+_WORKLOAD = "the same workload at every K"
+_LIMITS = "emulated nodes received their CPU share"
 _LOAD = "no foreign load"
 _WORLD = ("world_size", "mpi_size", "comm_size", "num_processes")  # facts that count the ranks
 _ALWAYS_FIXED = ("dtype", "precision", "model")
@@ -283,7 +283,7 @@ def limit_check(study: Study) -> Check | None:
         return Check(
             rule=_LIMITS,
             verdict="fail",
-            evidence=f"a node received {most:.2f} times the CPU it was promised",
+            evidence=f"a node received {most:.2f} times its CPU share",
             remedy="Repeat when it is quiet.",
             makes="invalid" if most > _NOT_LIMITED else "doubtful",
         )
@@ -411,7 +411,7 @@ def superlinear_check(times: "Timings") -> Check | None:
         return None
     base = times.nodes[0]
     return warning(
-        "no scale is faster than ideal",
+        "no superlinear speedup",
         f"faster than ideal at K={_listed(above)}: a cache effect, or a slow T({base})",
         f"Check that K={base} is the fastest correct run of that size.",
         key="superlinear",

@@ -1,0 +1,191 @@
+"""Write the reference pages from the code: cli.md, rules.md, json.md and the table of inputs.md.
+
+    .venv/bin/python docs/reference.py
+
+A test compares the pages with what this writes.
+"""
+
+import ast
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from nodewise.audit.rules import read_rules
+from nodewise.cli.help import inputs
+from nodewise.cli.main import SECTIONS, nodewise
+from nodewise.decide.decide import Decision
+from nodewise.report.schema import PARTS
+
+HERE = Path(__file__).parent
+WRITTEN = "<!-- Written by docs/reference.py. -->\n"
+INPUTS_TITLE = "| key | in TOML | unit | default | meaning |\n|---|---|---|---|---|\n"
+
+
+def row(*cells: object) -> str:
+    """One row of a table in Markdown."""
+    return "| " + " | ".join(" ".join(str(c).split()).replace("|", "\\|") for c in cells) + " |"
+
+
+def cli_page() -> str:
+    """Every command with its help and its options."""
+    lines = [
+        "# Commands", WRITTEN,
+        "Every command prints its help with `--help`. Options that several commands share are "
+        "inputs of a question: [inputs.md](inputs.md).", "",
+        "| exit code | meaning |", "|---|---|",
+        row(0, "the command did what you asked, and every gate is met"),
+        row(1, "a gate is not met, a rule of the audit fails, or the measurement is invalid"),
+        row(2, "the spec or the arguments are wrong"),
+        row(3, "a run failed"),
+        row(4, "the data cannot be used"),
+    ]  # fmt: skip
+    context = click.Context(nodewise, info_name="nodewise")
+    for title, names in SECTIONS.items():
+        lines += ["", f"## {title}"]
+        for name in names:
+            command = nodewise.get_command(context, name)
+            assert command is not None
+            lines += _command(command, click.Context(command, info_name=name, parent=context))
+    return "\n".join(lines) + "\n"
+
+
+def _command(command: click.Command, context: click.Context) -> Iterator[str]:
+    yield from ("", f"### {context.command_path}", "")
+    text, _, examples = (
+        inspect.cleandoc(command.help or "").replace("\b\n", "").partition("Examples:")
+    )
+    yield text.strip()
+    yield from (
+        "",
+        "```text",
+        context.command_path + " " + " ".join(command.collect_usage_pieces(context)),
+    )
+    yield from ("```", "")
+    if examples:
+        yield from ("```text", inspect.cleandoc(examples), "```", "")
+    options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
+    if options:
+        yield from ("| option | meaning |", "|---|---|")
+    for option in options:
+        record = option.get_help_record(context)
+        assert record is not None
+        yield row(f"`{record[0]}`", record[1])
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from _command(inner, click.Context(inner, info_name=name, parent=context))
+
+
+def rules_page() -> str:
+    """Every rule of the audit."""
+    lines = [
+        "# Rules of the audit", WRITTEN,
+        "`nodewise audit` asks these of a claim, and of your own study ([audit.md](audit.md)). "
+        "If a rule of severity `fail` is broken, the command exits with 1.", "",
+        "| key | rule | severity | fix | source |", "|---|---|---|---|---|",
+    ]  # fmt: skip
+    for rule in read_rules():
+        of = " (servers)" if rule.applies == "serving" else ""
+        lines.append(row(f"`{rule.key}`", rule.rule + of, rule.severity, rule.remedy, rule.source))
+    return "\n".join(lines) + "\n"
+
+
+def json_page() -> str:
+    """Every key of `nodewise decide --json`, with the comment beside it in the source."""
+    lines = [
+        "# JSON of a decision", WRITTEN,
+        "`nodewise decide --json`, `nodewise study --json` and `result.json` have the keys of a "
+        "decision, and these:", "",
+        "| key | type |", "|---|---|",
+        *(row(f"`{key}`", _type(kind)) for key, kind in PARTS.items()),
+        "", "`nodewise help json` prints the JSON Schema. `null` means unknown or not applicable, "
+        "never zero.",
+    ]  # fmt: skip
+    for kind in _structs([Decision, *PARTS.values()]):
+        lines += ["", f"## {kind.__name__}", "", inspect.getdoc(kind) or "", ""]
+        lines += ["| key | type | meaning |", "|---|---|---|"]
+        meaning = _comments(kind)
+        lines += [
+            row(f"`{field.encode_name}`", _type(field.type), meaning.get(field.name, ""))
+            for field in msgspec.structs.fields(kind)
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _structs(kinds: list[Any]) -> list[type[msgspec.Struct]]:
+    """The structs that a document holds, each once, in the order in which they are met."""
+    found: dict[type[msgspec.Struct], None] = {}
+    waiting = list(kinds)
+    while waiting:
+        kind = waiting.pop(0)
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            if kind not in found:
+                found[kind] = None
+                waiting += [field.type for field in msgspec.structs.fields(kind)]
+        else:
+            waiting += typing.get_args(getattr(kind, "__value__", kind))
+    return list(found)
+
+
+def _comments(kind: type) -> dict[str, str]:
+    """The comment behind each field of a class in its source."""
+    found: dict[str, str] = {}
+    for one in reversed(kind.__mro__):
+        if one.__module__.startswith("nodewise"):
+            lines, _ = inspect.getsourcelines(one)
+            source = inspect.cleandoc("\n" + "".join(lines))
+            (body,) = ast.parse(source).body
+            assert isinstance(body, ast.ClassDef)
+            for node in body.body:
+                if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                    line = source.splitlines()[(node.end_lineno or node.lineno) - 1]
+                    found[node.target.id] = line.partition("  # ")[2]
+    return found
+
+
+def _type(kind: Any) -> str:
+    """A type as a reader of JSON knows it."""
+    names = {
+        str: "text",
+        int: "whole number",
+        float: "number",
+        bool: "true or false",
+        types.NoneType: "null",
+    }
+    arguments = typing.get_args(kind)
+    if kind in names:
+        return names[kind]
+    if typing.get_origin(kind) is typing.Literal:
+        return " or ".join(f"`{one}`" for one in arguments)
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return " or ".join(_type(one) for one in arguments)
+    if typing.get_origin(kind) in (tuple, list):
+        return f"list of {_type(arguments[0])}"
+    if typing.get_origin(kind) in (dict, typing.get_origin(typing.Mapping[str, str])):
+        return f"{_type(arguments[1])} by {_type(arguments[0])}"
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return f"[{kind.__name__}](#{kind.__name__.lower()})"
+    return _type(kind.__value__) if hasattr(kind, "__value__") else str(kind)
+
+
+def inputs_page() -> str:
+    """The page of inputs with the table as it is now."""
+    before, title, _ = (HERE / "inputs.md").read_text().partition(INPUTS_TITLE)
+    rows = [row(f"`{one['key']}`", f"`{one['toml']}`", *list(one.values())[2:]) for one in inputs()]
+    return before + title + "\n".join(rows) + "\n"
+
+
+PAGES = {"cli.md": cli_page, "rules.md": rules_page, "json.md": json_page, "inputs.md": inputs_page}
+
+if __name__ == "__main__":
+    for name, write in PAGES.items():
+        (HERE / name).write_text(write())
+        sys.stdout.write(f"{HERE / name}\n")
