@@ -135,7 +135,7 @@ class _Pace:
         self.schedule: int | None = None
         self.slices = _Slices()
         self.used: dict[_Span | None, _Used] = {}  # since the last pacing point
-        self.charged = self.seen = self.credit = 0  # where counting stands
+        self.charged = self.seen = self.credit = 0  # where counting was
         self.scheduled = (0, 0, 0)
         self.forget()
 
@@ -564,7 +564,7 @@ def _no_rank_came(missing: list[str]) -> RuntimeError:
 
 
 def _finite(value: float | None) -> float | None:
-    """A figure that JSON can say; it knows neither infinity nor what is no number."""
+    """A figure that JSON can say; JSON has neither infinity nor NaN."""
     return value if value is not None and isfinite(value) else None
 
 

@@ -20,7 +20,7 @@ from nodewise.explain.baseline import FALSE_ALARMS, LEAST_NOISE, MIN_INFLATION, 
 from nodewise.study.spec import Regime
 
 _STRAIGHT = 0.01  # efficiency within this of one at every scale
-_STRAIGHT_UP_TO = 8  # a shorter ladder is straight by nature
+_STRAIGHT_UP_TO = 8  # fewer scales are always nearly straight
 _MOST_DECIMALS = 12
 _SLIP = 0.01  # relative: made from times with more digits than the table shows
 _OTHER_BASE = 0.02  # relative, of ratios over a base that is not in the table
@@ -185,7 +185,7 @@ def _apart_from(
 
 
 def _apart(given: float, right: float) -> float:
-    """How many e-folds lie between two ratios; a zero is as far as it gets."""
+    """The logarithm of the ratio of two ratios; a zero is as far as it gets."""
     return abs(math.log(max(given, 1e-12) / max(right, 1e-12)))
 
 
@@ -321,7 +321,7 @@ def _poisson_tail(count: int, mean: float) -> float:
 
 
 def missing_scales(nodes: Sequence[int]) -> Detection:
-    """Holes in a ladder that is otherwise regular: doublings, or equal steps."""
+    """Holes in scales that are otherwise regular: doublings, or equal steps."""
     if len(nodes) < 4:
         return Detection(None, "too few scales to see a sequence")
     ratios = [above / below for below, above in pairwise(nodes)]

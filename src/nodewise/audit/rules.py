@@ -1,7 +1,7 @@
 """The honesty rules, asked of a claim: pass, fail or unknown, each with its evidence.
 
 What a rule is called, needs, weighs and comes from is data (rules.toml); here stand the
-predicates, by key. The same rules judge somebody's table and our own studies: what a measured study
+predicates, by key. The same rules judge a claimed table and a study of ours: what a measured study
 answers for itself (`audit.answers`) goes before what its figures show.
 """
 
@@ -120,7 +120,7 @@ class RuleCheck(Check, frozen=True, kw_only=True):
     key: str
     severity: Severity
     source: str
-    cells: tuple[str, ...] = ()  # of somebody's table, that an accusation rests on
+    cells: tuple[str, ...] = ()  # of the claimed table, that an accusation rests on
 
     @property
     def shown_verdict(self) -> Verdict:
@@ -541,7 +541,7 @@ def _correct(case: _Case) -> Correction | None:
 
 
 def _of(detection: Detection) -> Answer:
-    """A detection as an answer: seen is a failure, and what cannot be told is unknown."""
+    """A detection as an answer: seen is a failure, and what cannot be decided is unknown."""
     verdicts: dict[bool | None, Verdict] = {True: "fail", False: "pass", None: "unknown"}
     return Answer(verdicts[detection.seen], detection.evidence)
 
@@ -859,7 +859,7 @@ def _divides(case: _Case) -> Answer:
     worst = max(uneven, key=lambda nodes: uneven[nodes])
     named = ", ".join(map(str, uneven))
     evidence = f"the {column} does not divide by K={named}; up to {format_percent(uneven[worst])}"
-    # a remainder of a large job is no matter
+    # a remainder of a large job does not matter
     verdict: Verdict = "fail" if uneven[worst] > 0.01 else "pass"
     return Answer(verdict, f"{evidence} idles")
 

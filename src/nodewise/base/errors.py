@@ -3,9 +3,9 @@
 NodewiseError      exit code
 ├── SpecError      2   the spec or the arguments
 ├── RunError       3   the measuring: an engine, a folder, a run
-└── DataError      4   the numbers that were handed in
+└── DataError      4   the numbers that were given
 
-Exit code 1 is no error: the analysis is right and a gate is not met (`GATE_NOT_MET`).
+Exit code 1 is not an error: the analysis is right and a gate is not met (`GATE_NOT_MET`).
 """
 
 GATE_NOT_MET = 1
@@ -21,7 +21,7 @@ def printable(text: str) -> str:
 
 
 class NodewiseError(Exception):
-    """What is wrong and how to mend it; never shown with a traceback."""
+    """What is wrong and how to fix it; never shown with a traceback."""
 
     exit_code = 2
 
@@ -49,6 +49,6 @@ class RunError(NodewiseError):
 
 
 class DataError(NodewiseError):
-    """The numbers that were handed in cannot be read or contradict each other."""
+    """The numbers that were given cannot be read or contradict each other."""
 
     exit_code = 4

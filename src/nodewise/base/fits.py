@@ -26,7 +26,7 @@ def nonnegative_fit(columns: Floats, values: Floats, weights: Floats | None = No
     size = np.sqrt(np.sum(columns**2, axis=0))
     size[size == 0] = 1.0
     count = columns.shape[1]
-    # The triangle of the columns stands for them, however many points there are.
+    # The triangle of the columns replaces them, however many points there are.
     basis, triangle = np.linalg.qr(columns / size)
     targets = (values @ basis).reshape(-1, basis.shape[1]).T
     chosen = _subsets(count)

@@ -15,7 +15,7 @@ Center = Literal["mean", "median"]
 Floats = NDArray[np.float64]
 
 # The least n for which the extremes of a sample hold the median with 95 % (2^(1-n) <= 0.05).
-# Below it there is no distribution-free interval, only a range.
+# With fewer, a distribution-free interval does not exist, only a range.
 ENOUGH_ROUNDS = 6
 DRAWS = 2000
 _NEARLY_NORMAL = 200  # degrees of freedom
@@ -253,7 +253,7 @@ def percentile_interval(draws: Floats, rounds: int, level: float = LEVEL) -> Int
     """The central `level` of draws of one quantity, widened for few rounds.
 
     Plain percentiles of few rounds are too narrow: seven hold the truth in 89 of 100 studies
-    instead of 95. Taking them as far out as Student's t lies mends that (Hesterberg 2015).
+    instead of 95. Taking them as far out as Student's t lies corrects that (Hesterberg 2015).
     """
     freedom = max(rounds - 1, 1)
     reach = student_quantile((1 + level) / 2, freedom) * math.sqrt(rounds / freedom)

@@ -181,7 +181,7 @@ def _claims_of_any(
         try:
             return (claim_of_study(open_study(path, regime)[0]),)
         except DataError:
-            pass  # a page of somebody else
+            pass  # a page from elsewhere
     text = _text(path)
     try:
         return claims_of_text(text, path.stem, regime, corrections)

@@ -77,7 +77,7 @@ def command(
 ) -> None:
     """The scaling part of an application for computing time, as a centre asks for it.
 
-    STUDY is a study folder or a table; hand in a strong and a weak one together. What the study
+    STUDY is a study folder or a table; give a strong and a weak one together. What the study
     does not say is marked TODO(author). Exits with 1 where a measurement is invalid.
 
     \b

@@ -38,7 +38,7 @@ def command(schema: bool, output: Path, **answers: Any) -> None:
     """Write a commented spec of a scaling study, ready for nodewise study.
 
     On a terminal and without options it asks for what it needs. It overwrites no file. In the
-    command, {python} stands for this Python, {nodes} for K, {round} and {seed} for those of a run.
+    command, {python} is this Python, {nodes} for K, {round} and {seed} for those of a run.
     A command with {n} starts its own K workers. To measure without a spec: nodewise run.
 
     \b

@@ -161,7 +161,7 @@ def measure_spec(path: Path, output: Path | None, rounds: str = "rounds = {} in 
 
 
 def _refuse_without_steps(folder: Path) -> None:
-    """End where a run made no step: no further run was made, and there is no answer."""
+    """End where a run made no step: no further run was made, and no answer is given."""
     from nodewise.explain.validity import step_check
     from nodewise.study import store
 

@@ -114,7 +114,7 @@ def command(
     """A table with a planted truth: to learn on, to test detectors with, to plan rounds by.
 
     The times follow --law; the other options plant one disease each. The command that made it
-    stands in the table's first line.
+    is in the table's first line.
 
     \b
     Examples:

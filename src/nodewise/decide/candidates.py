@@ -107,7 +107,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     efficiency: Floats
     rate_per_hour: Floats  # of all nodes together
     relative_work: Floats  # of each run, over that of the first
-    losses: tuple[tuple[tuple[CauseName, float], ...], ...]  # folds by cause, largest first
+    losses: tuple[tuple[tuple[CauseName, float], ...], ...]  # lost speedup by cause, largest first
     energy: Energy
     carbon: Carbon
     work: Floats | None = None
@@ -243,7 +243,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def whole_nodes(self) -> Floats:
-        """The nodes that each scale takes; K where nobody says how many share a node."""
+        """The nodes that each scale takes; K where it is not stated how many share a node."""
         return self.unit.nodes(self.nodes)
 
     @property

@@ -32,7 +32,7 @@ def cheapest_of(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> int 
 
 
 def fastest_of(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> int | None:
-    """The position of the fewest nodes that cannot be told from the fastest."""
+    """The position of the fewest nodes that cannot be distinguished from the fastest."""
     if not len(ladder):
         return None
     at = np.asarray(ladder)

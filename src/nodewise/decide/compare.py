@@ -37,7 +37,7 @@ class PricedComparison(Comparison, frozen=True, kw_only=True):
     currency: str | None  # null: no price is known for both
     cost_of: str  # a run, or a million units of work
     costs: tuple[CostRow, ...]
-    cost_note: str  # why there are no costs
+    cost_note: str  # why costs are missing
     first_advice: Advice | None  # null where there is only one common scale
     second_advice: Advice | None
 

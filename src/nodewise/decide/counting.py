@@ -78,7 +78,7 @@ def _room(record: PriceRecord, unit: str) -> int | None:
 
 
 def billed_units(unit: ScaleUnit, per: str, scales: ArrayLike) -> Floats:
-    """How many of what the price is for are paid at each K; `per` is empty where nobody says.
+    """How many of what the price is for are paid at each K; `per` is empty where not stated.
 
     >>> billed_units(ScaleUnit(unit="GPU", per_node=8), "GPU", [8, 12])
     array([ 8., 16.])

@@ -160,7 +160,7 @@ class PriceOfSpeed(msgspec.Struct, frozen=True, kw_only=True):
 class Marginal(
     msgspec.Struct, frozen=True, kw_only=True, rename={"from_nodes": "from", "to_nodes": "to"}
 ):
-    """One step up the ladder: folds gained, money added, their ratio (null if money is saved).
+    """One step to the next scale: speedup gained, money added, their ratio (null: money is saved).
 
     Money and seconds are for equal work: that of the first run.
     """
@@ -230,7 +230,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename={"payments": "r
     cheapest_low: int | None  # the cheapest K of 95 % of resamples lies between these
     cheapest_high: int | None
     balanced: Choice | None  # the fastest that is worth its cost
-    fastest: Choice | None  # the fewest nodes that cannot be told from the fastest
+    fastest: Choice | None  # the fewest nodes not distinguishable from the fastest
     greenest: Choice | None  # by grams, else by joules; null where neither is known
     least: tuple[Least, ...]  # the scale that needs the least of each quantity that is known
     least_regret: Choice | None  # over resamples and ranges

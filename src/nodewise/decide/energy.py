@@ -165,7 +165,7 @@ def metered(hours: Floats, nodes: Floats, per_node: float, shared: float) -> Flo
 def energy_of_runs(study: Study) -> Energy:
     """Joules at each scale as its runs hold them: measured or imported; else unknown, and why.
 
-    A reading of too few samples is not used: nobody could tell it from a measured one.
+    A reading of too few samples is not used: it would look like a measured one.
     """
     runs = study.good_runs
     told = [run.provenance for run in runs]

@@ -39,7 +39,7 @@ from nodewise.study.question import Tables, split
 from nodewise.study.scale_unit import NODE, parse_unit
 from nodewise.study.spec import Quality, Regime, Spec
 
-_LARGEST = 1e30  # beyond it a figure is a typing error, and products of such figures overflow
+_LARGEST = 1e30  # a larger figure is a typing error, and products of such figures overflow
 _LARGEST_COUNT = 1_000_000
 
 
@@ -116,7 +116,7 @@ def _rate(text: str) -> tuple[Preemptions, Interval]:
 
 
 class GivenPrice(NamedTuple):
-    """A price, and what it is for; empty where nobody says."""
+    """A price, and what it is for; empty where not stated."""
 
     amount: Interval
     per: str = ""

@@ -240,7 +240,7 @@ def _blame(scales: Candidates, at: int) -> str:
 
 
 def in_prose(cause: CauseName) -> str:
-    """A cause as it stands in a sentence."""
+    """A cause as a sentence names it."""
     if cause == "unexplained":
         return "a cause that was not recorded"
     if cause == "idle":

@@ -37,7 +37,7 @@ _FAILING_DRAWS = 200  # each is a model of its own
 _MOST_ROUNDS = 100  # that anybody would add
 _SURE_AFTER = 0.98  # of times that stay as they are; at 95 % every other set of rounds falls short
 _PRICES_OFF = (0.5, 0.8, 1.2, 1.5)
-# The line items that one price stands behind.
+# The line items that one price sets.
 _ITEMS_OF_PRICE = {
     "node price": ("compute", "startup", "rounding"),
     "overhead": ("fixed",),
@@ -94,7 +94,7 @@ class Flip(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
 class PriceOff(msgspec.Struct, frozen=True, kw_only=True, rename={"cheapest": "cheapest_K"}):
     """What the recommended scale costs, and which is the cheapest, when one price is off."""
 
-    price: str  # the line items that it stands for, in words
+    price: str  # the line items that it sets, in words
     factor: float
     cost: float
     cheapest: int

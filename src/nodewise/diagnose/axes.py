@@ -110,7 +110,7 @@ MENU: dict[CeilingName, Remedy] = {
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
-    """A way to distribute that somebody has in mind."""
+    """A proposed way to distribute."""
 
     axis: AxisName
     does: str

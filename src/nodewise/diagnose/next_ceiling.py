@@ -40,7 +40,7 @@ _OF_STAGE: dict[Stage, CeilingName] = {
 _CONFIDENCE: dict[str, Confidence] = {"stages of each rank": "high", "stage totals": "medium"}
 _OPEN: tuple[BranchAnswer, ...] = ("not recorded", "not identifiable")
 _MIN_SECOND_CAUSE = 0.25  # of what is lost: a second cause worth a change of its own
-_LEAST_SHOWN = 0.005  # of the time, or of a fold: what rounding shows as nothing
+_LEAST_SHOWN = 0.005  # of the time, or of 1x: what rounding shows as nothing
 
 
 class _Question(NamedTuple):

@@ -26,7 +26,7 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Roofline(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a step stands under the roofs of one machine, and of the link that it would need."""
+    """Where a step is under the roofs of one machine, and of the link that it would need."""
 
     ridge: float  # FLOP per byte at which both roofs meet
     intensity: float

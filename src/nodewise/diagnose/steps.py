@@ -23,7 +23,7 @@ StepCeiling = CeilingName | Literal["undecided", "above the roof"]
 
 
 class StepRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One step: its time, what it reached, and the ceiling that it stands under."""
+    """One step: its time, what it reached, and the ceiling that limits it."""
 
     name: str
     seconds: float

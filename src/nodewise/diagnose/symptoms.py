@@ -108,7 +108,7 @@ def classify(seen: Observation, roofs: Roofs, proposal: str | None = None) -> Sy
 def _steady(seen: Observation, roofs: Roofs) -> tuple[Sample, ...]:
     """Without the start, when programs load themselves and touch their memory for the first time.
 
-    Memory that is handed out all along is no start.
+    Memory that is allocated all along is not a start.
     """
     samples = seen.samples
     samples = samples[2:] if len(samples) >= 6 else samples[1:] if len(samples) >= 3 else samples
@@ -204,7 +204,7 @@ def _faulting(sample: Sample, account: _Account, seen: Observation, roofs: Roofs
         return None
     quiet = sample.switches < 1000 * account.seconds
     if not quiet and sample.sockets:
-        return Verdict(None)  # messages, and memory for them: neither can be told to bind
+        return Verdict(None)  # messages, and memory for them: neither is sure to bind
     clear = small > 0.5 or huge > 1
     return Verdict("page faults", strong=sample.system > 0.45 * cpu and quiet and clear)
 
@@ -268,7 +268,7 @@ def _talking(sample: Sample, account: _Account, seen: Observation, roofs: Roofs)
     if _only_wakes(sample, account):
         return Verdict("coordination", strong=False)
     often = sample.switches > 1000 * account.seconds
-    # Large messages take few switches; then somebody is seen waiting for the other end.
+    # Large messages take few switches; then one side is seen waiting for the other end.
     carries = sample.socket_threads > 0.1 or (sample.sockets and sample.messages)
     large = account.system > 0.6 and sample.active_threads >= 2 and carries
     if not (often or large) or account.system < 0.4:

@@ -48,7 +48,7 @@ Losses = dict[CauseName, Floats]  # seconds lost to each cause: a row a draw, a 
 
 _LEAD_DRAWS = 4000
 _MIN_LEAD = 0.05  # the probability to be the largest cause, from which on a cause is named too
-_DRAWS = 300  # each averages the stages of every rank anew
+_DRAWS = 300  # each averages the stages of every rank again
 _LATE = 0.05  # a rank this much slower than the typical one may be late for a reason
 _MAX_CHANCE = 0.01  # of calling a rank slow that was late by chance
 _MIN_FREEDOM = 4  # of the spread of a rank between rounds, before lateness is put down to chance
@@ -78,7 +78,7 @@ _WAITED_FOR: tuple[CauseName, ...] = ("load imbalance", "slow node", "jitter")
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
-    """Folds of speedup lost to one cause at one scale, and the speedup if it vanished."""
+    """The speedup lost to one cause at one scale, and the speedup if it vanished."""
 
     cause: CauseName
     seconds: float  # exposed: hidden seconds are not lost

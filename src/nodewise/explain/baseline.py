@@ -49,7 +49,7 @@ class Points(NamedTuple):
         return np.asarray(grown * self.seconds / self.seconds[0])
 
     def reach(self, comparisons: int) -> float:
-        """Standard errors beyond which one of several one-sided comparisons is no chance."""
+        """Standard errors beyond which one of several one-sided comparisons is not chance."""
         level = 1 - FALSE_ALARMS / max(comparisons, 1)
         return student_quantile(level, self.freedom if self.freedom else 1000)
 
@@ -74,7 +74,7 @@ def points_of(
     """The centres of repeated seconds, with their noise.
 
     Repeats of all scales share one relative spread: few at each, many together. `spreads` are
-    relative standard errors that somebody states; without either, single runs are assumed to be
+    relative standard errors that are stated; without either, single runs are assumed to be
     three percent off. `rounding` is the relative half unit of the last digit.
     """
     seconds = np.array([float(np.mean(values)) for values in samples])

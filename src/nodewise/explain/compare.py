@@ -3,7 +3,7 @@
 Speedups on a base of their own cannot be compared: who is slow on one worker scales well. So
 `compare` takes only the scales that both studies have, and their smallest is the base of both.
 `line_up` measures every study against the quickest one on the smallest common scale. With its
-seconds T0 there, k = K/K0 and seconds T at K, a study loses k - T0/T folds; overhead of o seconds
+seconds T0 there, k = K/K0 and seconds T at K, a study loses k - T0/T in speedup; overhead of o s
 along its last rank is k * o / T of them.
 """
 

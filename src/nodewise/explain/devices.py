@@ -6,7 +6,7 @@ from nodewise.base.units import format_percent
 from nodewise.study.check import Check, warning
 from nodewise.study.study import GPU, GPU_CAPPED, GPU_HOT, Study
 
-_OFTEN = 0.05  # of the looks at a GPU: single ones are no more than a moment
+_OFTEN = 0.05  # of the looks at a GPU: a single one is only a moment
 _APART = 0.2  # of shares at two scales: then they ran at different clocks
 _RULE = "GPUs kept their clock"
 

@@ -131,7 +131,7 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     center: Center
 
     def speedup(self, seconds: Floats) -> Floats:
-        """Folds over the base: T0/T for a fixed job, k*T0/T when the job grows with k."""
+        """Speedup over the base: T0/T for a fixed job, k*T0/T when the job grows with k."""
         grown = self.k if self.regime == "weak" else 1.0
         return np.asarray(grown * seconds[..., :1] / seconds)
 
@@ -189,7 +189,7 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def fitted_base_seconds(self) -> float | None:
         """What the law of the other scales implies at the base, where that is clearly slower."""
         slow = self.slow_baseline
-        if not slow.seen or slow.size is None or slow.high is None:  # a bound is no fit
+        if not slow.seen or slow.size is None or slow.high is None:  # a bound is not a fit
             return None
         return float(self.seconds[0]) / slow.size
 
@@ -385,7 +385,7 @@ def _rounds_with_base(times: Timings, position: int) -> int:
 
 
 def fastest_among(nodes: Sequence[int], speed: Floats, margins: Floats | None) -> int:
-    """The position of the fewest nodes that cannot be told from the fastest.
+    """The position of the fewest nodes that cannot be distinguished from the fastest.
 
     Without `margins` (see `stats.margins_of`) the figures decide as they are.
     """
@@ -424,7 +424,7 @@ def knee_of(times: Timings) -> Knee | None:
     """The K of the largest S*E on a smooth fit, inside the measured range, with its bounds.
 
     On the fit, because on raw points a noise of 2 % moves it to another scale in every tenth study.
-    A knee at the largest measured scale is no knee: the curve has not turned yet.
+    A knee at the largest measured scale does not count: the curve has not turned yet.
     """
     if len(times.nodes) < 3:
         return None

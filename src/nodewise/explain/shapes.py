@@ -21,7 +21,7 @@ from nodewise.explain.scaling import Timings
 FAT_BAND = 0.05  # three quarters of published repeats spread by less than 4 %
 HELD_UP_LEAN = 0.2  # a held-up run pulls the mean above the median; plain noise does not
 EARLY_EXPONENT = 0.6  # half-way between imbalance (0 to 0.4) and a serial part (1), rounded up
-_LEAST_OVERHEAD = 0.05  # below this there is no bend whose shape could be read
+_LEAST_OVERHEAD = 0.05  # below this the bend is too small to have a shape
 _FEWEST_ROUNDS = 3
 
 ShapeName = Literal["smooth", "noisy", "early", "unclear"]

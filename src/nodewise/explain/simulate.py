@@ -120,7 +120,7 @@ def _run(
 def rounds_needed(
     noise: float, difference: float, power: float = 0.8, seed: int = 7, studies: int = 400
 ) -> int:
-    """Rounds after which two scales that differ by `difference` are told apart as often as `power`.
+    """Rounds after which scales that differ by `difference` are distinguished as often as `power`.
 
     Found by simulating studies and judging each by the interval that `scale` prints: the central
     95 % of resampled rounds of the ratio must exclude 1.

@@ -247,7 +247,7 @@ def _rate_at(replicas: int, rates: dict[int, float]) -> float | None:
     low = rates.get(left, 0.0)
     if left == right:
         return low
-    if math.inf in (low, rates[right]):  # never broken: there is no line
+    if math.inf in (low, rates[right]):  # never broken: no line
         return math.inf
     return low + (replicas - left) / (right - left) * (rates[right] - low)
 
@@ -575,7 +575,7 @@ def _day(
 ) -> tuple[tuple[DayRow, ...], tuple[str, ...]]:
     """A day of demand: a fleet for its peak, and an autoscaler that is always right at once.
 
-    Where a part of the day cannot be served there are no rows, but the reason.
+    Where a part of the day cannot be served rows are missing, and the reason is given.
     """
     curve = question.demand_curve
     peak = max(curve, default=0.0)

@@ -53,7 +53,7 @@ class Percentile(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float | None
     low: float | None = None
     high: float | None = None
-    why: str = ""  # there is no figure
+    why: str = ""  # the figure is missing
     too_few: bool = False  # requests, for a figure
 
 

@@ -7,7 +7,7 @@ The time between the first and the last token of a request with n tokens is
 
 and a request that finds the replica idle has its first token after per_request + step +
 per_sequence + per_prompt_token * its prompt. Both are linear in the four unknowns; requests that
-something else disturbed are left out and the fit is made again, so that it stands for the ordinary
+something else disturbed are left out and the fit is made again, so that it describes the ordinary
 request. Simulated tails are too good by what an ordinary request does not show: the residual
 against every measured window is part of the answer. Replicas that share cores slow each other down,
 which one replica cannot show. The windows of larger fleets do: their ordinary requests take longer
@@ -42,7 +42,7 @@ _METRICS = (("TTFT", "ttft"), ("TPOT", "tpot"), ("latency", "latency"))
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
-    """An engine and how well it stands for the requests that it was made from."""
+    """An engine and how well it describes the requests that it was made from."""
 
     engine: Engine
     requests: int

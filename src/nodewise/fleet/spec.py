@@ -60,7 +60,7 @@ class RequestSpec(Part, frozen=True, kw_only=True):
     method: Literal["POST", "GET", "PUT"] = "POST"
     headers: dict[str, str] = msgspec.field(default_factory=dict)
     timeout_seconds: Positive = 30.0
-    # tokenizer.json of the model, from the folder of the spec: counts where there is no usage.
+    # tokenizer.json of the model, from the folder of the spec: counts where usage is missing.
     tokenizer: str = ""
 
 

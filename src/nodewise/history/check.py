@@ -53,7 +53,7 @@ class HistoryCheck(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict on the newest campaign."""
 
     state: State
-    because: str  # why there is no answer
+    because: str  # why no answer is given
     newest: tuple[Entry, ...]
     machine: str
     studies: int

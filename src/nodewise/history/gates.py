@@ -181,7 +181,7 @@ def _bounds(center: float, variance: float | None, freedom: int, level: float) -
     if variance is None:
         return None
     reach = student_quantile((1 + level) / 2, max(freedom, 1)) * math.sqrt(variance)
-    reach = min(reach, 700.0 - abs(center))  # beyond it the exponential overflows
+    reach = min(reach, 700.0 - abs(center))  # above this the exponential overflows
     return Interval(math.exp(center - reach), math.exp(center + reach))
 
 

@@ -173,7 +173,7 @@ def _is_sacct(head: Head) -> bool:
 
 
 def _is_csv(head: Head) -> bool:
-    """Two rows with as many cells, of which the first is no number; or a file called .csv."""
+    """Two rows with as many cells, of which the first is not a number; or a file called .csv."""
     if any(one.gives == "logs" and one.detect(head) for one in FORMATS):
         return False
     if (

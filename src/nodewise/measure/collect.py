@@ -316,7 +316,7 @@ def _merged(reported: list[Rank], recorded: tuple[Rank, ...]) -> tuple[Rank, ...
 
 
 def _ranks(reports: list[RankReport], folder: Path, shares: Shares, withheld: str) -> list[Rank]:
-    """The ranks with their stages, transfer told from waiting where collectives can be matched.
+    """The ranks with their stages, transfer apart from waiting where collectives can be matched.
 
     Of a device the stages are the `shares` of its traces; those of host clocks may be `withheld`.
     """

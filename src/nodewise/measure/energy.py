@@ -40,7 +40,7 @@ class Rapl:
     """A RAPL domain. Its counter starts again from 0 at the end of its range."""
 
     def __init__(self, zone: Path, name: str) -> None:
-        """Read once, so that a counter that cannot be read is no counter."""
+        """Read once, so that a counter that cannot be read does not count."""
         self.name = name
         self._file = zone / "energy_uj"
         self._range = int((zone / "max_energy_range_uj").read_text())
@@ -123,7 +123,7 @@ def _nvml() -> Found:
     try:
         library.nvmlInit()
     except library.NVMLError:
-        return Found((), ())  # installed, and there is no driver: no GPU to read
+        return Found((), ())  # installed without a driver: no GPU to read
     try:
         count = library.nvmlDeviceGetCount()
         handles = [library.nvmlDeviceGetHandleByIndex(index) for index in range(count)]

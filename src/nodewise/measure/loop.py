@@ -306,7 +306,7 @@ def _run(
 
 
 def _shares_cores(engine: Engine, nodes: int, watch: Watch) -> bool:
-    """Whether more workers than cores ran on this machine, which is no evidence of scaling.
+    """Whether more workers than cores ran on this machine, which says nothing about scaling.
 
     Where the command starts its workers, those that ran here kept its cores busy.
     """

@@ -77,7 +77,7 @@ def steps(
 ) -> Steps:
     """Time each step and hold it against the machine's ceilings, which are measured once and kept.
 
-    A plain function is a step whose operations and bytes nobody told. What torch does in it is
+    A plain function is a step whose operations and bytes are not given. What torch does in it is
     counted; without torch it is timed, not classified.
     """
     from nodewise.diagnose.machine.measured import machine as this_machine

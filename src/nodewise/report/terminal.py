@@ -140,7 +140,7 @@ def _print_line(line: str, width: int, console: object) -> None:
     for at, words in enumerate(re.split(r"\*\*", line.lstrip())):
         style = "bold" if at % 2 else "dim" if words.startswith(_QUIET) else ""
         text.append(words, style=style)
-    # a word that stands in a column of its own keeps it free below
+    # a word in a column of its own keeps that column free below
     column = re.match(r"(\S+ {2,})?", text.plain)
     at = column.end() if column else 0
     head, body = text[:at], text[at:]

@@ -1,4 +1,4 @@
-"""A claimed table: what somebody wrote down, digit by digit, before anyone believes it.
+"""A claimed table: what was written down, digit by digit, before anyone believes it.
 
 A `Study` holds measured runs; a `Claim` holds cells. So it keeps what a study would refuse or
 recompute: speedup and efficiency columns, rounded figures, work that changes between rows.
@@ -37,7 +37,7 @@ Row = dict[Column, Figure]
 
 
 class ColumnReading(msgspec.Struct, frozen=True, kw_only=True):
-    """What a column of somebody's table was taken for, and why."""
+    """What a column of a claimed table was taken for, and why."""
 
     title: str
     read_as: str
@@ -53,7 +53,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     name: str
     rows: tuple[Row, ...]
     summary: tuple[Row, ...] = ()  # rows of means over the others
-    regime: Regime | None = None  # as declared; null: nobody says
+    regime: Regime | None = None  # as declared; null: not stated
     predicted: tuple[int, ...] = ()  # scales that are marked as not measured
     selected: bool = False  # a title says that the best run was taken
     text: str = ""
@@ -166,7 +166,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def has_seconds(self) -> bool:
-        """Whether a time or a rate stands there, not only ratios."""
+        """Whether a time or a rate is given, not only ratios."""
         return self.source is not None or bool({"seconds", "throughput"} & self.columns)
 
 

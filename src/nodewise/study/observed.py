@@ -86,7 +86,7 @@ class CountedOperation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     name: str
     calls: float
     seconds: float  # within the operation, while it was counted
-    flops: float | None  # none: nobody has a formula for it
+    flops: float | None  # none: it has no known formula
     memory_bytes: float  # inputs read once and outputs written once: at least so many
 
 

@@ -56,7 +56,7 @@ class ScaleUnit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{self.metered}-h"
 
     def nodes(self, scales: ArrayLike) -> Floats:
-        """The nodes that hold each K; K itself where nobody says how many share a node.
+        """The nodes that hold each K; K itself where it is not stated how many share a node.
 
         >>> ScaleUnit(unit="GPU", per_node=8).nodes([4, 8, 12])
         array([1., 1., 2.])

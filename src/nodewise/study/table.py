@@ -1,7 +1,7 @@
 """CSV tables of timings: text to a `Study` and back.
 
 A row is a run, or one rank of a run when there is a `rank` column. Bad cells are named by line and
-column; nothing is guessed silently: what was assumed stands in the study's notes.
+column; nothing is guessed silently: what was assumed is in the study's notes.
 """
 
 import csv
@@ -188,7 +188,7 @@ def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _columns(header: list[str]) -> tuple[dict[Column, int], list[str]]:
-    """Where each column stands, and the names that are not ours."""
+    """The position of each column, and the names that are not ours."""
     columns: dict[Column, int] = {}
     ignored = []
     known = [_COLUMN_OF.get(title.lower()) for title in header]

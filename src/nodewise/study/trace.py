@@ -13,7 +13,7 @@ COMMUNICATION: Final = 1
 COPY: Final = 2
 
 NO_LAUNCH: Final = np.iinfo(np.int64).min  # of a row whose launching call was not recorded
-NO_CALL: Final = -1  # of a row that is no call of a collective
+NO_CALL: Final = -1  # of a row that is not a collective
 
 # What part of a trace counts: of each rank, as Holistic Trace Analysis, or of all ranks.
 TraceWindow = Literal["all", "hta", "common"]

@@ -47,7 +47,7 @@ class _ClusterFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class _PlaceFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A cluster of which only what is to be moved is told; the fields are those of a cluster."""
+    """A cluster of which only what changes is given; the fields are those of a cluster."""
 
     name: str = ""
     accelerator: str | Accelerator | None = None

@@ -41,7 +41,7 @@ Collective = Literal["ring", "tree", "hierarchical", "neighbours"]
 Bound = Literal["compute", "memory"]
 
 # How far a moved time may be off, as a share of ln(there / here): so the 80 % intervals held the
-# truth in 59 and 58 of 72 moves between rehearsed links of 30 to 1000 Mbit/s, with the bytes told
+# truth in 59 and 58 of 72 moves between rehearsed links of 30 to 1000 Mbit/s, with the bytes given
 # and with bytes that were read off the times (tests/test_relocate.py).
 _DOUBT = 0.072
 _DOUBT_WITHOUT_BYTES = 0.29
@@ -49,7 +49,7 @@ _SHOWN = 1e-3  # of the wall time: less is not worth a line
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Equal nodes and what joins them. What is not told here stays as it was measured."""
+    """Equal nodes and what joins them. What is not given here stays as it was measured."""
 
     accelerator: Accelerator | None = None
     devices_per_node: Count = 1
@@ -67,7 +67,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     source: Place
     target: Place
     precision: Precision | None = None
-    bound: Bound | None = None  # None: nobody knows; the answer then lies between the two
+    bound: Bound | None = None  # None: unknown; the answer then lies between the two
     bytes_per_run: Positive | None = None  # that each node hands to the collective
     messages_per_run: Positive | None = None  # calls of the collective
     price: Price | None = None  # of a node there

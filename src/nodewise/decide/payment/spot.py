@@ -1,7 +1,7 @@
 """Runs on nodes that can be taken away: expected time, spread, cost, and how often to save.
 
 Preemptions come at random at a rate L (exponential up-times). An attempt at `a` seconds of work
-that fails after X < a seconds costs X and a recovery, and begins anew; with a mean recovery r
+that fails after X < a seconds costs X and a recovery, and begins again; with a mean recovery r
 
     E[attempt] = (e^(L a) - 1) / L + r (e^(L a) - 1)
 
@@ -124,7 +124,7 @@ class Preemptions(msgspec.Struct, frozen=True, kw_only=True):
 def parse_preemptions(text: str) -> Preemptions:
     """A rate with its unit: `0.05/node-h`, `0.4/gang-h`, `1.2/day`; or a share, `5%/month`.
 
-    A share m of nodes lost in a month is no rate: it becomes -ln(1-m) a month, and says so.
+    A share m of nodes lost in a month is not a rate: it becomes -ln(1-m) a month, and says so.
 
     >>> round(parse_preemptions("20%/month").per_hour, 6), parse_preemptions("0.4/gang-h").per_hour
     (0.000306, 0.4)
@@ -470,7 +470,7 @@ class SpotChoice(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"
     interval_seconds: float | None
     goodput: float | None
     fastest_nodes: int | None
-    ignoring_nodes: int  # the cheapest scale if nobody were preempted
+    ignoring_nodes: int  # the cheapest scale without preemptions
     # what running there costs on top, as a share; null where it never ends
     ignoring_extra: float | None
 
@@ -565,7 +565,7 @@ def break_even_rate(
 ) -> float | None:
     """Preemptions a second, of a node or of a gang, up to which spot costs less than on-demand.
 
-    Both may use any of the scales given. Nothing when spot is no cheaper even if undisturbed.
+    Both may use any of the scales given. Nothing when spot costs as much even if undisturbed.
     """
     full = _hourly(price, nodes, rate_per_hour)
     hourly = _discounted(full, discount)
@@ -701,8 +701,8 @@ class _Samples(msgspec.Struct):
 def trace_of_stamps(stamps: Floats, is_up: NDArray[np.bool_]) -> Trace:
     """A trace from the moments at which the state is known; each state lasts until the next stamp.
 
-    Time before the first up run is left out; a last up run that nothing ended is no event of its
-    own: its time is added to the first run, as if the trace closed to a ring.
+    Time before the first up run is left out; a last up run that nothing ended is not
+    counted: its time is added to the first run, as if the trace closed to a ring.
     """
     fix = "Give a trace with at least one up run that is ended by a down stamp."
     if len(stamps) < 2 or not np.isfinite(stamps).all() or (np.diff(stamps) <= 0).any():

@@ -53,7 +53,7 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True):
     checkpointing: Checkpointing = Checkpointing(
         save_seconds=60.0, downtime_seconds=300.0, restart_seconds=120.0
     )
-    saves: bool = True  # false: a run that is stopped begins anew
+    saves: bool = True  # false: a stopped run starts again
     mtbf_seconds: float | None = None  # mean time between failures of one node; None: none fails
     while_down: WhileDown = "all"  # which nodes stay on the meter until lost ones are back
     trace: str | None = None  # the text of an availability trace, to be replayed
@@ -75,7 +75,7 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True):
         return nodes / self.mtbf_seconds if self.mtbf_seconds else np.zeros_like(nodes)
 
     def use(self, scales: Candidates, price: Price) -> Floats:
-        """The share of hours that owned nodes work, by scale; all of them where nobody said."""
+        """The share of hours that owned nodes work, by scale; all of them where not stated."""
         if self.runs_per_month is None:
             used = 1.0 if self.utilisation is None else self.utilisation
             return np.full_like(scales.seconds, used)
@@ -85,7 +85,7 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def use_is_assumed(self) -> bool:
-        """Whether nobody said how much owned nodes work."""
+        """Whether the utilisation of owned nodes is not stated."""
         return self.utilisation is None and self.runs_per_month is None
 
 
@@ -119,7 +119,7 @@ class PaymentPrice(msgspec.Struct, frozen=True, kw_only=True, rename={"payment":
     payment: str  # on-demand, spot or owned
     accounting: str = ""  # of owned nodes: marginal or full; committed where hours are paid anyway
     fraction: float  # of the price of a node on demand
-    assumed: bool = False  # whether nobody stated what the fraction is made of
+    assumed: bool = False  # whether what the fraction is made of is not stated
     applies: bool
     condition: str
     cheapest: Choice | None
@@ -169,7 +169,7 @@ class OwnedOutlook(msgspec.Struct, frozen=True, kw_only=True):
     """What an hour of an owned node costs, and from which use on it beats a rented one."""
 
     utilisation: float
-    assumed: bool = False  # whether nobody stated the utilisation
+    assumed: bool = False  # whether the utilisation is not stated
     per_useful_hour: float
     marginal_per_hour: float
     rent_per_hour: float
@@ -431,7 +431,7 @@ def _payment(
     ladder = np.flatnonzero(allowed_scales(scales, price, needs, bills)).tolist()
     cost = bills.billed / scales.relative_work
     cheapest = cheapest_of(scales, cost, ladder)
-    # what depends on the scale is told of the cheapest
+    # what depends on the scale is given for the cheapest
     at = 0 if cheapest is None else cheapest
     return PaymentPrice(
         payment=payment,

@@ -17,7 +17,7 @@ from nodewise.base.errors import SpecError
 from nodewise.base.stats import Floats
 from nodewise.base.units import SECONDS_PER_HOUR
 
-_HOURS = "-h"  # the end of a currency that is no money: node-h, GPU-h, replica-h
+_HOURS = "-h"  # the end of a currency that is not money: node-h, GPU-h, replica-h
 NEVER_PRICED = ("traffic between zones", "licences and support", "taxes")
 _INSTANT_SECONDS = 1e-6
 
@@ -32,13 +32,13 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     startup_seconds: float = 0.0  # launch and tear-down, billed on every node
     billing_unit_seconds: float = 0.0  # 0: to the instant
     billing_minimum_seconds: float = 0.0
-    storage_per_hour: float | None = None  # disks of the job; None: nobody said
-    egress: float | None = None  # what a run sends out, in money; None: nobody said
+    storage_per_hour: float | None = None  # disks of the job; None: not stated
+    egress: float | None = None  # what a run sends out, in money; None: not stated
     currency: str = "$"
     source: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse amounts that nobody can be asked to pay."""
+        """Refuse amounts that cannot be a bill."""
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if isinstance(value, int | float) and not (math.isfinite(value) and value >= 0):

@@ -305,9 +305,9 @@ class _AzureItem(msgspec.Struct, rename="camel"):
 
     @property
     def option(self) -> Option | None:
-        """How it is paid; nothing for what is no plain Linux node by the hour or by its term."""
+        """How it is paid; nothing for other than plain Linux nodes by the hour or by term."""
         plain = self.arm_sku_name and self.unit_of_measure == "1 Hour" and self.retail_price > 0
-        # Windows is told apart by the name of the product alone; later tiers are discounts
+        # only the name of the product tells Windows; later tiers are discounts
         if not plain or "Windows" in self.product_name or self.tier_minimum_units:
             return None
         if self.type == "Reservation":

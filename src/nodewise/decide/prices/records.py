@@ -50,7 +50,7 @@ class PriceRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     note: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse a price that nobody could have asked or nobody said."""
+        """Refuse a price that is impossible or missing."""
         if not 1 / _MOST <= self.value <= _MOST:
             raise DataError(
                 f"The price of {self.name} is {self.value:g}.", "Write what a node-hour costs."
@@ -134,7 +134,7 @@ def find(records: Sequence[PriceRecord], wanted: str, option: Option = "on-deman
 
 
 def stated_check(price: Price, today: date | None) -> Check:
-    """Whether somebody said where and when a price without a record was read."""
+    """Whether a price without a record has a source and a date."""
     rule = f"a price of the last {STALE_DAYS} days"
     found = _DAY.search(price.source)
     if found is None:
@@ -158,7 +158,7 @@ def stated_check(price: Price, today: date | None) -> Check:
 def checks(
     used: Sequence[PriceRecord], today: date | None, known: Sequence[PriceRecord] = ()
 ) -> tuple[Check, ...]:
-    """Whether the prices that a decision stands on can be true, and still are.
+    """Whether the prices of a decision are possible and current.
 
     A spot price is held against the on-demand price of the same node, here or among those `known`.
     """

@@ -23,7 +23,7 @@ _PRODUCTS = 20
 def products(dtype: str, threads: int, seconds: float) -> Ceiling:
     """FLOP/s of matrix products, one on each of so many cores at once.
 
-    The BLAS must be told to use one thread itself, before numpy is loaded.
+    The BLAS must be set to one thread itself, before numpy is loaded.
     """
     return ceiling(
         [lambda: _product(dtype)] * threads,

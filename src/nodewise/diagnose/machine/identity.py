@@ -43,7 +43,7 @@ def key(facts: dict[str, Fact]) -> str:
 
 
 def contention() -> dict[str, float]:
-    """How busy the node is: runnable threads per core, and the share of time somebody waited."""
+    """How busy the node is: runnable threads per core, and the share of time threads waited."""
     found = {"load_per_core": os.getloadavg()[0] / max(os.cpu_count() or 1, 1)}
     with contextlib.suppress(OSError, ValueError, IndexError):
         first = Path("/proc/pressure/cpu").read_text().split()

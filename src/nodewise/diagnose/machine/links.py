@@ -52,10 +52,10 @@ def _exactly(door: socket.socket, size: int) -> bytes:
 
 
 def alpha_beta(door: socket.socket, seconds: float) -> dict[str, Ceiling]:
-    """Alpha, one way, and beta for each size, against somebody who answers."""
+    """Alpha, one way, and beta for each size, against a peer that answers."""
     small = [seconds_ / 2 for seconds_ in _round_trips(door, 0, seconds / 2, 5000)]
     small.sort()
-    # Other load only ever adds, so the floor is the link; the median stands beside it.
+    # Other load only ever adds, so the floor is the link; the median is given too.
     floor = small[len(small) // 10]
     found = {
         "alpha": Ceiling(

@@ -1,4 +1,4 @@
-"""The machine below us: its stored ceilings while it is the same, measured anew when it changed."""
+"""The machine below us: its stored ceilings, measured again when it changed."""
 
 import contextlib
 import os
@@ -27,7 +27,7 @@ def machine(folder: Path, refresh: bool = False, peer: str = "") -> tuple[Machin
         return known, False
     found = measure(folder, peer)
     if not peer:  # a peer is a fact of this question, not of this machine
-        with contextlib.suppress(OSError):  # a cache that cannot be written is no cache
+        with contextlib.suppress(OSError):  # a cache that cannot be written is skipped
             _write(cache_file(folder), found)
     return found, True
 

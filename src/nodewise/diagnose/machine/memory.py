@@ -86,7 +86,7 @@ def working_sets(available: int) -> dict[str, int]:
     second = caches.get("L2", 2**20)
     sets = {"L2": second // 2}
     if caches.get("L3", 0) >= 4 * second:
-        # Well inside: a virtual machine is told of the whole cache and has a part of it.
+        # Well inside: a virtual machine sees the whole cache and has a part of it.
         sets["L3"] = min(caches["L3"] // 4, 8 * second)
     sets["DRAM"] = max(min(LARGEST_BYTES, available // 8), 64 * 2**20)
     return sets
@@ -126,7 +126,7 @@ def _group_limit(
         folder = top / path.lstrip("/")
         for place in (folder, *folder.parents):
             with contextlib.suppress(OSError, ValueError):
-                limits.append(int((place / name).read_text()))  # "max" is no number: no limit
+                limits.append(int((place / name).read_text()))  # "max" is not a number: no limit
             if place == top:
                 break
     real = [limit for limit in limits if limit < 2**60]  # the old kind writes "no limit" so

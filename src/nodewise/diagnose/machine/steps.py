@@ -1,4 +1,4 @@
-"""Timing a step of somebody's program: wall, CPU, fresh pages, and without other load's share."""
+"""Timing a step of a program: wall, CPU, fresh pages, and without other load's share."""
 
 import resource
 import time

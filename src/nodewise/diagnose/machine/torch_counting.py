@@ -3,7 +3,7 @@
 Operations of matrix products, convolutions and attention follow torch's own formulas, and ours
 where torch has none (attention on a CPU counts as nothing in torch 2.13) or counts what an
 implementation repeats (the backward pass of attention): the count is that of the mathematics, with
-a causal mask not halved. What has no formula is kept by name with its time, so that nobody takes a
+a causal mask not halved. What has no formula is kept by name with its time, so no reader takes a
 part for the whole.
 
 Bytes are a lower bound: each operation reads its inputs and writes its outputs once.

@@ -128,7 +128,7 @@ class _Steps:
         return _TimedStep(dict(self.now), max(_waited_seconds() - self.waited, 0.0))
 
     def close(self) -> tuple[bool, bool]:
-        """Take the unfinished step where there is no other: for the times, and for the counts."""
+        """Take the unfinished step where it is the only one: for the times, and for the counts."""
         self.counting.switch(False)
         self.switch(self.stage)
         only = not self.counted
@@ -338,7 +338,7 @@ def main() -> None:
             stopped = True
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
-        except BaseException:  # whatever it was: what was seen until then is told first
+        except BaseException:  # whatever it was: what was seen until then is reported first
             _write(Path(report), _report(steps, target, stopped, 1))
             raise
         _write(Path(report), _report(steps, target, stopped, code))

@@ -206,7 +206,7 @@ class _Looker:
         for process in self._alive:
             states |= self._look_at(process, totals)
         # What has ended is now in the counters of its parent, so the sum only grows; where it
-        # falls, somebody ended without a parent, and nothing is known of that moment.
+        # falls, a process ended without a parent, and nothing is known of that moment.
         for name, total in totals.items():
             self._change[name] += max(total - self._totals[name], 0.0)  # type: ignore[assignment]
         self._totals = totals

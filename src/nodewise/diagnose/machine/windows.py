@@ -1,8 +1,8 @@
-"""Short timed windows, of which only those count in which nobody else had the core.
+"""Short timed windows, of which only those count in which no other process had the core.
 
 The kernel says how long a thread was ready to run and had to wait. A window in which that figure
 did not move was not disturbed by other load, so ceilings come out (nearly) the same on a busy
-machine. Where windows are too long to stay clean, the thread's own CPU time stands in for the wall.
+machine. Where windows are too long to stay clean, the thread's own CPU time replaces the wall.
 """
 
 import array
@@ -42,7 +42,7 @@ class Window(NamedTuple):
 
 @contextlib.contextmanager
 def run_delay() -> Iterator[Callable[[], int]]:
-    """Nanoseconds that the calling thread has waited for a core so far; 0 where nobody counts."""
+    """Nanoseconds that the calling thread has waited for a core so far; 0 where not counted."""
     try:
         file = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
     except OSError:

@@ -1,6 +1,6 @@
-"""T(K) at scales nobody ran, and how sure that is.
+"""T(K) at scales that were not run, and how sure that is.
 
-The answer is the median of three continuations of the ladder: a law in which nothing grows (Amdahl;
+The answer is the median of three continuations of the times: a law in which nothing grows (Amdahl;
 for weak scaling the log2 law), one in which a cost grows with K (the Universal Scalability Law),
 and the drifting exponent between them (`curves`). So a curve that bends is followed, and one odd
 point cannot carry the answer beyond what the textbook laws allow. A law that meets all of at least
@@ -58,7 +58,7 @@ _NOISY = 0.03  # what a law misses at single runs because of their noise
 _DIFFER = 1.25  # times between two plausible laws: more than most predictions are off
 _SATURATED = 0.1  # exponent of the throughput over the last step: more load brings nothing
 _APART = math.log(1.4)  # what a step is; scales closer than this say little about an exponent
-_BENT = 5  # points that the bend is read from; what a long ladder did at its foot is over
+_BENT = 5  # points that the bend is read from; what many scales did at the smallest ones is over
 _STEP = math.log(2)  # of the grid on which the spread grows with the distance
 
 _FLOOR_LAW: dict[Regime, PlainLaw] = {"strong": "amdahl", "weak": "log2"}

@@ -1,4 +1,4 @@
-"""The laws that continue a ladder of timings to scales nobody ran.
+"""The laws that continue timings to scales that were not run.
 
 All of them work on y = ln(seconds for a unit of work) over x = ln K: ideal scaling is a slope of -1
 in both regimes, a change of units only shifts y, and a throughput is a time with its sign turned.
@@ -37,7 +37,7 @@ PLAIN_LAWS: tuple[PlainLaw, ...] = get_args(PlainLaw)
 Part = Literal["compute", "communication", "serial", "io", "waiting"]
 Parts = dict[Part, Floats]  # seconds at each measured scale; they add up to the wall time
 
-# A law of two terms cannot follow a ladder that bends twice; the larger scales then count more.
+# A law of two terms cannot follow a curve that bends twice; the larger scales then count more.
 _RECENCY_OF_TWO = 0.5
 
 # The passages of the exponent: how far it rises (to a plateau, or to a time that grows with K), how
@@ -46,7 +46,7 @@ _RISES = (1.0, 2.0)
 _SHARPNESS = (0.5, 1.0, 2.0)
 _MIDDLES = (-2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
 # What the points may do beside it, as standard deviations of y: noise of a point, steps that stay
-# (a node or switch is crossed), and a wandering exponent, both for each e-fold of K.
+# (a node or switch is crossed), and a wandering exponent, both for each factor e of K.
 _NOISE = (0.005, 0.02, 0.08)
 _STEPS = (0.001, 0.05, 0.2)
 _WANDER = (0.02, 0.1, 0.4)
@@ -71,7 +71,7 @@ class Ladder(NamedTuple):
 
 
 class PlainFit(NamedTuple):
-    """A law of the linear kind, fitted to a ladder."""
+    """A law of the linear kind, fitted to timings."""
 
     law: PlainLaw
     ladder: Ladder

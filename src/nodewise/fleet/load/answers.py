@@ -1,6 +1,6 @@
 """What the body of an answer says: its tokens, when they came, and whether it is an error.
 
-One reader serves one connection and is begun anew for each request. Tokens are the server's own
+One reader serves one connection and starts again for each request. Tokens are the server's own
 count (`usage`). Without one the text is there for a tokenizer to count, and a stream is counted by
 its chunks.
 """

@@ -415,7 +415,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ready for the first request."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's are no subclass
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are not a subclass
         self.endpoint.connections.add(self)
         self.endpoint.free(self)
 

@@ -50,6 +50,6 @@ class Pacer:
     def _woken(self) -> None:
         try:
             os.read(self._file, 8)
-        except BlockingIOError:  # it was set anew in the meantime
+        except BlockingIOError:  # it was set again in the meantime
             return
         self._wake()

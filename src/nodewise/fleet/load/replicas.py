@@ -68,7 +68,7 @@ def replicas_of(server: Server, count: int, home: Path, logs: Path) -> Iterator[
 
 
 class _Existing:
-    """Servers that somebody else has started and will end."""
+    """Servers that were started elsewhere and end there."""
 
     def __init__(self, server: Server, count: int, context: ssl.SSLContext | None) -> None:
         self._server, self._context = server, context
@@ -181,7 +181,7 @@ class _Started:
             self._wait(number, deadline)
 
     def _end_rest(self, process: subprocess.Popen[bytes]) -> None:
-        """End what a dead replica has left; in its group, or anywhere if there is no other."""
+        """End what a dead replica has left; in its group, or anywhere if it is the only one."""
         base.end(process)
         if self._server.behind_one_port:
             base.end_marked(self._logs)

@@ -364,7 +364,7 @@ def _strings(buffer: bytes, length: int) -> NDArray[np.bytes_]:
 
 
 def _keys(buffer: bytes) -> NDArray[np.int64]:
-    """Where "ph" stands in a text, but for the last bytes of it."""
+    """Where "ph" is in a text, but for the last bytes of it."""
     found = []
     for offset in (0, 1):
         pairs = np.frombuffer(buffer, "<u2", (len(buffer) - offset) // 2, offset)

@@ -24,7 +24,7 @@ def read(path: Path, nodes: int | None, region: str = "") -> list[Run]:
     chosen = _choose(path, points, region)
     runs = []
     for scale, values in chosen:
-        if not 1 <= scale < 10_000_000 or scale != int(scale):  # also where it is no number
+        if not 1 <= scale < 10_000_000 or scale != int(scale):  # also where it is not a number
             raise wrong_format(path, WHAT, f"K={scale:g} is not a number of nodes")
         runs += [
             Run(nodes=int(scale), round=at, seconds=seconds)

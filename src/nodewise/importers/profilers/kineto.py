@@ -61,7 +61,7 @@ _STEP = re.compile(r"ProfilerStep\s*#\s*(\d{1,18})(?!\d)")
 _INPUT = "enumerate(DataLoader)"
 _NAMED_MARKS = (_INPUT, "ProfilerStep")
 _ROWS_AT_ONCE = 2**16
-_MOST_BYTES = 2**48  # of a call; more is no size
+_MOST_BYTES = 2**48  # of a call; more cannot be a size
 
 _BYTES = {
     "byte": 1, "char": 1, "bool": 1, "unsigned char": 1, "signed char": 1,
@@ -74,7 +74,7 @@ _BYTES = {
 def read(path: Path, collective_kernels: str = "") -> RankTrace:
     """The trace of one rank; `collective_kernels` names more kernels that communicate.
 
-    A file that is no trace, or holds nothing to break down, is a `DataError`; one that ends or
+    A file that is not a trace, or holds nothing to break down, is a `DataError`; one that ends or
     breaks too early gives what was read, with `damage` saying why it is not all.
     """
     more = re.compile(collective_kernels) if collective_kernels else None

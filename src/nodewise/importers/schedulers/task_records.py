@@ -7,7 +7,7 @@ compute, communication, io   as recorded; what overlaps with computing costs not
 overhead                     the next task was ready, and the worker did not have it yet
 serial                       one worker computes a task whose kind comes one at a time, or no worker
                              has anything to do and the driver works; every worker waits for it
-idle                         the rest: other workers are busy, and there is no task for this one
+idle                         the rest: other workers are busy, and none of the tasks is for this one
 """
 
 from collections import defaultdict

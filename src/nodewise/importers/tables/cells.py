@@ -1,4 +1,4 @@
-"""One cell of a table that somebody wrote: a number with its unit, a duration, or a count of K."""
+"""One cell of a written table: a number with its unit, a duration, or a count of K."""
 
 import math
 import re
@@ -121,7 +121,7 @@ def _number(text: str) -> Cell | None:
         return None  # a typing error
     tail = re.sub(r"[\[(].*", "", found["tail"]).strip().rstrip("*†‡★^ ").strip()
     if re.match(r"/ ?\d", tail):
-        return None  # "1 / 2 / 4" is no number
+        return None  # "1 / 2 / 4" is not a number
     factor, kind = _unit(tail)
     half = 0.5 * 10.0 ** (int(power or 0) - len(mantissa.partition(".")[2])) * factor
     is_bound = bool(set(found["head"]) & set("<>≤≥"))

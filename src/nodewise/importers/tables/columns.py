@@ -1,4 +1,4 @@
-"""What each column of somebody's table is, by its title, its cells and the arithmetic of both."""
+"""What each column of a written table is, by its title, its cells and the arithmetic of both."""
 
 import math
 import re
@@ -55,7 +55,7 @@ _OF_KIND: dict[Kind | None, Column] = {
     "times": "speedup",
 }  # fmt: skip
 _RATE = ("throughput", "rate")  # the title and the cells say the same
-_MOST_SHARE = 1.4  # a ratio above is no efficiency
+_MOST_SHARE = 1.4  # a larger ratio is not an efficiency
 _COUNTS: frozenset[Column | None] = frozenset({None, "nodes", "machine", "per_node", "label"})
 _LABELS: frozenset[Column | None] = _COUNTS | {"model", "curve", "metric"}
 _MOST_HEADERS = 200

@@ -54,7 +54,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run ended; what the ranks measured themselves stands in the job's folder."""
+    """How a run ended; what the ranks measured themselves is in the job's folder."""
 
     outcome: Outcome
     seconds: float  # from the start of the first worker to the end of the last
@@ -79,7 +79,7 @@ class Worker(Protocol):
         """Its exit code, as soon as there is one."""
 
 
-# Told the leaders of the process groups as soon as they run, so that a crash leaves none behind.
+# Called with the leaders of the process groups as soon as they run, so a crash leaves none behind.
 Started = Callable[[Sequence[int]], None]
 
 
@@ -92,11 +92,13 @@ class Engine:
 
     options_type: ClassVar[type[msgspec.Struct]] = NoOptions  # of its table in the spec
     emulated: ClassVar[bool] = False  # its nodes are not real ones
-    watched: ClassVar[bool] = True  # its workers are our children, so other load is told from them
+    watched: ClassVar[bool] = (
+        True  # its workers are our children, so other load can be separated from them
+    )
     # Its workers are on other machines: the folder of a run is in the study folder, which all of
     # them must see.
     elsewhere: ClassVar[bool] = False
-    # Runs go on without us; their folders are kept until `run` has told how they ended.
+    # Runs go on without us; their folders are kept until `run` has returned how they ended.
     detached: ClassVar[bool] = False
 
     @classmethod
@@ -126,7 +128,7 @@ class Engine:
         return shlex.join(job.command)
 
     def prepare(self, jobs: Sequence[Job]) -> None:
-        """Told, if detached, what is to be run, the next one first; also what was told before."""
+        """If detached, takes what is to be run, the next one first; also what it took before."""
 
     def run(self, job: Job, started: Started) -> Finished:
         """Run the job to its end, and leave no process of it behind."""
@@ -241,7 +243,7 @@ def wait_for_all(workers: Sequence[Worker], job: Job, begin: float) -> Finished:
 
 
 def outcome_of(code: int) -> Outcome:
-    """The outcome behind an exit code; a kill that nobody here sent is taken for lack of memory."""
+    """The outcome behind an exit code; a kill that we did not send is taken for lack of memory."""
     return "out of memory" if code in (-signal.SIGKILL, 128 + signal.SIGKILL) else "crashed"
 
 
@@ -291,7 +293,7 @@ def _holds(process: psutil.Process) -> bool:
 
 
 def signal_group(leader: int, number: int) -> bool:
-    """Send a signal to a process group; false if there is no such group any more."""
+    """Send a signal to a process group; false if the group has ended."""
     try:
         os.killpg(leader, number)
     except ProcessLookupError:

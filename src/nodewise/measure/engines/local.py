@@ -1,4 +1,4 @@
-"""K plain processes on this machine, told their rank by the environment."""
+"""K plain processes on this machine, with their rank in the environment."""
 
 import time
 from pathlib import Path

@@ -134,7 +134,7 @@ def moment(text: str) -> float | None:
 
 
 def exports(job: Job) -> list[str]:
-    """Lines of shell that set what the workers are told."""
+    """Lines of shell that set the variables of the workers."""
     return [
         f"export {name}={shlex.quote(value)}" for name, value in sorted(job.own_environment.items())
     ]

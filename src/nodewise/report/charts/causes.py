@@ -58,7 +58,7 @@ _CAUSE_COLORS: dict[str, str] = {
     "unexplained": "unexplained",
 }
 _BARS_APART = 8
-_MOST_BARS = 16  # of one scale: thinner bars than these cannot be told apart
+_MOST_BARS = 16  # of one scale: thinner bars than these cannot be distinguished
 _MOST_ROWS = 16  # of a timeline or a map of ranks
 _MOST_ROUNDS = 32  # of a map of ranks
 _CLOCK_ERROR = 0.005  # of the wall time: what is missing is then a matter of clocks
@@ -332,7 +332,7 @@ def _pick(ranks: Sequence[_Rank], most: int) -> list[_Rank]:
 
 
 def _segments(one: _Rank, wall: float, whole: float) -> list[Row]:
-    """The stages of a rank after another, in percent of `whole`; then what nobody recorded."""
+    """The stages of a rank after another, in percent of `whole`; then what was not recorded."""
     recorded = dict(one.stages)
     missing = wall - sum(recorded.values())
     if missing > _CLOCK_ERROR * wall:

@@ -65,7 +65,7 @@ class _Money(NamedTuple):
 def cost(decision: Decision, study: Study | None = None) -> Figure:
     """Cost over time at each K, with the cheapest, the balanced and the fastest scale.
 
-    `study` adds the scales at which every run failed. The page fills in `SCALES` and `MARKS` anew
+    `study` adds the scales at which every run failed. The page fills in `SCALES` and `MARKS` again
     when a slider moves, so the axis of cost follows them.
     """
     failed = study.broken if study else {}
@@ -209,7 +209,7 @@ def marginal(decision: Decision) -> Figure | None:
     ]
     currency, strong = decision.price.currency, decision.regime == "strong"
     bars = [{**row, **_step_words(step, currency)} for row, step in zip(rows, steps, strict=True)]
-    # in weak scaling the work grows, so one fold for each node is no ideal of the same job
+    # in weak scaling the work grows, so S = K is not the ideal of the same job
     ideal = 1 / decision.rows[0].nodes if strong else None
     panels = [_step_bars(bars, "speedup per node", "speedup per added node", "per node", ideal)]
     if any(step.speedup_per_dollar is not None for step in steps):

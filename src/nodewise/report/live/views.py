@@ -231,7 +231,7 @@ def _study(snapshot: Snapshot) -> dict[str, Any]:
         "problem": problem,
         "table": scaling_table(scaling) if scaling else None,
         "intervals": f"{scaling.regime} scaling; intervals: {scaling.interval}." if scaling else "",
-        # what is amiss in the middle of a round is no news
+        # a round under way is not complete yet
         "doubts": reading.findings.doubts if reading.findings and state == "finished" else (),
         "failures": failures_table(made) if made else None,
         "reasons": _reasons(made) if made else (),

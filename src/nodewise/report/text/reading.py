@@ -1,4 +1,4 @@
-"""What was understood of somebody's table, and the comment to its author."""
+"""What was understood of a table, and the comment to its author."""
 
 from nodewise.audit.rules import Audit
 from nodewise.base.units import capitalised, format_efficiency

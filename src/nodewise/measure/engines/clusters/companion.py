@@ -34,7 +34,7 @@ class Companion:
     def __init__(
         self, module: str, request: Answer, environment: Mapping[str, str], *, restores: bool
     ) -> None:
-        """`request` is what it is told first, as all later ones are asked.
+        """`request` is what it gets first, as all later ones are asked.
 
         One that restores a cluster of others is not killed with us: it ends as its requests end.
         """
@@ -63,7 +63,9 @@ class Companion:
     def ask(self, name: str, timeout_seconds: float, **request: Any) -> Answer:
         """The answer to one request."""
         assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # its end is told where the answer is missing
+        with contextlib.suppress(
+            BrokenPipeError
+        ):  # its end is reported where the answer is missing
             self._process.stdin.write(json.dumps({"name": name, **request}).encode() + b"\n")
             self._process.stdin.flush()
         return self.answer(timeout_seconds)
@@ -125,7 +127,7 @@ def _guard(leader: int) -> subprocess.Popen[bytes]:
 
 
 def serve(package: str, connect: Connect) -> None:
-    """Its side: start or find the cluster, tell about it, answer requests until there are no more.
+    """Its side: start or find the cluster, tell about it, answer requests until none are left.
 
     A request is the name of a method of the session and its arguments.
     """

@@ -1,7 +1,7 @@
 """K pods of an indexed Job, made and read through kubectl.
 
 Pods share no folder with us: each prints what it recorded at the end of its log. A Job goes on
-without us; its name stands in the folder of its run, and whoever measures next collects it.
+without us; its name is in the folder of its run, and whoever measures next collects it.
 """
 
 import base64
@@ -193,7 +193,7 @@ class Kubernetes(Engine):
         return ["timeout", "-k", "10", f"{job.timeout_seconds:g}", *words]
 
     def _environment(self, job: Job, name: str) -> list[Json]:
-        """What the workload is told; of our own environment nothing else means anything there."""
+        """The variables of the workload; nothing else of our own environment matters there."""
         here = ("NODEWISE_RUN", "NODEWISE_GATE")  # files that pods do not see
         told = {key: value for key, value in job.own_environment.items() if key not in here}
         if self._options.launcher == "torchrun":

@@ -1,7 +1,7 @@
 """The process that speaks to a Ray cluster: starts it or connects, holds nodes, reads records.
 
 The task events that Ray keeps for its timeline are read from its control store, since the timeline
-itself does not tell when a task was handed in and when it was ready.
+itself does not tell when a task was submitted and when it was ready.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ def task_of(
     """A task that was finished, from the moments of its states and the spans of its worker.
 
     What its worker did for it besides computing and moving data is overhead. A worker that ends
-    with its driver may not have sent its last spans; the driver's own record of the task stands in.
+    with its driver may not have sent its last spans; the driver's own record of the task is used.
     """
     end = next((states[name] for name in _DONE if name in states), None)
     begin = states.get("RUNNING", states.get("SUBMITTED_TO_WORKER"))

@@ -1,9 +1,9 @@
 """K executors of Spark, on this machine or of a master at an address.
 
-Executors belong to the program's session and start with it, so that there is no cluster to keep.
+Executors belong to the program's session and start with it, so no cluster is kept.
 The program is an ordinary driver (a Python script, or `spark-submit`): it reads the master and the
 size of its executors from the folder of defaults that `SPARK_CONF_DIR` names. What each executor
-did stands in the event log.
+did is in the event log.
 """
 
 import importlib.metadata

@@ -273,7 +273,7 @@ class NoGroups(Groups):
         return None
 
     def release_communication(self, node: str) -> int:
-        """There is no quota to leave."""
+        """Nothing to leave without a quota."""
         return 0
 
     def kill(self, node: str, part: str = "job") -> None:
@@ -384,7 +384,7 @@ def _birth(process: int) -> str | None:
 
 
 def _kill(group: Path) -> None:
-    """Kill all in a group and below, until there is nobody."""
+    """Kill all in a group and below, until the group is empty."""
     deadline = time.monotonic() + _END_SECONDS
     while members := _processes(group):
         if time.monotonic() > deadline:

@@ -144,7 +144,7 @@ def main() -> None:
 
 
 def _serve() -> Fork | None:
-    """Answer questions; returns in a fork, with what it is to be, or when there are no more."""
+    """Answer questions; returns in a fork, with what it is to be, or when none are left."""
     questions = msgspec.json.Decoder(Fork | int)
     os.write(_CHANNEL, b"0\n")
     for line in sys.stdin.buffer:
@@ -170,7 +170,7 @@ def _fork(fork: Fork) -> int:
         os.close(writing)
         return 0
     os.close(writing)
-    os.read(reading, 1)  # nothing is written: this ends when the rank is in, or is no more
+    os.read(reading, 1)  # nothing is written: this ends when the rank is in, or has ended
     os.close(reading)
     return process
 

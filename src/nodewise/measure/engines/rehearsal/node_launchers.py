@@ -34,7 +34,7 @@ exit 1
 
 
 class Ranks:
-    """Every node runs the command, told its rank by the environment."""
+    """Every node runs the command, with its rank in the environment."""
 
     start_seconds = 5.0  # what a rank may take until it is ready
 

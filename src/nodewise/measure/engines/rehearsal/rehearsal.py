@@ -248,7 +248,7 @@ class RehearsalEngine(Engine):
             self._note(nodes, "never")
 
     def _explain(self, nodes: PlainNodes, finished: Finished) -> Finished:
-        """A full memory is told by the kernel; launchers tell only that some rank is gone."""
+        """The kernel reports a full memory; launchers report only that some rank is gone."""
         before = enumerate(self._memory_kills)
         full = [node for node, kills in before if nodes.groups.memory_kills(f"node{node}") > kills]
         if finished.outcome == "ok" or not full or self._options.memory_bytes is None:
@@ -285,7 +285,7 @@ class RehearsalEngine(Engine):
         return self._made
 
     def _limit(self, reason: str) -> None:
-        """Never raises, as it runs in other threads: what went wrong ends the run, and is told."""
+        """Never raises, as it runs in other threads: an error ends the run, and is reported."""
         with self._lock:
             if self._made is None or not self._running or self._checks:
                 return

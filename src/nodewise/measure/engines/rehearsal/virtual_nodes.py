@@ -64,7 +64,7 @@ class Node:
 
     @property
     def is_lost(self) -> bool:
-        """Whether somebody ended that process."""
+        """Whether that process was ended."""
         return self._holder.poll() is not None
 
     def wait_until_ready(self) -> None:
@@ -174,7 +174,7 @@ class PlainNodes:
         return None
 
     def lost(self) -> list[str]:
-        """The nodes that somebody ended; those that are left are of no use without them."""
+        """The nodes that were ended; the others are useless without them."""
         return []
 
     def kill(self) -> None:
@@ -239,7 +239,7 @@ class VirtualNodes(PlainNodes):
         return self._nodes[node].traffic_bytes()
 
     def lost(self) -> list[str]:
-        """The nodes that somebody ended; those that are left are of no use without them."""
+        """The nodes that were ended; the others are useless without them."""
         return [member.name for member in self._members if member.is_lost]
 
     def kill(self) -> None:
@@ -362,7 +362,7 @@ def _make_namespaces() -> list[str]:
 
 
 def _address(node: int | None) -> str:
-    """Where a node is found; the head stands at the end of the range."""
+    """Where a node is found; the head is at the end of the range."""
     return "10.77.255.254" if node is None else f"10.77.{(node + 1) // 256}.{(node + 1) % 256}"
 
 
@@ -373,7 +373,7 @@ def _hardware(node: int | None) -> str:
 
 
 def _hosts(nodes: int) -> str:
-    """All names, also as mapped addresses, so that nobody asks a name server."""
+    """All names, also as mapped addresses, so that no name server is asked."""
     names = [(HEAD, _address(None)), *((f"node{i}", _address(i)) for i in range(nodes))]
     lines = [f"{address} {name}\n::ffff:{address} {name}\n" for name, address in names]
     return "127.0.0.1 localhost\n::1 localhost\n" + "".join(lines)
