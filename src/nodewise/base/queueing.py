@@ -1,8 +1,8 @@
 """How long requests wait before `servers` alike, on paper: Erlang's C and its general form.
 
 For Poisson arrivals and exponential service this is exact. For other service times the wait is
-scaled by (1 + CV^2) / 2 (Allen and Cunneen), an approximation. Continuous batching is another kind of
-queue: taken either way, slots or replicas as servers, these figures are above the simulated ones,
+scaled by (1 + CV^2) / 2 (Allen and Cunneen), an approximation. Continuous batching is not such
+a queue: taken either way, slots or replicas as servers, these figures are above the simulated ones,
 so they are a quick upper bound, and `fleet.simulate` is the estimate.
 """
 
