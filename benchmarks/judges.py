@@ -60,7 +60,7 @@ def planner(row: dict[str, str], anchor: dict[str, str] | None = None) -> dict[s
     from benchmarks.plan import case, number
 
     from nodewise.decide.paper.memory import memory_of
-    from nodewise.decide.paper.plan import spread
+    from nodewise.decide.paper.plan import Measured, spread
     from nodewise.decide.paper.step import step_time
 
     planned = case(row)
@@ -68,10 +68,12 @@ def planner(row: dict[str, str], anchor: dict[str, str] | None = None) -> dict[s
         return None
     job, plan, cluster = planned
     seconds = step_time(job, plan, cluster).seconds
-    measured = case(anchor) if anchor else None
-    if anchor and measured:
-        seconds *= number(anchor["seconds_per_step"]) / step_time(*measured).seconds
-    reach = math.exp(spread(job, cluster, measured is not None))
+    measured = None
+    if anchor and (ran := case(anchor)):
+        ratio = number(anchor["seconds_per_step"]) / step_time(*ran).seconds
+        measured = Measured(ratio, ran[1], ran[0].training.precision)
+        seconds *= measured.factor(job, plan)
+    reach = math.exp(spread(job, plan, cluster, measured))
     return {
         "seconds_per_step": seconds,
         "low": seconds / reach,

@@ -18,6 +18,7 @@ import numpy as np
 
 from nodewise.decide.paper.files import shipped_accelerators, shipped_links
 from nodewise.decide.paper.job import Cluster, Efficiency, Job, Plan, Training
+from nodewise.decide.paper.plan import Measured
 from nodewise.decide.paper.step import CONSTANTS, Constants, step_time
 from nodewise.decide.paper.transformer import Transformer
 
@@ -116,6 +117,8 @@ def training_of(row: dict[str, str], batch: int, torch: bool) -> Training:
         gradient_precision="float32",
         software=("torch eager" if "eager" in note else "torch") if torch else "megatron",
         tensor_overlap="async" in note or not torch,
+        # torchtitan compiles the loss since 2025; before, that was turned off
+        fused_loss=not torch or (row["release"] >= "2025" and "eager" not in note),
     )  # fmt: skip
 
 
@@ -233,6 +236,26 @@ def fitted(rows: list[dict[str, str]]) -> dict[str, float]:
     return fit(sparse, FREE_EXPERTS, fit(dense, FREE, {}))
 
 
+def anchored(rows: list[dict[str, str]], errors: Any) -> list[float | None]:
+    """The errors that are left beside the nearest other run of a model; None where it has none."""
+    found: list[float | None] = []
+    for row, error in zip(rows, errors, strict=True):
+        others = [
+            (row["precision"] != other["precision"],
+             *(abs(np.log(number(row[key]) / number(other[key]))) for key in ("gpus", "gbs")), at)
+            for at, other in enumerate(rows)
+            if other is not row and all(row[key] == other[key] for key in ("model", "gpu_type",
+                                                                           "source"))
+        ]  # fmt: skip
+        planned, ran = case(row), case(rows[min(others)[-1]]) if others else None
+        if planned is None or ran is None:
+            found.append(None)
+            continue
+        measured = Measured(np.exp(-errors[min(others)[-1]]), ran[1], ran[0].training.precision)
+        found.append(error + np.log(measured.factor(*planned[:2])))
+    return found
+
+
 def show(rows: list[dict[str, str]], errors: Any) -> None:
     """Mean and largest error of each group."""
     groups: dict[str, list[float]] = {"dense BF16": [], "dense 8 and 4 bits": [], "experts": []}
@@ -273,6 +296,10 @@ def main() -> None:
         show(rows, left)
         dense, experts = (_quantile(rows, left, sparse) for sparse in (False, True))
         print(f"  80 % of |ln| within {dense:.3f} (dense), {experts:.3f} (experts)")
+        print("each model left out of the fit, with one measured run of it as anchor:")
+        beside = [(row, error) for row, error in zip(rows, anchored(rows, left), strict=True)
+                  if error is not None]  # fmt: skip
+        show([row for row, _ in beside], [error for _, error in beside])
         errors = left
     if options.v:
         for row, error in zip(rows, errors, strict=True):

@@ -24,7 +24,7 @@ import numpy as np
 from nodewise.decide.inputs import Question
 from nodewise.decide.paper.relocate import Collective, Move, Place, relocate
 from nodewise.diagnose.links import Link
-from nodewise.explain.predict.curve import FEWEST_SCALES, fit_curve
+from nodewise.explain.predict.curve import FEWEST_SCALES, fit_curve, stage_parts
 from nodewise.study import store
 from nodewise.study.spec import parse_spec
 from nodewise.study.study import Rank, Run, Study
@@ -132,6 +132,30 @@ def table(studies: dict[str, Study]) -> None:
     print(f"with stage times better on {sum(better)} of {len(better)}")
 
 
+def losses(studies: dict[str, Study]) -> None:
+    """Is what loses most at 8 and 16 foretold from K <= 4?"""
+    hits = []
+    for name, study in studies.items():
+        small = tuple(run for run in study.runs if run.nodes <= KNOWN)
+        curve = fit_curve(msgspec.structs.replace(study, runs=small))
+        parts = stage_parts(study)
+        if parts is None:
+            continue
+        for at, nodes in enumerate(study.scales):
+            said = curve.losses(nodes) if nodes > KNOWN else None
+            if said is None:
+                continue
+            lost = {
+                part: seconds[at] - seconds[0] * study.scales[0] / nodes
+                for part, seconds in parts.items()
+            }
+            truth = max(lost, key=lambda part: lost[part])
+            hits.append(truth in said.largest)
+            named = " or ".join(said.largest)
+            print(f"  {name} at K={nodes}: {named or 'nothing'} foretold, {truth} measured")
+    print(f"the largest loss was among those foretold in {sum(hits)} of {len(hits)}")
+
+
 def _percent(error: float | None) -> str:
     return "    -" if error is None else f"{100 * error:3.0f} %"
 
@@ -211,6 +235,8 @@ def main() -> None:
     studies = stored()
     print(f"{len(studies)} rehearsed studies, K <= {KNOWN} predicts 8 and 16: |error|")
     table(studies)
+    print("\nThe largest loss")
+    losses(studies)
     print("\nFrom one link to another")
     moves(studies)
     if SHARED.exists():

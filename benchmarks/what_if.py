@@ -42,7 +42,9 @@ cores_per_node = 0.2
 """
 LINK = "link_mbit_per_second = {}.0"
 HEAT = "heat_mpi.py --rows 1024 --columns 512 --steps 21 --halo-rows 16"
-PIPELINE = "pipeline.py --batches 5 --records 64 --rounds 2000"
+PIPELINE = "pipeline.py --batches 5 --records 64 --serial-share 0 --rounds 2000"
+SERIAL = "pipeline.py --batches 5 --records 64 --serial-share 0.3 --rounds 2000"
+WITHOUT_SERIAL = "pipeline.py --batches 5 --records 64 --serial-share 0 --rounds 1400"
 WORDS = "wordcount.py --batches 4 --documents 1000"
 DIGITS = "digits_mpi.py --steps 5 --batch 8192"
 
@@ -66,23 +68,28 @@ CASES = {
     ),
     "slow node, factor 2": Case(
         "slow-node=fixed",
-        (f"{PIPELINE} --serial-share 0", LINK.format(300) + "\nslow_node = 2\nslow_factor = 2.0"),
-        (f"{PIPELINE} --serial-share 0", LINK.format(300)),
+        (PIPELINE, LINK.format(300) + "\nslow_node = 2\nslow_factor = 2.0"),
+        (PIPELINE, LINK.format(300)),
     ),
     "slow node, factor 1.5": Case(
         "slow-node=fixed",
-        (f"{PIPELINE} --serial-share 0", LINK.format(300) + "\nslow_node = 2\nslow_factor = 1.5"),
-        (f"{PIPELINE} --serial-share 0", LINK.format(300)),
+        (PIPELINE, LINK.format(300) + "\nslow_node = 2\nslow_factor = 1.5"),
+        (PIPELINE, LINK.format(300)),
     ),
     "skewed shards": Case(
         "load-imbalance=fixed",
         (f"{WORDS} --skew 2", LINK.format(300)),
         (WORDS, LINK.format(300)),
     ),
-    "serial stage, 30 %": Case(
+    "serial stage, 30 %, left out": Case(
         "serial-fraction=fixed",
-        (f"{PIPELINE} --serial-share 0.3", LINK.format(300)),
-        (f"{PIPELINE} --serial-share 0", LINK.format(300)),
+        (SERIAL, LINK.format(300)),
+        (WITHOUT_SERIAL, LINK.format(300)),
+    ),
+    "serial stage, 30 %, divided over 4": Case(
+        "serial-fraction=0.25x",
+        (SERIAL, LINK.format(300)),
+        (PIPELINE, LINK.format(300)),
     ),
     "serial stage of 80 ms": Case(
         "serial-fraction=fixed",

@@ -292,3 +292,30 @@ def test_published_curves_are_foretold(fraction, most):
         held.append(np.mean((low <= truth) & (truth <= high)))
     assert np.median(errors) < most
     assert np.mean(held) > 0.6
+
+
+def test_the_laws_of_the_stages_foretell_what_costs_most():
+    nodes = (1, 2, 4, 8)
+    runs = tuple(
+        Run(nodes=k, round=0, seconds=100 / k + 2 * (k - 1),
+            stages={"compute": 100 / k, "communication": 2.0 * (k - 1)})
+        for k in nodes
+    )  # fmt: skip
+    curve = fit_curve(Study(name="laws", regime="strong", runs=runs))
+    losses = curve.losses(64)
+    assert losses.largest == ("communication",)
+    assert losses.lost["communication"] == pytest.approx(126, rel=0.01)
+    assert losses.lost["compute"] == pytest.approx(0, abs=0.1)
+    assert sum(losses.seconds.values()) == pytest.approx(curve.at(64).seconds)
+    bare = tuple(Run(nodes=run.nodes, round=0, seconds=run.seconds) for run in runs)
+    assert fit_curve(Study(name="bare", regime="strong", runs=bare)).losses(64) is None
+
+
+def test_parts_that_lose_about_as_much_are_named_together():
+    runs = tuple(
+        Run(nodes=k, round=0, seconds=100 / k + 11 * (k > 1),
+            stages={"compute": 100 / k, "communication": 5.0 * (k > 1)})
+        for k in (1, 2, 4, 8)
+    )  # fmt: skip
+    losses = fit_curve(Study(name="even", regime="strong", runs=runs)).losses(16)
+    assert set(losses.largest) == {"communication", "waiting"}

@@ -32,6 +32,7 @@ from nodewise.explain.predict.curve import (
     Curve,
     Landmark,
     LawRow,
+    PredictedLosses,
     Prediction,
     fit_curve,
 )
@@ -92,6 +93,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     payments: tuple[PaymentPrice, ...]  # the rows on every way to pay
     laws: tuple[LawRow, ...]
     rivals: tuple[LawRow, ...] = ()  # two laws that fit the measured times and differ beyond them
+    losses: tuple[PredictedLosses, ...] = ()  # of the rows without a run; empty: no stage times
     gates: tuple[Check, ...] = ()  # limits at named K
     validity: Validity = Validity()  # of the measurement behind it
 
@@ -225,6 +227,11 @@ def forecast_curve(
         payments=payments(hired, spot, scales.price, question.needs, question.payment),
         laws=() if curve.unknown_beyond is not None or endless else curve.laws(),
         rivals=() if curve.unknown_beyond is not None or endless else curve.rivals(),
+        losses=tuple(
+            losses
+            for at, point in points.items()
+            if point is not None and not point.measured and (losses := curve.losses(at))
+        ),
         validity=found.decision.validity if found else Validity(),
     )
 

@@ -89,6 +89,7 @@ class Training(_Part, frozen=True, kw_only=True):
     gradient_precision: Precision | None = None  # None: as the weights
     optimizer: Optimizer = "adam"
     software: Software = "megatron"
+    fused_loss: bool | None = None  # as a compiled loss is; None: Megatron's is, torch's is not
     overlap: bool = True  # gradients travel while the backward pass goes on
     tensor_overlap: bool = False  # tensor-parallel transfers run beside the matrices
     tokens: Positive | None = None  # of the whole training
@@ -102,6 +103,11 @@ class Training(_Part, frozen=True, kw_only=True):
     def wide_precision(self) -> Precision:
         """What attention and the last matrix are computed in."""
         return "bfloat16" if self.low else self.precision
+
+    @property
+    def loss_is_fused(self) -> bool:
+        """Whether the loss makes no copies of the logits in 32 bits."""
+        return self.software == "megatron" if self.fused_loss is None else self.fused_loss
 
     @property
     def weight_bytes(self) -> int:

@@ -7,7 +7,9 @@ from nodewise.decide.paper.step import expert_copies, stage_expert_parameters, s
 from nodewise.decide.paper.transformer import Recompute, activation_bytes, logits_bytes
 
 _GATHERED_LAYERS = 2  # fully sharded: the layer in use and the next, which is on its way
-_UNFUSED_LOSS = 3  # logits and their gradients in 32 and in 16 bits, over the logits in 32
+# Times the logits in 32 bits, where the loss is not one kernel: softmax and two gradients; over
+# tensor-parallel devices also the exponentials (torch.distributed.tensor.parallel.loss).
+_UNFUSED_LOSS, _UNFUSED_PARALLEL_LOSS = 3, 4
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,8 +57,8 @@ def memory_of(job: Job, plan: Plan) -> Memory:
     in_flight = min(plan.micro_batches(training.batch), stages + chunks)
     again = kept_by_layer("none") if plan.recompute == "full" else 0.0
     logits = logits_bytes(model, plan.micro_batch, plan.tensor) / plan.context
-    if training.software != "megatron":
-        logits *= _UNFUSED_LOSS
+    if not training.loss_is_fused:
+        logits *= _UNFUSED_LOSS if plan.tensor == 1 else _UNFUSED_PARALLEL_LOSS
     gathered = 0.0
     if full:
         layer = model.layer_parameters / plan.tensor + model.expert_parameters / plan.expert

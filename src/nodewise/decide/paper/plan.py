@@ -6,7 +6,7 @@ A plan is tensor x pipeline x context x data devices. Its step: `step.py`; its m
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -33,9 +33,9 @@ _MOST_CONTEXT = 16
 FITTED_MEAN_ERROR, UNSEEN_MEAN_ERROR, CALCULON_MEAN_ERROR = 0.017, 0.078, 0.0365
 
 # Half of an 80 % interval of the step time, in ln: runs of models that were left out of the fit
-# (benchmarks/plan.py --fit), and runs beside another measured run of the same model.
+# (benchmarks/plan.py --fit), and dense runs beside a measured run of the same layout.
 _SPREAD, _EXPERT_SPREAD = 0.11, 0.23
-_ANCHORED_SPREAD, _ANCHORED_EXPERT_SPREAD = 0.06, 0.20
+_ALIKE_SPREAD = 0.035
 _FITTED_DEVICES = ("A100", "H100", "H200")
 _MOST_FACTOR = 3.0  # of an anchor: measured over computed, either way
 _MOST_MEMORY = 1.5  # times that of a device: computed memory is not exact
@@ -166,17 +166,50 @@ def _variants(job: Job, division: Plan) -> Iterator[Plan]:
             )
 
 
-def spread(job: Job, cluster: Cluster, anchored: bool = False) -> float:
+class Measured(NamedTuple):
+    """A measured step beside the computed one: what the model does not know."""
+
+    ratio: float  # measured over computed seconds
+    plan: Plan
+    precision: Precision
+
+    def says(self, job: Job, plan: Plan) -> bool:
+        """Whether a dense model is divided as the measured run was, in its precision.
+
+        One such run is off by 2 % from the next. Other layouts, and experts, each have an error of
+        their own that one run cannot show.
+        """
+        mine, its = ((p.tensor, p.pipeline, p.context) for p in (plan, self.plan))
+        same = mine == its and job.training.precision == self.precision
+        return same and not job.model.experts
+
+    def factor(self, job: Job, plan: Plan) -> float:
+        """What of the ratio counts for a plan.
+
+        All of it for a plan that the run says much about. Else nothing of a ratio that the doubt of
+        the model explains, and the more, the further it is beyond (James and Stein's estimate).
+        """
+        if self.says(job, plan):
+            return self.ratio
+        off, doubt = math.log(self.ratio), _fitted_spread(job)
+        return math.exp(off * (1 - (doubt / off) ** 2)) if abs(off) > doubt else 1.0
+
+
+def spread(job: Job, plan: Plan, cluster: Cluster, measured: Measured | None = None) -> float:
     """Half of the 80 % interval of a step, in ln."""
-    if anchored:
-        return _ANCHORED_EXPERT_SPREAD if job.model.experts else _ANCHORED_SPREAD
+    if measured:
+        return _ALIKE_SPREAD if measured.says(job, plan) else _fitted_spread(job)
     known = cluster.accelerator.name.startswith(_FITTED_DEVICES)
     wider = 1.0 if known and job.training.precision != "float4" else _NOT_FITTED
-    return wider * (_EXPERT_SPREAD if job.model.experts else _SPREAD)
+    return wider * _fitted_spread(job)
 
 
-def anchor_factor(job: Job, cluster: Cluster, anchor: Anchor) -> float:
-    """Measured over computed seconds of a run of this job."""
+def _fitted_spread(job: Job) -> float:
+    return _EXPERT_SPREAD if job.model.experts else _SPREAD
+
+
+def measured_step(job: Job, cluster: Cluster, anchor: Anchor) -> Measured:
+    """A measured run of this job beside its computed step."""
     training = msgspec.structs.replace(
         job.training,
         batch=anchor.batch or job.training.batch,
@@ -196,7 +229,7 @@ def anchor_factor(job: Job, cluster: Cluster, anchor: Anchor) -> float:
             f"anchor: the measured step takes {factor:.3g} times the computed one.",
             "Check seconds (of one step), batch and [plan] of the anchor.",
         )
-    return factor
+    return Measured(factor, anchor.plan, training.precision)
 
 
 def _check_anchor(job: Job, cluster: Cluster, plan: Plan) -> None:
@@ -217,10 +250,12 @@ def _check_anchor(job: Job, cluster: Cluster, plan: Plan) -> None:
         raise SpecError(f"anchor: {wrong}.", "State [plan] as the measured run was divided.")
 
 
-def assess(job: Job, plan: Plan, cluster: Cluster, factor: float | None = None) -> Candidate:
-    """A plan with its step and its memory; `factor` is that of an anchor."""
-    step, memory = step_time(job, plan, cluster).scaled(factor or 1.0), memory_of(job, plan)
-    reach = math.exp(spread(job, cluster, factor is not None))
+def assess(job: Job, plan: Plan, cluster: Cluster, measured: Measured | None = None) -> Candidate:
+    """A plan with its step and its memory, beside a measured run."""
+    step, memory = step_time(job, plan, cluster), memory_of(job, plan)
+    if measured:
+        step = step.scaled(measured.factor(job, plan))
+    reach = math.exp(spread(job, plan, cluster, measured))
     return Candidate(
         plan=plan,
         step=step,
@@ -242,11 +277,11 @@ def plan_job(
     anchored = (anchor.precision,) if anchor and anchor.precision else ()
     for precision in (job.training.precision, job.training.wide_precision, *anchored):
         _check_precision(precision, cluster)
-    factor = None if anchor is None else anchor_factor(job, cluster, anchor)
+    measured = None if anchor is None else measured_step(job, cluster, anchor)
     rows: list[PlanRow] = []
     base: PlanRow | None = None
     for nodes in sorted(set(scales)):
-        row = _row(job, cluster, nodes, base, factor)
+        row = _row(job, cluster, nodes, base, measured)
         base = base or (row if row.best else None)
         rows.append(row)
     rows = _with_efficiency(rows)
@@ -266,8 +301,8 @@ def plan_job(
         last_above=_last_above(fitting, threshold),
         training_tokens=job.training.tokens,
         price=cluster.price,
-        anchor_factor=factor,
-        notes=_notes(job, cluster, factor),
+        anchor_factor=measured.ratio if measured else None,
+        notes=_notes(job, cluster, fitting, measured),
     )
 
 
@@ -280,9 +315,9 @@ def _check_precision(precision: Precision, cluster: Cluster) -> None:
 
 
 def _row(
-    job: Job, cluster: Cluster, nodes: int, base: PlanRow | None, factor: float | None
+    job: Job, cluster: Cluster, nodes: int, base: PlanRow | None, measured: Measured | None
 ) -> PlanRow:
-    candidates = [assess(job, plan, cluster, factor) for plan in plans_at(job, cluster, nodes)]
+    candidates = [assess(job, plan, cluster, measured) for plan in plans_at(job, cluster, nodes)]
     limit = cluster.accelerator.memory_bytes
     fitting = [one for one in candidates if one.memory_bytes <= limit]
     devices = nodes * cluster.devices_per_node
@@ -372,18 +407,27 @@ def _last_above(fitting: Sequence[PlanRow], threshold: float) -> int | None:
     return last
 
 
-def _notes(job: Job, cluster: Cluster, factor: float | None) -> tuple[str, ...]:
-    reach = math.exp(spread(job, cluster, factor is not None)) - 1
+def _notes(
+    job: Job, cluster: Cluster, fitting: Sequence[PlanRow], measured: Measured | None
+) -> tuple[str, ...]:
     notes = [
         "on paper, no run was made. On published A100 runs the mean error is "
         f"{format_percent(FITTED_MEAN_ERROR)} where the one constant was fitted and "
         f"{format_percent(UNSEEN_MEAN_ERROR)} where it was not; Calculon has "
         f"{100 * CALCULON_MEAN_ERROR:.2f} % on the latter.",
-        f"the 80 % interval of a step is {format_percent(reach)} to either side, from published "
-        "runs of other models.",
     ]
-    if factor is not None:
-        notes.append(f"every step is scaled by {factor:.3g}: measured over computed anchor.")
+    plans = [row.best.plan for row in fitting if row.best]
+    if reaches := {math.expm1(spread(job, plan, cluster, measured)) for plan in plans}:
+        ends = " or ".join(format_percent(reach) for reach in sorted(reaches))
+        notes.append(
+            f"the 80 % interval of a step is {ends} to either side, from published runs of other "
+            "models."
+        )
+    if measured:
+        notes.append(
+            f"the measured run took {measured.ratio:.3g} times the computed step. That counts in "
+            "full for dense models of its layout and precision, and less for others."
+        )
     if not cluster.accelerator.name.startswith(_FITTED_DEVICES):
         notes.append(
             f"the constants were fitted on {', '.join(_FITTED_DEVICES)} devices; for "

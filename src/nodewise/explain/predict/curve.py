@@ -85,6 +85,21 @@ class LawRow(msgspec.Struct, frozen=True, kw_only=True):
     rms: float | None  # of what it misses at the measured scales, before it is carried through them
 
 
+class PredictedLosses(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
+    """The parts of the time at a scale without a run, and what each takes beyond its ideal."""
+
+    nodes: int
+    seconds: dict[Part, float]
+    lost: dict[Part, float]  # seconds beyond those of the first scale, scaled ideally
+
+    @property
+    def largest(self) -> tuple[Part, ...]:
+        """The part that loses most, with those that the laws do not tell from it."""
+        most = max(self.lost.values())
+        alike = [part for part, lost in self.lost.items() if 0 < lost >= most / _DIFFER]
+        return tuple(sorted(alike, key=lambda part: -self.lost[part]))
+
+
 class Landmark(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
     """A scale with the 80 % bounds of where it may be instead."""
 
@@ -180,6 +195,18 @@ class Curve:
             )
             for law, y in said.items()
         )
+
+    def losses(self, nodes: int) -> PredictedLosses | None:
+        """What each part loses at a scale, by its own law; nothing without stage times."""
+        if self._stages is None:
+            return None
+        first, there = (
+            {part: float(seconds[0]) for part, seconds in self._stages.parts(np.log([k])).items()}
+            for k in (self.nodes[0], nodes)
+        )
+        ideal = self.nodes[0] / nodes if self.regime == "strong" else 1.0
+        lost = {part: seconds - ideal * first[part] for part, seconds in there.items()}
+        return PredictedLosses(nodes=nodes, seconds=there, lost=lost)
 
     def rivals(self) -> tuple[LawRow, ...]:
         """The two laws furthest apart at twice the largest scale, where both fit and they differ.

@@ -132,12 +132,21 @@ class StageFit(NamedTuple):
 
     def raw(self, x: Floats) -> Floats:
         """ln T of the laws alone."""
-        nodes = np.exp(x)
-        seconds = np.zeros_like(x)
-        for part, coefficients in self.coefficients.items():
-            seconds += _part_terms(part, self.ladder.regime, nodes) @ coefficients
+        seconds = np.sum(list(self._seconds(x).values()), axis=0)
         grown = x if self.ladder.regime == "weak" else 0.0
         return np.asarray(np.log(np.maximum(seconds, 1e-300)) - grown)
+
+    def _seconds(self, x: Floats) -> Parts:
+        nodes = np.exp(x)
+        return {
+            part: np.asarray(_part_terms(part, self.ladder.regime, nodes) @ coefficients)
+            for part, coefficients in self.coefficients.items()
+        }
+
+    def parts(self, x: Floats) -> Parts:
+        """Seconds of each part of a run; they add up to the answer."""
+        carried = np.exp(np.interp(x, self.ladder.x, self.residuals))
+        return {part: seconds * carried for part, seconds in self._seconds(x).items()}
 
     def at(self, x: Floats) -> Floats:
         """ln T of the laws, carried through the measured points."""

@@ -18,7 +18,7 @@ from nodewise.decide.forecast import Advice, Forecast, ForecastRow
 from nodewise.decide.paper.relocate import Relocated
 from nodewise.decide.what_if import Change, WhatIf
 from nodewise.explain.predict.curve import Landmark
-from nodewise.explain.predict.laws import LawName
+from nodewise.explain.predict.laws import LawName, Part
 from nodewise.report.sections import Output, Report, Section, output
 from nodewise.report.tables import Table, between, given, in_currency, rows_table
 from nodewise.report.text.findings import (
@@ -37,6 +37,13 @@ _LAWS: dict[LawName, str] = {
     "drift": "no formula, a smooth curve whose slope changes with K as that of the measured times",
     "stages": "a law for each recorded stage",
 }
+_PARTS: dict[Part, str] = {
+    "compute": "compute",
+    "communication": "communication",
+    "serial": "serial work",
+    "io": "input/output",
+    "waiting": "waiting",
+}
 
 
 def forecast_report(result: Forecast) -> Output:
@@ -47,6 +54,7 @@ def forecast_report(result: Forecast) -> Output:
         *_recommended(result),
         f"Cheapest{result.compared_for.clause}: {where(result.cheapest)}. "
         f"Fastest: {where(result.fastest)}.",
+        *_largest_loss(result),
         *_never_end(result),
     ]
     if result.unknown_beyond is not None:
@@ -62,8 +70,11 @@ def forecast_report(result: Forecast) -> Output:
         f"{_unit_of_work(result)}.",
     ]
     parts: Report = [_laws_table(result), _laws_line(result)] if result.laws else []
+    tables: Report = [forecast_table(result)]
+    if result.losses:
+        tables.append(_losses_table(result))
     sections = [
-        Section(name="forecast", title="Forecast", parts=[forecast_table(result)]),
+        Section(name="forecast", title="Forecast", parts=tables),
         Section(name="laws", title="Prediction laws", parts=parts),
     ]
     return output(lines, short_forecast_table(result), sections, result.gates)
@@ -100,6 +111,35 @@ def short_forecast_table(result: Forecast) -> Table:
         sparse=True,
         optional=("efficiency", "P(cheapest)", "speedup"),
     )
+
+
+def _largest_loss(result: Forecast) -> list[str]:
+    """What costs most at the largest scale without a run, by the law of each stage."""
+    if not result.losses or not result.losses[-1].largest:
+        return []
+    losses = result.losses[-1]
+    largest = [_PARTS[part] for part in losses.largest]
+    lost = sum(losses.lost[part] for part in losses.largest)
+    whole = sum(losses.seconds.values())
+    named = " and ".join(largest)
+    return [
+        f"At K={losses.nodes} most is predicted to be lost to {named}: "
+        f"{format_duration(lost, 2)} of {format_duration(whole, 2)}."
+    ]
+
+
+def _losses_table(result: Forecast) -> Table:
+    """Predicted seconds of each part, a row a scale."""
+    taken = [part for part, seconds in result.losses[-1].seconds.items() if seconds > 0]
+    rows = [
+        {
+            "K": str(losses.nodes),
+            **{_PARTS[part]: format_seconds(losses.seconds[part]) for part in taken},
+            "most is lost to": ", ".join(_PARTS[part] for part in losses.largest),
+        }
+        for losses in result.losses
+    ]
+    return rows_table("Predicted seconds by part", rows, left=("most is lost to",))
 
 
 def _never_end(result: Forecast) -> list[str]:
