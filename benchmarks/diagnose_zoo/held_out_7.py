@@ -51,7 +51,11 @@ PROGRAMS = {
     "numpy_maximum": ("memory bandwidth", "one comparison for 12 bytes, arrays of 240 MB", "{python} numpy_maximum.py"),
     "torch_add_two_threads": ("memory bandwidth", "one addition for 12 bytes, tensors of 200 MB", "OMP_NUM_THREADS=2 {python} torch_add_two_threads.py"),
     "perf_memcpy": ("memory bandwidth", "copies 512 MB", "timeout {s} perf bench mem memcpy -s 512MB -l 100000 -f default"),
-    "stress_mmap_faults": ("page faults", "a gigabyte of fresh memory, touched once and given back", "stress-ng --bigheap 1 --bigheap-growth 16m --bigheap-bytes 1g -t {s}"),
+    "perl_fresh_strings": (
+        "page faults",
+        "200 MB of fresh memory, filled once and given back",
+        "timeout {s} perl -e 'while(1){ my $x = \"a\" x 200_000_000; undef $x }'",
+    ),
     "node_heap_limit": ("memory capacity", "an array that grows beyond the heap that is allowed", "node --max-old-space-size=150 -e 'const a=[];for(;;)a.push(Array(1000).fill(a.length))'"),
     "java_heap_limit": ("memory capacity", "a list that grows beyond the heap that is allowed", "java -Xmx100m Grow.java"),
     "numpy_over_group": ("memory capacity", "the control group allows 300 MB and kills", "{group} {python} -c 'import numpy as n\na=[]\nwhile True: a.append(n.ones(100000))'"),
@@ -71,7 +75,11 @@ PROGRAMS = {
     "nginx_large_files": ("communication", "4 MB in each answer, from the page cache", "nginx -p $PWD -c nginx.conf -e stderr -g 'daemon off;' & sleep 0.5; timeout {s} ab -q -k -c 2 -n 100000000 http://127.0.0.1:{port}/data >/dev/null; kill %1; wait"),
     "iperf3_udp": ("communication", "datagrams as fast as they go", "iperf3 -s -1 -p {port} >/dev/null & sleep 0.4; iperf3 -u -b 0 -c 127.0.0.1 -p {port} -t {s}; wait"),
     "memcached_large_values": ("communication", "values of 500 kB through TCP", "memcached -u root -p {port} & sleep 0.5; {python} memcached_large_values.py {port}; kill %1; wait"),
-    "stress_stream_sockets": ("communication", "bytes through local sockets", "stress-ng --sock 2 --sock-domain unix -t {s}"),
+    "stress_socket_pairs": (
+        "communication",
+        "bytes through pairs of local sockets",
+        "stress-ng --sockpair 1 -t {s}",
+    ),
     "gloo_all_gather": ("communication", "8 MB of each of two processes and no work", "OMP_NUM_THREADS=1 {python} gloo_all_gather.py"),
     "mpi_all_reduce": ("communication or undecided", "two ranks that wait by spinning", "timeout {s} {bin}/mpiexec -n 2 {python} mpi_all_reduce.py"),
     "processes_queue": ("coordination or communication", "tiny items through a queue of processes", "{python} processes_queue.py"),
@@ -105,7 +113,7 @@ shared.FILES.update(
         "async def main(): await asyncio.gather(*(one(0.01 + i / 1000) for i in range(20)))\nasyncio.run(main())",
         "memcached_large_values": "import socket, sys, time; end = time.time() + {s}\n"
         "door = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); n = 500_000; take = bytearray(n)\n"
-        "door.sendall(b'set k 0 0 %d\\r\\n' % n + bytes(n) + b'\\r\\n'); door.recv(100); want = n + len('VALUE k 0 500000\\r\\n') + 9\n"
+        "door.sendall(b'set k 0 0 %d\\r\\n' % n + bytes(n) + b'\\r\\n'); door.recv(100); want = n + len('VALUE k 0 500000\\r\\n') + 7\n"
         "while time.time() < end:\n    door.sendall(b'get k\\r\\n'); left = want\n    while left: left -= door.recv_into(take, min(n, left))",
         "gloo_all_gather": shared.FILES["gloo_broadcast"].replace("torch.rand(4_000_000)", "torch.rand(2_000_000)").replace("d.broadcast(x, 0)", "d.all_gather([torch.empty_like(x), torch.empty_like(x)], x)"),
         "mpi_all_reduce": "from mpi4py import MPI; import numpy as np; c = MPI.COMM_WORLD\n"
@@ -129,7 +137,7 @@ OTHERS = {
     ),
     "Makefile": (
         "make ",
-        "all: $(patsubst %,%.o,0 1 2 3 4 5)\n%.o: many.c\n\tgcc -O2 -c many.c -o $@\nclean:\n\trm -f *.o\n",
+        "all: $(patsubst %,%.o,0 1 2 3 4 5)\n%.o: many.c\n\tgcc -O2 -c many.c -o $@\nclean:\n\trm -f *.o\nMakefile: ;\n",
     ),
     "Primes.java": (
         "Primes.java",
