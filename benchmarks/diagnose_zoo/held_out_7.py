@@ -59,7 +59,7 @@ PROGRAMS = {
     "node_heap_limit": ("memory capacity", "an array that grows beyond the heap that is allowed", "node --max-old-space-size=150 -e 'const a=[];for(;;)a.push(Array(1000).fill(a.length))'"),
     "java_heap_limit": ("memory capacity", "a list that grows beyond the heap that is allowed", "java -Xmx100m Grow.java"),
     "numpy_over_group": ("memory capacity", "the control group allows 300 MB and kills", "{group} {python} -c 'import numpy as n\na=[]\nwhile True: a.append(n.ones(100000))'"),
-    "reads_in_small_group": ("memory capacity or data I/O", "512 MB are read again and again where the group can keep 300", "{group} timeout {s} sh -c 'while :; do cksum data; done'"),
+    "reads_in_small_group": ("memory capacity or data I/O", "512 MB are read again and again where the group can keep 300", "dd of=data oflag=nocache conv=notrunc,fdatasync count=0 status=none; {group} timeout {s} sh -c 'while :; do cksum data; done'"),
     # storage
     "postgres_commits": ("data I/O", "every transaction reaches the disk", SERVER + "timeout {s} pgbench -h /tmp -p {port} -U postgres -n -f insert.sql -c 1 -T {s} postgres >/dev/null 2>&1" + DONE),
     "redis_append_always": ("data I/O", "every command is brought to the disk", "redis-server --port {port} --save '' --appendonly yes --appendfsync always --daemonize no >/dev/null & sleep 0.5; timeout {s} redis-benchmark -p {port} -c 1 -n 100000000 -q -t set >/dev/null; kill %1; wait"),
