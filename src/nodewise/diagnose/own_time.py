@@ -13,10 +13,11 @@ from nodewise.study.observed import Sample
 
 ENOUGH_SECONDS = 0.25  # of its own time: the kernel's ticks of 10 ms then say 4 %
 _HARDLY_WAITS = 20  # times a second by choice
+_UNCLOCKED = 0.2  # of the threads that ran: of a chain of short processes only the looks tell
 _SHORTEST = 0.05  # of the clock: less is rounding
 _MEANS = (
     "active_threads", "runnable_ticks", "disk_ticks", "lock_threads", "socket_threads",
-    "event_threads", "idle_threads", "python_lock_threads", "processes", "threads",
+    "event_threads", "idle_threads", "unclocked", "python_lock_threads", "processes", "threads",
 )  # fmt: skip
 _LAST = ("sockets", "pipes", "files")
 _LARGEST = ("resident_bytes",)
@@ -40,7 +41,7 @@ def account_of(sample: Sample) -> Account:
     # Looks catch short waits badly, clocks do not know which threads overlap: the less counts. But
     # who hardly ever chose to wait did not wait shortly, and the kernel tells a delay when it ends.
     wanting = min(sample.runnable_ticks, wanted / sample.seconds, 1.0)
-    if sample.switches < _HARDLY_WAITS * sample.seconds:
+    if sample.switches < _HARDLY_WAITS * sample.seconds or sample.unclocked > _UNCLOCKED:
         wanting = sample.runnable_ticks
     running = wanting * cpu / wanted if wanted else 0.0
     whole = max(running + 1 - wanting, 1e-9)

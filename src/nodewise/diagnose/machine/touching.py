@@ -12,7 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-_CPU_SECONDS = 0.01  # of the process: a stream leaves the caches in a fraction of it
+# CPU seconds of the process, in turn: a stream uses all its memory in a long moment, which then
+# tells nothing more; who works in the caches seems to stream in a short one.
+_MOMENTS = (0.004, 0.03)
+_AT_ONCE = 0.003  # seconds after which a process that runs may have had a short moment
 _MOST_SECONDS = 0.4  # by the clock; by then a process that runs at all has been on a core
 _COST = 0.02  # of one core, at most, for asking
 
@@ -31,6 +34,7 @@ class Touch:
     def __init__(self) -> None:
         """Nothing asked yet."""
         self._process: int | None = None
+        self._asked = 0
         self._began = self._next = self._cost = 0.0
         self._cleared = self._clearing = 0.0  # its CPU seconds after and before that walk
         self._found = Touched()
@@ -50,6 +54,10 @@ class Touch:
             self._next = max(self._next, now + self._cost / _COST)
             self._cost = 0.0
 
+    @property
+    def _moment(self) -> float:
+        return _MOMENTS[self._asked % len(_MOMENTS)]
+
     def taken(self) -> Touched:
         """The last answer, once."""
         found, self._found = self._found, Touched()
@@ -62,10 +70,13 @@ class Touch:
         Path(f"/proc/{process}/clear_refs").write_text("1")
         self._cleared = _cpu_of(process)
         self._process, self._began = process, now
+        self._asked += 1
+        time.sleep(_AT_ONCE)
+        self._answer(process, now)
 
     def _answer(self, process: int, now: float) -> None:
         cpu = _cpu_of(process)
-        if cpu - self._cleared < _CPU_SECONDS and now - self._began < _MOST_SECONDS:
+        if cpu - self._cleared < self._moment and now - self._began < _MOST_SECONDS:
             return
         self._process = None
         lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()[1:]

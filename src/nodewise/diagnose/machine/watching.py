@@ -31,7 +31,9 @@ _LOOK_SECONDS = 0.02
 _WINDOW_SECONDS = 0.5
 _STARTED_WINDOWS = 3  # after which a program is likely at its work
 _COST = 0.03  # of one core, at most, for looking
-_ACTIVE = 0.03  # a thread that computes or waits for a core in less of a window sleeps
+# A thread that computes or waits for a core in less of a window, or does less of the work, sleeps:
+# on a busy machine a helper that wakes once waits long for its core.
+_ACTIVE = 0.03
 _TAIL_BYTES = 4000
 _MOST_AT_ONCE = 32  # processes in one look; of more, each look takes others
 _FEW = 8  # processes whose control group is looked up each time
@@ -260,14 +262,19 @@ class _Looker:
                 python.add(process)
         opened = Opened.of(self._spent)
         carried = self._carried(opened.sockets)
+        worked = change["user"] + change["system"]
+        ran = unclocked = 0
         in_python = 0.0
         waits: defaultdict[str, float] = defaultdict(float)
         idle: defaultdict[str, float] = defaultdict(float)
         delay = switches = forced = busiest = 0.0
         active = 0
         for (process_id, thread_id), thread in self._threads.items():
-            with contextlib.suppress(OSError, ValueError, IndexError):
+            ran += thread.seen["R"]
+            try:
                 thread.last = _clock_of(f"/proc/{process_id}/task/{thread_id}")
+            except (OSError, ValueError, IndexError):  # it has ended
+                unclocked += thread.seen["R"]
             begin, end = thread.first or (0, 0, 0, 0), thread.last or (0, 0, 0, 0)
             waited = max(end[1] - begin[1], 0) / 1e9
             cpu = max(end[0] - begin[0], 0) / 1e9
@@ -277,7 +284,8 @@ class _Looker:
             forced += end[3] - begin[3]
             own = idle
             times = 1.0 if self._is_small() else self._looks / max(thread.seen.total(), 1)
-            if (cpu + waited) > _ACTIVE * seconds or times * thread.seen["R"] > 0.1 * self._looks:
+            works = cpu + waited > _ACTIVE * seconds and cpu >= _ACTIVE * worked
+            if works or times * thread.seen["R"] > 0.1 * self._looks:
                 active += 1
                 own = waits
             for kind, count in thread.seen.items():
@@ -292,6 +300,7 @@ class _Looker:
             run_delay=delay,
             active_threads=active,
             runnable_ticks=self._running / looks,
+            unclocked=unclocked / max(ran, 1),
             disk_ticks=self._disk / looks,
             lock_threads=waits["lock"] / looks,
             socket_threads=waits["socket"] / looks,
