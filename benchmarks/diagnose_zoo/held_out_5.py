@@ -6,11 +6,13 @@ whose tool is not installed is left out.
 """
 # ruff: noqa: E501, PTH102, PTH106, PTH112, PTH123 - a table of commands as users type them
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 PYTHON = sys.executable
 NUMPY = "import time, sys, numpy as np; end = time.time() + {s}; r = np.random.default_rng(0)\n"
@@ -172,8 +174,13 @@ def run(programs, name, seconds):
         if "{group}" in filled:
             filled = filled.replace("{group}", _group(group))
         done = subprocess.run(["bash", "-c", filled], check=False, stdout=subprocess.DEVNULL)
-        if os.path.isdir(group):
-            os.rmdir(group)
+        for _ in range(
+            20 if os.path.isdir(group) else 0
+        ):  # what was killed leaves it a little later
+            with contextlib.suppress(OSError):
+                os.rmdir(group)
+                break
+            time.sleep(0.1)
         os.chdir("/")
     # an end by `timeout` or by us is none by the program
     code = done.returncode if programs[name][0] == "memory capacity" else 0

@@ -217,6 +217,11 @@ def test_numpy_functions_are_counted_where_a_formula_is_sure():
 def test_charts_show_the_branch_and_the_ridge():
     chart = roofline_chart(20e12, 800e9, [Point(name="step", intensity=50, flops=20e12)])
     assert "above the ridge of 25" in chart.caption
+    linked = roofline_chart(
+        20e12, 800e9, [Point(name="step", intensity=50, flops=20e12)], exchange_flops=7.5e12
+    )
+    assert "The exchange allows 7.5 TFLOP/s at that intensity: it is longer" in linked.caption
+    assert len(linked.chart["layer"]) == len(chart.chart["layer"]) + 3  # line, shade and name
     found = diagnose(Facts(needed_memory=240e9, device_memory=80e9))
     flow = flow_chart(found)
     assert [row["answer"] for row in flow.rows][:2] == ["binds", "not asked"]

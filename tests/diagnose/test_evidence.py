@@ -19,10 +19,10 @@ BUSY = Sample(seconds=0.5, user=0.98, active_threads=3, runnable_ticks=1.0, mess
               python_lock_threads=0.0)  # fmt: skip
 
 
-def watched(sample=BUSY, **more):
+def watched(sample=BUSY, roofs=ROOFS, **more):
     """A program all of whose windows look alike, on two cores."""
     fields = {"command": ("./job",), "seconds": 4.0, "exit_code": 0, "cores": 2, **more}
-    return classify(Observation(samples=(sample,) * 8, **fields), ROOFS)
+    return classify(Observation(samples=(sample,) * 8, **fields), roofs)
 
 
 def changed(**fields):
@@ -73,7 +73,7 @@ def test_compute_is_not_named_where_memory_was_not_seen():
     assert "--confirm" in unseen.evidence[0]
     # 200 of 220 MB within a long moment: it may have been used many times
     whole = changed(touched_bytes=2e8, touched_seconds=0.2, touched_of_bytes=2.2e8)
-    assert watched(whole, cache_bytes=3.2e7).ceiling is None
+    assert watched(whole, ROOFS._replace(cache=3.2e7)).ceiling is None
 
 
 def test_threads_that_wake_each_other_coordinate_and_those_that_send_communicate():

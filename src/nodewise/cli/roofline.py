@@ -101,7 +101,12 @@ def _draw(step: "Roofline", options: dict[str, Any], output: Path) -> None:
     from nodewise.report.charts.roofline import Point, roofline_chart
 
     point = Point(name="the step", intensity=step.intensity, flops=step.attainable_flops)
-    figure = roofline_chart(options["peak_flops"], options["memory_bandwidth"], [point])
+    figure = roofline_chart(
+        options["peak_flops"],
+        options["memory_bandwidth"],
+        [point],
+        exchange_flops=step.exchange_flops,
+    )
     write_figure(figure, output)
 
 

@@ -47,6 +47,11 @@ class Roofline(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
     @property
+    def exchange_flops(self) -> float | None:
+        """FLOP/s at which the arithmetic takes as long as the exchange: the roof of the link."""
+        return self.attainable_flops * self.step_s / self.comm_s if self.comm_s else None
+
+    @property
     def fastest(self) -> WorkerRow:
         """The row of the table whose workers finish one shared step first; of equals the fewest."""
         return min(self.workers, key=lambda row: row.strong_step_s)

@@ -7,6 +7,7 @@ reach: waiting that spins looks like computing, and is called undecided where it
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -15,11 +16,12 @@ import msgspec
 from nodewise.base.units import format_bandwidth, format_bytes, format_percent
 from nodewise.diagnose.axes import MENU, Answer, AxisName, CeilingName, judge
 from nodewise.diagnose.flow import Confidence
+from nodewise.diagnose.own_time import Account, Window, account_of, windows_of
 from nodewise.study.observed import Observation, Sample
 
 ENOUGH = 0.7  # of the windows must agree
 _MIN_AGREEMENT = 0.9
-_LEAST_WINDOWS = 2
+_LEAST_SAMPLES = 2
 _MIN_WINDOWS = 4
 _HUGE_PAGE_BYTES = 2 * 2**20
 # Memory used per second of CPU time, as a share of what one core can stream. The known stream adds
@@ -28,14 +30,16 @@ _SEEN_OF_STREAM = 2 / 3
 _STREAMS = 0.3
 _COMPUTES = 0.1
 _TELLS = 0.15  # a stream of this share leaves the caches within the window
-_AROUND = 3  # windows before and after: memory is asked for less often than looked at
+_AROUND = 3  # samples before and after: memory is asked for less often than looked at
 _WHOLE = 0.4  # of a program's memory: who used so much in a moment may use it again and again
 _OUT_OF_MEMORY = ("memoryerror", "bad_alloc", "allocate memory", "out of memory", "outofmemory")
 _SPINNING = ("libmpi", "libpsm", "libnccl", "libgloo", "libucp")
 _KILLED = (-9, 137)
+_CARRIES = 2e8  # bytes in a second of CPU time: a tenth of what copying alone would carry
 _HANDS_OVER = 1500  # times in a second of CPU time
-_HARDLY_WAITS = 20  # times a second by choice
+_ONLY_PASSES_ON = 10_000  # times in a second of CPU time: a wait and a wake take 0.02 ms or so
 _WAKES = 300  # times in a second of CPU time: threads that wait for each other, or are woken
+_LEADS = 0.9  # of the CPU time of all threads: threads that share a lock share the work
 _LOADED = 0.9  # of its largest memory: until then it loads itself and its data
 _STARVED = 1.0  # seconds without a core for each with one: what is left is too little to be sure
 
@@ -47,10 +51,11 @@ _MEMORY_UNSEEN = (
 
 
 class Roofs(NamedTuple):
-    """What one core of this machine can do, in bytes per second."""
+    """What one core of this machine can do, in bytes per second, and its cache in bytes."""
 
     stream: float  # from main memory
     fresh_pages: float  # handed out and touched for the first time
+    cache: float = 0.0  # bytes that it keeps close: used again and again, they move nothing
 
 
 class Verdict(NamedTuple):
@@ -78,22 +83,22 @@ class Symptoms(msgspec.Struct, frozen=True, kw_only=True):
 
 def classify(seen: Observation, roofs: Roofs, proposal: str | None = None) -> Symptoms:
     """Name the ceiling of a program that ran on a machine with these roofs."""
-    steady = _steady(seen, roofs)
+    windows = _steady(seen, roofs)
+    steady = tuple(window.whole for window in windows)
     figures = _figures(steady)
-    touched = _touched_share(steady, roofs.stream, seen.cache_bytes)
+    touched = _touched_share([one for window in windows for one in window.samples], roofs)
     if touched is not None:
         figures["touched_share"] = touched
     verdicts = []
-    for at, sample in enumerate(steady):
-        around = steady[max(at - _AROUND, 0) : at + _AROUND + 1]
-        near = _touched_share(around, roofs.stream, seen.cache_bytes)
-        verdicts.append(_window(sample, seen, roofs, touched if near is None else near))
+    for at, window in enumerate(windows):
+        near = _touched_share(_around(windows, at), roofs)
+        verdicts.append(_window(window.whole, seen, roofs, touched if near is None else near))
     shares = _shares(verdicts, steady)
-    ceiling, confidence, evidence = _weigh(seen, steady, verdicts, shares, figures)
+    ceiling, confidence, evidence = _weigh(seen, windows, verdicts, shares, figures)
     return Symptoms(
         command=seen.command,
         seconds=seen.seconds,
-        windows=len(steady),
+        windows=len(windows),
         ceiling=ceiling,
         axis=MENU[ceiling].axis if ceiling else None,
         confidence=confidence,
@@ -105,17 +110,27 @@ def classify(seen: Observation, roofs: Roofs, proposal: str | None = None) -> Sy
     )
 
 
-def _steady(seen: Observation, roofs: Roofs) -> tuple[Sample, ...]:
+def _steady(seen: Observation, roofs: Roofs) -> tuple[Window, ...]:
     """Without the start, when programs load themselves and touch their memory for the first time.
 
     Memory that is allocated all along is not a start.
     """
     samples = seen.samples
     samples = samples[2:] if len(samples) >= 6 else samples[1:] if len(samples) >= 3 else samples
-    setting_up = [_faulting(sample, _account_of(sample), seen, roofs) for sample in samples]
+    windows = windows_of(samples)
+    setting_up = [
+        _faulting(window.whole, account_of(window.whole), seen, roofs) for window in windows
+    ]
     later = next((at for at, one in enumerate(setting_up) if one is None), 0)
-    samples = samples[later:] if len(samples) - later >= _LEAST_WINDOWS else samples
-    return samples[_loaded(samples) :]
+    windows = windows[later:] or windows
+    return windows[_loaded(tuple(window.whole for window in windows)) :]
+
+
+def _around(windows: tuple[Window, ...], at: int) -> list[Sample]:
+    """The samples of a window, and some before and after it."""
+    before = [one for window in windows[:at] for one in window.samples]
+    after = [one for window in windows[at + 1 :] for one in window.samples]
+    return [*before[-_AROUND:], *windows[at].samples, *after[:_AROUND]]
 
 
 def _loaded(samples: tuple[Sample, ...]) -> int:
@@ -126,41 +141,9 @@ def _loaded(samples: tuple[Sample, ...]) -> int:
     return at if len(samples) - at >= max(len(samples) / 2, _MIN_WINDOWS) else 0
 
 
-class _Account(NamedTuple):
-    """Where the time of a window went, as shares of it, with other load's part taken out."""
-
-    user: float
-    system: float
-    blocked: float
-    disk: float  # of the blocked part, seen waiting for the disk
-    seconds: float  # in which it computed or waited for something else than a core
-
-
-def _account_of(sample: Sample) -> _Account:
-    cpu = sample.user + sample.system
-    wanted = cpu + sample.run_delay
-    # Looks catch short waits badly, clocks do not know which threads overlap: the less counts. But
-    # who hardly ever chose to wait did not wait shortly, and the kernel tells a delay when it ends.
-    wanting = min(sample.runnable_ticks, wanted / sample.seconds, 1.0)
-    if sample.switches < _HARDLY_WAITS * sample.seconds:
-        wanting = sample.runnable_ticks
-    running = wanting * cpu / wanted if wanted else 0.0
-    whole = max(running + 1 - wanting, 1e-9)
-    blocked = (1 - wanting) / whole
-    share = running / whole / cpu if cpu else 0.0
-    return _Account(
-        user=share * sample.user,
-        system=share * sample.system,
-        blocked=blocked,
-        disk=min(sample.disk_ticks / whole, blocked),
-        # Rates are over this time: on a busy machine a program does less in a second of the clock.
-        seconds=max((1 - wanting) * sample.seconds + cpu, 0.05 * sample.seconds),
-    )
-
-
 def _window(sample: Sample, seen: Observation, roofs: Roofs, touched: float | None) -> Verdict:
     """The class of one window: the first rule that holds."""
-    account = _account_of(sample)
+    account = account_of(sample)
     rules = (_paging, _faulting, _reading, _messaging, _locking, _talking, _handing_over, _waiting)
     for rule in rules:
         verdict = rule(sample, account, seen, roofs)
@@ -181,7 +164,7 @@ def _window(sample: Sample, seen: Observation, roofs: Roofs, touched: float | No
     return Verdict("compute" if touched <= _COMPUTES else None, strong=touched < 0.05)
 
 
-def _paging(sample: Sample, account: _Account, seen: Observation, roofs: Roofs) -> Verdict | None:
+def _paging(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
     if sample.major_faults / account.seconds < 300 or account.blocked + account.system < 0.5:
         return None
     if seen.memory_limit and sample.resident_bytes > 0.7 * seen.memory_limit:
@@ -189,7 +172,7 @@ def _paging(sample: Sample, account: _Account, seen: Observation, roofs: Roofs) 
     return Verdict("data I/O")  # a mapped file that is read, with memory to spare
 
 
-def _faulting(sample: Sample, account: _Account, seen: Observation, roofs: Roofs) -> Verdict | None:
+def _faulting(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
     """The kernel's time is a good part, and the faults take most of it at this machine's rate."""
     cpu = sample.user + sample.system
     wanted = cpu + sample.run_delay
@@ -209,7 +192,7 @@ def _faulting(sample: Sample, account: _Account, seen: Observation, roofs: Roofs
     return Verdict("page faults", strong=sample.system > 0.45 * cpu and quiet and clear)
 
 
-def _reading(sample: Sample, account: _Account, seen: Observation, roofs: Roofs) -> Verdict | None:
+def _reading(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
     storage = sample.storage_bytes / account.seconds
     elsewhere = sample.event_threads + sample.socket_threads + sample.lock_threads
     if account.disk > 0.3:
@@ -219,13 +202,17 @@ def _reading(sample: Sample, account: _Account, seen: Observation, roofs: Roofs)
     if storage > 1e6 and account.blocked > 0.3 and elsewhere < 0.2:
         return Verdict("data I/O", strong=account.blocked > 0.4)
     cpu = sample.user + sample.system
-    if account.system > 0.5 and sample.io_bytes > 2e8 * cpu and elsewhere + sample.sockets < 0.2:
+    if (
+        account.system > 0.5
+        and sample.io_bytes > _CARRIES * cpu
+        and elsewhere + sample.sockets < 0.2
+    ):
         return Verdict("data I/O", strong=False)  # through the page cache
     return None
 
 
-def _locking(sample: Sample, account: _Account, seen: Observation, roofs: Roofs) -> Verdict | None:
-    if sample.active_threads < 2 or account.system > 0.6:
+def _locking(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
+    if sample.active_threads < 2 or account.system > 0.6 or _is_led(sample):
         return None
     if sample.processes > 1 and sample.io_calls > 0.5 * sample.switches:
         return None  # a pipeline: one waits because another works
@@ -235,6 +222,13 @@ def _locking(sample: Sample, account: _Account, seen: Observation, roofs: Roofs)
     if waiting < 0.35 or _no_core_is_free(sample, seen):
         return None
     return Verdict("coordination", strong=waiting > 0.45)
+
+
+def _is_led(sample: Sample) -> bool:
+    """One thread does the work, and the others wait for some to help with: that costs nothing."""
+    if sample.busiest_thread is None:
+        return False
+    return sample.busiest_thread > _LEADS * (sample.user + sample.system)
 
 
 def _no_core_is_free(sample: Sample, seen: Observation) -> bool:
@@ -250,26 +244,25 @@ def _no_core_is_free(sample: Sample, seen: Observation) -> bool:
     return own_code and wanted > 0.85 * seen.cores * sample.seconds
 
 
-def _messaging(
-    sample: Sample, account: _Account, seen: Observation, roofs: Roofs
-) -> Verdict | None:
+def _messaging(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
     """TCP carries much in each second of its CPU time, most of which the kernel takes."""
     if not sample.message_bytes or not sample.messages or account.system < 0.4:
         return None
     cpu = sample.user + sample.system
-    if sample.message_bytes < 2e8 * cpu and sample.messages < 5000 * cpu:
+    if sample.message_bytes < _CARRIES * cpu and sample.messages < 5000 * cpu:
         return None
     if sample.storage_bytes > 1e6 * account.seconds:
         return None
     return Verdict("communication", strong=account.system > 0.5)
 
 
-def _talking(sample: Sample, account: _Account, seen: Observation, roofs: Roofs) -> Verdict | None:
+def _talking(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
     if _only_wakes(sample, account):
         return Verdict("coordination", strong=False)
     often = sample.switches > 1000 * account.seconds
     # Large messages take few switches; then one side is seen waiting for the other end.
     carries = sample.socket_threads > 0.1 or (sample.sockets and sample.messages)
+    carries = carries or _carries_unseen(sample)
     large = account.system > 0.6 and sample.active_threads >= 2 and carries
     if not (often or large) or account.system < 0.4:
         return None
@@ -282,7 +275,16 @@ def _talking(sample: Sample, account: _Account, seen: Observation, roofs: Roofs)
     return Verdict("communication", strong=sample.sockets > 0 and account.system > 0.5)
 
 
-def _only_wakes(sample: Sample, account: _Account) -> bool:
+def _carries_unseen(sample: Sample) -> bool:
+    """Read and write calls carry much, and nothing but sockets and pipes is open.
+
+    Only TCP counts its bytes.
+    """
+    much = sample.io_bytes > _CARRIES * (sample.user + sample.system)
+    return much and sample.files == 0 and sample.sockets + sample.pipes > 0
+
+
+def _only_wakes(sample: Sample, account: Account) -> bool:
     """Several threads are in the kernel, and no file, message or fresh memory takes them there.
 
     What is left is to wait for each other, to wake and to yield.
@@ -302,7 +304,8 @@ def _waits_in_turn(sample: Sample, seen: Observation) -> bool:
     """
     cpu = sample.user + sample.system
     often = sample.switches > _WAKES * cpu and cpu < 0.85 * seen.cores * sample.seconds
-    return sample.active_threads >= 2 and often and _hardly_calls(sample)
+    several = sample.active_threads >= 2 and not _is_led(sample)
+    return several and often and _hardly_calls(sample)
 
 
 def _hardly_calls(sample: Sample) -> bool:
@@ -310,13 +313,15 @@ def _hardly_calls(sample: Sample) -> bool:
 
 
 def _handing_over(
-    sample: Sample, account: _Account, seen: Observation, roofs: Roofs
+    sample: Sample, account: Account, seen: Observation, roofs: Roofs
 ) -> Verdict | None:
-    """Threads that wake each other thousands of times in a second of work, without messages."""
+    """Threads that wake each other thousands of times in a second of work."""
     cpu = sample.user + sample.system
     often = sample.switches > 3000 * cpu and sample.switches > 300 * sample.seconds
     if not often or sample.active_threads < 2:
         return None
+    if sample.files == 0 and sample.switches > _ONLY_PASSES_ON * cpu and not _hardly_calls(sample):
+        return Verdict("communication", strong=False)  # through pipes or sockets
     # Waits of microseconds are counted by the kernel and hardly ever seen.
     if sample.lock_threads < 0.3 and sample.event_threads + sample.socket_threads > 0.05:
         return None
@@ -325,7 +330,7 @@ def _handing_over(
     return Verdict("coordination", strong=False)
 
 
-def _waiting(sample: Sample, account: _Account, seen: Observation, roofs: Roofs) -> Verdict | None:
+def _waiting(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
     if account.blocked < 0.5:
         return None
     if sample.lock_threads > sample.event_threads + sample.socket_threads + 0.3:
@@ -333,25 +338,25 @@ def _waiting(sample: Sample, account: _Account, seen: Observation, roofs: Roofs)
     return Verdict("latency", strong=account.blocked > 0.65)
 
 
-def _touched_share(samples: tuple[Sample, ...], stream: float, cache_bytes: float) -> float | None:
+def _touched_share(samples: Sequence[Sample], roofs: Roofs) -> float | None:
     """Memory used beyond the caches per CPU second, over what one core can stream.
 
     A page counts once however often it is used, so every window gives a lower bound: of them the
     upper quarter counts. None where it was not seen: not asked, too short to leave the caches, or
     most of the memory of the program was used, perhaps many times.
     """
-    seen = stream * _SEEN_OF_STREAM
+    seen = roofs.stream * _SEEN_OF_STREAM
     shares = []
     whole = 0
     for one in samples:
         if one.touched_bytes is None or one.touched_seconds < 0.002:
             continue
         every = one.touched_bytes / one.touched_seconds / seen
-        beyond = max(one.touched_bytes - cache_bytes, 0.0) / one.touched_seconds / seen
-        long_enough = one.touched_seconds > cache_bytes / (_TELLS * seen)
+        beyond = max(one.touched_bytes - roofs.cache, 0.0) / one.touched_seconds / seen
+        long_enough = one.touched_seconds > roofs.cache / (_TELLS * seen)
         if every < _COMPUTES / 2 or beyond >= _STREAMS or long_enough:
             shares.append(every if every < _COMPUTES / 2 else beyond)
-            most = max(_WHOLE * one.touched_of_bytes, cache_bytes)
+            most = max(_WHOLE * one.touched_of_bytes, roofs.cache)
             whole += one.touched_of_bytes > 0 and one.touched_bytes > most
     if not shares:
         return None
@@ -361,26 +366,26 @@ def _touched_share(samples: tuple[Sample, ...], stream: float, cache_bytes: floa
 
 def _shares(verdicts: list[Verdict], samples: tuple[Sample, ...]) -> dict[str, float]:
     weights: Counter[str] = Counter()
-    spent = [_account_of(sample).seconds for sample in samples]
+    spent = [account_of(sample).seconds for sample in samples]
     whole = sum(spent) or 1.0
     for verdict, seconds in zip(verdicts, spent, strict=True):
         weights[verdict.ceiling or "undecided"] += seconds / whole  # type: ignore[assignment]
     return dict(weights.most_common())
 
 
-def _still_loads(verdicts: list[Verdict], steady: tuple[Sample, ...]) -> bool:
+def _still_loads(verdicts: list[Verdict], windows: tuple[Window, ...]) -> bool:
     """Fresh memory in most windows that is kept: who is bound by faults gives it back."""
     faulting = sum(one.ceiling == "page faults" for one in verdicts)
-    if len(steady) < _LEAST_WINDOWS or faulting < ENOUGH * len(verdicts):
+    sizes = [sample.resident_bytes for window in windows for sample in window.samples]
+    if len(sizes) < _LEAST_SAMPLES or faulting < ENOUGH * len(verdicts):
         return False
-    sizes = [sample.resident_bytes for sample in steady]
     growing = sum(after > before for before, after in pairwise(sizes))
     return growing >= 0.7 * (len(sizes) - 1) and max(sizes) > 1.3 * sizes[0]
 
 
 def _weigh(
     seen: Observation,
-    steady: tuple[Sample, ...],
+    windows: tuple[Window, ...],
     verdicts: list[Verdict],
     shares: dict[str, float],
     figures: dict[str, float],
@@ -389,10 +394,10 @@ def _weigh(
     ended = _ended_by_memory(seen)
     if ended is not None:
         return ended
-    if _still_loads(verdicts, steady):
+    if _still_loads(verdicts, windows):
         return None, "low", ["it was asking for fresh memory all the time and its memory grew: it "
                              "may still have been setting up; watch it for longer"]  # fmt: skip
-    if len(verdicts) < _LEAST_WINDOWS:
+    if sum(len(window.samples) for window in windows) < _LEAST_SAMPLES:
         return None, "low", [f"it ran for {seen.seconds:.2g} s only; three would be enough"]
     name, share = next(iter(shares.items()))
     if name == "undecided" and figures["user"] > 0.6 and "touched_share" not in figures:
@@ -445,7 +450,7 @@ def _may_spin(seen: Observation) -> bool:
 def _figures(samples: tuple[Sample, ...]) -> dict[str, float]:
     """Means over the steady windows, for the reader."""
     seconds = sum(sample.seconds for sample in samples) or 1.0
-    accounts = [(sample.seconds / seconds, _account_of(sample)) for sample in samples]
+    accounts = [(sample.seconds / seconds, account_of(sample)) for sample in samples]
 
     def per_second(field: str) -> float:
         return float(sum(getattr(sample, field) for sample in samples)) / seconds

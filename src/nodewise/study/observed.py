@@ -25,7 +25,11 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     system: float = 0.0
     run_delay: float = 0.0  # ready to run, but another process had the core
     active_threads: float = 0.0  # that computed or wanted to
+    busiest_thread: float | None = None  # CPU seconds of the thread that took most
     runnable_ticks: float = 0.0  # share of looks at which some thread ran or wanted to
+    unclocked: float = (
+        0.0  # share of the threads seen running that ended before their clock was read
+    )
     disk_ticks: float = 0.0  # share of looks at which some thread waited for the disk
     lock_threads: float = 0.0  # mean number of threads seen waiting for a lock
     socket_threads: float = 0.0  # the same for a message
@@ -33,6 +37,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     idle_threads: float = 0.0  # that did next to nothing in the whole window
     python_lock_threads: float | None = None  # of the lock waits, those in Python interpreters
     sockets: float = 0.0  # open ones
+    pipes: float = 0.0  # the same
+    files: float | None = None  # open regular files and devices of storage
     message_bytes: float | None = None  # through its TCP sockets; none: not readable
     messages: float | None = None  # segments of TCP
     storage_bytes: float = 0.0
@@ -61,7 +67,6 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     page_bytes: int = 4096
     cores: int = 1
     memory_limit: float | None = None
-    cache_bytes: float = 0.0  # of the largest cache
     group_kills: int = 0  # for want of memory, in the control groups of the program
     node_kills: int = 0  # the same on the whole node
     libraries: tuple[str, ...] = ()  # loaded ones that tell how it may wait: MPI, NCCL, OpenMP

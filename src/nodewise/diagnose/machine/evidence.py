@@ -8,6 +8,7 @@ import contextlib
 import os
 import socket
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,9 @@ _SOCKET_BYTES = 72  # struct inet_diag_msg, whose last field is the inode
 _COUNTERS = struct.Struct("=QQII")  # bytes acknowledged and received, segments out and in
 _COUNTERS_AT = 120  # in struct tcp_info
 _MOST_READS = 1000
+_MOST_FILES = 64
+_NO_STORAGE = ("/dev/null", "/dev/zero", "/dev/pts", "/dev/tty", "/dev/urandom", "/dev/shm",
+               "/proc", "/memfd:")  # fmt: skip
 
 
 class Traffic(NamedTuple):
@@ -65,6 +69,39 @@ def _read_sockets(raw: bytes, found: dict[int, Traffic]) -> bool:
             attribute += max(size + 3 & ~3, 4)
         at += length + 3 & ~3
     return False
+
+
+class Opened(NamedTuple):
+    """What processes have open: inodes of their sockets, and how many pipes and regular files."""
+
+    sockets: list[int]
+    pipes: int
+    files: int
+
+    @classmethod
+    def of(cls, processes: Iterable[int]) -> "Opened":
+        """Of each process the first open files are asked: there may be thousands."""
+        sockets, pipes, files = [], 0, 0
+        ours = {target for name, target in _targets(os.getpid()) if name in ("0", "1", "2")}
+        for process in processes:
+            for _, target in _targets(process):
+                if target.startswith("socket:["):
+                    sockets.append(int(target[8:-1]))
+                pipes += target.startswith("pipe:")
+                if target.startswith("/") and target not in ours:  # inherited: where we write to
+                    files += not target.startswith(_NO_STORAGE)
+        return cls(sockets, pipes, files)
+
+
+def _targets(process: int) -> list[tuple[str, str]]:
+    """Its open files: the number of each, and what it is."""
+    found = []
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{process}/fd")[:_MOST_FILES]:  # noqa: PTH208 - in a hurry
+            with contextlib.suppress(OSError):
+                target = os.readlink(f"/proc/{process}/fd/{name}")  # noqa: PTH115
+                found.append((name, target))
+    return found
 
 
 class Kills:

@@ -44,23 +44,32 @@ def _stored(path: Path) -> Machine | None:
         return None
 
 
-def one_core(folder: Path) -> tuple[float, float]:
-    """Bytes per second that one core can stream, and get as fresh pages.
+def one_core(folder: Path) -> tuple[float, float, float]:
+    """Bytes per second that one core can stream, and get as fresh pages; bytes of its cache.
 
     Measured in a moment and stored; the stored probe of the machine takes precedence.
     """
     path = cache_file(folder).with_suffix(".core.json")
     try:
-        core = msgspec.json.decode(path.read_bytes(), type=tuple[float, float])
+        core = msgspec.json.decode(path.read_bytes(), type=tuple[float, float, float])
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-        from nodewise.diagnose.machine.memory import fresh_pages, stream
+        from nodewise.diagnose.machine.memory import (
+            LARGEST_BYTES,
+            cache_of_one_core,
+            fresh_pages,
+            stream,
+        )
 
-        core = (stream(256 * 2**20, 1, 0.4).value, fresh_pages(0.3).value)
+        core = (
+            stream(LARGEST_BYTES, 1, 0.4).value,
+            fresh_pages(0.3).value,
+            cache_of_one_core(0.1),
+        )
         with contextlib.suppress(OSError):
             _write(path, core)
     known = stored(folder)
     if known is not None and known.page_fault is not None and 1 in known.memory.get("DRAM", {}):
-        return known.memory["DRAM"][1].value, known.page_fault.value
+        return known.memory["DRAM"][1].value, known.page_fault.value, core[2]
     return core
 
 
@@ -90,6 +99,6 @@ def measure(folder: Path, peer: str = "") -> Machine:
     return msgspec.json.decode(done.stdout, type=Machine)
 
 
-def _write(path: Path, found: Machine | tuple[float, float]) -> None:
+def _write(path: Path, found: Machine | tuple[float, float, float]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     replace(path, msgspec.json.encode(found))

@@ -18,6 +18,8 @@ _BYTES_OF_AN_ADDITION = 24
 _CHUNK_BYTES = 4 * 2**20  # of both arrays: well below a millisecond or so
 _LEAST_WINDOW_BYTES = 2 * 2**20
 _FRESH_BYTES = 2**20  # about a millisecond
+_LADDER_MIB = (1, 2, 4, 8, 16, 32, 64, 96, 128, 192)  # in which a cache is looked for
+_FASTER_THAN_MEMORY = 1.25  # than the stream from memory, whose windows differ by less
 LARGEST_BYTES = 320 * 2**20  # with the interpreters, less than half a gigabyte
 
 
@@ -51,6 +53,18 @@ def _addition(length: int, chunk: int, repeats: int) -> Kernel:
             np.add(own, other, out=own)
 
     return add
+
+
+def cache_of_one_core(seconds: float) -> float:
+    """Bytes that one core keeps close to itself: a larger array streams at the pace of memory.
+
+    Measured, as a virtual machine is told of the caches of the whole processor.
+    """
+    told = float(max(cache_sizes().values(), default=0))
+    sets = [2**20 * size for size in _LADDER_MIB if 2**20 * size < told]
+    memory = stream(LARGEST_BYTES, 1, seconds).value
+    held = [size for size in sets if stream(size, 1, seconds).value > _FASTER_THAN_MEMORY * memory]
+    return float(max(held)) if held else min(told, float(2**20 * _LADDER_MIB[0]))
 
 
 def fresh_pages(seconds: float) -> Ceiling:

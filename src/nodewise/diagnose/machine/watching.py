@@ -18,10 +18,11 @@ from typing import IO
 import psutil
 
 from nodewise.base.errors import RunError
-from nodewise.diagnose.machine.evidence import Kills, Traffic, is_python, tcp_traffic
+from nodewise.diagnose.machine.evidence import Kills, Opened, Traffic, is_python, tcp_traffic
 from nodewise.diagnose.machine.hot_spots import HotSpots
 from nodewise.diagnose.machine.identity import contention
-from nodewise.diagnose.machine.memory import cache_sizes, limits
+from nodewise.diagnose.machine.memory import limits
+from nodewise.diagnose.machine.touching import Touch
 from nodewise.measure.engines.base import SCRATCH_MARK, die_with_parent, end
 from nodewise.measure.scratch import scratch_folder
 from nodewise.study.observed import Observation, Sample
@@ -30,9 +31,9 @@ _LOOK_SECONDS = 0.02
 _WINDOW_SECONDS = 0.5
 _STARTED_WINDOWS = 3  # after which a program is likely at its work
 _COST = 0.03  # of one core, at most, for looking
-_TOUCH_SECONDS = 0.01
-_TOUCH_COST = 0.02  # of one core, at most, for asking which memory is used
-_ACTIVE = 0.03  # a thread that computes or waits for a core in less of a window sleeps
+# A thread that computes or waits for a core in less of a window, or does less of the work, sleeps:
+# on a busy machine a helper that wakes once waits long for its core.
+_ACTIVE = 0.03
 _TAIL_BYTES = 4000
 _MOST_AT_ONCE = 32  # processes in one look; of more, each look takes others
 _FEW = 8  # processes whose control group is looked up each time
@@ -40,7 +41,7 @@ _TICK = 1.0 / os.sysconf("SC_CLK_TCK")
 _LIBRARIES = ("libmpi", "libpsm", "libnccl", "libgomp", "libiomp", "libgloo", "libucp", "libpython")
 # What the kernel calls the place where a thread sleeps.
 _WAITS = {
-    "lock": ("futex", "sem", "pipe", "fifo", "locks", "rwsem"),
+    "lock": ("futex", "sem", "pipe", "fifo", "locks", "rwsem", "rt_mutex", "mutex"),
     "socket": ("sk_wait", "wait_woken", "inet_csk", "tcp", "unix_stream", "unix_dgram", "skb",
                "sock"),
     "event": ("poll", "select", "nanosleep", "sigtimedwait", "pause"),
@@ -106,7 +107,6 @@ def _watch(command: tuple[str, ...], most_seconds: float, folder: Path) -> Obser
         page_bytes=os.sysconf("SC_PAGE_SIZE"),
         cores=len(os.sched_getaffinity(0)),
         memory_limit=min(limits().values()),
-        cache_bytes=float(max(cache_sizes().values(), default=0)),
         group_kills=looker.kills.in_groups(),
         node_kills=looker.kills.on_node(),
         libraries=tuple(sorted(looker.libraries)),
@@ -155,7 +155,7 @@ class _Looker:
         self.samples: list[Sample] = []
         self.libraries: set[str] = set()
         self._seen_libraries: dict[int, int] = {}
-        self._next_touch = 0.0
+        self._touch = Touch()
         self._alive = [root]
         self._traffic: dict[int, Traffic] = {}
         self.kills = Kills()
@@ -166,9 +166,6 @@ class _Looker:
         self._start = time.monotonic()
         self._looks = 0
         self._running = self._disk = 0
-        self._asked = False
-        self._touched: float | None = None
-        self._touched_of = self._touched_seconds = 0.0
         self._change = Counter()
         self._spent_before = dict(self._spent)
         for thread in self._threads.values():
@@ -185,9 +182,7 @@ class _Looker:
         self._disk += "D" in states and "R" not in states
         passed = time.monotonic() - self._start
         cost = time.thread_time() - cpu
-        if passed > _WINDOW_SECONDS / 2 and not self._asked:
-            self._asked = True
-            self._touch(self._alive)
+        self._touch.look(self._busiest)
         if is_last or (passed >= _WINDOW_SECONDS and self._is_small()):
             self.close_window()
         time.sleep(max(_LOOK_SECONDS, cost / _COST - cost))
@@ -239,26 +234,9 @@ class _Looker:
             pass  # it has just ended
         return states
 
-    def _touch(self, alive: list[int]) -> None:
-        """How much memory the busiest process uses within a few milliseconds of its CPU time."""
-        busiest = max(alive, key=self._recently, default=None)
-        if busiest is None or time.monotonic() < self._next_touch:
-            return
-        cost = time.thread_time()
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            # Both walks over the pages take their time: a page is seen in the middle of a walk.
-            clocks = [_cpu_of(busiest)]
-            Path(f"/proc/{busiest}/clear_refs").write_text("1")
-            clocks.append(_cpu_of(busiest))
-            time.sleep(_TOUCH_SECONDS)
-            clocks.append(_cpu_of(busiest))
-            lines = _read(f"/proc/{busiest}/smaps_rollup").splitlines()[1:]
-            clocks.append(_cpu_of(busiest))
-            sizes = {line.split(":")[0]: float(line.split()[1]) * 1024 for line in lines}
-            self._touched, self._touched_of = sizes["Referenced"], sizes["Rss"]
-            self._touched_seconds = (clocks[2] + clocks[3] - clocks[0] - clocks[1]) / 2
-        cost = time.thread_time() - cost
-        self._next_touch = time.monotonic() + cost / _TOUCH_COST
+    def _busiest(self) -> int | None:
+        """The process that has taken most CPU in this window."""
+        return max(self._alive, key=self._recently, default=None)
 
     def _recently(self, process: int) -> float:
         """CPU that a process has taken in this window."""
@@ -276,30 +254,38 @@ class _Looker:
 
     def _sample(self, seconds: float) -> Sample:
         change = self._change
+        touched = self._touch.taken()
         python = set()
         for process in self._spent:
             self._note_libraries(process)
             if is_python(process):
                 python.add(process)
-        inodes = [inode for process in self._spent for inode in _sockets(process)]
-        carried = self._carried(inodes)
+        opened = Opened.of(self._spent)
+        carried = self._carried(opened.sockets)
+        worked = change["user"] + change["system"]
+        ran = unclocked = 0
         in_python = 0.0
         waits: defaultdict[str, float] = defaultdict(float)
         idle: defaultdict[str, float] = defaultdict(float)
-        delay = switches = forced = 0.0
+        delay = switches = forced = busiest = 0.0
         active = 0
         for (process_id, thread_id), thread in self._threads.items():
-            with contextlib.suppress(OSError, ValueError, IndexError):
+            ran += thread.seen["R"]
+            try:
                 thread.last = _clock_of(f"/proc/{process_id}/task/{thread_id}")
+            except (OSError, ValueError, IndexError):  # it has ended
+                unclocked += thread.seen["R"]
             begin, end = thread.first or (0, 0, 0, 0), thread.last or (0, 0, 0, 0)
             waited = max(end[1] - begin[1], 0) / 1e9
             cpu = max(end[0] - begin[0], 0) / 1e9
             delay += waited
+            busiest = max(busiest, cpu)
             switches += end[2] - begin[2]
             forced += end[3] - begin[3]
             own = idle
             times = 1.0 if self._is_small() else self._looks / max(thread.seen.total(), 1)
-            if (cpu + waited) > _ACTIVE * seconds or times * thread.seen["R"] > 0.1 * self._looks:
+            works = cpu + waited > _ACTIVE * seconds and cpu >= _ACTIVE * worked
+            if works or times * thread.seen["R"] > 0.1 * self._looks:
                 active += 1
                 own = waits
             for kind, count in thread.seen.items():
@@ -314,13 +300,17 @@ class _Looker:
             run_delay=delay,
             active_threads=active,
             runnable_ticks=self._running / looks,
+            unclocked=unclocked / max(ran, 1),
             disk_ticks=self._disk / looks,
             lock_threads=waits["lock"] / looks,
             socket_threads=waits["socket"] / looks,
             event_threads=waits["event"] / looks,
             idle_threads=sum(idle.values()) / looks,
             python_lock_threads=in_python / looks,
-            sockets=len(inodes),
+            busiest_thread=busiest,
+            sockets=len(opened.sockets),
+            pipes=opened.pipes,
+            files=opened.files,
             message_bytes=None if carried is None else carried.bytes,
             messages=None if carried is None else carried.segments,
             storage_bytes=change["storage"],
@@ -330,9 +320,9 @@ class _Looker:
             major_faults=change["major"],
             switches=max(switches, 0.0),
             forced_switches=max(forced, 0.0),
-            touched_bytes=self._touched,
-            touched_seconds=self._touched_seconds,
-            touched_of_bytes=self._touched_of,
+            touched_bytes=touched.bytes,
+            touched_seconds=touched.seconds,
+            touched_of_bytes=touched.of_bytes,
             resident_bytes=self._totals["resident"],
             processes=len(self._spent),
             threads=len(self._threads),
@@ -427,18 +417,6 @@ def _wait(place: str) -> str:
     return next(waits, "unknown")
 
 
-def _sockets(process: int) -> list[int]:
-    """Inodes of the open sockets; of many open files only the first are asked."""
-    found = []
-    with contextlib.suppress(OSError):
-        for name in _entries(f"/proc/{process}/fd")[:64]:
-            with contextlib.suppress(OSError, ValueError):
-                target = os.readlink(f"/proc/{process}/fd/{name}")  # noqa: PTH115 - twice a second
-                if target.startswith("socket:["):
-                    found.append(int(target[8:-1]))
-    return found
-
-
 def _clock_of(place: str) -> tuple[int, int, int, int]:
     """CPU and run-queue nanoseconds, and switches by choice and by force, of one thread."""
     cpu, delay, _ = _read(f"{place}/schedstat").split()
@@ -447,12 +425,3 @@ def _clock_of(place: str) -> tuple[int, int, int, int]:
         int(line.split()[1]) for line in status.splitlines() if "ctxt_switches" in line
     )
     return int(cpu), int(delay), chosen, forced
-
-
-def _cpu_of(process: int) -> float:
-    """CPU seconds of all its threads."""
-    total = 0
-    for name in _entries(f"/proc/{process}/task"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            total += int(_read(f"/proc/{process}/task/{name}/schedstat").split()[0])
-    return total / 1e9

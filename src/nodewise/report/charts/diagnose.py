@@ -74,7 +74,9 @@ def paper_step_chart(step: Roofline | None) -> Figure | None:
         return None
     bandwidth = step.attainable_flops / min(step.intensity, step.ridge)
     point = Point(name="step", intensity=step.intensity, flops=step.attainable_flops)
-    return roofline_chart(step.ridge * bandwidth, bandwidth, [point])
+    return roofline_chart(
+        step.ridge * bandwidth, bandwidth, [point], exchange_flops=step.exchange_flops
+    )
 
 
 def exchange_chart(step: Roofline | None) -> Figure | None:

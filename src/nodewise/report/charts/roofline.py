@@ -9,6 +9,7 @@ from nodewise.diagnose.training_step import TrainingStep
 from nodewise.report.charts.look import (
     PALETTE,
     Axis,
+    Definition,
     Figure,
     figure,
     label,
@@ -17,6 +18,7 @@ from nodewise.report.charts.look import (
     mark,
 )
 
+_ABOVE = 3  # times the highest roof: the top of the chart
 _DECADES = 2  # beside the ridge, at least
 
 
@@ -29,18 +31,23 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def roofline_chart(
-    peak_flops: float, bandwidth: float, points: Sequence[Point], measured: str = ""
+    peak_flops: float,
+    bandwidth: float,
+    points: Sequence[Point],
+    measured: str = "",
+    exchange_flops: float | None = None,
 ) -> Figure:
     """What a step can reach at each intensity: the slope is memory, the flat part arithmetic.
 
-    `measured` says how the points were got.
+    `measured` says how the points were got. `exchange_flops` is the roof of the link over the first
+    point; a step of other intensity is taken to send the same share of its bytes.
     """
     ridge = peak_flops / bandwidth
     low = min([ridge / 10**_DECADES, *(point.intensity / 2 for point in points)])
     high = max([ridge * 10**_DECADES, *(point.intensity * 2 for point in points)])
     x = _decades("intensity", "arithmetic intensity, FLOP per byte", low, high, "~g")
     lowest = min([low * bandwidth, *(point.flops / 2 for point in points)])
-    y = _decades("flops", "FLOP per second", lowest, peak_flops * 3, "~s")
+    y = _decades("flops", "FLOP per second", lowest, peak_flops * _ABOVE, "~s")
     slope = (low * ridge) ** 0.5  # the middle of the slanted roof, for its name
     roof = [
         {"intensity": at, "flops": min(peak_flops, bandwidth * at)} for at in (low, ridge, high)
@@ -66,6 +73,7 @@ def roofline_chart(
     below = [{**corner, "lowest": lowest} for corner in roof[:2]]
     layers = [
         mark("area", below, "", pale, x=x, y=y, y2="lowest"),
+        *_link_roof(exchange_flops, points, (low, high), (lowest, peak_flops, bandwidth), (x, y)),
         mark("line", roof, "join", thick, x=x, y=y),
         label(memory, x, y, (slope, slope * bandwidth), side="below"),
         label(f"arithmetic {format_flops(peak_flops)}", x, y, (high, peak_flops), align="right"),
@@ -78,6 +86,12 @@ def roofline_chart(
             for point in points
         ),
     ]
+    if exchange_flops is not None:
+        least = min(point.flops for point in points[:1])
+        findings.append(
+            f"The exchange allows {format_flops(exchange_flops)} at that intensity: it is "
+            f"{'shorter' if exchange_flops >= least else 'longer'} than the work."
+        )
     return figure(
         "roofline",
         "Roofline of a step",
@@ -86,6 +100,34 @@ def roofline_chart(
         rows,
         layered(layers),
     )
+
+
+def _link_roof(
+    flops: float | None,
+    points: Sequence[Point],
+    reach: tuple[float, float],
+    roofs: tuple[float, float, float],
+    axes: tuple[Axis, Axis],
+) -> list[Definition]:
+    """The roof of the link, dashed; what it takes from under the others is shaded."""
+    if flops is None:
+        return []
+    (low, high), (lowest, peak, bandwidth), (x, y) = reach, roofs, axes
+    slope = flops / points[0].intensity
+    left, right = max(low, lowest / slope), min(high, peak * _ABOVE / slope)
+    line = [{"intensity": at, "flops": at * slope} for at in (left, right)]
+    dashed = {"color": PALETTE["second"], "strokeWidth": 1.5, "strokeDash": [6, 3]}
+    layers = [mark("line", line, "join", dashed, x=x, y=y)]
+    if slope < bandwidth:
+        corners = sorted({left, min(max(peak / bandwidth, left), right), min(peak / slope, right)})
+        lost = [
+            {"intensity": at, "flops": at * slope, "roof": min(peak, bandwidth * at)}
+            for at in corners
+        ]
+        tint = {"color": PALETTE["second"], "opacity": 0.15}
+        layers.insert(0, mark("area", lost, "", tint, x=x, y=y, y2="roof"))
+    name = label("exchange", x, y, (right, right * slope), side="below")
+    return [*layers, name]
 
 
 def step_chart(step: TrainingStep) -> Figure | None:

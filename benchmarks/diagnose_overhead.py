@@ -1,0 +1,99 @@
+"""What watching costs: programs of fixed work, bare and below `nodewise diagnose`, in turn.
+
+    python benchmarks/diagnose_overhead.py              # programs of 10 s, five pairs of each
+    python benchmarks/diagnose_overhead.py --pairs 3 --seconds 5
+
+CPU is that of the program and of everything beside it: other load hardly moves it. Wall time is
+from the start of the command to its end, so it holds the start of Python and the answer too. The
+machine's own figures are stored before: a probe once in a machine's life is no cost of watching.
+Exits with 1 where a goal is missed.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from nodewise.diagnose.machine.measured import one_core
+
+MOST_WALL, MOST_CPU = 1.10, 1.05
+PROGRAMS = {
+    "arithmetic": "for _ in range({n} * 40): sum(range(100_000))",
+    "memory stream": "import numpy as np\na, b = np.ones(30_000_000), np.ones(30_000_000)\n"
+    "for _ in range({n} * 3): a += b",
+    "20 processes": "import multiprocessing as m\n"
+    "def work(i): sum(range(100_000))\n"
+    "with m.Pool(20) as p: p.map(work, range({n} * 40), chunksize=8)",
+    "50 threads": "import hashlib, queue, threading\n"
+    "q = queue.SimpleQueue(); b = bytes(1_000_000)\n"
+    "def work():\n    while q.get(): hashlib.sha256(b).digest()\n"
+    "t = [threading.Thread(target=work) for _ in range(50)]; [x.start() for x in t]\n"
+    "for _ in range({n} * 60): q.put(1)\nfor _ in t: q.put(0)\nfor x in t: x.join()",
+}
+WATCH = (sys.executable, "-m", "nodewise", "diagnose", "--watch-for", "600s", "--")
+
+
+class Cost(NamedTuple):
+    """Of one run, with all that it started."""
+
+    wall: float
+    cpu: float
+
+
+def run(command: tuple[str, ...]) -> Cost:
+    """The wall and CPU seconds of a command."""
+    begin = time.perf_counter()
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise SystemExit(f"{' '.join(command)[:80]} ended with code {child.returncode}")
+    return Cost(time.perf_counter() - begin, used.ru_utime + used.ru_stime)
+
+
+def sized(code: str, seconds: float) -> tuple[str, ...]:
+    """The program with so much work that it takes about so long, bare and now."""
+    start = run((sys.executable, "-c", code.format(n=1)))
+    trial = run((sys.executable, "-c", code.format(n=21)))
+    each = max(trial.wall - start.wall, 0.01) / 20
+    return (sys.executable, "-c", code.format(n=max(int(seconds / each), 1)))
+
+
+def main(chosen: argparse.Namespace) -> int:
+    """Each program in pairs; the ratio of a pair is of two runs next to each other."""
+    one_core(Path.cwd())
+    run((*WATCH, sys.executable, "-c", "pass"))  # files and caches warm
+    print(f"load at the start {os.getloadavg()[0]:.1f}; {chosen.pairs} pairs of each program")
+    print("program          bare s  watched s  wall ratio (range)      CPU ratio (range)")
+    missed = []
+    for name, code in PROGRAMS.items():
+        command = sized(code, chosen.seconds)
+        pairs = []
+        for number in range(chosen.pairs):
+            first, second = ((), WATCH) if number % 2 == 0 else (WATCH, ())
+            costs = {bool(how): run((*how, *command)) for how in (first, second)}
+            pairs.append((costs[False], costs[True]))
+        wall = sorted(watched.wall / bare.wall for bare, watched in pairs)
+        cpu = sorted(watched.cpu / bare.cpu for bare, watched in pairs)
+        print(
+            f"{name:15s} {statistics.median(bare.wall for bare, _ in pairs):7.2f} "
+            f"{statistics.median(watched.wall for _, watched in pairs):10.2f}  "
+            f"{statistics.median(wall):.3f} ({wall[0]:.3f}..{wall[-1]:.3f})    "
+            f"{statistics.median(cpu):.3f} ({cpu[0]:.3f}..{cpu[-1]:.3f})",
+            flush=True,
+        )
+        if statistics.median(wall) > MOST_WALL or statistics.median(cpu) > MOST_CPU:
+            missed.append(name)
+    print(f"goals: wall {MOST_WALL}, CPU {MOST_CPU}; missed by: {', '.join(missed) or 'none'}")
+    return bool(missed)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=10)
+    sys.exit(main(parser.parse_args()))
