@@ -36,7 +36,7 @@ _MEGATRON = re.compile(
     rb"elapsed[ _]time[ _]per[ _]iteration"
 )
 _NEMO = re.compile(rb"train_step_timing in s\"?[:=] ?[\d.]")
-_TORCHTITAN = re.compile(rb"step: {1,12}\d{1,12} [^\n]{0,300}?(?:tps|wps): {0,8}[\d,]")
+_TORCHTITAN = re.compile(rb"step: {1,12}\d{1,12}[ /][^\n]{0,300}?(?:tps|wps): {0,8}[\d,]")
 _HF = re.compile(rb"['\"]train_runtime['\"]: ?['\"]?[\d.]")
 _DEEPSPEED = re.compile(
     rb"CurrSamplesPerSec=[\d.]|time \(ms\) \| [^\n]{0,40}(?:fwd|forward): [\d.]|"
@@ -55,7 +55,11 @@ _GROMACS = re.compile(
 )
 _OPENFOAM = re.compile(rb"ExecutionTime = [\d.]{1,16} s|OpenFOAM: The Open Source CFD Toolbox")
 _HPCG = re.compile(rb"Distributed Processes ?[=:] ?\d")
-_ESPRESSO = re.compile(rb"Program (?:PWSCF|CP|PHONON|NEB) {1,8}v\.")
+_ESPRESSO = re.compile(
+    rb"Program [A-Za-z]\w{1,15} {1,8}v\.\d[^\n]{0,60} starts|"
+    rb"^ {1,8}[A-Z][A-Z0-9]{1,15} {1,12}: [^\n]{1,40}CPU [^\n]{1,30} WALL\s*$",
+    re.MULTILINE,
+)
 _MPIP = re.compile(rb"^@ mpiP", re.MULTILINE)
 _SEFF = re.compile(rb"^[# ]{0,4}Job ID: ?\d[^\n]{0,40}\n[^\0]{0,600}?Wall-clock", re.MULTILINE)
 _MLFLOW = re.compile(rb"^run_(?:id|uuid): ", re.MULTILINE)
