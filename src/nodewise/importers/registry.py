@@ -62,6 +62,7 @@ _ESPRESSO = re.compile(
 )
 _MPIP = re.compile(rb"^@ mpiP", re.MULTILINE)
 _SEFF = re.compile(rb"^[# ]{0,4}Job ID: ?\d[^\n]{0,40}\n[^\0]{0,600}?Wall-clock", re.MULTILINE)
+_CUBE = re.compile(rb"(?:anchor\.xml|\d{1,6}\.(?:data|index))\0")  # the first name in a tar file
 _MLFLOW = re.compile(rb"^run_(?:id|uuid): ", re.MULTILINE)
 _OPERATIONS = {"dp_rank", "stage", "step", "optype", "start_ts", "duration", "seq_id"}
 _LLMD_VERSION = re.compile(r"^version: ['\"]?0\.[12]['\"]? *$", re.MULTILINE)
@@ -240,6 +241,8 @@ FORMATS = (
            owns_folder=True),
     Format("otf2", "an OTF2 archive (Score-P)", "logs", "logs.otf2_archive:read",
            lambda head: head.raw.startswith(b"\x03BOTF2"), owns_folder=True),
+    Format("cube", "a Cube profile (Score-P)", "logs", "logs.cube:read",
+           lambda head: bool(_CUBE.match(head.raw))),
     Format("torchtitan-jsonl", "structured logs of torchtitan", "logs",
            "logs.torchtitan:read_jsonl",
            lambda head: head.start == b"{" and bool(_TITAN_EVENT.search(head.raw)),
