@@ -4,10 +4,13 @@ The lines have the form that the programs print; the figures are made up. Used b
 fuzzing (fuzz_readers.py) and by examples/logs/make_logs.py.
 """
 
+import io
 import json
 import math
 import random
 import struct
+import tarfile
+from collections.abc import Sequence
 
 WARM = (6.0, 1.9, 1.4, 1.25, 1.18)  # times the usual step, as compilation and caches cost
 
@@ -391,6 +394,47 @@ def wandb(count: int = 20) -> bytes:
 OTF2 = b"\x03BOTF2\x00\x03\x02\x02\x03\x00\x00\x00\x10" + bytes(40) + b"Score-P 7.1\x00" + bytes(9)
 
 
+_CALLS = ("main", "MPI_Init", "solve", "MPI_Allreduce", "MPI_Finalize")
+
+
+def cube(own: Sequence[tuple[float, ...]] = ((1, 2, 40, 10, 1), (1, 3, 30, 20, 1))) -> bytes:
+    """A Cube profile: for each rank the seconds in each of the calls themselves."""
+    places = range(len(own))
+    regions = "".join(
+        f'<region id="{at}" mod="" begin="-1" end="-1"><name>{name}</name></region>'
+        for at, name in enumerate(_CALLS)
+    )
+    calls = (
+        '<cnode id="0" calleeId="0"><cnode id="1" calleeId="1"/><cnode id="2" calleeId="2">'
+        '<cnode id="3" calleeId="3"/></cnode><cnode id="4" calleeId="4"/></cnode>'
+    )
+    processes = "".join(
+        f'<locationgroup Id="{at}"><name>MPI Rank {at}</name><rank>{at}</rank><type>process</type>'
+        f'<location Id="{at}"><name>Master thread</name><rank>0</rank><type>thread</type>'
+        "</location></locationgroup>"
+        for at in places
+    )
+    anchor = (
+        '<?xml version="1.0" encoding="UTF-8"?><cube version="4.4"><metrics><metric id="1" '
+        'type="EXCLUSIVE"><uniq_name>time</uniq_name><dtype>DOUBLE</dtype><uom>sec</uom></metric>'
+        f'</metrics><program>{regions}{calls}</program><system><systemtreenode Id="0">'
+        f"<name>machine</name>{processes}</systemtreenode></system></cube>"
+    )
+    count = len(_CALLS)
+    index = b"CUBEX.INDEX" + struct.pack("<ihbi", 1, 0, 0, count)
+    index += struct.pack(f"<{count}i", *range(count))
+    seconds = [own[at][call] for call in range(count) for at in places]
+    data = b"CUBEX.DATA" + struct.pack(f"<{len(seconds)}d", *seconds)
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        files = {"1.index": index, "1.data": data, "anchor.xml": anchor.encode()}
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
 def samples() -> dict[str, list[bytes]]:
     """Every format that gives logs, with its samples."""
     texts: dict[str, list[str]] = {
@@ -404,4 +448,5 @@ def samples() -> dict[str, list[bytes]]:
         "seff": [SEFF], "jube": [JUBE], "ramble": [RAMBLE], "mlflow": [MLFLOW],
     }  # fmt: skip
     found = {name: [text.encode() for text in some] for name, some in texts.items()}
-    return {**found, "tensorboard": [tensorboard()], "wandb": [wandb()], "otf2": [OTF2]}
+    own = {"tensorboard": tensorboard(), "wandb": wandb(), "otf2": OTF2, "cube": cube()}
+    return {**found, **{name: [content] for name, content in own.items()}}

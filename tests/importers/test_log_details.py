@@ -1,8 +1,9 @@
-"""Parts of the readers of logs: many steps at once, timers, few steps, several programs, OTF2."""
+"""Parts of the readers of logs: many steps at once, timers, few steps, profiles."""
 
 import json
 import math
 import random
+import sys
 import time
 from pathlib import Path
 
@@ -190,6 +191,25 @@ def test_an_otf2_archive_gives_the_mpi_time_of_each_rank() -> None:
         assert rank.seconds == pytest.approx(whole_time / resolution)
         exchanged = rank.stages["communication"] + rank.stages["idle"]
         assert exchanged == pytest.approx(inside / resolution)
+
+
+def test_a_cube_profile_gives_the_mpi_time_of_each_rank(tmp_path: Path) -> None:
+    """Without the start and the end of MPI; the rank that computes longest waits for nobody."""
+    pytest.importorskip("pycubexr", reason="pycubexr is not installed")
+    (tmp_path / "profile.cubex").write_bytes(log_samples.cube())
+    run = _read(tmp_path / "profile.cubex")
+    assert (run.format, run.world_size, run.run_seconds) == ("cube", 2, 51.0)
+    first, second = (rank.stages for rank in run.ranks)
+    assert first == {"compute": 41.0, "communication": 10.0, "idle": 0.0}
+    assert second == {"compute": 31.0, "communication": 10.0, "idle": 10.0}
+
+
+def test_a_profile_without_its_reader_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pycubexr", None)
+    (tmp_path / "profile.cubex").write_bytes(log_samples.cube())
+    assert "pip install 'nodewise[cube]'" in _read(tmp_path / "profile.cubex").problem
 
 
 _HISTORY = (

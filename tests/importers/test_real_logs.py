@@ -11,16 +11,25 @@ import pytest
 from nodewise.importers.logs.record import LogRun
 from nodewise.importers.logs.survey import survey
 
-from . import more_real_logs, real_hpc_logs, real_logs
+from . import more_real_logs, public_logs, real_hpc_logs, real_logs
 from .log_sample import Sample, figures
 
-SAMPLES = (*real_logs.SAMPLES, *more_real_logs.SAMPLES, *real_hpc_logs.SAMPLES)
+SAMPLES = (
+    *real_logs.SAMPLES, *more_real_logs.SAMPLES, *real_hpc_logs.SAMPLES, *public_logs.SAMPLES,
+)  # fmt: skip
 
 _COUNTS = {"world_size", "nodes", "global_batch", "iterations", "seq_length", "tp", "pp", "dp",
            "skipped", "entries"}  # fmt: skip
 _OF_THE_HEADER = ("world_size", "nodes", "global_batch", "seq_length")
-_MISSING = {("modellink-misspelt-wrapped", "global_batch"),  # the label is misspelt in the log
-            ("modellink-misspelt-wrapped", "tokens_per_s")}  # fmt: skip
+_MISSING = {
+    ("modellink-misspelt-wrapped", "global_batch"),  # the label is misspelt in the log
+    ("modellink-misspelt-wrapped", "tokens_per_s"),
+    ("nemo-exponents", "global_batch"),  # samples and steps are rounded
+    ("nemo-cloud-watch", "global_batch"),  # samples over steps: 128 / 2 or 128 / 1
+    ("deepspeed-wrapped", "iterations"),  # one record in five lines
+    ("gromacs-sunway-end", "iterations"),  # no accounting, and no line with the planned steps
+    ("gromacs-sunway-end", "mean_step_s"),
+}
 
 
 def _read(folder: Path, name: str, text: bytes) -> LogRun:

@@ -36,7 +36,7 @@ _MEGATRON = re.compile(
     rb"elapsed[ _]time[ _]per[ _]iteration"
 )
 _NEMO = re.compile(rb"train_step_timing in s\"?[:=] ?[\d.]")
-_TORCHTITAN = re.compile(rb"step: {1,12}\d{1,12} [^\n]{0,300}?(?:tps|wps): {0,8}[\d,]")
+_TORCHTITAN = re.compile(rb"step: {1,12}\d{1,12}[ /][^\n]{0,300}?(?:tps|wps): {0,8}[\d,]")
 _HF = re.compile(rb"['\"]train_runtime['\"]: ?['\"]?[\d.]")
 _DEEPSPEED = re.compile(
     rb"CurrSamplesPerSec=[\d.]|time \(ms\) \| [^\n]{0,40}(?:fwd|forward): [\d.]|"
@@ -55,9 +55,14 @@ _GROMACS = re.compile(
 )
 _OPENFOAM = re.compile(rb"ExecutionTime = [\d.]{1,16} s|OpenFOAM: The Open Source CFD Toolbox")
 _HPCG = re.compile(rb"Distributed Processes ?[=:] ?\d")
-_ESPRESSO = re.compile(rb"Program (?:PWSCF|CP|PHONON|NEB) {1,8}v\.")
+_ESPRESSO = re.compile(
+    rb"Program [A-Za-z]\w{1,15} {1,8}v\.\d[^\n]{0,60} starts|"
+    rb"^ {1,8}[A-Z][A-Z0-9]{1,15} {1,12}: [^\n]{1,40}CPU [^\n]{1,30} WALL\s*$",
+    re.MULTILINE,
+)
 _MPIP = re.compile(rb"^@ mpiP", re.MULTILINE)
 _SEFF = re.compile(rb"^[# ]{0,4}Job ID: ?\d[^\n]{0,40}\n[^\0]{0,600}?Wall-clock", re.MULTILINE)
+_CUBE = re.compile(rb"(?:anchor\.xml|\d{1,6}\.(?:data|index))\0")  # the first name in a tar file
 _MLFLOW = re.compile(rb"^run_(?:id|uuid): ", re.MULTILINE)
 _OPERATIONS = {"dp_rank", "stage", "step", "optype", "start_ts", "duration", "seq_id"}
 _LLMD_VERSION = re.compile(r"^version: ['\"]?0\.[12]['\"]? *$", re.MULTILINE)
@@ -236,6 +241,8 @@ FORMATS = (
            owns_folder=True),
     Format("otf2", "an OTF2 archive (Score-P)", "logs", "logs.otf2_archive:read",
            lambda head: head.raw.startswith(b"\x03BOTF2"), owns_folder=True),
+    Format("cube", "a Cube profile (Score-P)", "logs", "logs.cube:read",
+           lambda head: bool(_CUBE.match(head.raw))),
     Format("torchtitan-jsonl", "structured logs of torchtitan", "logs",
            "logs.torchtitan:read_jsonl",
            lambda head: head.start == b"{" and bool(_TITAN_EVENT.search(head.raw)),

@@ -20,6 +20,11 @@ def _rate(log: Log, found: "re.Match[bytes]") -> None:
         log.values["memory_bytes"] = (number(memory[1]) or 0.0) * 2**30
 
 
+def _skipped(log: Log, found: "re.Match[bytes]") -> None:
+    """`step=20, skipped=0, lr=[...]`: both count from the beginning."""
+    log.values["last"], log.skipped = int(found[1]), int(found[2])
+
+
 def _name(text: bytes) -> str:
     """The name of a timer as newer versions have it."""
     return text.replace(b"forward", b"fwd").replace(b"backward", b"bwd").decode()
@@ -54,8 +59,7 @@ RULES = (
     rule("breakdown", "time (ms) |", r"time \(ms\) \| .{0,40}(?:fwd|forward): ", _breakdown, True),
     rule("step", "iter time (s): ", r"steps: (\d{1,12}) loss: \S{1,24} iter time \(s\): "
          r"([\d.]{1,16}) samples/sec: ([\d.]{1,16})", _pipeline, True),
-    rule("skipped", "skipped=", r"\bstep=\d{1,12}, skipped=(\d{1,12})\b",
-         lambda log, m: setattr(log, "skipped", int(m[1])), True),
+    rule("skipped", "skipped=", r"\bstep=(\d{1,12}), skipped=(\d{1,12})\b", _skipped, True),
     fact("batch", "train_batch_size", r"(?<!\w)train_batch_size[ .\"':]{1,40}(\d{1,9})\b",
          "global_batch"),
     fact("world size", "world_size", r"(?<!\w)world_size[ .\"':=]{1,40}(\d{1,7})\b", "world_size"),
@@ -68,7 +72,7 @@ def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
     import numpy as np
 
     log = scan(path, Log(path, "deepspeed", "GPU"), RULES, seen)
-    last = log.numbers[-1] if log.numbers else None
+    last = log.numbers[-1] if log.numbers else log.get("last")
     stages: dict[Stage, float] = {}
     medians = {name: float(np.median(values)) for name, values in log.stages.items()}
     if medians:

@@ -143,9 +143,18 @@ _QE_SIZES = (
     ("atoms", "number of atoms/cell"), ("bands", "number of Kohn-Sham states"),
     ("cutoff", "kinetic-energy cutoff"), ("k points", "number of k points"),
 )  # fmt: skip
+
+
+def _espresso_time(log: Log, found: "re.Match[bytes]") -> None:
+    """The time of the whole program, which has its name; those of its parts have other names."""
+    program = log.get("program")
+    if found[1] == program or (program is None and found[1].isupper()):
+        log.values["wall"] = clock_seconds(found[2].decode())
+
+
 _QE = (
-    rule("beginning", "Program", r"Program (?:PWSCF|CP|PHONON|NEB) {1,8}v\.",
-         lambda log, _: log.values.update(ended=False, cycles=0, wall=None)),
+    rule("beginning", "Program", r"Program ([A-Za-z]\w{1,15}) {1,8}v\.",
+         lambda log, m: log.values.update(program=m[1], ended=False, cycles=0, wall=None)),
     fact("ranks", "running on", r"Parallel version \(MPI\), running on {1,12}(\d{1,7}) proc",
          "world_size"),
     fact("ranks", "MPI processes:", r"Number of MPI processes: {1,40}(\d{1,7})", "world_size"),
@@ -155,9 +164,8 @@ _QE = (
     rule("serial", "Serial", r"^ {1,8}Serial (?:multi-threaded )?version",
          lambda log, _: log.put("world_size", 1)),
     *(size(name, text, rf"{text} {{0,40}}= {{1,12}}([\d.]{{1,16}})") for name, text in _QE_SIZES),
-    rule("time", "WALL", r"^ {1,8}(?:PWSCF|CP|PHONON|NEB) {1,12}: {1,20}.{1,30}CPU {1,12}"
-         r"([\dhmds. ]{1,24}) WALL",
-         lambda log, m: log.values.update(wall=clock_seconds(m[1].decode()))),
+    rule("time", "WALL", r"^ {1,8}([A-Za-z]\w{1,15}) {1,12}: {1,20}.{1,30}CPU {1,12}"
+         r"([\dhmds. ]{1,24}) WALL\s*$", _espresso_time),
     rule("iterations", "convergence has been achieved", r"achieved in {1,8}(\d{1,6}) iterations",
          lambda log, m: log.values.update(cycles=(log.get("cycles") or 0) + int(m[1]))),
     rule("end", "JOB DONE", r"JOB DONE", lambda log, _: log.values.update(ended=True)),

@@ -213,18 +213,31 @@ _NEMO_FIELD = {
 _FIELD = re.compile(rb"([A-Za-z_][\w /-]{0,40}?)\"?\s?[:=]\s?([-+\w.]{1,40})")
 
 
-_NEMO_NUMBER = re.compile(rb"global_step\"?[:=] ?([\d.]{1,16})|iteration (\d{1,12})/\d")
+_NEMO_STEP = re.compile(rb"global_step\"?[:=] ?([\d.]{1,16}(e\+?\d{1,2})?)")
+_NEMO_COUNT = re.compile(rb"iteration (\d{1,12})/\d|\| (\d{1,12})/\d{1,12} \[")
+_NEMO_ROUNDING = 0.005  # of a number in a progress bar, which has three digits: 2e+3
 _NEMO_BATCH = re.compile(rb"global_batch_size\"?[:=] ?([\w.]{1,16})")
-_NEMO_CONSUMED = re.compile(rb"consumed_samples\"?[:=] ?(\d{1,18})")
+_NEMO_CONSUMED = re.compile(rb"consumed_samples\"?[:=] ?(\d{1,18})(?:\.0)?(?![\d.e])")
 _NEMO_BAD_LOSS = re.compile(rb"reduced_train_loss\"?[:=] ?(?:nan|inf)", re.IGNORECASE)
+
+
+def _nemo_number(line: bytes) -> int | None:
+    """The number of a step, from 0; where it is rounded, one less than the bar has counted."""
+    said, count = _NEMO_STEP.search(line), _NEMO_COUNT.search(line)
+    value = number(said[1]) if said else None
+    if said and value is not None and not said[2]:
+        return int(value)
+    if count is None or count[1]:
+        return int(count[1]) if count else None
+    done = int(count[2])
+    return done - 1 if value and abs(done / value - 1) <= _NEMO_ROUNDING else None
 
 
 def _nemo_step(log: Log, found: "re.Match[bytes]") -> None:
     """A line of NeMo 2 (name: value between bars) or the progress bar of NeMo 1 (name=value)."""
     line = found.string
-    seconds, places = number(found[1]), _NEMO_NUMBER.findall(line)
-    at = number(next((step for step, _ in places if step), b"".join(one for _, one in places[:1])))
-    if seconds is None or at is None or not log.step(int(at), seconds, rank_of(line)):
+    seconds, at = number(found[1]), _nemo_number(line)
+    if seconds is None or at is None or not log.step(at, seconds, rank_of(line)):
         return
     log.last = line
     if batch := _NEMO_BATCH.search(line):
@@ -248,6 +261,16 @@ def _all_nemo_steps(log: Log, block: bytes, count: int) -> bool:
     if block.count(b"global_batch_size: " + next(iter(log.texts)) + b" |") != count:
         return False
     return _many_steps(log, block, _NEMO_MANY.findall(block), b"train_step_timing in s", 1.0)
+
+
+def _one_nemo_batch(log: Log) -> None:
+    """The batch; of a log with one line, what was consumed over the steps, where only that fits."""
+    _one_batch(log)
+    if log.texts or len(log.numbers) != 1 or not log.consumed:
+        return
+    steps, samples = log.numbers[0], log.consumed[1]
+    if samples % (steps + 1) == 0 and (steps == 0 or samples % steps):
+        log.put("global_batch", int(samples // (steps + 1)))
 
 
 def _nemo_last_line(log: Log) -> None:
@@ -279,7 +302,7 @@ _NEMO_RULES = (
 def read_nemo(path: Path, seen: Seen | None = None) -> list[LogRun]:
     """The run in a log of NeMo; its steps count from 0."""
     log = scan(path, Log(path, "nemo", "GPU"), _NEMO_RULES, seen)
-    _one_batch(log)
+    _one_nemo_batch(log)
     _nemo_last_line(log)
     per_gpu = log.values.pop("rate", None)
     tokens = (log.get("global_batch") or 0) * (log.get("seq_length") or 0)

@@ -11,7 +11,7 @@ import numpy as np
 
 from nodewise.importers.logs.lines import lines
 from nodewise.importers.logs.record import Log, LogRun, number
-from nodewise.importers.logs.scan import LAUNCH, PAUSES, Seen, fact, rank_of, rule, scan
+from nodewise.importers.logs.scan import LAUNCH, PAUSES, Rule, Seen, fact, rank_of, rule, scan
 from nodewise.importers.logs.warmup import steady
 from nodewise.study.study import Rank, Stage
 
@@ -28,6 +28,8 @@ def _step(log: Log, found: "re.Match[bytes]") -> None:
     if not rate:
         return
     if log.is_new or not log.numbers:
+        if not log.get("world_size"):
+            log.put("world_size", log.get("launched"))
         tokens, world = log.get("tokens_per_step") or _tokens(log), log.get("world_size")
         # Where tokens or devices are unknown, the rate alone is kept: of one device.
         log.values["in_seconds"] = bool(tokens and world)
@@ -112,9 +114,14 @@ def _model(log: Log, found: "re.Match[bytes]") -> None:
         log.size["parameters"] = count
 
 
+def _option(name: str, key: str, option: str, field: str) -> Rule:
+    """An option of a command line in the log, `--training.seq_len 8192`."""
+    return fact(name, key, rf"--training\.{option.replace('_', '[_-]')}[ =](\d{{1,12}})\b", field)
+
+
 RULES = (
-    rule("step", "step:", rf"\bstep: {{1,12}}(\d{{1,12}}) .{{0,200}}?(?:tps|wps): {{0,8}}{_NUMBER}",
-         _step, True, _all_steps),
+    rule("step", "step:", r"\bstep: {1,12}(\d{1,12})(?:/\d{1,12} = [\d.]{1,8}%)? .{0,200}?"
+         rf"(?:tps|wps): {{0,8}}{_NUMBER}", _step, True, _all_steps),
     rule("mesh", "device mesh", r"device mesh with parallelism: ?(.{1,200})", _mesh, True),
     rule("mesh", "device mesh", r"device mesh with \[([^\]]{1,200})\], ?\[([\d, ]{1,200})\]",
          _old_mesh, True),
@@ -126,6 +133,11 @@ RULES = (
     fact("sequence", "context length", r"maximum context length:? ([\d,]{1,12})", "seq_length"),
     rule("tokens", "tokens per train step", r"([\d,]{1,20}) tokens per train step",
          lambda log, m: log.put("tokens_per_step", number(m[1]))),
+    _option("batch", "training.global", "global_batch_size", "global_batch"),
+    _option("batch", "training.local", "local_batch_size", "local_batch"),
+    _option("sequence", "training.seq", "seq_len", "seq_length"),
+    fact("world size", "mpi", r"\bmpi(?:exec|run) (?!.*(?:torchrun|distributed))"
+         r".{0,80}?-n(?:p)?[ =](\d{1,7})\b", "launched"),
     *LAUNCH, *PAUSES,
 )  # fmt: skip
 
