@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nodewise.base.errors import RunError
-from nodewise.measure.mpi import build, libraries, preload
+from nodewise.measure.mpi import build, leftovers, libraries, preload
 from nodewise.measure.mpi.libraries import Mpi
 from nodewise.measure.mpi.reports import missing_region, read_mpi_reports
 from nodewise.study.telling_lines import telling_line
@@ -76,6 +76,7 @@ def test_how_a_rank_failed_is_said_and_nothing_is_left(programs, tmp_path, how, 
 def test_a_rank_that_never_ends_is_named(programs, tmp_path):
     done, runs = run_at_two(programs, tmp_path, programs / "ends", "hang", timeout="5")
     assert "timeout: stopped after 5 s: rank 1 never came to MPI_Finalize" in done.stderr
+    assert "timeout: stopped after 5 s: no rank came to MPI_Finalize" in done.stderr  # K=1
     assert runs[2]["outcome"] == "timeout"
     assert not left_behind(programs / "ends")
 
@@ -258,6 +259,28 @@ def test_a_launcher_inside_the_job_of_an_engine_makes_k_times_k(programs, tmp_pa
     assert done.returncode == 3
     assert "ends is an MPI program (libmpi.so.12)" in done.stderr and "--engine mpi" in done.stderr
     assert not (tmp_path / "s.study").exists()
+
+
+def test_a_launcher_inside_a_script_is_named_and_its_ranks_do_not_hang(programs, tmp_path):
+    script = tmp_path / "job.sh"
+    script.write_text(f"#!/bin/sh\n{BIN}/mpiexec -n 2 {programs / 'ends'} ${{1:-well}}\n")
+    script.chmod(0o755)
+    done, runs = run_at_two(programs, tmp_path, script)
+    assert {run["outcome"] for run in runs.values()} == {"wrong workers"}
+    assert "K=1       wrong workers: the world had 2 ranks, not 1" in done.stderr
+    assert "4 processes ran in separate worlds of 2 ranks, not in one" in done.stderr
+
+
+def test_ranks_outside_the_group_of_their_launcher_leave_no_shared_memory(programs, tmp_path):
+    script = tmp_path / "job.sh"
+    script.write_text(f"#!/bin/sh\nsetsid {BIN}/mpiexec -n 2 {programs / 'ends'} hang\n")
+    script.chmod(0o755)
+    before = leftovers.segments()
+    run_at_two(programs, tmp_path, script, "{n}", engine="command", timeout="5")
+    assert not left_behind(programs / "ends")
+    new = leftovers.segments() - before
+    leftovers.remove_since(before)
+    assert new <= leftovers.segments()  # what is new is of other programs, which use it
 
 
 def test_separate_worlds_are_no_scaling(programs, tmp_path):

@@ -208,7 +208,8 @@ def _judged(
             "no rank called MPI_Init: the program does not use MPI, or has it linked statically"
         )
     if not mpi:
-        return outcome, detail
+        never = "no rank came to MPI_Finalize" if finished.interposed and not reported else ""
+        return outcome, f"{detail}: {never}" if outcome == "timeout" and never else detail
     problem = world_problem(mpi, ranks)
     if outcome == "ok" and problem:
         return "wrong workers", problem

@@ -29,6 +29,7 @@ from nodewise.measure.energy import Meter, with_energy
 from nodewise.measure.engines import base
 from nodewise.measure.engines.base import Engine, Job
 from nodewise.measure.gpus import GpuWatch
+from nodewise.measure.mpi import leftovers
 from nodewise.measure.mpi.libraries import STARTERS
 from nodewise.measure.program_log import kept_output, with_figures
 from nodewise.measure.scratch import remove_leftovers, scratch_folder
@@ -215,7 +216,8 @@ def _prepare(spec: Spec, home: Path, folder: Path, engine: Engine, tasks: list[T
 def _scratch(folder: Path, engine: Engine, task: Task) -> Iterator[Path]:
     """The folder of a run; that of a detached one stays until its end is on the disk."""
     if not engine.detached and not engine.elsewhere:
-        with scratch_folder() as scratch:
+        # Ranks that left the group of their launcher hold shared memory until they are ended.
+        with scratch_folder() as scratch, leftovers.removed(scratch):
             try:
                 yield scratch
             finally:

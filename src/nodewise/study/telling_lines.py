@@ -38,7 +38,7 @@ _EPILOGUE = re.compile(
     r"|process(?:es)? (?:to|must) call \"init|one process calls \"init|by rule, all processes"
     r"|considered an \"abnormal term|orte_create_session_dirs|abort call was an abnormal"
     r"|you will receive is this one|this may have caused other|^terminated by signals sent"
-    r"|avoid this message by specifying"
+    r"|avoid this message by specifying|per user-direction, the job"
     r"|elastic.*(?:failed|error)|mpi_abort\(|application called mpi_abort",
     re.IGNORECASE,
 )
@@ -54,6 +54,10 @@ _KNOWN = (
         re.compile("not enough slots available"),
         "Open MPI has fewer slots than ranks: add --oversubscribe to mpirun, or let the engine mpi "
         "start the ranks",
+    ),
+    (
+        re.compile("does not support recursive calls"),
+        "the program starts mpirun itself: leave mpirun out of it, or choose the engine command",
     ),
     (
         re.compile("requested more processes than the ppr"),
@@ -92,7 +96,8 @@ def failure(run: Run) -> str:
     how, *log = run.detail.splitlines() or [""]
     if how and not any(map(_weight, log)):
         log = []  # the end of a launcher adds nothing to how the ranks ended
-    return printable(": ".join(part for part in (run.outcome, how, telling_line(log)) if part))
+    words = ": ".join(part for part in (run.outcome, how, telling_line(log)) if part)
+    return printable(words.removesuffix("."))
 
 
 def telling_place(lines: Sequence[str]) -> int | None:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 import msgspec
 
 from nodewise.measure.engines.base import Finished, Job, LauncherEngine, Started, options_of
-from nodewise.measure.mpi import leftovers, preload
+from nodewise.measure.mpi import preload
 from nodewise.measure.mpi.preload import Launch
 from nodewise.measure.watch import cores
 from nodewise.study.spec import EngineSpec, Part
@@ -78,8 +78,7 @@ class Mpi(LauncherEngine):
 
     def run(self, job: Job, started: Started) -> Finished:
         """Start the launcher, wait for it, and say how the ranks were placed."""
-        with leftovers.removed(job.folder):
-            finished = super().run(job, started)
+        finished = super().run(job, started)
         launch = self._launch(job)
         facts: dict[str, Fact] = {
             "mpi_launcher": launch.launcher,

@@ -7,7 +7,7 @@ import msgspec
 from nodewise.base.errors import RunError
 from nodewise.measure.engines.base import Finished, Job, LauncherEngine, Started
 from nodewise.measure.launch import carried
-from nodewise.measure.mpi import leftovers, preload
+from nodewise.measure.mpi import preload
 
 
 class OwnWorkers(LauncherEngine):
@@ -34,8 +34,7 @@ class OwnWorkers(LauncherEngine):
         """Start the command so that its workers are watched; wait, and say whether MPI was seen."""
         environment = {**job.environment, **carried(job.environment)}
         watched = msgspec.structs.replace(job, environment=environment)
-        with leftovers.removed(job.folder):
-            finished = super().run(watched, started)
+        finished = super().run(watched, started)
         variables, why_not = self._interposed(job)
         facts = {
             "mpi_calls_recorded": bool(variables),

@@ -28,7 +28,6 @@ from nodewise.measure.engines.rehearsal.virtual_nodes import (
     make_nodes,
     missing,
 )
-from nodewise.measure.mpi import leftovers
 from nodewise.measure.scratch import scratch_folder
 from nodewise.study.spec import EngineSpec, Rehearsal
 
@@ -128,12 +127,10 @@ class RehearsalEngine(Engine):
         self._launcher.check_job(job)
 
     def run(self, job: Job, started: Started) -> Finished:
-        """Start the job without limits, put them in force when it is ready, wait for its end."""
-        with leftovers.removed(job.folder):  # of ranks that share the machine's memory
-            return self._run_twice_at_most(job, started)
+        """Start the job without limits, put them in force when it is ready, wait for its end.
 
-    def _run_twice_at_most(self, job: Job, started: Started) -> Finished:
-        """Once more, limited from its start, where the program never came to the gate."""
+        Once more, limited from its start, where the program never came to the gate.
+        """
         nodes = self._nodes_for(job)
         self._rehearse_dry(nodes, job)
         self._launcher.prepare(nodes, job)
