@@ -10,7 +10,12 @@ import pytest
 from nodewise.base.errors import RunError
 from nodewise.measure import collect
 from nodewise.measure.engines.base import Finished, Job
-from nodewise.measure.engines.rehearsal import control_groups, dry_step, rehearsal
+from nodewise.measure.engines.rehearsal import (
+    control_groups,
+    dry_step,
+    rehearsal,
+    virtual_nodes,
+)
 from nodewise.measure.engines.rehearsal.control_groups import NoGroups
 from nodewise.measure.engines.rehearsal.dry_step import DryStep
 from nodewise.measure.engines.rehearsal.limits import BY_CLOCK, BY_GATE, Limits, _Counters, _used
@@ -153,3 +158,19 @@ def test_a_dry_step_without_the_waits_of_every_rank_is_not_measured(
     monkeypatch.setattr(collect, "read_ranks", lambda folder: ranks)
     found = dry_step.read(tmp_path, 2)
     assert found == (DryStep(0.2, 0.05) if stages and "idle" in stages else None)
+
+
+def test_a_program_for_administrators_need_not_be_on_the_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    places = {None: ("unshare",), virtual_nodes._ADMINISTRATORS: ("tc", "unshare")}
+
+    def which(tool: str, path: str | None = None) -> str | None:
+        return f"/there/{tool}" if tool in places[path] else None
+
+    monkeypatch.setattr(shutil, "which", which)
+    monkeypatch.setattr(virtual_nodes, "TOOLS", ("tc", "unshare"))
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess((), 0))
+    assert missing_for_links.__wrapped__() is None
+    monkeypatch.setattr(virtual_nodes, "TOOLS", ("tc", "ip"))
+    assert missing_for_links.__wrapped__() == "the program ip"

@@ -27,6 +27,7 @@ from nodewise.measure.engines.rehearsal.virtual_nodes import (
     link_of,
     make_nodes,
     missing,
+    missing_for_links,
 )
 from nodewise.measure.mpi import leftovers
 from nodewise.measure.scratch import scratch_folder
@@ -219,7 +220,9 @@ class RehearsalEngine(Engine):
         rate = f"{self._options.link_mbit_per_second:g} Mbit/s"
         if link_of(self._options) == "real":
             return f"{rate}, real, in network namespaces"
-        return f"{rate}, {self._options.link_latency_ms:g} ms a message, modelled by pacing"
+        words = f"{rate}, {self._options.link_latency_ms:g} ms a message, modelled by pacing"
+        lacking = missing_for_links() if self._options.link == "auto" else None
+        return words if lacking is None else f"{words}; {lacking} is missing for a real one"
 
     def _check_shares(self, nodes: int) -> None:
         options = self._options

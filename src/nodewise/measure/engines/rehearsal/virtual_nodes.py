@@ -21,6 +21,7 @@ from nodewise.measure.engines.rehearsal import control_groups
 from nodewise.study.spec import Rehearsal
 
 TOOLS = ("ip", "tc", "unshare", "nsenter", "mount", "hostname")
+_ADMINISTRATORS = "/usr/sbin:/sbin"
 HEAD = "head"  # beside the nodes and without limits: the switch, and launchers such as mpiexec
 
 _MTU_BYTES = 1500, 9000  # least and most: at 1500 a wake-up for each packet costs more than a fast
@@ -96,13 +97,13 @@ class Node:
 
     def configure(self, tool: str, lines: Sequence[str]) -> None:
         """Give `ip` or `tc` their orders in the node's network."""
-        _run(self.inside([tool, "-batch", "-"], ["--net"]), "\n".join(lines) + "\n")
+        command = [_where(tool) or tool, "-batch", "-"]
+        _run(self.inside(command, ["--net"]), "\n".join(lines) + "\n")
 
-    def ask(self, *command: str) -> list[dict[str, Any]]:
+    def ask(self, tool: str, *words: str) -> list[dict[str, Any]]:
         """What `ip` or `tc` say of the node's network."""
-        answer: list[dict[str, Any]] = json.loads(
-            _run(self.inside([command[0], "-json", *command[1:]], ["--net"]))
-        )
+        command = [_where(tool) or tool, "-json", *words]
+        answer: list[dict[str, Any]] = json.loads(_run(self.inside(command, ["--net"])))
         return answer
 
     def traffic_bytes(self) -> tuple[int, int] | None:
@@ -322,9 +323,9 @@ def missing(options: Rehearsal) -> str | None:
 @functools.cache
 def missing_for_links() -> str | None:
     """What this machine lacks for links of its own, in words; None if nothing."""
-    tools = [tool for tool in TOOLS if shutil.which(tool) is None]
+    tools = [tool for tool in TOOLS if _where(tool) is None]
     if tools:
-        return f"the programs {', '.join(tools)}"
+        return f"the program{'s' * (len(tools) > 1)} {', '.join(tools)}"
     trial_command = [*_make_namespaces(), "true"]
     try:
         trial = subprocess.run(
@@ -353,6 +354,11 @@ def cores_of(options: Rehearsal, node: int, running: int) -> float:
     slow = options.slow_node
     is_slow = slow is not None and node == (running - 1 if slow == -1 else slow)
     return options.cores_per_node / (options.slow_factor if is_slow else 1.0)
+
+
+def _where(tool: str) -> str | None:
+    """A program; those of administrators are there for all users, but not on everyone's path."""
+    return shutil.which(tool) or shutil.which(tool, path=_ADMINISTRATORS)
 
 
 def _make_namespaces() -> list[str]:
