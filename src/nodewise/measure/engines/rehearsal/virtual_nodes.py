@@ -128,15 +128,14 @@ class PlainNodes:
     link = "modelled"
 
     def __init__(self, nodes: int, options: Rehearsal, disk: Path) -> None:
-        """Make the control groups of the nodes, where they are allowed."""
+        """Make the nodes, all limits but the CPU's in force; `disk` is on the device to limit."""
         self._options = options
         self._disk = disk
         self._names = [HEAD, *(f"node{index}" for index in range(nodes))]
         self.groups = control_groups.make_groups(options)
         with ExitStack() as undo:
             undo.callback(self.remove)
-            for name in self._names:
-                self._make_groups(name)
+            self._make()
             undo.pop_all()
 
     def __len__(self) -> int:
@@ -187,6 +186,11 @@ class PlainNodes:
         """End every process and remove everything that was made."""
         self.groups.remove()
 
+    def _make(self) -> None:
+        """Make the control groups of the nodes, where they are allowed."""
+        for name in self._names:
+            self._make_groups(name)
+
     def _make_groups(self, name: str) -> None:
         self.groups.make(name)
         if name != HEAD and self._options.memory_bytes is not None:
@@ -200,28 +204,6 @@ class VirtualNodes(PlainNodes):
     """A set of equal nodes on one switch, called node0, node1 and so on."""
 
     link = "real"
-
-    def __init__(self, nodes: int, options: Rehearsal, disk: Path) -> None:
-        """Make the nodes, all limits but the CPU's in force; `disk` is on the device to limit."""
-        self._options = options
-        self._disk = disk
-        self._members: list[Node] = []
-        self.groups = control_groups.make_groups(options)
-        with ExitStack() as undo:
-            undo.callback(self.remove)
-            hosts = _hosts(nodes)
-            self.head = self._make(HEAD, hosts, None)
-            self.head.wait_until_ready()
-            self._nodes = [self._make(f"node{index}", hosts, self.head) for index in range(nodes)]
-            for member in self._nodes:
-                member.wait_until_ready()
-            self._connect()
-            self._read_back()
-            undo.pop_all()
-
-    def __len__(self) -> int:
-        """How many nodes there are, the head apart."""
-        return len(self._nodes)
 
     def command(
         self, node: int | None, command: Sequence[str], directory: Path, from_head: bool = False
@@ -243,11 +225,6 @@ class VirtualNodes(PlainNodes):
         """The nodes that somebody ended; those that are left are of no use without them."""
         return [member.name for member in self._members if member.is_lost]
 
-    def kill(self) -> None:
-        """End every job on the nodes and the head."""
-        for member in self._members:
-            self.groups.kill(member.name)
-
     def remove(self) -> None:
         """End every process and remove everything that was made."""
         for member in self._members:
@@ -255,7 +232,18 @@ class VirtualNodes(PlainNodes):
         self._members.clear()
         self.groups.remove()
 
-    def _make(self, name: str, hosts: str, outer: Node | None) -> Node:
+    def _make(self) -> None:
+        self._members: list[Node] = []
+        hosts = _hosts(len(self))
+        self.head = self._member(HEAD, hosts, None)
+        self.head.wait_until_ready()
+        self._nodes = [self._member(name, hosts, self.head) for name in self._names[1:]]
+        for node in self._nodes:
+            node.wait_until_ready()
+        self._connect()
+        self._read_back()
+
+    def _member(self, name: str, hosts: str, outer: Node | None) -> Node:
         self._make_groups(name)
         member = Node(name, hosts, outer)
         self._members.append(member)
