@@ -132,6 +132,7 @@ class _Pace:
         self.ended_ns = 0  # the same of those that have ended
         self.running = False
         self.transfer = 0.0  # seconds that the modelled link takes for the call under way
+        self.late_timer_ns = 0  # how much longer than that its sleep took
         self.schedule: int | None = None
         self.slices = _Slices()
         self.used: dict[_Span | None, _Used] = {}  # since the last pacing point
@@ -197,9 +198,16 @@ class _Pace:
             self._restart(credit)
 
     def use_link(self) -> None:
-        """Take the time of the modelled link, at the end of a communication call."""
+        """Take the time of the modelled link, at the end of a communication call.
+
+        A timer that rang late makes the next sleep shorter; for a wait for the core, `leave` does.
+        """
         if self.running and self.bandwidth and self.ranks > 1:
-            sleep(self.transfer or self.latency)
+            begin, delayed = perf_counter_ns(), self._scheduled()[1]
+            wanted = int((self.transfer or self.latency) * 1e9) - self.late_timer_ns
+            sleep(max(wanted, 0) / 1e9)
+            delayed = self._scheduled()[1] - delayed
+            self.late_timer_ns = perf_counter_ns() - begin - wanted - delayed
             self.calls_without_bytes += not self.transfer
         self.transfer = 0.0
 

@@ -193,6 +193,7 @@ def test_a_run_that_fails_is_a_result_and_the_study_goes_on(tmp_path, outcome):
     left = len(told) - given_up - 1
     assert (f"({left} to go" if left else outcome) in told[given_up]
     assert "to go" not in told[-1]
+    assert ["about" in line for line in told[:2]] == [False, True]  # once each scale ran
     if outcome == "crashed":
         assert "no luck" in next(run for run in study.runs if run.nodes == 2).detail
     assert left_behind(tmp_path.name) == []

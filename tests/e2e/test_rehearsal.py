@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks.planted_causes import PLANTED, planted_study, slowest_rank
@@ -176,9 +177,15 @@ def _rehearse(
     engine = RehearsalEngine(options, start_seconds=start_seconds)
     try:
         engine.check([job.nodes])
-        return engine.run(job, lambda leaders: None), engine.checks()
+        finished = engine.run(job, lambda leaders: None)
+        return finished, _facts(finished)
     finally:
         engine.close()
+
+
+def _facts(finished: Finished) -> dict[str, Any]:
+    """What the engine recorded, without its name."""
+    return {name.removeprefix("rehearsal_"): value for name, value in finished.facts.items()}
 
 
 def _spin(options: Rehearsal, folder: Path, nodes: int) -> tuple[list[float], dict[str, object]]:
@@ -193,7 +200,7 @@ def _spin(options: Rehearsal, folder: Path, nodes: int) -> tuple[list[float], di
     try:
         engine.check([nodes])
         finished = engine.run(job, start)
-        checks = engine.checks()
+        checks = _facts(finished)
     finally:
         engine.close()
     assert finished.outcome == "ok", job.log.read_text()
@@ -276,7 +283,7 @@ class TestNodes:
             engine.check([2, 4])
             finished = engine.run(job, limit)
             moments.append(time.monotonic())
-            checks = engine.checks()
+            checks = _facts(finished)
         finally:
             engine.close()
         assert finished.outcome == "crashed"  # by `timeout`
@@ -303,8 +310,7 @@ class TestNodes:
 
         job = _job(tmp_path, ["timeout", "2", "sh", "-c", "while :; do :; done"], 1)
         try:
-            engine.run(job, limit_and_lift)
-            checks = engine.checks()
+            checks = _facts(engine.run(job, limit_and_lift))
         finally:
             engine.close()
         before, limited, lifted, after = moments
@@ -492,7 +498,7 @@ try:
 finally:
     engine.close()
 facts = {"user": os.getuid(), "outcome": finished.outcome, "said": job.log.read_text().split()}
-print(json.dumps(facts | engine.checks()))
+print(json.dumps(facts | dict(finished.facts)))
 """
 
 
@@ -601,10 +607,12 @@ class TestWithoutRoot:
         assert done.returncode == 0, done.stderr
         facts = json.loads(done.stdout)
         assert facts["user"] == _NOBODY
-        assert (facts["outcome"], facts["limited_by"]) == ("ok", "the clock")
+        assert (facts["outcome"], facts["rehearsal_limited_by"]) == ("ok", "the clock")
         assert sorted(facts["said"]) == ["node0", "node1"]
         for node in range(2):
-            assert facts[f"node{node}.cpu_received_of_asked"] == pytest.approx(1, abs=0.25)
+            assert facts[f"rehearsal_node{node}.cpu_received_of_asked"] == pytest.approx(
+                1, abs=0.25
+            )
 
 
 @needs_nodes

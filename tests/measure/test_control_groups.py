@@ -4,29 +4,19 @@ Version 1 is tested where it is used: on virtual nodes.
 """
 
 import os
-import shutil
-import subprocess
 import threading
 from pathlib import Path
 
 import pytest
 
-from nodewise.base.errors import RunError
-from nodewise.measure import collect
-from nodewise.measure.engines.base import Finished, Job
-from nodewise.measure.engines.rehearsal import control_groups, dry_step
+from nodewise.measure.engines.rehearsal import control_groups
 from nodewise.measure.engines.rehearsal.control_groups import (
     Groups,
-    NoGroups,
     UnifiedGroups,
     make_groups,
     missing_for_groups,
 )
-from nodewise.measure.engines.rehearsal.dry_step import DryStep
-from nodewise.measure.engines.rehearsal.rehearsal import RehearsalEngine, _Counters, _used
-from nodewise.measure.engines.rehearsal.virtual_nodes import PlainNodes, missing_for_links
 from nodewise.study.spec import Rehearsal
-from nodewise.study.study import Rank, Stage
 
 
 @pytest.fixture
@@ -108,83 +98,3 @@ def test_threads_that_move_bytes_leave_the_quota(tmp_path: Path, groups: Groups)
 def test_a_controller_that_is_not_offered_is_named(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("memory pids")
     assert missing_for_groups(Rehearsal()) == "a control group controller for cpu"
-
-
-def test_without_groups_nothing_is_counted_and_no_fact_is_zero() -> None:
-    nodes = PlainNodes.__new__(PlainNodes)
-    nodes.groups = NoGroups()
-    engine = RehearsalEngine(Rehearsal())
-    engine._running = 1
-    (counters,) = engine._counters(nodes)
-    assert _used(counters, counters) == {}
-
-
-def test_a_group_without_a_rank_in_it_has_counted_nothing() -> None:
-    before = _Counters(1.0, 0.5, (3, 1), None)
-    assert _used(before, before) == {}
-    assert _used(before, _Counters(2.0, 0.75, (7, 3), (0, 0))) == {
-        "cpu_seconds": 1.0, "throttled_seconds": 0.25, "throttled_periods": 0.5,
-    }  # fmt: skip
-
-
-def test_nodes_that_cannot_be_made_leave_no_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Failing(NoGroups):
-        removed = False
-
-        def make(self, node: str) -> None:
-            raise RunError("No group.", "Make one.")
-
-        def remove(self) -> None:
-            self.removed = True
-
-    made = Failing()
-    monkeypatch.setattr(control_groups, "make_groups", lambda options: made)
-    with pytest.raises(RunError):
-        PlainNodes(2, Rehearsal(), Path())
-    assert made.removed
-
-
-def test_a_trial_of_namespaces_that_does_not_end_is_an_answer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def late(*arguments: object, **options: object) -> None:
-        raise subprocess.TimeoutExpired("unshare", 60.0)
-
-    monkeypatch.setattr(shutil, "which", lambda tool: tool)
-    monkeypatch.setattr(subprocess, "run", late)
-    assert "has not ended" in (missing_for_links.__wrapped__() or "")
-
-
-def test_a_program_without_a_hook_leaves_the_output_of_one_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = RehearsalEngine(Rehearsal())
-    job = Job(
-        command=("x",), nodes=1, directory=tmp_path, folder=tmp_path, timeout_seconds=1.0,
-        environment={"NODEWISE_GATE": "gate"},
-    )  # fmt: skip
-
-    def ran(*_: object, **__: object) -> Finished:
-        assert not list(tmp_path.glob("rank-*.json"))
-        (tmp_path / f"rank-{os.urandom(4).hex()}.json").write_text("{}")
-        with job.log.open("a") as log:
-            log.write("once\n")
-        return Finished(outcome="ok", seconds=1.0)
-
-    monkeypatch.setattr(engine, "_nodes_for", lambda job: None)
-    monkeypatch.setattr(engine, "_rehearse_dry", lambda nodes, job: None)
-    monkeypatch.setattr(engine._launcher, "prepare", lambda nodes, job: None)
-    monkeypatch.setattr(engine, "_run", ran)
-    assert engine.run(job, lambda leaders: None).outcome == "ok"
-    assert job.log.read_text() == "once\n"
-
-
-@pytest.mark.parametrize("stages", [None, {"compute": 1.0}, {"compute": 1.0, "idle": 0.5}])
-def test_a_dry_step_without_the_waits_of_every_rank_is_not_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stages: dict[Stage, float] | None
-) -> None:
-    ranks = [Rank(rank=0, seconds=2.0, stages={"compute": 1.0, "idle": 0.5})]
-    ranks += [] if stages is None else [Rank(rank=1, seconds=2.0, stages=stages)]
-    monkeypatch.setattr(collect, "read_ranks", lambda folder: ranks)
-    found = dry_step.read(tmp_path, 2)
-    assert found == (DryStep(0.2, 0.05) if stages and "idle" in stages else None)

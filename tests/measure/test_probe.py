@@ -483,6 +483,29 @@ def test_a_modelled_link_takes_its_latency_and_its_bytes(tmp_path):
     assert silent["calls_without_bytes"] == 5
 
 
+def test_a_timer_that_rings_late_makes_the_next_call_shorter(monkeypatch):
+    """The core is waited for in the third call, which is not the timer's."""
+    now, waited, slept = 0, 0, []
+
+    def sleep(seconds):
+        nonlocal now, waited
+        slept.append(round(seconds * 1e9))
+        late = 3_000_000 if len(slept) == 3 else 0
+        waited += late
+        now += slept[-1] + 500_000 + late
+
+    link = {"NODEWISE_PACE_BANDWIDTH": "50000", "NODEWISE_RANKS": "2"}
+    pace = probe._Pace({"NODEWISE_PACE_SHARE": "0.5", **link})
+    pace.running = True
+    monkeypatch.setattr(probe, "sleep", sleep)
+    monkeypatch.setattr(probe, "perf_counter_ns", lambda: now)
+    monkeypatch.setattr(pace, "_scheduled", lambda: (0, waited, 0))
+    for _ in range(4):
+        pace.send(1000, messages=0)
+        pace.use_link()
+    assert slept == [20_000_000, 19_500_000, 19_500_000, 19_500_000]
+
+
 def test_a_ring_sends_what_its_arithmetic_says(tmp_path):
     code = """
         from nodewise import probe

@@ -252,6 +252,7 @@ class _Progress:
         self._rounds = rounds
         self._line = line
         self._scales: set[tuple[bool, int]] = set()
+        self._done = 0
 
     def finished(self, run: "Run", left: int) -> None:
         """A run is finished, and `left` are still to be made."""
@@ -261,10 +262,11 @@ class _Progress:
         line = f"round {run.round + 1}  {label:<8}  {ended}"
         if failed and sys.stderr.isatty():
             self._line.note(line)
-        each = self._line.step(line, left)
         before = len(self._scales)
         self._scales.add((run.baseline, run.nodes))
+        self._done += 1
         block = len(self._spec.scales) + (self._spec.baseline is not None)
+        each = self._line.step(line, left, alike=self._done >= block)
         if before < len(self._scales) == block and left:
             self._line.note(self._length(each * block, each * left))
 

@@ -35,13 +35,17 @@ class ProgressLine:
         if self._bar is not None:
             self._bar.stop()
 
-    def step(self, line: str, left: int | None = None) -> float:
-        """A step is finished, and `left` are still to be made; the seconds that one takes."""
+    def step(self, line: str, left: int | None = None, alike: bool = True) -> float:
+        """A step is finished, and `left` are still to be made; the seconds that one takes.
+
+        Unless those left are `alike` those before, nothing is said of how long they take.
+        """
         self._done += 1
         each = (time.monotonic() - self._begin) / self._done
-        rest = f"about {format_duration(each * left, digits=2)} left" if left else ""
+        rest = f"about {format_duration(each * left, digits=2)} left" if left and alike else ""
         if self._bar is None:
-            click.echo(f"{line}  ({left} to go, {rest})" if left else line, err=True)
+            told = f"{left} to go, {rest}" if rest else f"{left} to go"
+            click.echo(f"{line}  ({told})" if left else line, err=True)
         else:
             assert self._task is not None
             total = None if left is None else self._done + left

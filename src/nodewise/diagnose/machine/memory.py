@@ -58,7 +58,7 @@ def _addition(length: int, chunk: int, repeats: int) -> Kernel:
 def cache_of_one_core(seconds: float) -> float:
     """Bytes that one core keeps close to itself: a larger array streams at the pace of memory.
 
-    Measured, as a virtual machine is told of the caches of the whole processor.
+    Measured, as a virtual machine sees the caches of the whole processor.
     """
     told = float(max(cache_sizes().values(), default=0))
     sets = [2**20 * size for size in _LADDER_MIB if 2**20 * size < told]

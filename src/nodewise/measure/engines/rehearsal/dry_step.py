@@ -61,29 +61,29 @@ def main() -> None:
 
 
 def _lead(hub: str, ranks: int) -> Callable[[], None]:
-    """The barrier as rank 0 meets it: all have come, all may go."""
+    """The barrier of rank 0: wait for all others, then release them."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.settimeout(_CONNECT_SECONDS)
         listener.bind(hub)
         listener.listen(ranks)
-        doors = [listener.accept()[0] for _ in range(ranks - 1)]
-    return lambda: _release(doors)
+        others = [listener.accept()[0] for _ in range(ranks - 1)]
+    return lambda: _release(others)
 
 
-def _release(doors: Sequence[socket.socket]) -> None:
-    for door in doors:
-        door.recv(1)
-    for door in doors:
-        door.sendall(b"g")
+def _release(others: Sequence[socket.socket]) -> None:
+    for other in others:
+        other.recv(1)
+    for other in others:
+        other.sendall(b"g")
 
 
 def _follow(hub: str) -> Callable[[], None]:
-    """The barrier as any other rank meets it."""
-    door = socket.socket(socket.AF_UNIX)
+    """The barrier of any other rank."""
+    leader = socket.socket(socket.AF_UNIX)
     deadline = time.monotonic() + _CONNECT_SECONDS
     while True:
         try:
-            door.connect(hub)
+            leader.connect(hub)
             break
         except OSError:
             if time.monotonic() > deadline:
@@ -91,8 +91,8 @@ def _follow(hub: str) -> Callable[[], None]:
             time.sleep(0.01)
 
     def meet() -> None:
-        door.sendall(b"h")
-        door.recv(1)
+        leader.sendall(b"h")
+        leader.recv(1)
 
     return meet
 

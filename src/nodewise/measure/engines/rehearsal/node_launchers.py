@@ -17,14 +17,14 @@ _PORTS = range(29500, 30500)
 
 # What keeps MPI on the link, whichever of its transports is chosen.
 _MPI_NETWORK = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0", "FI_TCP_IFACE": "eth0"}
-_NAP_NANOSECONDS = 500_000
-_NAPPING = f'echo {_NAP_NANOSECONDS} > /proc/$$/timerslack_ns; exec "$@"'
+_SLACK_NANOSECONDS = 500_000  # by which a rank that polls may wake up late: fewer wake-ups
+_WITH_SLACK = f'echo {_SLACK_NANOSECONDS} > /proc/$$/timerslack_ns; exec "$@"'
 
 _AGENT = """#!/bin/sh
 while [ "${{1#-}}" != "$1" ]; do shift; done
 node=$1
 shift
-echo {nap} > /proc/$$/timerslack_ns
+echo {slack} > /proc/$$/timerslack_ns
 case $node in
 {cases}
 esac
@@ -124,8 +124,8 @@ class MpiRanks(Ranks):
         environment |= preload.interposed(
             job.command, job.directory, environment, launch.mpi, launch.library
         )
-        napping = ["sh", "-c", _NAPPING, "mpiexec", *command]
-        return [start(nodes.command(None, napping, job.directory), job, environment)]
+        with_slack = ["sh", "-c", _WITH_SLACK, "mpiexec", *command]
+        return [start(nodes.command(None, with_slack, job.directory), job, environment)]
 
     def _over_links(self, nodes: PlainNodes, job: Job) -> list[str]:
         """The options by which mpiexec starts a rank on each node."""
@@ -245,4 +245,4 @@ def _agent(nodes: PlainNodes, job: Job) -> str:
     for rank in range(job.nodes):
         there = nodes.command(rank, ["sh", "-c"], Path("/"), from_head=True)
         cases.append(f'node{rank}) exec {shlex.join(there)} "$*" ;;')
-    return _AGENT.format(cases="\n".join(cases), nap=_NAP_NANOSECONDS)
+    return _AGENT.format(cases="\n".join(cases), slack=_SLACK_NANOSECONDS)

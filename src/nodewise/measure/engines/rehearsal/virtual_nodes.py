@@ -21,6 +21,7 @@ from nodewise.measure.engines.rehearsal import control_groups
 from nodewise.study.spec import Rehearsal
 
 TOOLS = ("ip", "tc", "unshare", "nsenter", "mount", "hostname")
+_ADMINISTRATORS = "/usr/sbin:/sbin"
 HEAD = "head"  # beside the nodes and without limits: the switch, and launchers such as mpiexec
 
 _MTU_BYTES = 1500, 9000  # least and most: at 1500 a wake-up for each packet costs more than a fast
@@ -96,13 +97,13 @@ class Node:
 
     def configure(self, tool: str, lines: Sequence[str]) -> None:
         """Give `ip` or `tc` their orders in the node's network."""
-        _run(self.inside([tool, "-batch", "-"], ["--net"]), "\n".join(lines) + "\n")
+        command = [_where(tool) or tool, "-batch", "-"]
+        _run(self.inside(command, ["--net"]), "\n".join(lines) + "\n")
 
-    def ask(self, *command: str) -> list[dict[str, Any]]:
+    def ask(self, tool: str, *words: str) -> list[dict[str, Any]]:
         """What `ip` or `tc` say of the node's network."""
-        answer: list[dict[str, Any]] = json.loads(
-            _run(self.inside([command[0], "-json", *command[1:]], ["--net"]))
-        )
+        command = [_where(tool) or tool, "-json", *words]
+        answer: list[dict[str, Any]] = json.loads(_run(self.inside(command, ["--net"])))
         return answer
 
     def traffic_bytes(self) -> tuple[int, int] | None:
@@ -127,15 +128,14 @@ class PlainNodes:
     link = "modelled"
 
     def __init__(self, nodes: int, options: Rehearsal, disk: Path) -> None:
-        """Make the control groups of the nodes, where they are allowed."""
+        """Make the nodes, all limits but the CPU's in force; `disk` is on the device to limit."""
         self._options = options
         self._disk = disk
         self._names = [HEAD, *(f"node{index}" for index in range(nodes))]
         self.groups = control_groups.make_groups(options)
         with ExitStack() as undo:
             undo.callback(self.remove)
-            for name in self._names:
-                self._make_groups(name)
+            self._make()
             undo.pop_all()
 
     def __len__(self) -> int:
@@ -186,6 +186,11 @@ class PlainNodes:
         """End every process and remove everything that was made."""
         self.groups.remove()
 
+    def _make(self) -> None:
+        """Make the control groups of the nodes, where they are allowed."""
+        for name in self._names:
+            self._make_groups(name)
+
     def _make_groups(self, name: str) -> None:
         self.groups.make(name)
         if name != HEAD and self._options.memory_bytes is not None:
@@ -199,28 +204,6 @@ class VirtualNodes(PlainNodes):
     """A set of equal nodes on one switch, called node0, node1 and so on."""
 
     link = "real"
-
-    def __init__(self, nodes: int, options: Rehearsal, disk: Path) -> None:
-        """Make the nodes, all limits but the CPU's in force; `disk` is on the device to limit."""
-        self._options = options
-        self._disk = disk
-        self._members: list[Node] = []
-        self.groups = control_groups.make_groups(options)
-        with ExitStack() as undo:
-            undo.callback(self.remove)
-            hosts = _hosts(nodes)
-            self.head = self._make(HEAD, hosts, None)
-            self.head.wait_until_ready()
-            self._nodes = [self._make(f"node{index}", hosts, self.head) for index in range(nodes)]
-            for member in self._nodes:
-                member.wait_until_ready()
-            self._connect()
-            self._read_back()
-            undo.pop_all()
-
-    def __len__(self) -> int:
-        """How many nodes there are, the head apart."""
-        return len(self._nodes)
 
     def command(
         self, node: int | None, command: Sequence[str], directory: Path, from_head: bool = False
@@ -242,11 +225,6 @@ class VirtualNodes(PlainNodes):
         """The nodes that were ended; the others are useless without them."""
         return [member.name for member in self._members if member.is_lost]
 
-    def kill(self) -> None:
-        """End every job on the nodes and the head."""
-        for member in self._members:
-            self.groups.kill(member.name)
-
     def remove(self) -> None:
         """End every process and remove everything that was made."""
         for member in self._members:
@@ -254,7 +232,18 @@ class VirtualNodes(PlainNodes):
         self._members.clear()
         self.groups.remove()
 
-    def _make(self, name: str, hosts: str, outer: Node | None) -> Node:
+    def _make(self) -> None:
+        self._members: list[Node] = []
+        hosts = _hosts(len(self))
+        self.head = self._member(HEAD, hosts, None)
+        self.head.wait_until_ready()
+        self._nodes = [self._member(name, hosts, self.head) for name in self._names[1:]]
+        for node in self._nodes:
+            node.wait_until_ready()
+        self._connect()
+        self._read_back()
+
+    def _member(self, name: str, hosts: str, outer: Node | None) -> Node:
         self._make_groups(name)
         member = Node(name, hosts, outer)
         self._members.append(member)
@@ -322,9 +311,9 @@ def missing(options: Rehearsal) -> str | None:
 @functools.cache
 def missing_for_links() -> str | None:
     """What this machine lacks for links of its own, in words; None if nothing."""
-    tools = [tool for tool in TOOLS if shutil.which(tool) is None]
+    tools = [tool for tool in TOOLS if _where(tool) is None]
     if tools:
-        return f"the programs {', '.join(tools)}"
+        return f"the program{'s' * (len(tools) > 1)} {', '.join(tools)}"
     trial_command = [*_make_namespaces(), "true"]
     try:
         trial = subprocess.run(
@@ -353,6 +342,11 @@ def cores_of(options: Rehearsal, node: int, running: int) -> float:
     slow = options.slow_node
     is_slow = slow is not None and node == (running - 1 if slow == -1 else slow)
     return options.cores_per_node / (options.slow_factor if is_slow else 1.0)
+
+
+def _where(tool: str) -> str | None:
+    """A program; those of administrators are there for all users, but not on everyone's path."""
+    return shutil.which(tool) or shutil.which(tool, path=_ADMINISTRATORS)
 
 
 def _make_namespaces() -> list[str]:
