@@ -1,6 +1,7 @@
 """GuideLLM, AIPerf and nodewise on one server at one rate: percentiles and CPU of the client.
 
-    python benchmarks/fleet_peers.py --guidellm PATH --aiperf PATH [--keep FOLDER]
+    python benchmarks/fleet_peers.py --guidellm PATH --aiperf PATH [--turns 3]
+        [--keep FOLDER]
 
 The server streams 16 tokens an answer, at times that it draws itself, and writes down when each
 request came and when its first and last token left. That log is the truth: what a client reports
@@ -33,6 +34,7 @@ from typing import Any, ClassVar, NamedTuple
 
 RATE, COUNT, FEW, TURNS = 50, 600, 20, 3
 TOKENS, GAP = 16, 0.010
+SECONDS = 400  # of one test, start-up included
 SHARES = (0.50, 0.90, 0.99)
 METRICS = ("TTFT", "TPOT", "latency")
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -248,7 +250,7 @@ def run(tool: str, count: int, out: Path, programs: dict[str, str], tokenizer: P
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run(
             commands(url, count, out, programs, tokenizer)[tool],
-            capture_output=True, text=True, timeout=150, cwd=out,
+            capture_output=True, text=True, timeout=SECONDS, cwd=out,
             # AIPerf takes a folder for a name of the hub when it is offline
             env={**os.environ, **({} if tool == "AIPerf" else {"HF_HUB_OFFLINE": "1"})},
         )  # fmt: skip
@@ -330,6 +332,7 @@ def main() -> int:
     parser.add_argument("--guidellm", default=shutil.which("guidellm"))
     parser.add_argument("--aiperf", default=shutil.which("aiperf"))
     parser.add_argument("--tokenizer", help="a folder with a tokenizer; default: one of bytes")
+    parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--keep", type=Path, help="keep what the tools wrote in this folder")
     asked = parser.parse_args()
     if asked.serve:
@@ -350,8 +353,8 @@ def compare(asked: argparse.Namespace, folder: Path) -> int:
     absent = missing(given, asked.tokenizer)
     programs = {tool: str(program) for tool, program in given.items()}
     tools = ["nodewise", *(tool for tool in given if tool not in absent)]
-    print(f"One server, {COUNT} requests at {RATE}/s, {TOKENS} tokens each, {TURNS} turns; load "
-          f"average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")  # fmt: skip
+    print(f"One server, {COUNT} requests at {RATE}/s, {TOKENS} tokens each, turns: {asked.turns}; "
+          f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")  # fmt: skip
     for tool, reason in absent.items():
         print(f"{tool} is left out: {reason}.")
     tokenizer = Path(asked.tokenizer) if asked.tokenizer else folder / "tokenizer"
@@ -362,7 +365,7 @@ def compare(asked: argparse.Namespace, folder: Path) -> int:
         for tool in tools
     }
     tests: dict[str, list[Test]] = {tool: [] for tool in tools}
-    for turn in range(TURNS):
+    for turn in range(asked.turns):
         for tool in tools[turn % len(tools) :] + tools[: turn % len(tools)]:
             out = folder / f"{tool}-{turn}"
             tests[tool].append(run(tool, COUNT, out, programs, tokenizer))

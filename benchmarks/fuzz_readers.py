@@ -678,7 +678,7 @@ def _log_readers() -> dict[str, Reader]:
 
 def _load_readers() -> dict[str, Reader]:
     """Load tests of serving fleets."""
-    from nodewise.fleet.load import arrivals, requests, windows
+    from nodewise.fleet.load import arrivals, prompts, traces, windows
     from nodewise.importers.serving.read import read_windows
     from nodewise.study.window import Summary
 
@@ -690,11 +690,22 @@ def _load_readers() -> dict[str, Reader]:
         return windows.load(path.parent), read_windows(path)
 
     def arriving(path: Path) -> Any:
-        return arrivals.replayed(requests.read_trace(_plain(path), str(path)), 20, 2.0)
+        recorded = traces.read_trace(_plain(path), str(path))
+        return arrivals.replayed([one.seconds for one in recorded], 20, 2.0)
 
     figures = Summary(replicas=3, offered_per_second=9.0, seconds=9.0, completed=81,
                       ttft={"0.99": 0.1})  # fmt: skip
     fleet = _text("fleet/fleet.toml")[0]
+    azure = b"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.68,374,44\n"
+    azure += b"2023-11-16 18:15:47.99,396,109\n"
+    mooncake = b"".join(
+        b'{"timestamp": %d, "input_length": 600, "output_length": 52, "hash_ids": [1, 2]}\n' % at
+        for at in (0, 3000)
+    )
+    questions = b'"hello"\n{"prompt": "x", "output_tokens": 7}\n'
+    questions += b'{"messages": [{"role": "user", "content": "hi"}], "max_tokens": 9}\n'
+    turns = [{"from": "human", "value": "a b"}, {"from": "gpt", "value": "c"}]
+    (sharegpt,) = _json([{"id": "a", "conversations": turns}])
     return {
         **{
             name: Reader(samples, lambda path: read_windows(path, 2), commands=decide)
@@ -705,7 +716,8 @@ def _load_readers() -> dict[str, Reader]:
                                  "fleet predict {folder} --replicas 2")),
         "summaries": Reader([msgspec.json.encode(figures)], read_windows,
                             commands=("fleet decide {file} --ttft 100ms",)),
-        "arrivals": Reader([b"time_s,tokens\n0.5,10\n0.1,12\n2.5,9\n"], arriving),
+        "arrivals": Reader([b"time_s,tokens\n0.5,10\n0.1,12\n2.5,9\n", azure, mooncake], arriving),
+        "prompts": Reader([questions, sharegpt], prompts.read_prompts),
     }  # fmt: skip
 
 

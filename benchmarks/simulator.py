@@ -38,7 +38,7 @@ def measured(spec: FleetSpec, rates: dict[int, tuple[int, ...]]) -> list[Window]
         for count, several in rates.items():
             with replicas_of(spec.server, count, FLEETS, Path(logs)) as replicas:
                 for rate in several:
-                    load = load_of(spec, replicas.endpoints, rate, SECONDS, f"{count} {rate}", [])
+                    load = load_of(spec, replicas.endpoints, rate, SECONDS, f"{count} {rate}")
                     made.append(drive(load, count))
     return made
 

@@ -18,7 +18,7 @@ def test_two_replicas_are_predicted_from_one(tmp_path):
     windows = []
     for count, rate in ((1, 14), (2, 32)):
         with replicas_of(spec.server, count, FLEETS, tmp_path) as replicas:
-            load = load_of(spec, replicas.endpoints, rate, 6.0, "7", [])
+            load = load_of(spec, replicas.endpoints, rate, 6.0, "7")
             windows.append(drive(load, count))
     calibration = calibrate(windows, slots=8)
     # the engine that the server was told to be: 10 ms, 1 ms, 0.2 ms; a busy machine adds to it

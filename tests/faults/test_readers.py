@@ -117,9 +117,10 @@ def test_what_was_found_stays_mended(name, text, tmp_path):
 
 
 def test_times_that_are_no_numbers_do_not_arrive():
-    from nodewise.fleet.load.arrivals import read_trace
+    from nodewise.fleet.load.traces import read_trace
 
-    assert read_trace("nan\n2\ninf\n1\n-inf\n") == [1.0, 2.0]
+    found = read_trace("nan\n2\ninf\n1\n-inf\n", "x.csv")
+    assert [one.seconds for one in found] == [1.0, 2.0]
 
 
 def test_a_fault_is_found_and_told(tmp_path):

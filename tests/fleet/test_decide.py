@@ -13,13 +13,9 @@ from nodewise.base.errors import DataError, SpecError
 from nodewise.decide.prices.bill import Price
 from nodewise.explain.scaling import scale
 from nodewise.fleet.as_study import fleet_study
-from nodewise.fleet.decide import (
-    FleetQuestion,
-    _rate_at,
-    cost_per_million,
-    decide_fleet,
-    fleet_per_hour,
-)
+from nodewise.fleet.cost import cost_per_million, fleet_per_hour
+from nodewise.fleet.day import rate_at
+from nodewise.fleet.decide import FleetQuestion, decide_fleet
 from nodewise.fleet.fleet_checks import fleet_checks
 from nodewise.fleet.latency import served
 from nodewise.fleet.window_checks import SATURATION
@@ -148,8 +144,8 @@ def test_spares_and_headroom():
 
 
 def test_between_two_fleets_that_never_broke_any_rate_is_possible():
-    assert _rate_at(2, {1: math.inf, 3: math.inf}) == math.inf
-    assert _rate_at(2, {1: 10.0, 3: math.inf}) == math.inf
+    assert rate_at(2, {1: math.inf, 3: math.inf}) == math.inf
+    assert rate_at(2, {1: 10.0, 3: math.inf}) == math.inf
     kept = [window(1, 5.0, 0.1), window(3, 20.0, 0.1)]
     row = decide(kept, demand_per_second=20.0, spares=1).row(3)
     assert row.undecided and "with 1 lost may serve less than 20" in row.why

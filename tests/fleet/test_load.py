@@ -24,10 +24,11 @@ from nodewise.base.errors import DataError, SpecError
 from nodewise.fleet.load import arrivals, windows
 from nodewise.fleet.load.answers import Events, Streamed, Unread, Whole
 from nodewise.fleet.load.client import Load, _without_garbage_collection, drive
-from nodewise.fleet.load.requests import bodies, load_of, read_trace
+from nodewise.fleet.load.requests import bodies, load_of
 from nodewise.fleet.load.sweep import _Running, _with_energy
+from nodewise.fleet.load.workload import NO_MATERIAL
 from nodewise.fleet.search import Step
-from nodewise.fleet.spec import RequestSpec, Server, parse_fleet
+from nodewise.fleet.spec import Server, parse_fleet
 from nodewise.measure.energy import Meter, Reading
 from nodewise.measure.engines.base import RUN_MARK, end_marked
 from nodewise.study.window import Window
@@ -189,23 +190,27 @@ def test_poisson_gaps_vary_as_they_should_and_follow_the_seed():
 def test_a_trace_keeps_its_shape_at_another_rate_and_is_played_again_when_it_is_short():
     times = arrivals.replayed([10.0, 11.0, 13.0], 6, 9.0)
     assert times == pytest.approx([0.0, 1.0, 3.0, 4.5, 5.5, 7.5])
-    assert read_trace("arrival,tokens\n2.5,3\n0.5,1\n", "x.csv") == [0.5, 2.5]
-    with pytest.raises(DataError, match="holds no arrival times"):
-        read_trace("nothing\n", "x.csv")
+
+
+def bodies_of(request: str, count: int) -> list[bytes]:
+    spec = parse_fleet(
+        'name = "x"\nreplicas = [1]\nserver.endpoints = ["http://h:1"]\nobjective.ttft = 1\n'
+        f"[request]\n{request}"
+    )
+    return bodies(spec, [0.01 * at for at in range(count)], "seed")
 
 
 def test_bodies_have_their_own_prompts_and_lengths_within_the_bounds():
-    request = RequestSpec(prompt_words=(2, 5), output_tokens=(3, 9), options={"ignore_eos": True})
-    made = [msgspec.json.decode(body) for body in bodies(request, 200, "seed")]
+    request = "prompt_words = [2, 5]\noutput_tokens = [3, 9]\noptions = {ignore_eos = true}"
+    made = [msgspec.json.decode(body) for body in bodies_of(request, 200)]
     assert {len(body["prompt"].split()) for body in made} == {2, 3, 4, 5}
     assert {body["max_tokens"] for body in made} == set(range(3, 10))
     assert all(body["ignore_eos"] and body["stream_options"]["include_usage"] for body in made)
-    chat = msgspec.json.decode(bodies(RequestSpec(api="chat", stream=False), 1, "seed")[0])
+    chat = msgspec.json.decode(bodies_of('api = "chat"\nstream = false', 1)[0])
     assert chat["messages"][0]["role"] == "user" and "stream" not in chat
-    own = RequestSpec(api="json", path="/x", body='{"inputs": "{prompt}", "n": {output_tokens}}')
-    assert set(msgspec.json.decode(bodies(own, 1, "seed")[0])) == {"inputs", "n"}
-    fixed = RequestSpec(api="plain", path="/x", body="same")
-    assert bodies(fixed, 100, "seed") == [b"same"]
+    own = """api = "json"\npath = "/x"\nbody = '{"inputs": "{prompt}", "n": {output_tokens}}'"""
+    assert set(msgspec.json.decode(bodies_of(own, 1)[0])) == {"inputs", "n"}
+    assert bodies_of('api = "plain"\npath = "/x"\nbody = "same"', 100) == [b"same"]
 
 
 # ---- counts, tokens and clocks
@@ -540,7 +545,7 @@ def test_the_meter_ends_before_tokens_are_counted(tmp_path, monkeypatch):
     fleet = parse_fleet(SPEC.format(load='arrivals = "constant"'))
     with served(answering(chunked(text("a") + DONE))) as url:
         replicas = SimpleNamespace(endpoints=(url,), dead=list)
-        window = _Running(fleet, replicas, 1, [], count).window(Step(1, 0, 20.0, 0.2, 0))
+        window = _Running(fleet, replicas, 1, NO_MATERIAL, count).window(Step(1, 0, 20.0, 0.2, 0))
     assert [request.output_tokens for request in window.requests] == [1] * 4
     assert 0 <= window.machine_busy <= 1  # the server is on the client's machine
     assert happened[:2] == ["end of the meter", "count"]

@@ -6,11 +6,13 @@ one. It is that of the share of the limit which each request used, cut off at th
 the misses where it is longer: the former shows the dependence also where nothing was missed. Both
 are the initial monotone sequence of Geyer (1992). The binomial test is then made with as many
 requests as the window is worth. Requests that all stay far from the limit need fewer: there the
-tail of what they used, continued exponentially, must leave a tenth of the misses allowed
-(`benchmarks/fleet_truth.py` measures how often both are right).
+tail of what they used, continued exponentially, must leave a tenth of the misses allowed. Where
+there are many clusters of misses, their number and their sizes show sooner that too many miss
+(`benchmarks/fleet_truth.py` measures how often all of this is right).
 """
 
 import math
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -22,6 +24,8 @@ Sure = Literal["met", "missed", "undecided"]
 
 _WILSON_Z = 1.959964  # of 95 %, both sides
 _FEWEST_MISSES = 2.0  # independent ones: a single cluster may be chance
+_CLUSTERS = 8  # of misses, so that their number and sizes are evidence of their own
+_APART = 0.5  # correlation times between two clusters
 # Headroom: the slowest requests are ten times those that may miss; so many independent ones of them
 # are needed, the limit is this much further than the slowest of all, and so much fewer may miss.
 _TAIL, _TAIL_REQUESTS, _DISTANCE, _FEWER = 10.0, 8.0, 1.5, 10.0
@@ -80,7 +84,11 @@ def judge_series(scores: Floats, share: float, level: float = LEVEL) -> Sure:
     effective = effective_requests(scores)
     misses = effective * float((scores > 1).mean()) if len(scores) else 0.0
     sure = judge(effective, misses, misses, share, level)
-    return "met" if sure == "undecided" and has_headroom(scores, effective, share) else sure
+    if sure == "undecided" and has_headroom(scores, effective, share):
+        return "met"
+    if sure == "undecided" and misses_too_often(scores, share, level):
+        return "missed"
+    return sure
 
 
 def has_headroom(scores: Floats, effective: float, share: float) -> bool:
@@ -101,6 +109,32 @@ def has_headroom(scores: Floats, effective: float, share: float) -> bool:
     unsure = 1 + _ONE_SIDE / math.sqrt(independent)
     late = tail * unsure * math.exp((begin - 1) / (float(beyond.mean()) * unsure))
     return late <= (1 - share) / _FEWER
+
+
+def misses_too_often(scores: Floats, share: float, level: float = LEVEL) -> bool:
+    """Whether clusters of misses prove that more requests miss than may.
+
+    Clusters that come by chance, with exponential sizes, are a compound Poisson process. With x
+    times the misses that are allowed, in n clusters, its likelihood ratio is
+    2 n ln((1 + x)^2 / 4x). Clusters of very unequal sizes count as fewer.
+
+    >>> scores = np.zeros(3000)
+    >>> scores[::60] = 2.0
+    >>> misses_too_often(scores, 0.99), misses_too_often(scores, 0.98)
+    (True, False)
+    """
+    at = np.nonzero(scores > 1)[0]
+    excess = len(at) / ((1 - share) * len(scores)) if len(scores) else 0.0
+    if excess <= 1 or len(at) < _CLUSTERS:
+        return False
+    apart = max(_APART * correlation_time(np.minimum(scores, 1.0)), 1.0)
+    begins = np.concatenate([[0], np.nonzero(np.diff(at) > apart)[0] + 1, [len(at)]])
+    sizes = np.diff(begins).astype(np.float64)
+    if len(sizes) < _CLUSTERS:
+        return False
+    number = min(float(len(sizes)), 2 * len(at) ** 2 / float(sizes @ sizes))
+    ratio = 2 * number * math.log((1 + excess) ** 2 / (4 * excess))
+    return ratio >= NormalDist().inv_cdf(level) ** 2
 
 
 def effective_requests(scores: Floats) -> float:

@@ -21,10 +21,22 @@ from typing import Literal
 import msgspec
 
 from nodewise.base.errors import DataError, SpecError
-from nodewise.base.units import SECONDS_PER_HOUR
 from nodewise.decide.prices.bill import Price
 from nodewise.fleet.capacity import Capacity, Evidence, capacities, last_tries
 from nodewise.fleet.causes import break_causes
+from nodewise.fleet.cost import (
+    REPLICA_HOURS,
+    TokenCost,
+    Unit,
+    cost_per_million,
+    fleet_per_hour,
+    good_per_second,
+    in_hours,
+    mean,
+    money_in_words,
+    token_cost,
+)
+from nodewise.fleet.day import DayRow, a_day, rate_at
 from nodewise.fleet.fleet_checks import fleet_checks
 from nodewise.fleet.latency import Percentile, Served, judged
 from nodewise.study.check import Check
@@ -32,13 +44,8 @@ from nodewise.study.service_objective import TITLES, Objective, format_share
 from nodewise.study.window import Summary, Window
 
 Goal = Literal["cost", "throughput", "latency"]
-Unit = Literal["tokens", "requests"]
 
-REPLICA_HOURS = "replica-h"  # the currency where no price is given
-
-_MILLION = 1e6
 _TIE = 0.02  # costs that differ by less are alike: nothing depends on the choice
-_DAY_SECONDS = 24 * SECONDS_PER_HOUR
 
 
 class FleetQuestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -79,14 +86,6 @@ class FleetQuestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         return fmean(self.demand_curve) if self.is_day else self.floor
 
 
-class TokenCost(msgspec.Struct, frozen=True, kw_only=True):
-    """Money for a million good output tokens, with what is not known of tokens and capacity."""
-
-    amount: float
-    low: float
-    high: float
-
-
 class FleetRow(msgspec.Struct, frozen=True, kw_only=True):
     """A number of replicas: what it serves within the limit, and what a token costs there."""
 
@@ -110,16 +109,6 @@ class FleetRow(msgspec.Struct, frozen=True, kw_only=True):
     meets: bool = False  # for certain
     undecided: bool = False  # whether it meets the question
     why: str = ""
-
-
-class DayRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to serve a day of demand."""
-
-    way: str
-    replicas: float  # on average
-    most: int
-    cost_per_day: float
-    cost_per_million: float
 
 
 class FleetDecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,28 +139,6 @@ class FleetDecision(msgspec.Struct, frozen=True, kw_only=True):
         return next(row for row in self.rows if row.replicas == replicas)
 
 
-def fleet_per_hour(price: Price, replicas: float) -> float:
-    """What a fleet costs an hour: its replicas and what runs beside them.
-
-    >>> fleet_per_hour(Price(per_node_hour=2.10, fixed_per_hour=9.0), 8)
-    25.8
-    """
-    return (
-        replicas * (price.per_node_hour or 0.0)
-        + price.fixed_per_hour
-        + (price.storage_per_hour or 0.0)
-    )
-
-
-def cost_per_million(per_hour: float, tokens_per_second: float) -> float:
-    """Money for a million tokens.
-
-    >>> round(cost_per_million(2.10, 1000.0), 4)
-    0.5833
-    """
-    return _MILLION * per_hour / SECONDS_PER_HOUR / tokens_per_second
-
-
 def decide_fleet(
     name: str,
     windows: Sequence[Window | Summary],
@@ -181,7 +148,7 @@ def decide_fleet(
     """The number of replicas that answers the question best among those that were run."""
     if not windows:
         raise DataError("No measured window to decide from.", "Give the windows of a sweep.")
-    price = _in_hours(price or Price())
+    price = in_hours(price or Price())
     last = last_tries([judged(window, question.objective) for window in windows])
     seen = tuple(one.served for one in last)
     unit: Unit = "tokens" if any(one.output_tokens_per_second for one in seen) else "requests"
@@ -197,7 +164,9 @@ def decide_fleet(
     )
     untried, untried_because = _untried(rows, chosen, question)
     goal, constraint = _words(question, price, unit)
-    day, no_day = _day(question, price, found, rows, chosen)
+    rates = {count: one.rate for count, one in found.items() if one.rate}
+    tokens = _tokens_per_request(rows, chosen)
+    day, no_day = a_day(question.demand_curve, question.spares, rates, tokens, price)
     return FleetDecision(
         name=name,
         question=question,
@@ -219,37 +188,6 @@ def decide_fleet(
         causes=break_causes(windows, {count: one.breaks_at for count, one in found.items()}),
         notes=(*_notes(windows, price, unit), *no_day),
     )
-
-
-def _in_hours(price: Price) -> Price:
-    """A price that names no replica counts the hours of replicas, and no money."""
-    if price.per_node_hour is not None:
-        return price
-    if price.prices_the_hour:
-        raise SpecError(
-            "There is a price beside the replicas, and none of a replica.",
-            "Give the price of a replica too: --price, or price.per_replica_hour in the spec.",
-        )
-    return msgspec.structs.replace(price, per_node_hour=1.0, currency=REPLICA_HOURS)
-
-
-def _rate_at(replicas: int, rates: dict[int, float]) -> float | None:
-    """The highest rate of a fleet: as run, or on the line between two that were; else unknown.
-
-    >>> _rate_at(3, {1: 10.0, 2: 20.0, 4: 36.0}), _rate_at(5, {4: 36.0})
-    (28.0, None)
-    """
-    above = [count for count in rates if count >= replicas]
-    if replicas <= 0 or not above:
-        return None if replicas > 0 else 0.0
-    right = min(above)
-    left = max((count for count in rates if count <= replicas), default=0)
-    low = rates.get(left, 0.0)
-    if left == right:
-        return low
-    if math.inf in (low, rates[right]):  # never broken: no line
-        return math.inf
-    return low + (replicas - left) / (right - left) * (rates[right] - low)
 
 
 def _rates(found: dict[int, Capacity]) -> dict[int, float]:
@@ -276,35 +214,15 @@ def _row(
         breaks_at=own.breaks_at,
         estimate=own.estimate,
         efficiency=(own.estimate or 0.0) / replicas / unit_rate if replicas in bounded else None,
-        good_per_second=_good(own.best, unit)[0],
+        good_per_second=good_per_second(own.best, unit)[0],
     )
     if own.rate:
         row = _priced(row, question, price, own, unit)
     row = _with_latency(row, question, seen)
-    lost = _rate_at(replicas - 1, _rates(found))
+    lost = rate_at(replicas - 1, _rates(found))
     why, undecided = _why_not(row, question, found, seen)
     return msgspec.structs.replace(
         row, rate_one_lost=lost, meets=not why, undecided=undecided, why=why
-    )
-
-
-def _mean(windows: Sequence[Served], name: str) -> float:
-    return fmean(float(getattr(one, name)) for one in windows) if windows else 0.0
-
-
-def _good(windows: Sequence[Served], unit: Unit) -> tuple[float, float, float]:
-    """Good tokens or requests a second, over the rounds: the amount and its bounds."""
-    if unit == "tokens":
-        amount, low, high = (
-            _mean(windows, f"good_tokens_per_second{end}") for end in ("", "_low", "_high")
-        )
-        return amount, low, high
-    rate = _mean(windows, "good_requests_per_second")
-    whole = rate / (_mean(windows, "attainment") or 1.0)
-    return (
-        rate,
-        whole * _mean(windows, "attainment_low"),
-        whole * _mean(windows, "attainment_high"),
     )
 
 
@@ -313,12 +231,12 @@ def _priced(
 ) -> FleetRow:
     per_hour = fleet_per_hour(price, row.replicas)
     billed = question.billed_per_second
-    good = _good(capacity.best, unit)
+    good = good_per_second(capacity.best, unit)
     if not good[0]:
         return row
     # at the demand the answers are as long, only fewer; at the highest rate most of them miss
-    share = min(billed / _mean(capacity.best, "offered_per_second"), 1.0) if billed else 1.0
-    prompts = _mean(capacity.best, "attainment") * _mean(capacity.best, "input_tokens_per_second")
+    share = min(billed / mean(capacity.best, "offered_per_second"), 1.0) if billed else 1.0
+    prompts = mean(capacity.best, "attainment") * mean(capacity.best, "input_tokens_per_second")
     joules = [
         one.joules_per_million_good_tokens
         for one in capacity.best
@@ -330,20 +248,20 @@ def _priced(
     return msgspec.structs.replace(
         row,
         utilisation=billed / capacity.rate if billed else None,
-        allocation=_token_cost(per_hour, good if billed else usage, share),
-        usage=_token_cost(per_hour, usage, 1.0),
+        allocation=token_cost(per_hour, good if billed else usage, share),
+        usage=token_cost(per_hour, usage, 1.0),
         blended=cost_per_million(per_hour, (good[0] + prompts) * share) if prompts else None,
         joules_per_million=fmean(joules) if joules else None,
     )
 
 
-def _token_cost(per_hour: float, good: tuple[float, float, float], share: float) -> TokenCost:
-    amount, low, high = good
-    return TokenCost(
-        amount=cost_per_million(per_hour, amount * share),
-        low=cost_per_million(per_hour, high * share),
-        high=cost_per_million(per_hour, low * share) if low > 0 else float("inf"),
-    )
+def _tokens_per_request(rows: Sequence[FleetRow], chosen: FleetRow | None) -> float:
+    """Good tokens of a request that is offered to the chosen fleet, or to the smallest able one."""
+    able = [row for row in rows if row.rate_per_second]
+    if not able:
+        return 0.0
+    base = chosen if chosen in able else able[0]
+    return base.good_per_second / base.rate_per_second
 
 
 def _with_latency(row: FleetRow, question: FleetQuestion, seen: Sequence[Served]) -> FleetRow:
@@ -416,12 +334,12 @@ def _why_not_spared(
 ) -> tuple[str, bool]:
     """Why the demand is not served, or may not be, by what is left of a fleet."""
     left = row.replicas - question.spares
-    sure = _rate_at(left, _rates(found)) or 0.0
+    sure = rate_at(left, _rates(found)) or 0.0
     if sure >= floor * (1 - 1e-9):
         return "", False
     # a fleet that never broke may serve any rate
     most = {count: one.breaks_at or float("inf") for count, one in found.items()}
-    possible = (_rate_at(left, most) or 0.0) > floor
+    possible = (rate_at(left, most) or 0.0) > floor
     verb = "may serve less than" if possible else f"it serves {sure:.4g} of"
     return f"with {question.spares} lost {verb} {floor:.4g} requests/s", possible
 
@@ -541,7 +459,7 @@ def _untried(
             return row.replicas, f"simulated to serve {row.rate_per_second:.4g} requests/s"
     rates = {row.replicas: row.rate_per_second for row in rows}
     for count in range(1, chosen.replicas if chosen else 0):
-        rate, left = _rate_at(count, rates), _rate_at(count - question.spares, rates)
+        rate, left = rate_at(count, rates), rate_at(count - question.spares, rates)
         enough = rate is not None and left is not None and min(rate, left) >= floor
         if enough and count not in rates:
             return count, f"on the line between its neighbours it serves {rate:.4g} requests/s"
@@ -559,65 +477,6 @@ def _words(question: FleetQuestion, price: Price, unit: Unit) -> tuple[str, str]
     if question.goal == "latency":
         return f"lowest {_lowest(question)}", f"at least {floor:g} requests/s{spare}"
     return f"least {money_in_words(price)} for a million good {unit}", f"{limit}{demand}{spare}"
-
-
-def money_in_words(price: Price) -> str:
-    """What costs are counted in."""
-    return "replica-hours" if price.currency == REPLICA_HOURS else price.currency
-
-
-def _day(
-    question: FleetQuestion,
-    price: Price,
-    capacities: dict[int, Capacity],
-    rows: Sequence[FleetRow],
-    chosen: FleetRow | None,
-) -> tuple[tuple[DayRow, ...], tuple[str, ...]]:
-    """A day of demand: a fleet for its peak, and an autoscaler that is always right at once.
-
-    Where a part of the day cannot be served rows are missing, and the reason is given.
-    """
-    curve = question.demand_curve
-    peak = max(curve, default=0.0)
-    if not peak:
-        return (), ()
-    rates = {count: one.rate for count, one in capacities.items() if one.rate}
-    most = max(rates.values(), default=0.0)
-    counts = [count for count in (_fewest(rate, rates) for rate in curve) if count is not None]
-    if len(counts) < len(curve):
-        why = f"its peak is {peak:.4g} requests/s, and no fleet serves more than {most:.4g}"
-        return (), (f"The day of demand has no price: {why}.",)
-    able = [row for row in rows if row.rate_per_second]
-    base = chosen if chosen in able else min(able, key=lambda row: row.replicas)
-    tokens = fmean(curve) * _DAY_SECONDS * base.good_per_second / base.rate_per_second
-    ways = [
-        ("one fleet for the peak", [max(counts)] * len(counts)),
-        ("autoscaler, always right (a bound)", counts),
-    ]
-    if question.spares:
-        extra = f" and {question.spares} spare"
-        ways += [(way + extra, [one + question.spares for one in used]) for way, used in ways]
-    made = []
-    for way, used in ways:
-        hourly = fmean(fleet_per_hour(price, one) for one in used)
-        made.append(
-            DayRow(
-                way=way,
-                replicas=fmean(used),
-                most=max(used),
-                cost_per_day=24 * hourly,
-                cost_per_million=_MILLION * 24 * hourly / tokens if tokens else float("inf"),
-            )
-        )
-    return tuple(made), ()
-
-
-def _fewest(rate: float, rates: dict[int, float]) -> int | None:
-    for count in range(max(rates, default=0) + 1):
-        served_rate = _rate_at(count, rates)
-        if served_rate is not None and served_rate >= rate * (1 - 1e-9):
-            return count
-    return None
 
 
 def _notes(windows: Sequence[Window | Summary], price: Price, unit: Unit) -> tuple[str, ...]:

@@ -45,14 +45,43 @@ class Server(Part, frozen=True, kw_only=True):
         return (self.endpoint,) if self.endpoint else self.endpoints
 
 
-class RequestSpec(Part, frozen=True, kw_only=True):
-    """What is asked. Lengths are drawn between two bounds: equal ones hide a bad router."""
+class Lengths(Part, frozen=True, kw_only=True):
+    """Log-normal lengths, by their median and the one that a tenth is above."""
+
+    median: Count
+    p90: Count
+    most: Count = 100_000
+
+
+Length = tuple[Count, Count] | Lengths
+
+
+class SharedPrefixes(Part, frozen=True, kw_only=True):
+    """Texts with which prompts begin, the same in every window: system prompts."""
+
+    count: Count = 1
+    words: Count
+
+
+class Content(Part, frozen=True, kw_only=True):
+    """What requests ask. Lengths are drawn: equal ones hide a bad router."""
+
+    prompts: str = ""  # a file from the folder of the spec: JSONL or ShareGPT; else random words
+    prompt_words: Length = (16, 64)
+    output_tokens: Length = (16, 64)
+    shared_prefixes: SharedPrefixes | None = None
+    turns: tuple[Count, Count] = (1, 1)  # of a session
+    turn_seconds: tuple[Positive, Positive] = (5.0, 30.0)  # from one to the next
+    weight: Positive = 1.0  # its share of the requests of a mix
+
+
+class RequestSpec(Content, frozen=True, kw_only=True):
+    """What is asked, and how."""
 
     api: Api = "completions"
     path: str = ""  # default: that of the API
     model: str = "default"
-    prompt_words: tuple[Count, Count] = (16, 64)
-    output_tokens: tuple[Count, Count] = (16, 64)
+    mix: tuple[Content, ...] = ()  # of several kinds of requests
     stream: bool = True
     # More fields of the body: ignore_eos, temperature.
     options: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -63,13 +92,18 @@ class RequestSpec(Part, frozen=True, kw_only=True):
     # tokenizer.json of the model, from the folder of the spec: counts where usage is missing.
     tokenizer: str = ""
 
+    @property
+    def parts(self) -> tuple[Content, ...]:
+        """The kinds of requests."""
+        return self.mix or (self,)
+
 
 class LoadSpec(Part, frozen=True, kw_only=True):
     """How requests arrive, how long a window is, and how closely the rate is searched."""
 
     arrivals: Arrivals = "poisson"
     burst_size: Count = 8
-    trace: str = ""  # a file of arrival times, from the folder of the spec
+    trace: str = ""  # a file of arrival times and lengths, from the folder of the spec
     route: Route = "least outstanding"
     first_rate_per_second: Positive = 1.0  # of one replica
     most_rate_per_second: Positive = 100000.0
@@ -198,10 +232,35 @@ def _check_request(request: RequestSpec) -> None:
             "request.tokenizer: where the text is in an answer of this API is not known.",
             'Leave it out, or write api = "completions" or "chat".',
         )
-    for field in ("prompt_words", "output_tokens"):
-        least, most = getattr(request, field)
-        if least > most:
-            raise SpecError(f"request.{field}: {least} is above {most}.", "Write [least, most].")
+    shared = {field.name for field in msgspec.structs.fields(Content)}
+    if request.mix and any(name in shared for name in _stated(request)):
+        raise SpecError(
+            "request.mix: what is asked is stated beside the mix too.",
+            "State prompts and lengths in each [[request.mix]] only.",
+        )
+    for part in request.parts:
+        _check_content(part)
+
+
+def _stated(request: RequestSpec) -> list[str]:
+    """The fields that differ from their defaults."""
+    plain = RequestSpec()
+    names = [field.name for field in msgspec.structs.fields(RequestSpec)]
+    return [name for name in names if getattr(request, name) != getattr(plain, name)]
+
+
+def _check_content(part: Content) -> None:
+    for field in ("prompt_words", "output_tokens", "turns", "turn_seconds"):
+        bounds = getattr(part, field)
+        if isinstance(bounds, Lengths):
+            if bounds.median > bounds.p90:
+                raise SpecError(
+                    f"request.{field}: the median {bounds.median} is above p90 {bounds.p90}.",
+                    "Write {median = ..., p90 = ...}.",
+                )
+        elif bounds[0] > bounds[1]:
+            what = f"request.{field}: {bounds[0]:g} is above {bounds[1]:g}."
+            raise SpecError(what, "Write [least, most].")
 
 
 def _check_scale(spec: FleetSpec) -> None:

@@ -3,8 +3,6 @@
 import random
 from collections.abc import Sequence
 
-_MOST_SECONDS = 1e15
-
 
 def constant(count: int, seconds: float) -> list[float]:
     """Equal gaps.
@@ -47,20 +45,3 @@ def replayed(times: Sequence[float], count: int, seconds: float) -> list[float]:
     ]
     whole = again[count] or 1.0  # all of them may come at once
     return [time / whole * seconds for time in again[:count]]
-
-
-def read_trace(text: str) -> list[float]:
-    """Times of arrival out of a text: the first field of each line that begins with a number.
-
-    >>> read_trace("time_s,tokens\\n0.5,10\\n0.1,12\\n")
-    [0.1, 0.5]
-    """
-    times = []
-    for line in text.splitlines():
-        try:
-            time = float(line.replace(",", " ").split()[0])
-        except (ValueError, IndexError):
-            continue
-        if abs(time) < _MOST_SECONDS:  # neither "nan" nor "inf", which Python reads as well
-            times.append(time)
-    return sorted(times)

@@ -7,7 +7,7 @@ interrupted sweep goes on where it stopped.
 import ipaddress
 import ssl
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -15,19 +15,18 @@ from typing import Protocol
 import msgspec
 import psutil
 
-from nodewise.base.errors import DataError
 from nodewise.fleet.capacity import RateEvidence
 from nodewise.fleet.load import tls, windows
 from nodewise.fleet.load.client import address_of, drive
 from nodewise.fleet.load.first_request import first_request
 from nodewise.fleet.load.replicas import ReplicaFailed, Replicas, replicas_of
-from nodewise.fleet.load.requests import load_of, read_trace
+from nodewise.fleet.load.requests import load_of
 from nodewise.fleet.load.scraper import Scraper
 from nodewise.fleet.load.tokenizer import CountTokens, read_tokenizer
+from nodewise.fleet.load.workload import Material, read_material
 from nodewise.fleet.search import Search, Step
 from nodewise.fleet.spec import FleetSpec, Server
 from nodewise.measure.energy import Meter
-from nodewise.study.files import read_regular
 from nodewise.study.window import Window
 
 LOGS = "logs"
@@ -63,7 +62,7 @@ def sweep(
     made = windows.load(folder)
     named = spec.request.tokenizer
     count_tokens = read_tokenizer(home / named) if named else None
-    trace = _trace(spec, home)
+    material = read_material(spec, home)
     context = tls.context_of(spec.server, home)
     asked = False
 
@@ -72,9 +71,9 @@ def sweep(
         nonlocal asked
         with replicas_of(spec.server, count, home, folder / LOGS) as replicas:
             if not asked:
-                note(_ask_first(spec, replicas, context))
+                note(_ask_first(spec, replicas, material, context))
                 asked = True
-            yield _Running(spec, replicas, count, trace, count_tokens, context)
+            yield _Running(spec, replicas, count, material, count_tokens, context)
 
     def keep(window: Window) -> None:
         windows.append(folder, window)
@@ -120,11 +119,11 @@ def follow(
             step = search.next()
 
 
-def _ask_first(spec: FleetSpec, replicas: Replicas, context: ssl.SSLContext | None) -> str:
+def _ask_first(
+    spec: FleetSpec, replicas: Replicas, material: Material, context: ssl.SSLContext | None
+) -> str:
     """The answer of the first replica to one request."""
-    load = load_of(
-        spec, replicas.endpoints, 1.0, 1.0, f"{spec.seed} first", (0.0, 1.0), tls=context
-    )
+    load = load_of(spec, replicas.endpoints, 1.0, 1.0, f"{spec.seed} first", material, tls=context)
     return first_request(load, replicas.endpoints[0])
 
 
@@ -148,12 +147,12 @@ class _Running:
         spec: FleetSpec,
         replicas: Replicas,
         count: int,
-        trace: Sequence[float],
+        material: Material,
         count_tokens: CountTokens | None,
         context: ssl.SSLContext | None = None,
     ) -> None:
         self._spec, self._replicas, self._count = spec, replicas, count
-        self._trace, self._count_tokens, self._context = trace, count_tokens, context
+        self._material, self._count_tokens, self._context = material, count_tokens, context
 
     def window(self, step: Step) -> Window:
         """Load the replicas; those that died in an earlier window are started again first."""
@@ -167,7 +166,7 @@ class _Running:
             step.rate,
             step.seconds,
             seed,
-            self._trace,
+            self._material,
             self._count_tokens,
             self._context,
         )
@@ -227,13 +226,3 @@ def _with_energy(window: Window, meter: Meter, server: Server) -> Window:
         return window
     joules = reading.joules * window.seconds / window.client_seconds
     return msgspec.structs.replace(window, energy_joules=joules)
-
-
-def _trace(spec: FleetSpec, home: Path) -> list[float]:
-    if not spec.load.trace:
-        return []
-    path = home / spec.load.trace
-    try:
-        return read_trace(read_regular(path).decode(), str(path))
-    except (OSError, UnicodeDecodeError):
-        raise DataError(f"Cannot read the trace {path}.", "Correct load.trace.") from None

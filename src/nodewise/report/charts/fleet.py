@@ -7,7 +7,8 @@ from statistics import fmean
 from nodewise.base.errors import DataError
 from nodewise.base.units import format_money, format_percent
 from nodewise.fleet.certainty import requests_to_certify
-from nodewise.fleet.decide import FleetDecision, FleetRow, TokenCost, money_in_words
+from nodewise.fleet.cost import TokenCost, money_in_words
+from nodewise.fleet.decide import FleetDecision, FleetRow
 from nodewise.fleet.latency import Served
 from nodewise.report.charts.look import (
     PALETTE,

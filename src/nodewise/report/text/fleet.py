@@ -13,7 +13,8 @@ from nodewise.base.units import (
 )
 from nodewise.fleet.batching import Engine
 from nodewise.fleet.concurrency import LatencyPrediction
-from nodewise.fleet.decide import FleetDecision, FleetRow, TokenCost
+from nodewise.fleet.cost import TokenCost
+from nodewise.fleet.decide import FleetDecision, FleetRow
 from nodewise.fleet.latency import Percentile, Served
 from nodewise.fleet.simulate import Prediction, Residual
 from nodewise.report.sections import Output, Report, Section, output
