@@ -194,6 +194,71 @@ def study_folder(tmp_path):
     return folder
 
 
+def in_place_of(path, kind):
+    """Something that is no regular file, under the name of one."""
+    if kind == "link":
+        path.symlink_to("../mine")
+    elif kind == "link to a folder":
+        path.symlink_to("..")
+    elif kind == "dangling link":
+        path.symlink_to("../new")
+    elif kind == "FIFO":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(path))
+
+
+LINKS = ["link", "link to a folder", "dangling link"]
+
+
+@pytest.mark.parametrize("kind", [*LINKS, "FIFO", "folder", "socket"])
+def test_what_is_no_regular_file_is_never_opened_and_a_link_is_replaced(kind, study_folder):
+    path = study_folder / "x"
+    in_place_of(path, kind)
+    for open_it in (store.files.open_own, store.files.read_own, store.files.open_to_change):
+        with pytest.raises(store.files.NotRegularError):
+            open_it(path)
+    if kind in LINKS:
+        store.files.replace(path, "ours")
+        assert path.read_text() == "ours" and not path.is_symlink()
+    else:
+        with pytest.raises(store.files.NotRegularError):
+            store.files.replace(path, "ours")
+    assert (study_folder.parent / "mine").read_text() == "precious"
+    assert {entry.name for entry in study_folder.parent.iterdir()} == {"mine", "their.study"}
+
+
+def test_a_device_is_never_opened(tmp_path):
+    with pytest.raises(store.files.NotRegularError, match="a device"):
+        store.files.read_own(Path("/dev/zero"))
+
+
+WRITES = {
+    "sim.csv": ["simulate", "-o", "sim.csv"],
+    "out.md": ["table", "their.study", "scaling", "-o", "out.md"],
+    "out.html": ["audit", "their.study", "--page", "out.html"],
+    "their.zip": ["export", "their.study"],
+    "history.jsonl": ["history", "add", "their.study"],
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("kind", ["link", "FIFO"])
+def test_no_command_writes_through_a_link_or_waits(name, kind, study_folder, nodewise, monkeypatch):
+    here = study_folder.parent / "here"
+    here.mkdir()
+    (here / "their.study").symlink_to(study_folder)
+    in_place_of(here / name, kind)
+    monkeypatch.chdir(here)
+    outcome = nodewise(*WRITES[name])
+    assert (study_folder.parent / "mine").read_text() == "precious"
+    is_replaced = stat.S_ISREG((here / name).lstat().st_mode)
+    assert outcome.code in ((0, 1) if is_replaced else (2, 4))
+
+
 FIRST = ["report", "scale", "decide", "attribute", "audit", "export"]
 
 

@@ -8,10 +8,12 @@ from nodewise.base.interval import Interval, median_interval
 from nodewise.base.stats import (
     center_of,
     margins_of,
+    median,
     normal_share_below,
     percentile_interval,
     plausible_centers,
     plausible_reach,
+    quantiles,
     ratio_interval,
     resample,
     resample_rounds,
@@ -157,3 +159,18 @@ def test_margins_of_two_rounds_use_the_spread_of_all_scales():
     assert margins is not None
     assert 0.01 < margins.max() < 0.3  # by two rounds of one pair alone it may be any
     assert margins_of([one[:1] for one in samples], [np.arange(1)] * 4) is None
+
+
+@given(
+    values=st.lists(st.floats(allow_infinity=False, width=32), min_size=1, max_size=40),
+    columns=st.integers(1, 3),
+    shares=st.lists(st.floats(0, 1), min_size=1, max_size=3),
+)
+def test_quantiles_and_medians_are_exactly_those_of_numpy(values, columns, shares):
+    table = np.outer(np.array(values), np.arange(1.0, columns + 1))
+    for samples in (table, table[:, 0]):
+        reference = np.quantile(samples, shares, axis=0)
+        assert np.array_equal(quantiles(samples, shares), reference, equal_nan=True)
+        for axis in range(samples.ndim):
+            reference = np.median(samples, axis=axis)
+            assert np.array_equal(median(samples, axis), reference, equal_nan=True)

@@ -50,6 +50,9 @@ elif kind == "suicide":
     os.kill(os.getpid(), signal.SIGKILL)
 elif kind == "slow" or (kind == "slow at first" and os.environ["NODEWISE_ROUND"] == "0"):
     time.sleep(300)
+elif kind == "ranks":
+    from mpi4py import MPI
+    time.sleep(300)
 elif kind == "diverged":
     from nodewise import probe
     probe.quality(loss=float("nan"))
@@ -297,6 +300,43 @@ def test_nothing_is_left_after_a_signal_and_the_next_start(kind, number, tmp_pat
     assert list(temporary.iterdir()) == []
     assert ours(home) == []
     assert not list(home.rglob("*.part"))
+
+
+@pytest.mark.parametrize("engine", ["mpi", "rehearsal"])
+def test_killed_ranks_leave_no_group_segment_or_folder_after_the_next_start(
+    engine, tmp_path, monkeypatch
+):
+    """Control groups, segments of shared memory, temporary folders, processes."""
+    if engine == "rehearsal" and (why := missing(Rehearsal(cpu="quota", link="real"))):
+        pytest.skip(f"this machine cannot emulate nodes: {why}")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    spec = write(tmp_path, "ranks", scales="2", more=f'[engine]\nname = "{engine}"\n')
+    harness = subprocess.Popen(command("measure", spec), stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: len(segments_of(tmp_path)) == 2, 120)
+        segments = set().union(*segments_of(tmp_path))
+    finally:
+        harness.send_signal(signal.SIGKILL)
+        harness.wait(timeout=240)
+    assert list(temporary.iterdir()) != []
+    (tmp_path / "job.py").write_text("from mpi4py import MPI\n")
+    assert run("measure", spec).returncode == 0
+    assert list(temporary.iterdir()) == []
+    assert ours(tmp_path) == []
+    assert not any(segment.exists() for segment in segments)
+    assert list(Path("/sys/fs/cgroup").glob(f"**/nodewise-{harness.pid}-*")) == []
+
+
+def segments_of(folder: Path) -> list[set[Path]]:
+    """The segments of shared memory of each rank that has some."""
+    found = []
+    for process in alive(folder):
+        with contextlib.suppress(psutil.Error):
+            paths = {one.path for one in process.memory_maps() if one.path.startswith("/dev/shm/")}
+            found += [{Path(path.removesuffix(" (deleted)")) for path in paths}] if paths else []
+    return found
 
 
 def test_temporary_folders_of_living_processes_and_of_others_stay(tmp_path, monkeypatch):

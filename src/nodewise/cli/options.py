@@ -1,7 +1,6 @@
 """Options that several commands share, and the types that read a time, a share or a law."""
 
 import os
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -219,6 +218,8 @@ def emit(result: Any, as_json: bool, report: "Callable[[Any], Output | Report]")
             raise click.UsageError("--only is for text; --json has everything")
         click.echo(to_json(result), nl=False)
         return
+    import shutil
+
     from nodewise.report.terminal import WIDTH, render, show
 
     width = min(WIDTH, shutil.get_terminal_size((WIDTH, 0)).columns)

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from nodewise.base.errors import SpecError
 from nodewise.cli.options import (
     FRACTION,
     POSITIVE_DURATION,
@@ -17,6 +16,7 @@ from nodewise.cli.options import (
     parse_scales,
     shared,
     to_json,
+    write,
 )
 
 _truth = shared(
@@ -125,9 +125,9 @@ def command(
       nodewise simulate --noise 3% --rounds-to-see 5%
     """
     if rounds_to_see is None:
-        _write(_simulate_table(options, as_json), output)
+        write(_simulate_table(options, as_json), output)
     else:
-        _write(_rounds_line(options["noise"], rounds_to_see, as_json), output)
+        write(_rounds_line(options["noise"], rounds_to_see, as_json), output)
 
 
 def _simulate_table(options: dict[str, Any], as_json: bool) -> str:
@@ -151,17 +151,6 @@ def _rounds_line(noise: float, difference: float, as_json: bool) -> str:
         f"{rounds} rounds show a difference of {format_percent(difference)} at a noise of "
         f"{format_percent(noise)} in four of five studies.\n"
     )
-
-
-def _write(text: str, output: Path | None) -> None:
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        output.write_text(text)
-    except OSError as error:
-        reason = (error.strerror or "it cannot be written").lower()
-        raise SpecError(f"Cannot write {output}: {reason}.", "Name a file you can write.") from None
 
 
 def _plan(options: dict[str, Any]) -> Any:

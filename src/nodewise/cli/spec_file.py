@@ -9,6 +9,7 @@ import click
 
 from nodewise.base.errors import SpecError
 from nodewise.cli.options import COUNT
+from nodewise.study import files
 from nodewise.study.expression import uses_alone
 from nodewise.study.spec import OWN_WORKERS, read_toml
 from nodewise.study.spec_text import toml_value
@@ -140,7 +141,10 @@ def write_spec(path: Path, text: str, replace: bool = False) -> None:
     try:
         content = text.encode()
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb" if replace else "xb") as file:
+        if replace:
+            files.replace(path, content)
+            return
+        with path.open("xb") as file:
             file.write(content)
     except FileExistsError:
         raise SpecError(f"{path} is there already.", "Name another file with -o.") from None

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodewise.base.errors import DataError
-from nodewise.base.stats import Floats
+from nodewise.base.stats import Floats, quantiles
 from nodewise.base.units import format_percent
 from nodewise.decide.candidates import Candidates, WorkUnit, left_seconds
 from nodewise.decide.decide import Decided, Recommendation, decided
@@ -299,7 +299,7 @@ def _kept(seconds: Floats, billed: Floats, question: Question, spread: float) ->
 
 def _landmark(curve: Curve, winners: NDArray[np.int64]) -> Landmark:
     """The winner of the curve itself, in the first row, with the bounds of the draws."""
-    low, high = (float(end) for end in np.quantile(winners, [0.1, 0.9]))
+    low, high = (float(end) for end in quantiles(winners.astype(np.float64), [0.1, 0.9]))
     return curve.landmark(int(winners[0]), low, high)
 
 
@@ -396,7 +396,7 @@ def _worth(
         if not (proposed or (best is not None and offered)):
             continue
         one = scales.only(np.array([at]))
-        spent = np.array([one.seconds[0], np.quantile(seconds[:, at], 0.9)])
+        spent = np.array([one.seconds[0], quantiles(seconds[:, at], [0.9])[0]])
         timing = msgspec.structs.replace(one, seconds=share * spent[:, None])
         billed = on_demand(timing, one.price, question.needs, question.payment).bills.billed[:, 0]
         if not billed[1] <= spend:  # a run that may take longer than the money lasts is not begun

@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from datetime import date
-from difflib import get_close_matches
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -426,6 +425,8 @@ def input_named(name: str) -> Input:
     """The input of a key, or of its place in a TOML file."""
     row = INPUTS.get(name) or INPUTS.get(name.replace("_", "-")) or _BY_TOML.get(name)
     if row is None:
+        from difflib import get_close_matches
+
         near = get_close_matches(name, INPUTS, 1)
         fix = f"Is it {near[0]}? " if near else ""
         raise SpecError(f"'{name}' is not an input.", f"{fix}List them: nodewise help inputs")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodewise.base.interval import LEVEL, Interval
-from nodewise.base.stats import DRAWS, SEED, Floats, plausible_reach
+from nodewise.base.stats import DRAWS, SEED, Floats, plausible_reach, quantiles
 from nodewise.decide.candidates import Candidates, longest_startup
 from nodewise.decide.choose import TIE
 from nodewise.decide.gates import Mask, refused_at_any_price
@@ -128,12 +128,12 @@ def regret_of(
     right = _right(judged, question, billed_all, total_all, speed, kept)
     winners = where[least_costs(billed, speed[:, where])]
     # one draw in twenty of few rounds is so far out that it would rule every mean
-    low, high = np.quantile(total, [0.025, 0.975], axis=0)
+    low, high = quantiles(total, [0.025, 0.975])
     above = np.clip(total, low, high)
     above = above - above.min(axis=1, keepdims=True)
     expected, tail = np.zeros(len(allowed)), np.zeros(len(allowed))
     expected[where] = above.mean(axis=0)
-    tail[where] = np.quantile(above, 0.95, axis=0)
+    tail[where] = quantiles(above, [0.95])[0]
     first, last = np.quantile(np.array(scales.nodes)[winners], [0.025, 0.975], method="nearest")
     return Regret(
         share_cheapest=_shares(winners, len(allowed)),

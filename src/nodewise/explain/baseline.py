@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nodewise.base.fits import nonnegative_fit
-from nodewise.base.stats import Floats, student_quantile
+from nodewise.base.stats import Floats, quantiles, student_quantile
 from nodewise.explain.laws import Growth, terms
 from nodewise.study.spec import Regime
 
@@ -159,7 +159,7 @@ def _implied(points: Points) -> list[_Implied]:
         # Of the terms of a law only the first, what shrinks, is left at k = 1.
         implied = nonnegative_fit(design, draws[:, 1:])[:, 0]
         ratios = seconds[0] * (1 + points.noise[0] * shaken[:, 0]) / np.maximum(implied, 1e-12)
-        low, high = np.quantile(ratios, [FALSE_ALARMS / 2, 1 - FALSE_ALARMS / 2])
+        low, high = quantiles(ratios, [FALSE_ALARMS / 2, 1 - FALSE_ALARMS / 2])
         found.append(
             _Implied(float(seconds[0]) / max(float(solved[0]), 1e-12), float(low), float(high))
         )

@@ -12,7 +12,7 @@ from nodewise.base import stats
 from nodewise.base.errors import DataError
 from nodewise.base.fits import nonnegative_fit
 from nodewise.base.interval import LEVEL, Interval, median_interval
-from nodewise.base.stats import ENOUGH_ROUNDS, Center, Floats, resample, std
+from nodewise.base.stats import ENOUGH_ROUNDS, Center, Floats, median, quantiles, resample, std
 from nodewise.base.units import format_percent
 from nodewise.explain.baseline import Detection, Points, points_of, slow_baseline
 from nodewise.explain.devices import device_checks
@@ -31,7 +31,6 @@ from nodewise.explain.validity import ENOUGH_TO_TRUST, validity_checks
 from nodewise.study.check import Check, Effect, warning
 from nodewise.study.spec import Regime
 from nodewise.study.study import OBSERVED, RECORD, Study
-from nodewise.study.telling_lines import failure
 
 THRESHOLD = 0.70  # of the efficiency; below it the curve has bent
 JOB_RECORDS = "job records, observed and not measured"
@@ -216,6 +215,8 @@ def timings(study: Study, center: Center = "mean") -> Timings:
     if len(nodes) < 2:
         failed = [run for run in study.runs if run.outcome != "ok" and run.nodes not in nodes]
         if failed:
+            from nodewise.study.telling_lines import failure
+
             raise DataError(
                 f"Only K={nodes[0]} worked, and scaling needs two scales. "
                 f"K={failed[-1].nodes}: {failure(failed[-1])}.",
@@ -446,7 +447,7 @@ def knee_of(times: Timings) -> Knee | None:
         return None
     if times.plausible is None:
         return Knee(nodes=knee, low=None, high=None)
-    low, high = np.quantile(knees(times.plausible), [0.025, 0.975])
+    low, high = quantiles(knees(times.plausible), [0.025, 0.975])
     return Knee(nodes=knee, low=round(min(float(low), knee)), high=round(max(float(high), knee)))
 
 
@@ -522,7 +523,7 @@ def _checks_of_rounds(study: Study, times: Timings) -> Iterator[Check]:
             key="significant",
         )
     for nodes, samples in zip(times.nodes, times.samples, strict=True):
-        gap = float(np.mean(samples) / np.median(samples) - 1)
+        gap = float(np.mean(samples) / median(samples) - 1)
         if times.center == "mean" and len(samples) > 2 and abs(gap) > _MEAN_OFF:
             yield warning(
                 "the mean represents the runs",

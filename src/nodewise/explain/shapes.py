@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from nodewise.base.stats import Floats
+from nodewise.base.stats import Floats, median
 from nodewise.base.units import format_percent
 from nodewise.explain.scaling import Timings
 
@@ -87,7 +87,7 @@ def _band_and_lean(times: Timings) -> tuple[float, float]:
         mean = float(samples.mean())
         spread = max(float(samples.std(ddof=1)), 1e-12 * mean)
         spreads.append(spread / mean)
-        leans.append((mean - float(np.median(samples))) / spread)
+        leans.append((mean - float(median(samples))) / spread)
     return float(np.sqrt(np.mean(np.square(spreads)))), float(np.mean(leans))
 
 

@@ -14,7 +14,6 @@ from nodewise.study.files import is_stream, open_regular
 from nodewise.study.scale_unit import ScaleUnit
 from nodewise.study.study import PER_NODE, Run, Study
 from nodewise.study.table import parse_table
-from nodewise.study.telling_lines import failure
 
 if TYPE_CHECKING:
     from nodewise.decide.inputs import Question
@@ -132,6 +131,8 @@ def read_folder(folder: Path) -> Study:
     if not study.runs:
         raise DataError(f"{folder} has no runs yet.", "Measure first: nodewise measure SPEC")
     if not study.scales:
+        from nodewise.study.telling_lines import failure
+
         last = study.runs[-1]
         raise DataError(
             f"No run of {folder} worked; the last one, K={last.nodes}: {failure(last)}.",

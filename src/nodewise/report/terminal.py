@@ -5,6 +5,8 @@ Colour is for doubt and failure alone. The first screen has at most 24 lines.
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise
+from operator import itemgetter
 
 from nodewise.base.errors import SpecError, printable
 from nodewise.report.sections import (
@@ -26,6 +28,7 @@ _DOUBTS = 3  # lines that are kept for doubts
 _ANY_WIDTH = 10_000
 _QUIET = ("note: ", "More: ")
 _STYLES = {"fail": "bold red", "failed": "bold red", "warn": "yellow", "missing": "yellow"}
+_CODES = {"bold": "1", "dim": "2", "bold red": "1;31", "yellow": "33"}
 
 
 def show(shown: Output, width: int, colour: bool, level: int = 0, only: str = "") -> str:
@@ -102,22 +105,15 @@ def _rows(report: Report, width: int, colour: bool) -> list[str]:
 
 def render(report: Report, width: int, colour: bool) -> str:
     """The lines of a report; those of a table run over where the terminal is too narrow."""
-    from rich.console import Console
-
-    console = Console(width=_ANY_WIDTH, highlight=False, force_terminal=colour, no_color=not colour)
-    with console.capture() as captured:
-        for part in report:
-            if isinstance(part, Table):
-                for line in _table_lines(part):
-                    console.print(line, markup=False)
-            else:
-                _print_line(part, width, console)
-    return "\n".join(row.rstrip() for row in captured.get().splitlines())
+    rows: list[str] = []
+    for part in report:
+        rows += (
+            _table_lines(part, colour) if isinstance(part, Table) else _wrapped(part, width, colour)
+        )
+    return "\n".join(rows)
 
 
-def _table_lines(table: Table) -> Iterator[object]:
-    from rich.text import Text
-
+def _table_lines(table: Table, colour: bool) -> Iterator[str]:
     cells = [[printable(cell) for cell in row] for row in (table.titles, *table.rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(table.titles))]
     for number, row in enumerate(cells):
@@ -126,25 +122,67 @@ def _table_lines(table: Table) -> Iterator[object]:
             for cell, width, title in zip(row, widths, table.titles, strict=True)
         ]
         strong = number == 0 or number - 1 == table.strong
-        yield Text(" " * table.indent + "  ".join(words), style="bold" if strong else "")
+        text = (" " * table.indent + "  ".join(words)).rstrip()
+        yield _styled(text, ["bold" if strong else ""] * len(text), colour)
 
 
-def _print_line(line: str, width: int, console: object) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    assert isinstance(console, Console)
+def _wrapped(line: str, width: int, colour: bool) -> Iterator[str]:
+    """The rows of a line, each with its indent."""
+    text = ""
+    styles: list[str] = []
     line = printable(line)
-    indent = " " * (len(line) - len(line.lstrip()))
-    text = Text()
-    for at, words in enumerate(re.split(r"\*\*", line.lstrip())):
+    indent = len(line) - len(line.lstrip())
+    for at, words in enumerate(line.lstrip().split("**")):
         style = "bold" if at % 2 else "dim" if words.startswith(_QUIET) else ""
-        text.append(words, style=style)
+        text, styles = text + words, styles + [style] * len(words)
     # a word in a column of its own keeps that column free below
-    column = re.match(r"(\S+ {2,})?", text.plain)
-    at = column.end() if column else 0
-    head, body = text[:at], text[at:]
-    head.stylize(_STYLES.get(head.plain.strip(), ""))
-    for row in body.wrap(console, width - len(indent) - at) or [Text()]:
-        console.print(indent, head, row, sep="")
-        head = Text(" " * at)
+    column = re.match(r"(\S+ {2,})?", text)
+    head = column.end() if column else 0
+    word = text[:head].rstrip()
+    styles[: len(word)] = [_STYLES.get(word) or style for style in styles[: len(word)]]
+    breaks = _breaks(text[head:], width - indent - head)
+    for first, last in pairwise([0, *(head + at for at in breaks), len(text)]):
+        gap = " " * (indent + (head if first else 0))
+        row = text[first:last].rstrip()
+        yield gap + _styled(row, styles[first:last], colour) if row else ""
+
+
+def _breaks(text: str, width: int) -> list[int]:
+    """Where rows begin, but the first; a word that is longer than a row is cut."""
+    breaks, used, width = [], 0, max(width, 1)
+    for found in re.finditer(r"\s*\S+\s*", text):
+        word, at = found[0], found.start()
+        if used + _cells(word.rstrip()) > width:
+            if used:
+                breaks.append(at)
+            used = 0
+            while _cells(word.rstrip()) > width:
+                cut = next(
+                    end
+                    for end in range(len(word), 0, -1)
+                    if _cells(word[:end]) <= width or end == 1
+                )
+                at, word = at + cut, word[cut:]
+                breaks.append(at)
+        used += _cells(word)
+    return breaks
+
+
+def _cells(text: str) -> int:
+    """The columns that a text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(one) else 2 if east_asian_width(one) in "WF" else 1 for one in text)
+
+
+def _styled(text: str, styles: Sequence[str], colour: bool) -> str:
+    if not colour:
+        return text
+    runs = groupby(zip(text, styles, strict=False), key=itemgetter(1))
+    return "".join(_coloured("".join(sign for sign, _ in run), style) for style, run in runs)
+
+
+def _coloured(text: str, style: str) -> str:
+    return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if style else text

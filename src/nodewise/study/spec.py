@@ -4,7 +4,6 @@ Every field has its unit in its name where that is not seconds; a bad one is nam
 What the same file asks (prices, gates, regime) is in `nodewise.study.question`.
 """
 
-import tomllib
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -213,6 +212,8 @@ def scale_unit_in(asked: Tables) -> ScaleUnit:
 
 def read_toml(text: str) -> Tables:
     """The tables of a TOML text."""
+    import tomllib
+
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # too many digits, too deep

@@ -9,7 +9,6 @@ import errno
 import fcntl
 import math
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -156,6 +155,8 @@ def _unit(asked: Tables, spec: Spec, runs: Sequence[Run]) -> ScaleUnit:
 
 def keep_stamps(folder: Path, run: Run, source: Path) -> None:
     """Keep the binary stamps of a run's ranks, one file a run."""
+    import shutil
+
     target = files.own_folder(folder / RANKS) / f"{run.label}.bin"
     with files.replacing(target) as file:
         for rank in run.ranks:

@@ -6,7 +6,6 @@ Each format becomes records; what a format leaves out (above all the date) must 
 import csv
 from collections.abc import Iterator
 from datetime import date
-from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -88,6 +87,8 @@ def shipped_tariffs() -> tuple[Tariff, ...]:
 
 
 def _shipped(name: str) -> Iterator[dict[str, str]]:
+    from importlib.resources import files  # also imports tempfile
+
     text = files("nodewise.decide.prices").joinpath(name).read_text(encoding="utf-8")
     return csv.DictReader(text.splitlines())
 

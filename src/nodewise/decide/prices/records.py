@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from datetime import date
-from difflib import get_close_matches
 from typing import Literal
 
 import msgspec
@@ -113,6 +112,8 @@ def find(records: Sequence[PriceRecord], wanted: str, option: Option = "on-deman
     ]
     if not alike:
         known = {f"{record.cloud}:{record.instance}": None for record in records}
+        from difflib import get_close_matches
+
         near = get_close_matches(name, known, n=3, cutoff=0.4) or list(known)[:3]
         raise SpecError(
             f"No price is known for {wanted}.",

@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 
 from nodewise.base.errors import DataError
-from nodewise.base.stats import SEED, Center, Floats, student_quantile
+from nodewise.base.stats import SEED, Center, Floats, quantiles, student_quantile
 from nodewise.explain.predict.laws import (
     PLAIN_LAWS,
     Ladder,
@@ -253,14 +253,13 @@ class Curve:
     def _landmark(self, cost: Callable[[Floats, Floats], Floats], count: int) -> Landmark:
         """Where a cost is least, for the answer and for draws of it."""
         steps = round(2 * math.log2(self.horizon / self.nodes[0])) + 1
-        tried = np.unique(
-            np.append(np.geomspace(self.nodes[0], self.horizon, steps).round(), self.nodes)
-        )
+        between = np.geomspace(self.nodes[0], self.horizon, steps).round().tolist()
+        tried = np.array(sorted({*between, *self.nodes}), dtype=np.float64)
         grown = tried if self.regime == "weak" else 1.0
         answer, _ = self.log_times(tried)
         drawn = self.draws([int(k) for k in tried], count) / grown
         best = tried[np.argmin(cost(np.exp(answer), tried))]
-        low, high = np.quantile(tried[np.argmin(cost(drawn, tried), axis=1)], [0.1, 0.9])
+        low, high = quantiles(tried[np.argmin(cost(drawn, tried), axis=1)], [0.1, 0.9])
         return self.landmark(int(best), low, high)
 
     def landmark(self, nodes: int, low: float, high: float) -> Landmark:

@@ -70,7 +70,7 @@ def _body(request: RequestSpec, asked: Ask) -> bytes:
     prompt = "\n".join(text for _, text in asked.messages)
     if request.body:
         if request.api == "json":
-            prompt = msgspec.json.encode(prompt)[1:-1].decode()  # it stands in quotes
+            prompt = msgspec.json.encode(prompt)[1:-1].decode()  # it is quoted
         filled = request.body.replace("{output_tokens}", str(asked.output_tokens))
         return filled.replace("{prompt}", prompt).encode()
     document: dict[str, Any] = {"model": request.model, "max_tokens": asked.output_tokens}
