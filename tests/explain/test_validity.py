@@ -77,7 +77,7 @@ def test_honest_records_are_valid(by_scale):
         ({"facts": lambda k: {"global_batch": 64 * k}}, "global_batch changes between runs"),
         ({"provenance": limited("never", 0.0)}, "the emulated nodes of K=1 were not limited"),
         ({"provenance": limited("the clock", 90.0)}, "an emulated node was not limited: at K=1"),
-        ({"provenance": limited("the gate", 100.0, 3.0)}, "received 2.99 times the CPU"),
+        ({"provenance": limited("the gate", 100.0, 3.0)}, "received 2.99 times its CPU share"),
     ],
 )
 def test_what_makes_a_measurement_invalid(by_scale, reason):
@@ -116,7 +116,7 @@ def test_a_rehearsal_without_a_record_of_its_limits_is_invalid():
         ({"contention": lambda k: Contention(foreign_cpu=0.3)}, "took up to 30 % of the CPU"),
         ({"provenance": lambda k: {"oversubscribed": k > 4}}, "more workers than cores at K=8"),
         ({"provenance": limited("the clock", 999.0)}, "did not begin with the timed region"),
-        ({"provenance": limited("the gate", 100.0, 1.2)}, "1.20 times the CPU"),
+        ({"provenance": limited("the gate", 100.0, 1.2)}, "1.20 times its CPU share"),
         ({"rounds": 1}, "single runs, no error bars"),
         ({"rounds": 2}, "2 rounds give a range"),
         (
