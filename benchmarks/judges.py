@@ -72,7 +72,7 @@ def planner(row: dict[str, str], anchor: dict[str, str] | None = None) -> dict[s
     if anchor and (ran := case(anchor)):
         ratio = number(anchor["seconds_per_step"]) / step_time(*ran).seconds
         measured = Measured(ratio, ran[1], ran[0].training.precision)
-        seconds *= measured.factor(job, plan)
+        seconds *= measured.factor(job, plan, cluster)
     reach = math.exp(spread(job, plan, cluster, measured))
     return {
         "seconds_per_step": seconds,

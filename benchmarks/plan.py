@@ -252,7 +252,7 @@ def anchored(rows: list[dict[str, str]], errors: Any) -> list[float | None]:
             found.append(None)
             continue
         measured = Measured(np.exp(-errors[min(others)[-1]]), ran[1], ran[0].training.precision)
-        found.append(error + np.log(measured.factor(*planned[:2])))
+        found.append(error + np.log(measured.factor(*planned)))
     return found
 
 

@@ -72,6 +72,7 @@ BENCHMARKS: tuple[tuple[str, ...], ...] = (
     ("history", *peer("--otava", "NODEWISE_OTAVA")),
     ("history_check",),
     ("fleet_truth",),
+    ("fit_serving",),
 )  # fmt: skip
 
 _SEVERAL = ("diagnose", "rehearsal")  # run in several ways, each with a result of its own

@@ -594,14 +594,14 @@ def test_of_other_layouts_an_anchor_says_only_what_the_model_does_not_doubt_anyw
     experts = msgspec.structs.replace(
         job, model=msgspec.structs.replace(job.model, experts=8, experts_per_token=2)
     )
+    within, beyond, faster = (Measured(ratio, plan, "float16") for ratio in (1.1, 1.6, 1 / 1.6))
+    new = msgspec.structs.replace(A100, accelerator=shipped_accelerators()["B200-180GB"])
     for asked, at in ((job, other), (low, plan), (experts, plan)):
-        within, beyond = Measured(1.1, plan, "float16"), Measured(1.6, plan, "float16")
-        assert within.factor(asked, at) == 1
-        assert 1 < beyond.factor(asked, at) < 1.6
-        assert beyond.factor(asked, at) * Measured(1 / 1.6, plan, "float16").factor(
-            asked, at
-        ) == pytest.approx(1)
+        assert within.factor(asked, at, A100) == 1
+        assert 1 < beyond.factor(asked, at, A100) < 1.6
+        assert beyond.factor(asked, at, A100) * faster.factor(asked, at, A100) == pytest.approx(1)
         assert spread(asked, at, A100, beyond) > spread(job, plan, A100, beyond)
+        assert 1 < within.factor(asked, at, new) < 1.1  # of a device that was never fitted
 
 
 def test_an_anchor_that_cannot_have_been_run_is_refused(tmp_path, nodewise):

@@ -173,7 +173,7 @@ class Measured(NamedTuple):
     plan: Plan
     precision: Precision
 
-    def says(self, job: Job, plan: Plan) -> bool:
+    def alike(self, job: Job, plan: Plan) -> bool:
         """Whether a dense model is divided as the measured run was, in its precision.
 
         One such run is off by 2 % from the next. Other layouts, and experts, each have an error of
@@ -183,25 +183,31 @@ class Measured(NamedTuple):
         same = mine == its and job.training.precision == self.precision
         return same and not job.model.experts
 
-    def factor(self, job: Job, plan: Plan) -> float:
+    def factor(self, job: Job, plan: Plan, cluster: Cluster) -> float:
         """What of the ratio counts for a plan.
 
-        All of it for a plan that the run says much about. Else nothing of a ratio that the doubt of
-        the model explains, and the more, the further it is beyond (James and Stein's estimate).
+        All of it for a plan alike. Else nothing of a ratio that the doubt of the model explains,
+        and the more, the further it is beyond (James and Stein's estimate). The error of a device
+        that was never fitted is common to all plans: its share always counts.
         """
-        if self.says(job, plan):
+        if self.alike(job, plan):
             return self.ratio
         off, doubt = math.log(self.ratio), _fitted_spread(job)
-        return math.exp(off * (1 - (doubt / off) ** 2)) if abs(off) > doubt else 1.0
+        beyond = 1 - (doubt / off) ** 2 if abs(off) > doubt else 0.0
+        common = 1 - 1 / _widening(job, cluster) ** 2
+        return math.exp(off * max(beyond, common))
 
 
 def spread(job: Job, plan: Plan, cluster: Cluster, measured: Measured | None = None) -> float:
     """Half of the 80 % interval of a step, in ln."""
-    if measured:
-        return _ALIKE_SPREAD if measured.says(job, plan) else _fitted_spread(job)
+    if measured is None:
+        return _widening(job, cluster) * _fitted_spread(job)
+    return _ALIKE_SPREAD if measured.alike(job, plan) else _fitted_spread(job)
+
+
+def _widening(job: Job, cluster: Cluster) -> float:
     known = cluster.accelerator.name.startswith(_FITTED_DEVICES)
-    wider = 1.0 if known and job.training.precision != "float4" else _NOT_FITTED
-    return wider * _fitted_spread(job)
+    return 1.0 if known and job.training.precision != "float4" else _NOT_FITTED
 
 
 def _fitted_spread(job: Job) -> float:
@@ -254,7 +260,7 @@ def assess(job: Job, plan: Plan, cluster: Cluster, measured: Measured | None = N
     """A plan with its step and its memory, beside a measured run."""
     step, memory = step_time(job, plan, cluster), memory_of(job, plan)
     if measured:
-        step = step.scaled(measured.factor(job, plan))
+        step = step.scaled(measured.factor(job, plan, cluster))
     reach = math.exp(spread(job, plan, cluster, measured))
     return Candidate(
         plan=plan,

@@ -2,7 +2,7 @@
 
 The answer is the median of three continuations of the times: a law in which nothing grows (Amdahl;
 for weak scaling the log2 law), one in which a cost grows with K (the Universal Scalability Law),
-and the drifting exponent between them (`curves`). So a curve that bends is followed, and one odd
+and the drifting exponent between them (`laws`). So a curve that bends is followed, and one odd
 point cannot carry the answer beyond what the textbook laws allow. A law that meets all of at least
 four points is taken as it is, and stage times, where they were recorded, replace the median by a
 law for each stage.
