@@ -30,6 +30,7 @@ _SEEN_OF_STREAM = 2 / 3
 _STREAMS = 0.3
 _COMPUTES = 0.1
 _TELLS = 0.15  # a stream of this share leaves the caches within the window
+_LEAST_OWN = 0.2  # of a moment: beyond that, the cost of our question is a guess
 _AROUND = 3  # samples before and after: memory is asked for less often than looked at
 _WHOLE = 0.4  # of a program's memory: who used so much in a moment may use it again and again
 _OUT_OF_MEMORY = ("memoryerror", "bad_alloc", "allocate memory", "out of memory", "outofmemory")
@@ -56,6 +57,7 @@ class Roofs(NamedTuple):
     stream: float  # from main memory
     fresh_pages: float  # handed out and touched for the first time
     cache: float = 0.0  # bytes that it keeps close: used again and again, they move nothing
+    mark: float = 0.0  # seconds that our question costs the program for each small page it uses
 
 
 class Verdict(NamedTuple):
@@ -86,12 +88,14 @@ def classify(seen: Observation, roofs: Roofs, proposal: str | None = None) -> Sy
     windows = _steady(seen, roofs)
     steady = tuple(window.whole for window in windows)
     figures = _figures(steady)
-    touched = _touched_share([one for window in windows for one in window.samples], roofs)
+    touched = _touched_share(
+        [one for window in windows for one in window.samples], roofs, seen.page_bytes
+    )
     if touched is not None:
         figures["touched_share"] = touched
     verdicts = []
     for at, window in enumerate(windows):
-        near = _touched_share(_around(windows, at), roofs)
+        near = _touched_share(_around(windows, at), roofs, seen.page_bytes)
         verdicts.append(_window(window.whole, seen, roofs, touched if near is None else near))
     shares = _shares(verdicts, steady)
     ceiling, confidence, evidence = _weigh(seen, windows, verdicts, shares, figures)
@@ -181,8 +185,9 @@ def _faulting(sample: Sample, account: Account, seen: Observation, roofs: Roofs)
     small = sample.minor_faults * seen.page_bytes / roofs.fresh_pages / sample.system
     huge = sample.minor_faults * _HUGE_PAGE_BYTES / roofs.fresh_pages / sample.system
     # Huge pages take few faults and long ones, longer still where memory is short; then hardly
-    # anything else enters the kernel.
+    # anything else enters the kernel, and no copying by it explains the time.
     few_calls = sample.switches + sample.io_calls < 0.25 * sample.minor_faults
+    few_calls = few_calls and sample.io_bytes < _CARRIES * cpu
     if small < 0.5 and not (huge > 0.15 and few_calls):
         return None
     quiet = sample.switches < 1000 * account.seconds
@@ -338,7 +343,7 @@ def _waiting(sample: Sample, account: Account, seen: Observation, roofs: Roofs) 
     return Verdict("latency", strong=account.blocked > 0.65)
 
 
-def _touched_share(samples: Sequence[Sample], roofs: Roofs) -> float | None:
+def _touched_share(samples: Sequence[Sample], roofs: Roofs, page_bytes: int) -> float | None:
     """Memory used beyond the caches per CPU second, over what one core can stream.
 
     A page counts once however often it is used, so every window gives a lower bound: of them the
@@ -351,8 +356,10 @@ def _touched_share(samples: Sequence[Sample], roofs: Roofs) -> float | None:
     for one in samples:
         if one.touched_bytes is None or one.touched_seconds < 0.002:
             continue
-        every = one.touched_bytes / one.touched_seconds / seen
-        beyond = max(one.touched_bytes - roofs.cache, 0.0) / one.touched_seconds / seen
+        marking = one.touched_bytes * (1 - one.touched_huge) / page_bytes * roofs.mark
+        seconds = max(one.touched_seconds - marking, _LEAST_OWN * one.touched_seconds)
+        every = one.touched_bytes / seconds / seen
+        beyond = max(one.touched_bytes - roofs.cache, 0.0) / seconds / seen
         long_enough = one.touched_seconds > roofs.cache / (_TELLS * seen)
         if every < _COMPUTES / 2 or beyond >= _STREAMS or long_enough:
             shares.append(every if every < _COMPUTES / 2 else beyond)

@@ -323,6 +323,7 @@ class _Looker:
             touched_bytes=touched.bytes,
             touched_seconds=touched.seconds,
             touched_of_bytes=touched.of_bytes,
+            touched_huge=touched.huge,
             resident_bytes=self._totals["resident"],
             processes=len(self._spent),
             threads=len(self._threads),
