@@ -40,6 +40,8 @@ _CARRIES = 2e8  # bytes in a second of CPU time: a tenth of what copying alone w
 _HANDS_OVER = 1500  # times in a second of CPU time
 _ONLY_PASSES_ON = 10_000  # times in a second of CPU time: a wait and a wake take 0.02 ms or so
 _WAKES = 300  # times in a second of CPU time: threads that wait for each other, or are woken
+_SOME_WAIT = 0.3  # of a thread, always seen waiting for a lock
+_ALIKE = 1.4  # times the mean CPU time of a thread: 1.0 to 1.3 in all fights for one lock
 _LEADS = 0.9  # of the CPU time of all threads: threads that share a lock share the work
 _LOADED = 0.9  # of its largest memory: until then it loads itself and its data
 _STARVED = 1.0  # seconds without a core for each with one: what is left is too little to be sure
@@ -154,11 +156,11 @@ def _window(sample: Sample, seen: Observation, roofs: Roofs, touched: float | No
         if verdict is not None:
             return verdict
     # Who computes does not stop a thousand times a second: that is work between messages.
-    if (
-        account.user < 0.6
-        or sample.switches > 1000 * account.seconds
-        or _waits_in_turn(sample, seen)
-    ):
+    if _waits_in_turn(sample, seen):
+        fights = sample.active_threads >= 3 and sample.lock_threads > _SOME_WAIT
+        fights = fights and sample.busiest_thread is not None and _work_alike(sample)
+        return Verdict("coordination" if fights else None, strong=False)
+    if account.user < 0.6 or sample.switches > 1000 * account.seconds:
         return Verdict(None)
     if touched is None:
         return Verdict(None)  # only the memory that it uses can deny that it computes
@@ -206,6 +208,8 @@ def _reading(sample: Sample, account: Account, seen: Observation, roofs: Roofs) 
         return Verdict("data I/O", strong=account.blocked + account.system > 0.65)
     if storage > 1e6 and account.blocked > 0.3 and elsewhere < 0.2:
         return Verdict("data I/O", strong=account.blocked > 0.4)
+    if storage > 1e6 and account.blocked + account.system > 0.5 and _waits_for_each_call(sample):
+        return Verdict("data I/O", strong=False)  # whatever other threads wait for
     cpu = sample.user + sample.system
     if (
         account.system > 0.5
@@ -214,6 +218,12 @@ def _reading(sample: Sample, account: Account, seen: Observation, roofs: Roofs) 
     ):
         return Verdict("data I/O", strong=False)  # through the page cache
     return None
+
+
+def _waits_for_each_call(sample: Sample) -> bool:
+    """Reads and writes go to the storage, and nearly each of them waits for it."""
+    to_storage = sample.storage_bytes > 0.5 * sample.io_bytes > 0
+    return to_storage and sample.switches > 0.5 * sample.io_calls
 
 
 def _locking(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
@@ -226,7 +236,22 @@ def _locking(sample: Sample, account: Account, seen: Observation, roofs: Roofs) 
     waiting = sample.lock_threads / max(sample.lock_threads + working, 1e-9)
     if waiting < 0.35 or _no_core_is_free(sample, seen):
         return None
+    if account.user > 0.5 and not (_work_alike(sample) or _waits_in_python(sample)):
+        return Verdict(None)  # helpers may wait for work, and others for the lock of a helper
     return Verdict("coordination", strong=waiting > 0.45)
+
+
+def _work_alike(sample: Sample) -> bool:
+    """Threads that fight for a lock get it in turn; helpers of a runtime work now and then."""
+    if sample.busiest_thread is None:
+        return True
+    cpu = sample.user + sample.system
+    return sample.busiest_thread * sample.active_threads < _ALIKE * cpu
+
+
+def _waits_in_python(sample: Sample) -> bool:
+    """Most of the lock waits are in Python interpreters, which have no helpers of their own."""
+    return (sample.python_lock_threads or 0.0) > sample.lock_threads / 2
 
 
 def _is_led(sample: Sample) -> bool:
@@ -241,7 +266,7 @@ def _no_core_is_free(sample: Sample, seen: Observation) -> bool:
 
     Threads of Python want cores only to ask for the interpreter's lock: they do not count.
     """
-    if sample.python_lock_threads is None or sample.python_lock_threads > sample.lock_threads / 2:
+    if sample.python_lock_threads is None or _waits_in_python(sample):
         return False
     cpu = sample.user + sample.system
     wanted = cpu + sample.run_delay
@@ -274,6 +299,8 @@ def _talking(sample: Sample, account: Account, seen: Observation, roofs: Roofs) 
     if sample.storage_bytes > 1e6 * account.seconds:
         return None
     if sample.messages == 0 and sample.socket_threads < 0.05 and _hardly_calls(sample):
+        if sample.sockets and not sample.lock_threads and account.system > 0.8:
+            return Verdict("communication", strong=False)  # local sockets count no messages
         # Neither sockets nor pipes carry anything: the threads wake each other.
         several = sample.active_threads >= 2 and (not sample.sockets or sample.lock_threads > 0.05)
         return Verdict("coordination" if several else None, strong=False)
