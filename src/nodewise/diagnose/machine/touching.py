@@ -23,7 +23,7 @@ _AT_ONCE = 0.003  # seconds after which a process that runs may have had a short
 _MOST_SECONDS = 0.4  # by the clock; by then a process that runs at all has been on a core
 _MARKED_PAGES = 20_000  # more than the caches hold
 _MARK_REPEATS = 9
-_COST = 0.02  # of one core, at most, for asking
+_COST = 0.01  # of one core, at most, for asking
 
 
 class Touched(NamedTuple):
