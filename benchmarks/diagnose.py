@@ -30,7 +30,8 @@ import msgspec
 from nodewise.diagnose.axes import CEILINGS
 from nodewise.diagnose.machine.measured import one_core
 from nodewise.diagnose.machine.watching import watch
-from nodewise.diagnose.symptoms import Roofs, classify
+from nodewise.diagnose.symptoms import classify
+from nodewise.diagnose.window_rules import Roofs
 from nodewise.study.observed import Observation
 
 ZOO = Path(__file__).parent / "diagnose_zoo"

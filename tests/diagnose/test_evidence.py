@@ -20,7 +20,8 @@ from nodewise.diagnose.machine.evidence import (
 )
 from nodewise.diagnose.machine.touching import Touch, seconds_of_a_mark
 from nodewise.diagnose.machine.trials import trials
-from nodewise.diagnose.symptoms import Roofs, classify
+from nodewise.diagnose.symptoms import classify
+from nodewise.diagnose.window_rules import Roofs
 from nodewise.study.observed import Observation, Sample, Trials
 
 ROOFS = Roofs(20e9, 1.5e9)

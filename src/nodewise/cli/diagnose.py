@@ -237,7 +237,8 @@ def _watch(
 ) -> "Answer | None":
     from nodewise.diagnose.machine.measured import one_core
     from nodewise.diagnose.machine.watching import watch
-    from nodewise.diagnose.symptoms import Roofs, classify
+    from nodewise.diagnose.symptoms import classify
+    from nodewise.diagnose.window_rules import Roofs
     from nodewise.report.text import diagnose as text_diagnose
 
     seen = watch(program, most_seconds)
