@@ -209,6 +209,10 @@ def test_an_experiment_denies_what_watching_said():
     streams = watched(changed(touched_bytes=2e8, touched_of_bytes=1e9))
     assert streams.ceiling == "memory bandwidth"
     assert confirmed(streams, TRIALS).ceiling is None
+    some = msgspec.structs.replace(TRIALS, memory=2.3)  # neither like a stream nor unlike one
+    assert (confirmed(streams, some).ceiling, confirmed(streams, some).confidence) == (
+        "memory bandwidth", "medium",
+    )  # fmt: skip
 
 
 @pytest.mark.slow
