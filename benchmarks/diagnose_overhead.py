@@ -56,11 +56,13 @@ def run(command: tuple[str, ...]) -> Cost:
 
 
 def sized(code: str, seconds: float) -> tuple[str, ...]:
-    """The program with so much work that it takes about so long, bare and now."""
+    """The program with so much work that it takes about so long on free cores."""
     start = run((sys.executable, "-c", code.format(n=1)))
-    trial = run((sys.executable, "-c", code.format(n=21)))
-    each = max(trial.wall - start.wall, 0.01) / 20
-    return (sys.executable, "-c", code.format(n=max(int(seconds / each), 1)))
+    units, cpu = 1, 0.0
+    while cpu < 1:  # other load moves a shorter difference too much
+        units *= 4
+        cpu = run((sys.executable, "-c", code.format(n=1 + units))).cpu - start.cpu
+    return (sys.executable, "-c", code.format(n=max(int(seconds * units / cpu), 1)))
 
 
 def main(chosen: argparse.Namespace) -> int:

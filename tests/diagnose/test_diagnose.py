@@ -10,7 +10,8 @@ from nodewise.base.errors import SpecError
 from nodewise.diagnose.flow import Facts, diagnose
 from nodewise.diagnose.machine.hot_spots import shares_of
 from nodewise.diagnose.steps import judge_steps
-from nodewise.diagnose.symptoms import Roofs, classify
+from nodewise.diagnose.symptoms import classify
+from nodewise.diagnose.window_rules import Roofs
 from nodewise.report.charts.flow import flow_chart
 from nodewise.report.charts.roofline import Point, roofline_chart
 from nodewise.report.steps import Step, counted, steps

@@ -2,15 +2,26 @@
 
 import os
 import socket
+import statistics
+import subprocess
 import sys
+import time
 
 import msgspec
 import pytest
 
 from nodewise.diagnose.confirm import confirmed
-from nodewise.diagnose.machine.evidence import group_kills, is_python, memory_group, tcp_traffic
+from nodewise.diagnose.machine.evidence import (
+    Opened,
+    group_kills,
+    is_python,
+    memory_group,
+    tcp_traffic,
+)
+from nodewise.diagnose.machine.touching import Touch, seconds_of_a_mark
 from nodewise.diagnose.machine.trials import trials
-from nodewise.diagnose.symptoms import Roofs, classify
+from nodewise.diagnose.symptoms import classify
+from nodewise.diagnose.window_rules import Roofs
 from nodewise.study.observed import Observation, Sample, Trials
 
 ROOFS = Roofs(20e9, 1.5e9)
@@ -76,6 +87,15 @@ def test_compute_is_not_named_where_memory_was_not_seen():
     assert watched(whole, ROOFS._replace(cache=3.2e7)).ceiling is None
 
 
+def test_what_the_question_costs_a_program_is_no_time_of_its_own():
+    """Half of the moment goes into marking 25,000 small pages again, none into huge ones."""
+    roofs = ROOFS._replace(cache=1.6e7, mark=4e-7)
+    small = changed(touched_bytes=1e8, touched_seconds=0.02, touched_of_bytes=1e9, touched_huge=0.0)
+    assert watched(small, roofs).figures["touched_share"] == pytest.approx(0.616, abs=0.01)
+    huge = msgspec.structs.replace(small, touched_huge=1.0)
+    assert watched(huge, roofs).figures["touched_share"] == pytest.approx(0.315, abs=0.01)
+
+
 def test_threads_that_wake_each_other_coordinate_and_those_that_send_communicate():
     waking = changed(user=0.1, system=0.9, switches=20_000, lock_threads=0.2)
     assert watched(waking).ceiling == "coordination"
@@ -88,6 +108,80 @@ def test_lock_waits_cost_nothing_while_all_cores_work():
     assert watched(waiting).ceiling == "compute"
     in_python = msgspec.structs.replace(waiting, python_lock_threads=1.4)
     assert watched(in_python).ceiling == "coordination"
+
+
+def test_helpers_that_wait_for_work_are_no_lock():
+    waiting = changed(lock_threads=2.5, switches=300, user=0.5, active_threads=3)
+    assert watched(waiting).ceiling == "coordination"
+    led = msgspec.structs.replace(waiting, busiest_thread=0.49)
+    assert watched(led).ceiling == "compute"
+    shared = msgspec.structs.replace(waiting, busiest_thread=0.2)
+    assert watched(shared).ceiling == "coordination"
+
+
+def test_calls_that_carry_much_with_nothing_but_sockets_open_communicate():
+    """Local sockets and pipes count no bytes of their own."""
+    copying = changed(user=0.05, system=0.9, active_threads=2, sockets=4, files=0, io_bytes=8e8,
+                      io_calls=50_000, switches=10)  # fmt: skip
+    assert watched(copying).ceiling == "communication"
+    reading = msgspec.structs.replace(copying, files=1)
+    assert watched(reading).ceiling != "communication"
+
+
+def test_tiny_items_through_pipes_communicate():
+    passing = changed(user=0.5, system=0.3, active_threads=3, lock_threads=0.6, switches=20_000,
+                      io_calls=40_000, io_bytes=1e6, pipes=4, files=0)  # fmt: skip
+    assert watched(passing).ceiling in ("communication", "coordination")
+
+
+def test_copying_by_the_kernel_is_no_huge_page():
+    filling = changed(user=0.1, system=0.4, minor_faults=1000.0, switches=10)
+    assert watched(filling).ceiling == "page faults"
+    copying = msgspec.structs.replace(filling, io_bytes=8e8, storage_bytes=4e8, io_calls=100)
+    assert watched(copying).ceiling == "data I/O"
+
+
+def test_what_is_open(tmp_path):
+    ours, theirs = os.pipe()
+    with socket.socket() as door, (tmp_path / "file").open("w"):
+        before = Opened.of([os.getpid()])
+        inode = os.fstat(door.fileno()).st_ino
+        assert inode in before.sockets
+        assert before.pipes >= 2
+        assert before.files >= 1
+    os.close(ours)
+    os.close(theirs)
+    after = Opened.of([os.getpid()])
+    assert after.files < before.files
+    assert inode not in after.sockets
+
+
+def _touched(code: str) -> float:
+    """Bytes that a program uses in a second of its CPU time, in the median of some looks."""
+    program = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    try:
+        program.stdout.readline()
+        touch, seen, until = Touch(), [], time.monotonic() + 30
+        while len(seen) < 4 and time.monotonic() < until:
+            touch.look(lambda: program.pid)
+            found = touch.taken()
+            if found.bytes is not None and found.seconds > 0.002:
+                seen.append(found.bytes / found.seconds)
+            time.sleep(0.02)
+    finally:
+        program.kill()
+        program.communicate()
+    return statistics.median(seen)
+
+
+def test_marking_a_page_takes_less_than_handing_one_out():
+    assert 0 <= seconds_of_a_mark() < 5e-6
+
+
+def test_a_stream_touches_more_than_arithmetic_in_the_same_cpu_time():
+    start = "import numpy as np; a, b = np.ones({n}), np.ones({n}); print(flush=True)\n"
+    work = "while True: a += b"
+    assert _touched(start.format(n=20_000_000) + work) > 3 * _touched(start.format(n=1000) + work)
 
 
 TRIALS = Trials(arithmetic=2.0, memory=2.0, reference_arithmetic=1.0, reference_memory=1.5,
@@ -115,11 +209,15 @@ def test_an_experiment_denies_what_watching_said():
     streams = watched(changed(touched_bytes=2e8, touched_of_bytes=1e9))
     assert streams.ceiling == "memory bandwidth"
     assert confirmed(streams, TRIALS).ceiling is None
+    some = msgspec.structs.replace(TRIALS, memory=2.3)  # neither like a stream nor unlike one
+    assert (confirmed(streams, some).ceiling, confirmed(streams, some).confidence) == (
+        "memory bandwidth", "medium",
+    )  # fmt: skip
 
 
 @pytest.mark.slow
 def test_trials_give_cpu_seconds_of_every_run():
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("needs two cores")
-    found = trials((sys.executable, "-c", "sum(range(3_000_000))"), 30)
+    found = trials((sys.executable, "-c", "sum(range(3_000_000))"), 120)
     assert all(seconds > 0 for seconds in msgspec.structs.asdict(found).values())

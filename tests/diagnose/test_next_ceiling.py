@@ -52,6 +52,21 @@ SEED = study({
 })  # fmt: skip
 
 
+def test_the_recommended_and_the_largest_scale_are_judged_too():
+    job = study({
+        1: {"compute": 800.0},
+        2: {"compute": 400.0, "communication": 20.0},
+        8: {"compute": 100.0, "communication": 158.0},
+        16: {"compute": 50.0, "communication": 250.0},
+    })  # fmt: skip
+    result = next_ceiling(job, attribute(job), recommended=2)
+    assert result.nodes == 8
+    recommended, largest = result.elsewhere
+    assert recommended.startswith("the recommended scale: no ceiling is reached up to K=2")
+    assert largest.startswith("the largest scale: communication binds at K=16")
+    assert next_ceiling(job, attribute(job), recommended=8).elsewhere == (largest,)
+
+
 def test_the_exchange_becomes_the_ceiling():
     result = found(EXCHANGING, "data-parallel")
     assert (result.first, result.ceiling, result.axis) == (

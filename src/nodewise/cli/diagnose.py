@@ -237,7 +237,8 @@ def _watch(
 ) -> "Answer | None":
     from nodewise.diagnose.machine.measured import one_core
     from nodewise.diagnose.machine.watching import watch
-    from nodewise.diagnose.symptoms import Roofs, classify
+    from nodewise.diagnose.symptoms import classify
+    from nodewise.diagnose.window_rules import Roofs
     from nodewise.report.text import diagnose as text_diagnose
 
     seen = watch(program, most_seconds)
@@ -297,19 +298,20 @@ def _after_distribution(
 ) -> "Answer | None":
     from nodewise.cli.inputs import valid_or_exit
     from nodewise.diagnose.next_ceiling import next_ceiling
-    from nodewise.explain.attribute import attribute
+    from nodewise.report.findings import Findings
     from nodewise.report.open import open_study
     from nodewise.report.text import diagnose as text_diagnose
 
     study, question = open_study(place)
     valid_or_exit(study, question, as_json)
-    found = attribute(study, question.needs.threshold, question.center)
-    result = next_ceiling(study, found, propose)
+    found = Findings(study, question)
+    recommended = found.decision.recommended.nodes
+    result = next_ceiling(study, found.attribution, propose, recommended)
     emit(result, as_json, text_diagnose.next_ceiling_report)
     if page is not None:
         from nodewise.report.page.diagnose import next_ceiling_page
 
-        write_page(next_ceiling_page(result, study, found), page, [place])
+        write_page(next_ceiling_page(result, study, found.attribution), page, [place])
     return result.answer
 
 

@@ -77,7 +77,10 @@ def _judge(symptoms: Symptoms, trials: Trials) -> tuple[CeilingName | None, Conf
         if said == "memory bandwidth":
             return None, "low", "not confirmed: a competing memory stream does not slow it"
         return "compute", sure, "confirmed: a competing memory stream does not slow it"
-    return None, "low", "the reaction to a competing memory stream is too small to decide"
+    words = "the reaction to a competing memory stream is too small to decide"
+    if said == "memory bandwidth":  # what was watched is not denied
+        return said, "medium", words
+    return None, "low", words
 
 
 def _reference(trials: Trials) -> float | None:

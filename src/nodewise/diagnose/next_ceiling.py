@@ -105,13 +105,20 @@ class NextCeiling(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
     verdict: str
     change: str
     evidence: str
+    elsewhere: tuple[str, ...] = ()  # verdicts at the recommended and at the largest scale
     answer: Answer | None = None
 
 
 def next_ceiling(
-    study: Study, attribution: Attribution, proposal: str | None = None
+    study: Study,
+    attribution: Attribution,
+    proposal: str | None = None,
+    recommended: int | None = None,
 ) -> NextCeiling:
-    """The ceiling that binds, at the scale where the curve bends or else at the largest."""
+    """The ceiling that binds, at the scale where the curve bends or else at the largest.
+
+    The recommended and the largest scale are judged too, where they are others.
+    """
     row, bends = attribution.bend_row, attribution.bend is not None
     first = _first_ceiling(study.at(attribution.rows[0].nodes))
     first_axis = MENU[first].axis if first else None
@@ -145,8 +152,25 @@ def next_ceiling(
         + _bound_words(attribution, binds),
         change=_change(attribution, row),
         evidence=attribution.evidence,
+        elsewhere=_elsewhere(attribution, row.nodes, recommended),
         answer=_judge(proposal, bends, first, binds) if proposal else None,
     )
+
+
+def _elsewhere(attribution: Attribution, judged: int, recommended: int | None) -> tuple[str, ...]:
+    """What binds at the recommended and at the largest scale, by the time that is lost there."""
+    scales = {attribution.nodes: "the largest scale"}
+    if recommended is not None:
+        scales = {recommended: "the recommended scale"} | scales
+    verdicts = []
+    for nodes, name in sorted(scales.items()):
+        row = next((one for one in attribution.rows if one.nodes == nodes), None)
+        if row is None or nodes in (judged, attribution.rows[0].nodes):
+            continue
+        bends = attribution.bend is not None and nodes >= attribution.bend
+        known = bends and row.dominant_cause != "unexplained"
+        verdicts.append(f"{name}: {_verdict(row, bends, row.dominant_cause if known else None)}")
+    return tuple(verdicts)
 
 
 def _judge(

@@ -21,7 +21,7 @@ _MEANS = (
 )  # fmt: skip
 _LAST = ("sockets", "pipes", "files")
 _LARGEST = ("resident_bytes",)
-_TOUCHED = ("touched_bytes", "touched_seconds", "touched_of_bytes")
+_TOUCHED = ("touched_bytes", "touched_seconds", "touched_of_bytes", "touched_huge")
 
 
 class Account(NamedTuple):

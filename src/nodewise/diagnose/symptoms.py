@@ -7,39 +7,31 @@ reach: waiting that spins looks like computing, and is called undecided where it
 """
 
 from collections import Counter
-from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 import msgspec
 
 from nodewise.base.units import format_bandwidth, format_bytes, format_percent
 from nodewise.diagnose.axes import MENU, Answer, AxisName, CeilingName, judge
 from nodewise.diagnose.flow import Confidence
-from nodewise.diagnose.own_time import Account, Window, account_of, windows_of
+from nodewise.diagnose.own_time import Window, account_of, windows_of
+from nodewise.diagnose.window_rules import (
+    Roofs,
+    Verdict,
+    faulting,
+    judge_window,
+    touched_share,
+)
 from nodewise.study.observed import Observation, Sample
 
 ENOUGH = 0.7  # of the windows must agree
 _MIN_AGREEMENT = 0.9
 _LEAST_SAMPLES = 2
 _MIN_WINDOWS = 4
-_HUGE_PAGE_BYTES = 2 * 2**20
-# Memory used per second of CPU time, as a share of what one core can stream. The known stream adds
-# in place: it moves three numbers for every two whose pages are seen.
-_SEEN_OF_STREAM = 2 / 3
-_STREAMS = 0.3
-_COMPUTES = 0.1
-_TELLS = 0.15  # a stream of this share leaves the caches within the window
 _AROUND = 3  # samples before and after: memory is asked for less often than looked at
-_WHOLE = 0.4  # of a program's memory: who used so much in a moment may use it again and again
 _OUT_OF_MEMORY = ("memoryerror", "bad_alloc", "allocate memory", "out of memory", "outofmemory")
 _SPINNING = ("libmpi", "libpsm", "libnccl", "libgloo", "libucp")
 _KILLED = (-9, 137)
-_CARRIES = 2e8  # bytes in a second of CPU time: a tenth of what copying alone would carry
-_HANDS_OVER = 1500  # times in a second of CPU time
-_ONLY_PASSES_ON = 10_000  # times in a second of CPU time: a wait and a wake take 0.02 ms or so
-_WAKES = 300  # times in a second of CPU time: threads that wait for each other, or are woken
-_LEADS = 0.9  # of the CPU time of all threads: threads that share a lock share the work
 _LOADED = 0.9  # of its largest memory: until then it loads itself and its data
 _STARVED = 1.0  # seconds without a core for each with one: what is left is too little to be sure
 
@@ -48,21 +40,6 @@ _MEMORY_UNSEEN = (
     "it keeps its cores busy, and how much memory it uses was not seen: arithmetic and memory look "
     "alike; --confirm separates them"
 )
-
-
-class Roofs(NamedTuple):
-    """What one core of this machine can do, in bytes per second, and its cache in bytes."""
-
-    stream: float  # from main memory
-    fresh_pages: float  # handed out and touched for the first time
-    cache: float = 0.0  # bytes that it keeps close: used again and again, they move nothing
-
-
-class Verdict(NamedTuple):
-    """What one window looks like; `strong` when it is far from any other class."""
-
-    ceiling: CeilingName | None
-    strong: bool = True
 
 
 class Symptoms(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,13 +63,15 @@ def classify(seen: Observation, roofs: Roofs, proposal: str | None = None) -> Sy
     windows = _steady(seen, roofs)
     steady = tuple(window.whole for window in windows)
     figures = _figures(steady)
-    touched = _touched_share([one for window in windows for one in window.samples], roofs)
+    touched = touched_share(
+        [one for window in windows for one in window.samples], roofs, seen.page_bytes
+    )
     if touched is not None:
         figures["touched_share"] = touched
     verdicts = []
     for at, window in enumerate(windows):
-        near = _touched_share(_around(windows, at), roofs)
-        verdicts.append(_window(window.whole, seen, roofs, touched if near is None else near))
+        near = touched_share(_around(windows, at), roofs, seen.page_bytes)
+        verdicts.append(judge_window(window.whole, seen, roofs, touched if near is None else near))
     shares = _shares(verdicts, steady)
     ceiling, confidence, evidence = _weigh(seen, windows, verdicts, shares, figures)
     return Symptoms(
@@ -119,7 +98,7 @@ def _steady(seen: Observation, roofs: Roofs) -> tuple[Window, ...]:
     samples = samples[2:] if len(samples) >= 6 else samples[1:] if len(samples) >= 3 else samples
     windows = windows_of(samples)
     setting_up = [
-        _faulting(window.whole, account_of(window.whole), seen, roofs) for window in windows
+        faulting(window.whole, account_of(window.whole), seen, roofs) for window in windows
     ]
     later = next((at for at, one in enumerate(setting_up) if one is None), 0)
     windows = windows[later:] or windows
@@ -139,229 +118,6 @@ def _loaded(samples: tuple[Sample, ...]) -> int:
     full = (sample.resident_bytes >= _LOADED * largest for sample in samples)
     at = next((at for at, one in enumerate(full) if one), 0)
     return at if len(samples) - at >= max(len(samples) / 2, _MIN_WINDOWS) else 0
-
-
-def _window(sample: Sample, seen: Observation, roofs: Roofs, touched: float | None) -> Verdict:
-    """The class of one window: the first rule that holds."""
-    account = account_of(sample)
-    rules = (_paging, _faulting, _reading, _messaging, _locking, _talking, _handing_over, _waiting)
-    for rule in rules:
-        verdict = rule(sample, account, seen, roofs)
-        if verdict is not None:
-            return verdict
-    # Who computes does not stop a thousand times a second: that is work between messages.
-    if (
-        account.user < 0.6
-        or sample.switches > 1000 * account.seconds
-        or _waits_in_turn(sample, seen)
-    ):
-        return Verdict(None)
-    if touched is None:
-        return Verdict(None)  # only the memory that it uses can deny that it computes
-    if touched >= _STREAMS:
-        # Streaming and jumping about look alike from outside.
-        return Verdict("memory bandwidth", strong=False)
-    return Verdict("compute" if touched <= _COMPUTES else None, strong=touched < 0.05)
-
-
-def _paging(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
-    if sample.major_faults / account.seconds < 300 or account.blocked + account.system < 0.5:
-        return None
-    if seen.memory_limit and sample.resident_bytes > 0.7 * seen.memory_limit:
-        return Verdict("memory capacity")
-    return Verdict("data I/O")  # a mapped file that is read, with memory to spare
-
-
-def _faulting(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
-    """The kernel's time is a good part, and the faults take most of it at this machine's rate."""
-    cpu = sample.user + sample.system
-    wanted = cpu + sample.run_delay
-    if wanted < 0.3 * sample.seconds or sample.system < 0.3 * cpu or not sample.system:
-        return None
-    small = sample.minor_faults * seen.page_bytes / roofs.fresh_pages / sample.system
-    huge = sample.minor_faults * _HUGE_PAGE_BYTES / roofs.fresh_pages / sample.system
-    # Huge pages take few faults and long ones, longer still where memory is short; then hardly
-    # anything else enters the kernel.
-    few_calls = sample.switches + sample.io_calls < 0.25 * sample.minor_faults
-    if small < 0.5 and not (huge > 0.15 and few_calls):
-        return None
-    quiet = sample.switches < 1000 * account.seconds
-    if not quiet and sample.sockets:
-        return Verdict(None)  # messages, and memory for them: neither is sure to bind
-    clear = small > 0.5 or huge > 1
-    return Verdict("page faults", strong=sample.system > 0.45 * cpu and quiet and clear)
-
-
-def _reading(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
-    storage = sample.storage_bytes / account.seconds
-    elsewhere = sample.event_threads + sample.socket_threads + sample.lock_threads
-    if account.disk > 0.3:
-        return Verdict("data I/O", strong=account.disk > 0.4 or storage > 1e7)
-    if storage > 1e7 and account.blocked + account.system > 0.5 and elsewhere < 0.5:
-        return Verdict("data I/O", strong=account.blocked + account.system > 0.65)
-    if storage > 1e6 and account.blocked > 0.3 and elsewhere < 0.2:
-        return Verdict("data I/O", strong=account.blocked > 0.4)
-    cpu = sample.user + sample.system
-    if (
-        account.system > 0.5
-        and sample.io_bytes > _CARRIES * cpu
-        and elsewhere + sample.sockets < 0.2
-    ):
-        return Verdict("data I/O", strong=False)  # through the page cache
-    return None
-
-
-def _locking(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
-    if sample.active_threads < 2 or account.system > 0.6 or _is_led(sample):
-        return None
-    if sample.processes > 1 and sample.io_calls > 0.5 * sample.switches:
-        return None  # a pipeline: one waits because another works
-    # Part of the delay is the threads' own: they wake up together and share the cores.
-    working = (sample.user + sample.system + sample.run_delay / 2) / sample.seconds
-    waiting = sample.lock_threads / max(sample.lock_threads + working, 1e-9)
-    if waiting < 0.35 or _no_core_is_free(sample, seen):
-        return None
-    return Verdict("coordination", strong=waiting > 0.45)
-
-
-def _is_led(sample: Sample) -> bool:
-    """One thread does the work, and the others wait for some to help with: that costs nothing."""
-    if sample.busiest_thread is None:
-        return False
-    return sample.busiest_thread > _LEADS * (sample.user + sample.system)
-
-
-def _no_core_is_free(sample: Sample, seen: Observation) -> bool:
-    """Its own threads want all cores for their own code, so who waits for a lock costs nothing.
-
-    Threads of Python want cores only to ask for the interpreter's lock: they do not count.
-    """
-    if sample.python_lock_threads is None or sample.python_lock_threads > sample.lock_threads / 2:
-        return False
-    cpu = sample.user + sample.system
-    wanted = cpu + sample.run_delay
-    own_code = sample.user > 0.7 * cpu and sample.switches < _HANDS_OVER * cpu
-    return own_code and wanted > 0.85 * seen.cores * sample.seconds
-
-
-def _messaging(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
-    """TCP carries much in each second of its CPU time, most of which the kernel takes."""
-    if not sample.message_bytes or not sample.messages or account.system < 0.4:
-        return None
-    cpu = sample.user + sample.system
-    if sample.message_bytes < _CARRIES * cpu and sample.messages < 5000 * cpu:
-        return None
-    if sample.storage_bytes > 1e6 * account.seconds:
-        return None
-    return Verdict("communication", strong=account.system > 0.5)
-
-
-def _talking(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
-    if _only_wakes(sample, account):
-        return Verdict("coordination", strong=False)
-    often = sample.switches > 1000 * account.seconds
-    # Large messages take few switches; then one side is seen waiting for the other end.
-    carries = sample.socket_threads > 0.1 or (sample.sockets and sample.messages)
-    carries = carries or _carries_unseen(sample)
-    large = account.system > 0.6 and sample.active_threads >= 2 and carries
-    if not (often or large) or account.system < 0.4:
-        return None
-    if sample.storage_bytes > 1e6 * account.seconds:
-        return None
-    if sample.messages == 0 and sample.socket_threads < 0.05 and _hardly_calls(sample):
-        # Neither sockets nor pipes carry anything: the threads wake each other.
-        several = sample.active_threads >= 2 and (not sample.sockets or sample.lock_threads > 0.05)
-        return Verdict("coordination" if several else None, strong=False)
-    return Verdict("communication", strong=sample.sockets > 0 and account.system > 0.5)
-
-
-def _carries_unseen(sample: Sample) -> bool:
-    """Read and write calls carry much, and nothing but sockets and pipes is open.
-
-    Only TCP counts its bytes.
-    """
-    much = sample.io_bytes > _CARRIES * (sample.user + sample.system)
-    return much and sample.files == 0 and sample.sockets + sample.pipes > 0
-
-
-def _only_wakes(sample: Sample, account: Account) -> bool:
-    """Several threads are in the kernel, and no file, message or fresh memory takes them there.
-
-    What is left is to wait for each other, to wake and to yield.
-    """
-    several = sample.active_threads >= 2 and account.system > 0.3
-    speaks = sample.messages != 0 or sample.sockets or sample.socket_threads >= 0.05
-    wakes = sample.switches > _WAKES * (sample.user + sample.system)
-    fresh = sample.minor_faults > 0.1 * sample.switches
-    stored = sample.storage_bytes > 1e6 * account.seconds
-    return several and wakes and not (speaks or fresh or stored) and _hardly_calls(sample)
-
-
-def _waits_in_turn(sample: Sample, seen: Observation) -> bool:
-    """Threads that compute have no reason to wait so often: others hold what they need.
-
-    While all cores work for it, such waits cost nothing.
-    """
-    cpu = sample.user + sample.system
-    often = sample.switches > _WAKES * cpu and cpu < 0.85 * seen.cores * sample.seconds
-    several = sample.active_threads >= 2 and not _is_led(sample)
-    return several and often and _hardly_calls(sample)
-
-
-def _hardly_calls(sample: Sample) -> bool:
-    return sample.io_calls < 0.1 * sample.switches
-
-
-def _handing_over(
-    sample: Sample, account: Account, seen: Observation, roofs: Roofs
-) -> Verdict | None:
-    """Threads that wake each other thousands of times in a second of work."""
-    cpu = sample.user + sample.system
-    often = sample.switches > 3000 * cpu and sample.switches > 300 * sample.seconds
-    if not often or sample.active_threads < 2:
-        return None
-    if sample.files == 0 and sample.switches > _ONLY_PASSES_ON * cpu and not _hardly_calls(sample):
-        return Verdict("communication", strong=False)  # through pipes or sockets
-    # Waits of microseconds are counted by the kernel and hardly ever seen.
-    if sample.lock_threads < 0.3 and sample.event_threads + sample.socket_threads > 0.05:
-        return None
-    if sample.sockets or sample.io_calls > 0.3 * sample.switches:
-        return None
-    return Verdict("coordination", strong=False)
-
-
-def _waiting(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
-    if account.blocked < 0.5:
-        return None
-    if sample.lock_threads > sample.event_threads + sample.socket_threads + 0.3:
-        return Verdict(None)
-    return Verdict("latency", strong=account.blocked > 0.65)
-
-
-def _touched_share(samples: Sequence[Sample], roofs: Roofs) -> float | None:
-    """Memory used beyond the caches per CPU second, over what one core can stream.
-
-    A page counts once however often it is used, so every window gives a lower bound: of them the
-    upper quarter counts. None where it was not seen: not asked, too short to leave the caches, or
-    most of the memory of the program was used, perhaps many times.
-    """
-    seen = roofs.stream * _SEEN_OF_STREAM
-    shares = []
-    whole = 0
-    for one in samples:
-        if one.touched_bytes is None or one.touched_seconds < 0.002:
-            continue
-        every = one.touched_bytes / one.touched_seconds / seen
-        beyond = max(one.touched_bytes - roofs.cache, 0.0) / one.touched_seconds / seen
-        long_enough = one.touched_seconds > roofs.cache / (_TELLS * seen)
-        if every < _COMPUTES / 2 or beyond >= _STREAMS or long_enough:
-            shares.append(every if every < _COMPUTES / 2 else beyond)
-            most = max(_WHOLE * one.touched_of_bytes, roofs.cache)
-            whole += one.touched_of_bytes > 0 and one.touched_bytes > most
-    if not shares:
-        return None
-    share = sorted(shares)[3 * len(shares) // 4]
-    return None if share < _STREAMS and whole > len(shares) / 2 else share
 
 
 def _shares(verdicts: list[Verdict], samples: tuple[Sample, ...]) -> dict[str, float]:

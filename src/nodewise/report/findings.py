@@ -90,7 +90,8 @@ class Findings:
         """What binds at the bend or the largest scale, and what is next."""
         from nodewise.diagnose.next_ceiling import next_ceiling
 
-        return next_ceiling(self.study, self.attribution)
+        recommended = self.decision.recommended.nodes
+        return next_ceiling(self.study, self.attribution, recommended=recommended)
 
     @cached_property
     def sliders(self) -> "SliderNumbers":

@@ -51,6 +51,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     touched_bytes: float | None = None  # memory used within `touched_seconds` of CPU time
     touched_seconds: float = 0.0
     touched_of_bytes: float = 0.0  # resident memory of that process
+    touched_huge: float = 1.0  # share of it in huge pages
     resident_bytes: float = 0.0
     processes: float = 1.0
     threads: float = 1.0

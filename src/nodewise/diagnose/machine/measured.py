@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,6 +19,15 @@ _ONE_THREAD = dict.fromkeys(
     ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "BLIS_NUM_THREADS",
      "VECLIB_MAXIMUM_THREADS"), "1"
 )  # fmt: skip
+
+
+class OneCore(NamedTuple):
+    """What one core of this machine can do."""
+
+    stream: float  # bytes per second from main memory
+    fresh_pages: float  # bytes per second that are handed out and touched for the first time
+    cache: float  # bytes that it keeps close
+    mark: float  # seconds that the first use of a small page takes after its mark was cleared
 
 
 def machine(folder: Path, refresh: bool = False, peer: str = "") -> tuple[Machine, bool]:
@@ -44,14 +54,14 @@ def _stored(path: Path) -> Machine | None:
         return None
 
 
-def one_core(folder: Path) -> tuple[float, float, float]:
-    """Bytes per second that one core can stream, and get as fresh pages; bytes of its cache.
+def one_core(folder: Path) -> OneCore:
+    """What one core can do.
 
     Measured in a moment and stored; the stored probe of the machine takes precedence.
     """
     path = cache_file(folder).with_suffix(".core.json")
     try:
-        core = msgspec.json.decode(path.read_bytes(), type=tuple[float, float, float])
+        core = msgspec.json.decode(path.read_bytes(), type=OneCore)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         from nodewise.diagnose.machine.memory import (
             LARGEST_BYTES,
@@ -59,17 +69,21 @@ def one_core(folder: Path) -> tuple[float, float, float]:
             fresh_pages,
             stream,
         )
+        from nodewise.diagnose.machine.touching import seconds_of_a_mark
 
-        core = (
+        core = OneCore(
             stream(LARGEST_BYTES, 1, 0.4).value,
             fresh_pages(0.3).value,
             cache_of_one_core(0.1),
+            seconds_of_a_mark(),
         )
         with contextlib.suppress(OSError):
             _write(path, core)
     known = stored(folder)
     if known is not None and known.page_fault is not None and 1 in known.memory.get("DRAM", {}):
-        return known.memory["DRAM"][1].value, known.page_fault.value, core[2]
+        return core._replace(
+            stream=known.memory["DRAM"][1].value, fresh_pages=known.page_fault.value
+        )
     return core
 
 
@@ -99,6 +113,6 @@ def measure(folder: Path, peer: str = "") -> Machine:
     return msgspec.json.decode(done.stdout, type=Machine)
 
 
-def _write(path: Path, found: Machine | tuple[float, float, float]) -> None:
+def _write(path: Path, found: Machine | OneCore) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     replace(path, msgspec.json.encode(found))

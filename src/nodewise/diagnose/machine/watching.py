@@ -30,7 +30,7 @@ from nodewise.study.observed import Observation, Sample
 _LOOK_SECONDS = 0.02
 _WINDOW_SECONDS = 0.5
 _STARTED_WINDOWS = 3  # after which a program is likely at its work
-_COST = 0.03  # of one core, at most, for looking
+_COST = 0.02  # of one core, at most, for looking
 # A thread that computes or waits for a core in less of a window, or does less of the work, sleeps:
 # on a busy machine a helper that wakes once waits long for its core.
 _ACTIVE = 0.03
@@ -323,6 +323,7 @@ class _Looker:
             touched_bytes=touched.bytes,
             touched_seconds=touched.seconds,
             touched_of_bytes=touched.of_bytes,
+            touched_huge=touched.huge,
             resident_bytes=self._totals["resident"],
             processes=len(self._spent),
             threads=len(self._threads),

@@ -352,6 +352,7 @@ def next_ceiling_report(result: NextCeiling) -> Output:
         f"{capitalised(result.change)}.",
         f"K={result.nodes}: {format_duration(result.seconds)}, speedup {result.speedup:.2f}x of "
         f"{result.ideal:g}x; {first}.",
+        *(f"{capitalised(verdict)}." for verdict in result.elsewhere),
     ]
     return output(lines, flow_table(result.branches, "lost"))
 

@@ -1,0 +1,308 @@
+"""What one window of a watched program looks like: rules in their order, the first that holds.
+
+The rules follow what the kernel shows without hardware counters. Rates are over the program's own
+time, so a busy machine tells the same story. A share of 0.5 means most of it.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from nodewise.diagnose.axes import CeilingName
+from nodewise.diagnose.own_time import Account, account_of
+from nodewise.study.observed import Observation, Sample
+
+_HUGE_PAGE_BYTES = 2 * 2**20
+# Memory used per second of CPU time, as a share of what one core can stream. The known stream adds
+# in place: it moves three numbers for every two whose pages are seen.
+_SEEN_OF_STREAM = 2 / 3
+_STREAMS = 0.3
+_COMPUTES = 0.1
+_TELLS = 0.15  # a stream of this share leaves the caches within the window
+_LEAST_OWN = 0.2  # of a moment: beyond that, the cost of our question is a guess
+_WHOLE = 0.4  # of a program's memory: who used so much in a moment may use it again and again
+_CARRIES = 2e8  # bytes in a second of CPU time: a tenth of what copying alone would carry
+_HANDS_OVER = 1500  # times in a second of CPU time
+_ONLY_PASSES_ON = 10_000  # times in a second of CPU time: a wait and a wake take 0.02 ms or so
+_WAKES = 300  # times in a second of CPU time: threads that wait for each other, or are woken
+_SOME_WAIT = 0.3  # of a thread, always seen waiting for a lock
+_ALIKE = 1.4  # times the mean CPU time of a thread: 1.0 to 1.3 in all fights for one lock
+_LEADS = 0.9  # of the CPU time of all threads: threads that share a lock share the work
+_LEAST_MOMENT = 0.002  # seconds: in less, a walk over the pages sees too little
+_STOPS = 1000  # times a second: who stops so often does not compute, that is work between messages
+_SPEAKS = 5000  # messages in a second of CPU time: 0.2 ms for each is mostly the kernel's
+_WAKES_ONLY = 3000  # times in a second of CPU time: 0.3 ms of work between two waits
+_READS = 1e6  # bytes a second of storage: less is a log or a start
+_READS_MUCH = 1e7  # more than what programs write beside their work
+_PAGES_IN = 300  # pages a second from storage: each waits for about as long as a read
+_ALL_CORES = 0.85  # of the cores: looks and the end of a window take the rest
+_WAITS = 0.35  # of the threads that wait for a lock or work
+_WAITS_LONG = 0.45
+_RARELY = 0.05  # of a thread: seen in one look of a window
+
+
+class Roofs(NamedTuple):
+    """What one core of this machine can do, in bytes per second, and its cache in bytes."""
+
+    stream: float  # from main memory
+    fresh_pages: float  # handed out and touched for the first time
+    cache: float = 0.0  # bytes that it keeps close: used again and again, they move nothing
+    mark: float = 0.0  # seconds that our question costs the program for each small page it uses
+
+
+class Verdict(NamedTuple):
+    """What one window looks like; `strong` when it is far from any other class."""
+
+    ceiling: CeilingName | None
+    strong: bool = True
+
+
+def judge_window(sample: Sample, seen: Observation, roofs: Roofs, touched: float | None) -> Verdict:
+    """The class of one window: the first rule that holds."""
+    account = account_of(sample)
+    rules = (_paging, faulting, _reading, _messaging, _locking, _talking, _handing_over, _waiting)
+    for rule in rules:
+        verdict = rule(sample, account, seen, roofs)
+        if verdict is not None:
+            return verdict
+    if _waits_in_turn(sample, seen):
+        fights = sample.active_threads >= 3 and sample.lock_threads > _SOME_WAIT
+        fights = fights and sample.busiest_thread is not None and _work_alike(sample)
+        return Verdict("coordination" if fights else None, strong=False)
+    if account.user < 0.6 or sample.switches > _STOPS * account.seconds:
+        return Verdict(None)
+    if touched is None:
+        return Verdict(None)  # only the memory that it uses can deny that it computes
+    if touched >= _STREAMS:
+        # Streaming and jumping about look alike from outside.
+        return Verdict("memory bandwidth", strong=False)
+    return Verdict("compute" if touched <= _COMPUTES else None, strong=touched < 0.05)
+
+
+def _paging(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
+    if sample.major_faults / account.seconds < _PAGES_IN or account.blocked + account.system < 0.5:
+        return None
+    if seen.memory_limit and sample.resident_bytes > 0.7 * seen.memory_limit:
+        return Verdict("memory capacity")
+    return Verdict("data I/O")  # a mapped file that is read, with memory to spare
+
+
+def faulting(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
+    """The kernel's time is a good part, and the faults take most of it at this machine's rate."""
+    cpu = sample.user + sample.system
+    wanted = cpu + sample.run_delay
+    if wanted < 0.3 * sample.seconds or sample.system < 0.3 * cpu or not sample.system:
+        return None
+    small = sample.minor_faults * seen.page_bytes / roofs.fresh_pages / sample.system
+    huge = sample.minor_faults * _HUGE_PAGE_BYTES / roofs.fresh_pages / sample.system
+    # Huge pages take few faults and long ones, longer still where memory is short; then hardly
+    # anything else enters the kernel, and no copying by it explains the time.
+    few_calls = sample.switches + sample.io_calls < 0.25 * sample.minor_faults
+    few_calls = few_calls and sample.io_bytes < _CARRIES * cpu
+    if small < 0.5 and not (huge > 0.15 and few_calls):
+        return None
+    quiet = sample.switches < _STOPS * account.seconds
+    if not quiet and sample.sockets:
+        return Verdict(None)  # messages, and memory for them: neither can be told to bind
+    clear = small > 0.5 or huge > 1
+    return Verdict("page faults", strong=sample.system > 0.45 * cpu and quiet and clear)
+
+
+def _reading(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
+    storage = sample.storage_bytes / account.seconds
+    elsewhere = sample.event_threads + sample.socket_threads + sample.lock_threads
+    if account.disk > 0.3:
+        return Verdict("data I/O", strong=account.disk > 0.4 or storage > _READS_MUCH)
+    if storage > _READS_MUCH and account.blocked + account.system > 0.5 and elsewhere < 0.5:
+        return Verdict("data I/O", strong=account.blocked + account.system > 0.65)
+    if storage > _READS and account.blocked > 0.3 and elsewhere < 0.2:
+        return Verdict("data I/O", strong=account.blocked > 0.4)
+    if storage > _READS and account.blocked + account.system > 0.5 and _waits_for_each_call(sample):
+        return Verdict("data I/O", strong=False)  # whatever other threads wait for
+    cpu = sample.user + sample.system
+    if (
+        account.system > 0.5
+        and sample.io_bytes > _CARRIES * cpu
+        and elsewhere + sample.sockets < 0.2
+    ):
+        return Verdict("data I/O", strong=False)  # through the page cache
+    return None
+
+
+def _waits_for_each_call(sample: Sample) -> bool:
+    """Reads and writes go to the storage, and nearly each of them waits for it."""
+    to_storage = sample.storage_bytes > 0.5 * sample.io_bytes > 0
+    return to_storage and sample.switches > 0.5 * sample.io_calls
+
+
+def _locking(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
+    if sample.active_threads < 2 or account.system > 0.6 or _is_led(sample):
+        return None
+    if sample.processes > 1 and sample.io_calls > 0.5 * sample.switches:
+        return None  # a pipeline: one waits because another works
+    # Part of the delay is the threads' own: they wake up together and share the cores.
+    working = (sample.user + sample.system + sample.run_delay / 2) / sample.seconds
+    waiting = sample.lock_threads / max(sample.lock_threads + working, 1e-9)
+    if waiting < _WAITS or _no_core_is_free(sample, seen):
+        return None
+    if account.user > 0.5 and not (_work_alike(sample) or _waits_in_python(sample)):
+        return Verdict(None)  # helpers may wait for work, and others for the lock of a helper
+    return Verdict("coordination", strong=waiting > _WAITS_LONG)
+
+
+def _work_alike(sample: Sample) -> bool:
+    """Threads that fight for a lock get it in turn; helpers of a runtime work now and then."""
+    if sample.busiest_thread is None:
+        return True
+    cpu = sample.user + sample.system
+    return sample.busiest_thread * sample.active_threads < _ALIKE * cpu
+
+
+def _waits_in_python(sample: Sample) -> bool:
+    """Most of the lock waits are in Python interpreters, which have no helpers of their own."""
+    return (sample.python_lock_threads or 0.0) > sample.lock_threads / 2
+
+
+def _is_led(sample: Sample) -> bool:
+    """One thread does the work, and the others wait for some to help with: that costs nothing."""
+    if sample.busiest_thread is None:
+        return False
+    return sample.busiest_thread > _LEADS * (sample.user + sample.system)
+
+
+def _no_core_is_free(sample: Sample, seen: Observation) -> bool:
+    """Its own threads want all cores for their own code, so who waits for a lock costs nothing.
+
+    Threads of Python want cores only to ask for the interpreter's lock: they do not count.
+    """
+    if sample.python_lock_threads is None or _waits_in_python(sample):
+        return False
+    cpu = sample.user + sample.system
+    wanted = cpu + sample.run_delay
+    own_code = sample.user > 0.7 * cpu and sample.switches < _HANDS_OVER * cpu
+    return own_code and wanted > _ALL_CORES * seen.cores * sample.seconds
+
+
+def _messaging(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
+    """TCP carries much in each second of its CPU time, most of which the kernel takes."""
+    if not sample.message_bytes or not sample.messages or account.system < 0.4:
+        return None
+    cpu = sample.user + sample.system
+    if sample.message_bytes < _CARRIES * cpu and sample.messages < _SPEAKS * cpu:
+        return None
+    if sample.storage_bytes > _READS * account.seconds:
+        return None
+    return Verdict("communication", strong=account.system > 0.5)
+
+
+def _talking(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
+    if _only_wakes(sample, account):
+        return Verdict("coordination", strong=False)
+    often = sample.switches > _STOPS * account.seconds
+    # Large messages take few switches; then somebody is seen waiting for the other end.
+    carries = sample.socket_threads > 0.1 or (sample.sockets and sample.messages)
+    carries = carries or _carries_unseen(sample)
+    large = account.system > 0.6 and sample.active_threads >= 2 and carries
+    if not (often or large) or account.system < 0.4:
+        return None
+    if sample.storage_bytes > _READS * account.seconds:
+        return None
+    if sample.messages == 0 and sample.socket_threads < _RARELY and _hardly_calls(sample):
+        if sample.sockets and not sample.lock_threads and account.system > 0.8:
+            return Verdict("communication", strong=False)  # local sockets count no messages
+        # Neither sockets nor pipes carry anything: the threads wake each other.
+        several = sample.active_threads >= 2 and (
+            not sample.sockets or sample.lock_threads > _RARELY
+        )
+        return Verdict("coordination" if several else None, strong=False)
+    return Verdict("communication", strong=sample.sockets > 0 and account.system > 0.5)
+
+
+def _carries_unseen(sample: Sample) -> bool:
+    """Read and write calls carry much, and nothing but sockets and pipes is open.
+
+    Only TCP counts its bytes.
+    """
+    much = sample.io_bytes > _CARRIES * (sample.user + sample.system)
+    return much and sample.files == 0 and sample.sockets + sample.pipes > 0
+
+
+def _only_wakes(sample: Sample, account: Account) -> bool:
+    """Several threads are in the kernel, and no file, message or fresh memory takes them there.
+
+    What is left is to wait for each other, to wake and to yield.
+    """
+    several = sample.active_threads >= 2 and account.system > 0.3
+    speaks = sample.messages != 0 or sample.sockets or sample.socket_threads >= _RARELY
+    wakes = sample.switches > _WAKES * (sample.user + sample.system)
+    fresh = sample.minor_faults > 0.1 * sample.switches
+    stored = sample.storage_bytes > _READS * account.seconds
+    return several and wakes and not (speaks or fresh or stored) and _hardly_calls(sample)
+
+
+def _waits_in_turn(sample: Sample, seen: Observation) -> bool:
+    """Threads that compute have no reason to wait so often: others hold what they need.
+
+    While all cores work for it, such waits cost nothing.
+    """
+    cpu = sample.user + sample.system
+    often = sample.switches > _WAKES * cpu and cpu < _ALL_CORES * seen.cores * sample.seconds
+    several = sample.active_threads >= 2 and not _is_led(sample)
+    return several and often and _hardly_calls(sample)
+
+
+def _hardly_calls(sample: Sample) -> bool:
+    return sample.io_calls < 0.1 * sample.switches
+
+
+def _handing_over(
+    sample: Sample, account: Account, seen: Observation, roofs: Roofs
+) -> Verdict | None:
+    """Threads that wake each other thousands of times in a second of work."""
+    cpu = sample.user + sample.system
+    often = sample.switches > _WAKES_ONLY * cpu and sample.switches > _WAKES * sample.seconds
+    if not often or sample.active_threads < 2:
+        return None
+    if sample.files == 0 and sample.switches > _ONLY_PASSES_ON * cpu and not _hardly_calls(sample):
+        return Verdict("communication", strong=False)  # through pipes or sockets
+    # Waits of microseconds are counted by the kernel and hardly ever seen.
+    if sample.lock_threads < _SOME_WAIT and sample.event_threads + sample.socket_threads > _RARELY:
+        return None
+    if sample.sockets or sample.io_calls > 0.3 * sample.switches:
+        return None
+    return Verdict("coordination", strong=False)
+
+
+def _waiting(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
+    if account.blocked < 0.5:
+        return None
+    if sample.lock_threads > sample.event_threads + sample.socket_threads + _SOME_WAIT:
+        return Verdict(None)
+    return Verdict("latency", strong=account.blocked > 0.65)
+
+
+def touched_share(samples: Sequence[Sample], roofs: Roofs, page_bytes: int) -> float | None:
+    """Memory used beyond the caches per CPU second, over what one core can stream.
+
+    A page counts once however often it is used, so every window gives a lower bound: of them the
+    upper quarter counts. None where it was not seen: not asked, too short to leave the caches, or
+    most of the memory of the program was used, perhaps many times.
+    """
+    seen = roofs.stream * _SEEN_OF_STREAM
+    shares = []
+    whole = 0
+    for one in samples:
+        if one.touched_bytes is None or one.touched_seconds < _LEAST_MOMENT:
+            continue
+        marking = one.touched_bytes * (1 - one.touched_huge) / page_bytes * roofs.mark
+        seconds = max(one.touched_seconds - marking, _LEAST_OWN * one.touched_seconds)
+        every = one.touched_bytes / seconds / seen
+        beyond = max(one.touched_bytes - roofs.cache, 0.0) / seconds / seen
+        long_enough = one.touched_seconds > roofs.cache / (_TELLS * seen)
+        if every < _COMPUTES / 2 or beyond >= _STREAMS or long_enough:
+            shares.append(every if every < _COMPUTES / 2 else beyond)
+            most = max(_WHOLE * one.touched_of_bytes, roofs.cache)
+            whole += one.touched_of_bytes > 0 and one.touched_bytes > most
+    if not shares:
+        return None
+    share = sorted(shares)[3 * len(shares) // 4]
+    return None if share < _STREAMS and whole > len(shares) / 2 else share
