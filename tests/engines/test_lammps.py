@@ -74,8 +74,9 @@ def test_its_size_follows_k_and_its_log_gives_the_time(tmp_path, regime, size):
         assert f"Loop time of {run.seconds:g} on {run.nodes} procs for 40 steps" in output
         assert run.wall_seconds is not None and run.wall_seconds > run.seconds
         least, mean, _ = cells(output, "Comm")
-        assert run.stages["communication"] == least
-        assert run.stages["idle"] == pytest.approx(mean - least)
+        assert least <= run.stages["communication"] <= mean
+        exchanged = run.stages["communication"] + run.stages["idle"]
+        assert exchanged == pytest.approx(mean)
         pair, neigh = cells(output, "Pair")[1], cells(output, "Neigh")[1]
         assert run.stages["compute"] >= pair + neigh
     # the share of LAMMPS' loop outside of communication, by its own table
