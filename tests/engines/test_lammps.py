@@ -87,7 +87,8 @@ def test_its_size_follows_k_and_its_log_gives_the_time(tmp_path, regime, size):
         lost = ("communication", "idle", "overhead")
         moved = sum(run.stages[stage] for run in runs for stage in lost)
         share = 1 - moved / sum(run.seconds for run in runs)
-        assert row.parallel_efficiency == pytest.approx(share)
+        # the sections of its table have five digits
+        assert row.parallel_efficiency == pytest.approx(share, abs=1e-4)
     assert found.unknown["load balance"] == "needs the stages of each rank"
 
 
