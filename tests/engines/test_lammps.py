@@ -74,18 +74,21 @@ def test_its_size_follows_k_and_its_log_gives_the_time(tmp_path, regime, size):
         assert f"Loop time of {run.seconds:g} on {run.nodes} procs for 40 steps" in output
         assert run.wall_seconds is not None and run.wall_seconds > run.seconds
         least, mean, _ = cells(output, "Comm")
-        assert run.stages["communication"] == least
-        assert run.stages["idle"] == pytest.approx(mean - least)
+        assert least <= run.stages["communication"] <= mean
+        exchanged = run.stages["communication"] + run.stages["idle"]
+        assert exchanged == pytest.approx(mean)
         pair, neigh = cells(output, "Pair")[1], cells(output, "Neigh")[1]
         assert run.stages["compute"] >= pair + neigh
-    # the share of LAMMPS' loop outside of communication, by its own table
+    # the share of LAMMPS' loop outside of communication and of Other, by its own table
     found = pop(study)
     assert found is not None and found.source == "stage totals"
     for row in found.rows:
         runs = study.at(row.nodes)
-        moved = sum(run.stages["communication"] + run.stages["idle"] for run in runs)
+        lost = ("communication", "idle", "overhead")
+        moved = sum(run.stages[stage] for run in runs for stage in lost)
         share = 1 - moved / sum(run.seconds for run in runs)
-        assert row.parallel_efficiency == pytest.approx(share)
+        # the sections of its table have five digits
+        assert row.parallel_efficiency == pytest.approx(share, abs=1e-4)
     assert found.unknown["load balance"] == "needs the stages of each rank"
 
 

@@ -1,20 +1,45 @@
 """The output of a run: figures from it, what is kept, what is searched, and for how long."""
 
+import json
 import os
 import time
 from pathlib import Path
 
 import pytest
+from benchmarks import log_samples
 
 from nodewise.base import time_limit
+from nodewise.importers.logs.survey import survey
 from nodewise.measure import program_log
 from nodewise.measure.program_log import KEPT_BYTES, failure_lines, kept_output, with_figures
 from nodewise.study import store
-from nodewise.study.log_patterns import log_patterns
+from nodewise.study.log_patterns import log_patterns, presets
 from nodewise.study.spec import Workload
 from nodewise.study.study import Rank, Run
 from tests.study.test_spec import MINIMAL
 
+LAMMPS = """\
+Loop time of 0.3 on 2 procs for 0 steps with 100 atoms
+Loop time of 9.9 on 2 procs for 50 steps with 100 atoms
+Pair    | 8          | 8.5        | 9          |   0.0 | 80.00
+Comm    | 0.5        | 0.6        | 0.9        |   0.0 | 10.00
+Loop time of 4 on 2 procs for 100 steps with 2000 atoms
+
+MPI task timing breakdown:
+Section |  min time  |  avg time  |  max time  |%varavg| %total
+---------------------------------------------------------------
+Pair    | 1.5        | 2          | 2.5        |  40.8 | 50.00
+Neigh   | 0.25       | 0.25       | 0.25       |   6.4 |  6.25
+Comm    | 0.5        | 1          | 1.5        |  47.0 | 25.00
+Output  | 2.5e-01    | 2.5e-01    | 2.5e-01    |   0.0 |  6.25
+Modify  | 0.125      | 0.125      | 0.125      |   0.0 |  3.12
+Other   |            | 0.375      |            |       |  9.38
+
+Loop time of 1e-06 on 2 procs for 0 steps with 2000 atoms
+Pair    | 0          | 0          | 0          |   0.0 |  0.00
+Comm    | 0          | 0          | 0          |   0.0 |  0.00
+"""
+LOGS = Path("/work/shared/data/trainlogs/hpc")
 RUN = Run(nodes=4, round=0, seconds=9.0, wall_seconds=9.5)
 
 
@@ -154,3 +179,59 @@ def test_stages_of_ranks_count_only_where_they_cover_the_timed_part():
     assert of_log.timed_ranks == () and not of_log.ranks_are_timed
     near = Run(nodes=1, round=0, seconds=8.8, ranks=ranks, provenance={"clock": "log"})
     assert near.timed_ranks == ranks
+
+
+def test_lammps_prints_its_stages(tmp_path):
+    run = read(tmp_path, LAMMPS, log="lammps")
+    assert run.seconds == 9.9  # the longest loop
+    assert run.provenance["clock"] == "the program's log (lammps)"
+    last = read(tmp_path, LAMMPS[LAMMPS.index("Loop time of 4 ") :], log="lammps")
+    assert (last.seconds, last.work) == (4.0, 200_000)  # not an empty loop after it
+    assert last.stages == {
+        "compute": 2.375, "communication": 0.5, "idle": 0.5, "io": 0.25, "overhead": 0.375,
+    }  # fmt: skip
+
+
+def test_own_patterns_come_before_those_of_a_program(tmp_path):
+    text = LAMMPS + "Total wall time: 0:00:14\n"
+    run = read(tmp_path, text, log="lammps", seconds=r"Total wall time: 0:00:(\d+)")
+    assert (run.seconds, run.work) == (14.0, 5000)
+
+
+@pytest.mark.parametrize("name", presets())
+def test_a_program_without_its_time_makes_the_run_invalid(tmp_path, name):
+    run = read(tmp_path, "hello\nworld\n", log=name, output="log")
+    assert run.outcome == "no match"
+    assert f"workload.log: {name} found no time (" in run.detail
+    assert "Correct workload.log, or add seconds = 'PATTERN'" in run.detail
+
+
+@pytest.mark.parametrize("name", presets())
+def test_a_run_has_the_time_and_the_stages_of_an_import(tmp_path, name):
+    """A measured run and a log that is imported are read by one reader."""
+    text = log_samples.samples()[name][0].decode()
+    run = read(tmp_path, text, log=name, output="log")
+    [known] = survey([(None, tmp_path / "log")])
+    assert (run.seconds, run.stages) == (known.run_seconds, known.stages)
+
+
+def test_the_amount_of_work_is_not_a_number_of_steps(tmp_path):
+    """A larger system has as many steps: in a weak study they would not grow."""
+    for name in ("gromacs", "openfoam"):
+        run = read(tmp_path, log_samples.samples()[name][0].decode(), log=name)
+        assert run.outcome == "ok" and run.work is None
+
+
+@pytest.mark.skipif(not LOGS.is_dir(), reason=f"no {LOGS}")
+def test_real_logs_of_lammps_agree_with_their_truth(tmp_path):
+    truth = json.loads((LOGS / "truth.json").read_text())
+    logs = [name for name, facts in truth.items()
+            if isinstance(facts, dict) and facts.get("program") == "LAMMPS"]  # fmt: skip
+    assert logs
+    for name in logs:
+        run, facts = read(tmp_path, (LOGS / name).read_text(), log="lammps"), truth[name]
+        assert run.seconds == facts["loop_s"]
+        assert run.work == facts["steps"] * facts["atoms"]
+        if "seconds_avg" in facts:
+            moved = run.stages["communication"] + run.stages["idle"]
+            assert moved == pytest.approx(facts["seconds_avg"]["Comm"])

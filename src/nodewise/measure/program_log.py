@@ -9,7 +9,9 @@ import msgspec
 
 from nodewise.base.errors import DataError
 from nodewise.base.time_limit import search_limit
+from nodewise.importers import registry
 from nodewise.importers.logs.lines import lines
+from nodewise.importers.logs.record import LogRun
 from nodewise.study.log_patterns import Figures, LogPatterns, NoFigure, Reading
 from nodewise.study.spec import Amount, Signed
 from nodewise.study.study import SHORTEST_SECONDS, STAGES, Outcome, Run
@@ -19,6 +21,7 @@ KEPT_BYTES = 64 * 1024  # of the beginning of an output, and as many of its end
 _MAX_BYTES = 2**30  # of an output that are searched
 _SHOWN_LINES = 20  # of the output of a failed run
 _SHOWN_SIGNS = 500  # of each of them
+_WORK = "atom-steps"  # that a reader finds: steps or cells alone are not the work of a run
 _CLOCK_SLACK = 2.0  # seconds between our clock and that of a file system
 
 
@@ -37,6 +40,7 @@ def with_figures(
         cut = _cut(source)
         with search_limit(_size(source), lambda said: NoFigure(f"{said}, so no line was found")):
             figures = Reading(patterns).lines(_lines(source))
+        figures = _with_program(figures, patterns.program, source)
     except NoFigure as problem:
         why = f"{problem} of {_place(patterns)}{cut and f' ({cut})'}"
         return _refused(run, "no match", f"{why}. {_fix(run, patterns)}")
@@ -49,6 +53,26 @@ def with_figures(
     if cut:
         run = msgspec.structs.replace(run, provenance={**run.provenance, "output": cut})
     return _with(run, figures, patterns)
+
+
+def _with_program(figures: Figures, program: str | None, log: Path) -> Figures:
+    """The figures with those that the reader of a known program finds; stated patterns count."""
+    if program is None:
+        return figures
+    try:
+        runs: list[LogRun] = registry.by_name(program).read(log)
+    except DataError as error:
+        raise NoFigure(f"{error.what.rstrip('.')}, so no line was found") from None
+    run = max(runs, key=lambda one: one.run_seconds or 0.0)
+    if figures.seconds is None and (run.run_seconds is None or run.outcome != "ok"):
+        why = run.detail or run.problem
+        raise NoFigure(f"workload.log: {program} found no time ({why}) in the lines")
+    return Figures(
+        seconds=run.run_seconds if figures.seconds is None else figures.seconds,
+        work=run.work if figures.work is None and run.work_unit == _WORK else figures.work,
+        quality=figures.quality,
+        stages={str(name): seconds for name, seconds in run.stages.items()} | figures.stages,
+    )
 
 
 def _stated(figures: Figures) -> dict[str, float]:
@@ -94,7 +118,9 @@ def _place(patterns: LogPatterns) -> str:
 
 def _fix(run: Run, patterns: LogPatterns) -> str:
     kept = f"outputs/{run.label}.log in the study folder"
-    return f"Correct the pattern; see {kept if patterns.output is None else patterns.output}"
+    place = kept if patterns.output is None else patterns.output
+    wrong = "workload.log, or add seconds = 'PATTERN'" if patterns.program else "the pattern"
+    return f"Correct {wrong}; see {place}"
 
 
 def _newest(directory: Path, pattern: str, since: float) -> Path:

@@ -1,7 +1,7 @@
 """Figures that a program prints: its time, work, quality and stages, by regular expression.
 
 A `Reading` is given the output line by line, so that a log of any length takes little memory. The
-presets in `log_presets.toml` know the output of common programs.
+presets in `log_presets.toml` name programs whose logs nodewise reads itself.
 """
 
 import math
@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
-
-import msgspec
 
 from nodewise.base.errors import SpecError
 from nodewise.study.spec import Part, Pattern, Workload, convert
@@ -31,16 +29,12 @@ class NoFigure(Exception):
 
 
 class Preset(Part, frozen=True, kw_only=True):
-    """Where one program prints its figures."""
+    """A program whose log is read, and where it prints what its reader leaves out."""
 
     title: str
-    seconds: str | Pattern
     output: str | None = None
-    section: str | None = None
-    until: str | None = None
     work: str | Pattern | None = None
     quality: str | Pattern | None = None
-    stage: dict[str, str | Pattern] = msgspec.field(default_factory=dict)
 
 
 class _Figure(NamedTuple):
@@ -48,16 +42,14 @@ class _Figure(NamedTuple):
     pattern: re.Pattern[str]
     take: Take
     required: bool
-    is_own: bool  # of the spec, and searched everywhere; those of a preset within its section
 
 
 class LogPatterns(NamedTuple):
     """What to look for in the output of a run, and where."""
 
     clock: str  # what the seconds are, in words
+    program: str | None  # whose reader finds the figures that no pattern of the spec asks for
     output: str | None  # a file that the program writes; None: its standard output
-    section: re.Pattern[str] | None
-    until: re.Pattern[str] | None
     figures: tuple[_Figure, ...]
 
 
@@ -84,31 +76,24 @@ def log_patterns(workload: Workload) -> LogPatterns | None:
     """What a spec wants to know from the log; None: nothing. A bad pattern is an error."""
     preset = _preset(workload.log)
     own = _by_name(workload)
-    known = {} if preset is None else _by_name(preset)
-    if not own and not known:
+    if not own and preset is None:
         if workload.output is not None:
             raise SpecError(
                 "workload.output: no pattern is set to look for in it.",
                 "Add seconds = 'PATTERN' or log = \"NAME\" under [workload].",
             )
         return None
-    figures = [_figure(name, one, required=True, is_own=True) for name, one in own.items()]
+    known = {} if preset is None else _by_name(preset)
+    figures = [_figure(name, one, required=True) for name, one in own.items()]
     figures += [
-        _figure(name, one, required=name == "seconds", is_own=False)
-        for name, one in known.items()
-        if name not in own
+        _figure(name, one, required=False) for name, one in known.items() if name not in own
     ]
     return LogPatterns(
         clock=_clock(workload, own),
+        program=workload.log,
         output=workload.output or (preset.output if preset else None),
-        section=_compiled(preset.section if preset else None),
-        until=_compiled(preset.until if preset else None),
         figures=tuple(figures),
     )
-
-
-def _compiled(pattern: str | None) -> re.Pattern[str] | None:
-    return None if pattern is None else re.compile(pattern)
 
 
 def _clock(workload: Workload, own: Mapping[str, Pattern]) -> str:
@@ -129,12 +114,10 @@ def _preset(name: str | None) -> Preset | None:
 
 
 def _by_name(source: Workload | Preset) -> dict[str, Pattern]:
-    stated: dict[str, str | Pattern | None] = {
-        "seconds": source.seconds,
-        "work": source.work,
-        "quality": source.quality,
-        **{f"stage.{name}": one for name, one in source.stage.items()},
-    }
+    stated: dict[str, str | Pattern | None] = {"work": source.work, "quality": source.quality}
+    if isinstance(source, Workload):
+        stated = {"seconds": source.seconds, **stated}
+        stated |= {f"stage.{name}": one for name, one in source.stage.items()}
     return {
         name: Pattern(pattern=one) if isinstance(one, str) else one
         for name, one in stated.items()
@@ -142,7 +125,7 @@ def _by_name(source: Workload | Preset) -> dict[str, Pattern]:
     }
 
 
-def _figure(name: str, stated: Pattern, required: bool, is_own: bool) -> _Figure:
+def _figure(name: str, stated: Pattern, required: bool) -> _Figure:
     stage = name.removeprefix("stage.")
     if stage != name and stage not in STAGES:
         raise SpecError(
@@ -163,7 +146,7 @@ def _figure(name: str, stated: Pattern, required: bool, is_own: bool) -> _Figure
             f"workload.{name}: '{stated.pattern}' has no group for the number.",
             r"Put the number in parentheses: 'Loop time of (\S+)'.",
         )
-    return _Figure(name, pattern, stated.take, required, is_own)
+    return _Figure(name, pattern, stated.take, required)
 
 
 class Reading:
@@ -173,20 +156,12 @@ class Reading:
         """Nothing is found yet."""
         self._patterns = patterns
         self._found: dict[str, float] = {}
-        self._is_over = False  # until the next section
 
     def line(self, text: str) -> None:
         """Search one line."""
         text = text[:MAX_LINE]
-        section, until = self._patterns.section, self._patterns.until
-        if section is not None and section.search(text):
-            self._forget_section()
-            self._is_over = False
-        elif until is not None and until.search(text):
-            self._is_over = True
         for figure in self._patterns.figures:
-            match = figure.pattern.search(text) if figure.is_own or not self._is_over else None
-            if match:
+            if match := figure.pattern.search(text):
                 self._keep(figure, _value(figure, match))
 
     def lines(self, texts: Iterable[str]) -> "Figures":
@@ -194,11 +169,6 @@ class Reading:
         for text in texts:
             self.line(text)
         return self.figures()
-
-    def _forget_section(self) -> None:
-        for figure in self._patterns.figures:
-            if not figure.is_own:
-                self._found.pop(figure.name, None)
 
     def _keep(self, figure: _Figure, value: float) -> None:
         before = self._found.get(figure.name)
