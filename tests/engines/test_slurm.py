@@ -223,8 +223,7 @@ def test_torchrun_meets_on_the_first_node(tmp_path, per_node):
 
 
 TRAINING = """
-import os, torch, torch.distributed as dist
-from nodewise import probe
+import torch, torch.distributed as dist
 dist.init_process_group("gloo")
 torch.set_num_threads(1)
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64))
@@ -232,10 +231,24 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for _ in range(6):
     model(torch.ones(4, 64)).pow(2).mean().backward()
     optimizer.step()
+"""
+UNDER_TORCHRUN = f"""{TRAINING}
+import os
+from nodewise import probe
 probe.fact(
     agents=dist.get_world_size() // int(os.environ["LOCAL_WORLD_SIZE"]),
     cores=int(os.environ["SLURM_CPUS_PER_TASK"]),
 )
+dist.destroy_process_group()
+"""
+# As scripts for `srun python` do: the place of a rank is that of its task.
+UNDER_SRUN = f"""
+import os
+place = {{"RANK": "PROCID", "LOCAL_RANK": "LOCALID", "WORLD_SIZE": "NTASKS"}}
+os.environ.update({{name: os.environ[f"SLURM_{{task}}"] for name, task in place.items()}})
+os.environ["MASTER_ADDR"] = "127.0.0.1"
+os.environ["MASTER_PORT"] = str(20000 + int(os.environ["SLURM_JOB_ID"]) % 9000)
+{TRAINING}
 dist.destroy_process_group()
 """
 
@@ -243,7 +256,7 @@ dist.destroy_process_group()
 def test_an_unchanged_training_under_torchrun_where_k_counts_ranks(tmp_path):
     pytest.importorskip("torch")
     more = 'launcher = "torchrun"\nscale = "tasks"\ntasks_per_node = 2'
-    spec = write(tmp_path, job=TRAINING, scales="2, 4", rounds=1, timeout=200, more=more)
+    spec = write(tmp_path, job=UNDER_TORCHRUN, scales="2, 4", rounds=1, timeout=200, more=more)
     outcome = measure(spec)
     assert outcome.returncode == 0, outcome.stderr
     for (ranks_asked, _), run in runs_of(tmp_path).items():
@@ -251,6 +264,21 @@ def test_an_unchanged_training_under_torchrun_where_k_counts_ranks(tmp_path):
         assert len(run.ranks) == ranks_asked
         assert run.facts["agents"] == ranks_asked // 2  # one a node
         assert run.facts["cores"] == 2  # of an agent: one for each of its ranks
+        assert run.facts["global_batch"] == 4 * ranks_asked
+        assert run.steps == 5
+        assert all(rank.stages["communication"] > 0 for rank in run.ranks)
+    assert store.load(tmp_path / "job.study").regime == "weak"
+
+
+def test_an_unchanged_training_under_srun(tmp_path):
+    pytest.importorskip("torch")
+    more = 'launcher = "srun"\nscale = "tasks"\ntasks_per_node = 2'
+    spec = write(tmp_path, job=UNDER_SRUN, scales="2, 4", rounds=1, timeout=200, more=more)
+    outcome = measure(spec)
+    assert outcome.returncode == 0, outcome.stderr
+    for (ranks_asked, _), run in runs_of(tmp_path).items():
+        assert run.outcome == "ok", run.detail
+        assert [rank.rank for rank in run.ranks] == list(range(ranks_asked))
         assert run.facts["global_batch"] == 4 * ranks_asked
         assert run.steps == 5
         assert all(rank.stages["communication"] > 0 for rank in run.ranks)

@@ -177,6 +177,7 @@ def test_only_the_exposed_exchange_up_to_the_last_step_counts(tmp_path, variant)
     first, second = run.ranks
     assert run.steps == 8
     waited = first.stages["idle"] - second.stages["idle"]
-    assert waited > 0.8 * 8 * 0.030
+    late = first.usage.run_delay_seconds or 0.0  # kept from its core, it waits that much less
+    assert waited + late > 0.8 * 8 * 0.030
     assert second.stages["compute"] > 8 * 0.030
     assert run.seconds == pytest.approx(sum(first.stages.values()), rel=0.2)

@@ -106,7 +106,7 @@ def step_check(study: Study) -> Check | None:
     if empty:
         last = next((line for run in runs for line in _last_line(run)), "")
         evidence = f"no step ran at K={_listed(empty)}{last and f'; its last line: {last}'}"
-        remedy = "Run more steps than warm-up steps."
+        remedy = "Make the script run more steps than warm-up steps."
         return _invalid("steps were timed", evidence, remedy, "workload")
     uneven = _uneven_rounds(runs)
     if uneven:

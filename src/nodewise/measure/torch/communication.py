@@ -2,10 +2,9 @@
 
 import functools
 import importlib
-import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nodewise.measure.torch.pacing import pace_gradients, tell_bytes
@@ -128,15 +127,17 @@ def watch_gradients(recorder: "Recorder") -> None:
         models.append(weakref.ref(model))
         pace_gradients(model)
 
-    def before_backward(*arguments: Any, **options: Any) -> None:
-        exchanged = any(getattr(one(), "require_backward_grad_sync", False) for one in models)
-        if exchanged and threading.get_ident() == recorder.thread:
-            results = arguments[0] if arguments else options["tensors"]
-            for result in results if isinstance(results, list | tuple) else [results]:
-                if result.requires_grad:
-                    result.register_hook(lambda gradient: queue(begin))
+    def before_backward(results: Sequence[Any]) -> None:
+        for model in models:
+            if getattr(model(), "require_backward_grad_sync", False):
+                break
+        else:
+            return
+        for result in results:
+            if getattr(result, "requires_grad", False):  # not the edge of a graph
+                result.register_hook(lambda gradient: queue(begin))
 
-    replace(autograd, "backward", functools.partial(after, before_backward))
+    recorder.before_backward = before_backward
     replace(parallel, "__init__", functools.partial(then_with, made))
     # Sent by C++ at the begin of a forward, for example the averages of a batch normalisation.
     replace(parallel, "_sync_buffers", functools.partial(recorder.timed, "communication"))

@@ -1,14 +1,14 @@
-"""See where the forward pass of a training step begins, and what torch.compile does not mind.
+"""See where the forward pass of a training step begins, without disturbing torch.compile.
 
 Where nothing is compiled a hook of all modules sees it, once for each backward pass. From the first
-call of torch.compile on only what is around a compiled model does, outside of its graphs.
+call of torch.compile on, only the call of a compiled model does, outside its graphs.
 """
 
 import functools
 import importlib
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Forward:
-    """The beginning of forward passes that are to be differentiated."""
+    """The beginning of forward passes with gradients."""
 
     def __init__(self, recorder: "Recorder") -> None:
         """Watch from here on."""
@@ -31,7 +31,7 @@ class Forward:
         replace(self._torch, "compile", self._compiling)
         replace(self._torch.nn.Module, "compile", functools.partial(then_with, self._in_place))
         parallel = importlib.import_module("torch.nn.parallel").DistributedDataParallel
-        replace(parallel, "_pre_forward", functools.partial(after, self._before))
+        replace(parallel, "_pre_forward", functools.partial(after, self._begin))
         after_import("torch.distributed.fsdp._fully_shard._fsdp_state", self._watch_shards)
         self.arm()
 
@@ -44,7 +44,7 @@ class Forward:
         if self._hook is None and not self._compiled and needed:
             modules = importlib.import_module("torch.nn.modules.module")
             self._hook = modules.register_module_forward_pre_hook(
-                lambda module, arguments: self._begin(module, arguments, {})
+                lambda module, arguments: self._begin(module, *arguments)
             )
 
     def _disarm(self) -> None:
@@ -52,7 +52,7 @@ class Forward:
             self._hook.remove()
             self._hook = None
 
-    def _begin(self, module: Any, arguments: Sequence[Any], options: Mapping[str, Any]) -> None:
+    def _begin(self, module: Any, /, *arguments: Any, **options: Any) -> None:
         """A module is called; the first one in training begins a step."""
         recorder = self._recorder
         if self._torch.compiler.is_dynamo_compiling():
@@ -68,9 +68,6 @@ class Forward:
         recorder.workload.forward(arguments, options)
         recorder.step_begins()
 
-    def _before(self, module: Any, *arguments: Any, **options: Any) -> None:
-        self._begin(module, arguments, options)
-
     def _compiling(self, call: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(call)
         def compile_(*arguments: Any, **options: Any) -> Any:
@@ -78,7 +75,7 @@ class Forward:
                 self._compiled = True
                 self._disarm()
                 dynamo = importlib.import_module("torch._dynamo.eval_frame")
-                replace(dynamo.OptimizedModule, "__call__", functools.partial(after, self._before))
+                replace(dynamo.OptimizedModule, "__call__", functools.partial(after, self._begin))
             return call(*arguments, **options)
 
         return compile_
@@ -86,11 +83,11 @@ class Forward:
     def _in_place(self, module: Any, *_: Any, **__: Any) -> None:
         """`module.compile()`: its calls go past hooks, so the compiled call is wrapped."""
         call = module._compiled_call_impl
-        module._compiled_call_impl = after(functools.partial(self._before, module), call)
+        module._compiled_call_impl = after(functools.partial(self._begin, module), call)
 
     def _watch_shards(self, module: ModuleType) -> None:
         def root(_: Any, model: Any, arguments: Any, options: Any) -> None:
-            self._begin(model, arguments, options)
+            self._begin(model, *arguments, **options)
 
         state: Any = vars(module)["FSDPState"]
         replace(state, "_root_pre_forward", functools.partial(after, root))

@@ -15,11 +15,11 @@ Counted:
 - serial: the rest, from the end of a step to the next one: logging, checkpoints, evaluations. More
   ranks do not make that shorter.
 
-A step is a step of the first optimizer that made one after a backward pass; what a checkpoint does
-to fill an optimizer is none. All ranks meet at the gate when that first step is done, where none
-depends on another any more; so the first step is always warm-up. The clock stops at the last step.
-A script that calls `probe.steps` counts its steps itself, and whatever span the script opens takes
-its time from these.
+A step is a step of the first optimizer that made one after a backward pass; the step with which a
+checkpoint fills an optimizer does not count. All ranks meet at the gate when that first step is
+done, where none depends on another any more; so the first step is always warm-up. The clock stops
+at the last step. A script that calls `probe.steps` counts its steps itself, and a span that the
+script opens takes its time from these.
 
 On a GPU these clocks see only what the host waits for. There the stages come from a few steps that
 `nodewise.measure.torch.window` records before the clock starts.
@@ -32,7 +32,7 @@ import functools
 import importlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from types import ModuleType
 from typing import Any
@@ -62,7 +62,8 @@ _OTHER_STEPS = (
     ("megatron.core.optimizer.optimizer", "ChainedOptimizer", None),
 )
 _STEPS_WITHOUT_BACKWARD = 3  # so many in a row are a training that differentiates in another way
-_USAGE_EVERY_NS = 50_000_000  # reading the usage takes 20 us, too much for every short step
+# Reading the usage takes 20 us, too much for every step. It may be older than the last step by:
+_USAGE_OLDEST_NS, _USAGE_OLDEST_SHARE = 50_000_000, 0.01  # the larger; the share is of the run
 
 
 class Recorder:
@@ -74,7 +75,7 @@ class Recorder:
         self.began_ns = perf_counter_ns()
         self.thread = threading.get_ident()
         self.cpu_clock = time.pthread_getcpuclockid(self.thread)
-        self.under: probe._Span | None = None  # what counts while nothing else does
+        self.under: probe._Span | None = None  # what counts while no other span is open
         self.usage: dict[str, float] = {}  # near the end of the last step
         self.usage_ns = 0
         self.workload = Workload()
@@ -83,6 +84,7 @@ class Recorder:
         self.differentiated = False  # since the last step
         self.undifferentiated = 0  # steps without that, in a row
         self.arm: Callable[[], None] = lambda: None  # look for the next forward
+        self.before_backward: Callable[[Sequence[Any]], None] = lambda results: None
         self.lock = threading.Lock()
         self.beside = threading.local()  # whether a collective of another thread is counted
         self.optimizer: object = None  # the first that made a step
@@ -137,7 +139,7 @@ class Recorder:
                 self.report.note_beside(max(length - busy, 0))
 
     def switch(self, stage: str | None) -> None:
-        """Let the time under all other spans count for this, unless the script has one open."""
+        """Count the time outside all other spans for this, unless the script has one open."""
         if len(probe._open) > (self.under is not None):
             return
         if self.under is not None:
@@ -152,7 +154,7 @@ class Recorder:
             self.switch("compute")
 
     def evaluation_begins(self) -> None:
-        """The model is called and nothing is to be learnt from it."""
+        """The model is called without gradients."""
         idle = not self.differentiated and self.under is self.report.spans["compute"]
         if self.report.begin_ns and idle:
             self.switch("serial")
@@ -173,7 +175,8 @@ class Recorder:
             if report.warmup or not first:
                 report.step_done()
             report.note_end()  # this may have been the last step
-            if len(report.step_ends) < 2 or report.end_ns - self.usage_ns > _USAGE_EVERY_NS:
+            oldest = max(_USAGE_OLDEST_NS, _USAGE_OLDEST_SHARE * (report.end_ns - report.begin_ns))
+            if len(report.step_ends) < 2 or report.end_ns - self.usage_ns > oldest:
                 self.usage, self.usage_ns = probe._usage(), report.end_ns
             report.usage_at_end = self.usage
         if report.begin_ns:
@@ -210,7 +213,7 @@ class Recorder:
         return {**found, **window, "blocked_share": self.blocked_share()} if found else {}
 
     def blocked_share(self) -> float | None:
-        """Share of the time in which the timed thread waited for what is not known.
+        """Share of the time in which the timed thread waited for something unknown.
 
         It did not run, was not kept from its core, did not sleep, read or communicate: it may have
         waited for a device. None where the system does not say.

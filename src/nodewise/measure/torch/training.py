@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def watch_loaders(recorder: "Recorder") -> None:
-    """Time what is waited for a batch, and see its rows."""
+    """Time the wait for a batch, and see its rows."""
     loader = importlib.import_module("torch.utils.data.dataloader")
     workload = recorder.workload
 
@@ -47,7 +47,7 @@ def watch_loaders(recorder: "Recorder") -> None:
 
 
 def watch_sleep(recorder: "Recorder") -> None:
-    """Know when the timed thread waits by its own wish, and not for a device."""
+    """Count the sleep of the timed thread, so that it is not taken for a wait for a device."""
 
     def sleeping(call: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(call)
@@ -62,7 +62,7 @@ def watch_sleep(recorder: "Recorder") -> None:
 
 
 def watch_backward(recorder: "Recorder") -> None:
-    """Every backward pass belongs to a batch; a step without one is none of the training."""
+    """Count the batch of every backward pass; a step without one does not count."""
     autograd = importlib.import_module("torch.autograd")
 
     def passing(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -70,9 +70,10 @@ def watch_backward(recorder: "Recorder") -> None:
         def backward(*arguments: Any, **options: Any) -> Any:
             if threading.get_ident() != recorder.thread:
                 return call(*arguments, **options)
+            given = arguments[0] if arguments else options.get("tensors")
+            results = given if isinstance(given, list | tuple) else [given]
+            recorder.before_backward(results)
             if not recorder.in_backward:
-                given = arguments[0] if arguments else options.get("tensors")
-                results = given if isinstance(given, list | tuple) else [given]
                 recorder.workload.backward(results[0] if results else None)
                 recorder.differentiated = True
             recorder.in_backward += 1

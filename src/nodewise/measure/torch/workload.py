@@ -7,7 +7,7 @@ and read when the process ends, so that no device is waited for.
 import sys
 from array import array
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 _MOST_LOSSES = 2048  # of a curve; of a longer training every second one is dropped
@@ -58,7 +58,7 @@ class Workload:
 
     def forward(self, arguments: Sequence[Any], options: Mapping[str, Any]) -> None:
         """The model was called in training."""
-        if self._forward is None:
+        if self._forward is None and not self.reads_batches:
             self._forward = shape_of([options, *arguments])
 
     def loss_scaled(self, loss: Any, scaled: Any) -> None:
@@ -75,7 +75,7 @@ class Workload:
         self._forward = None
         if getattr(loss, "numel", lambda: 0)() == 1:
             known, unscaled = self._unscaled
-            self._in_step.append(_kept(unscaled if known == id(loss) else loss.detach()))
+            self._in_step.append(_kept(unscaled if known == id(loss) else loss))
 
     def _batch(self) -> Shape | None:
         """The batch behind a `backward`: the oldest unused one of the data set trained on."""
@@ -178,11 +178,11 @@ class Workload:
 def _kept(loss: Any) -> Any:
     """A loss to be read at the end; on a CPU its value, as nothing has to be waited for.
 
-    A tensor that is kept would split the memory that the next step uses again, and new memory
-    costs more than all hooks.
+    A tensor that is kept would occupy memory that the next step uses again, and new memory costs
+    more than all hooks.
     """
     plain = type(loss).__name__ == "Tensor"  # reading a distributed one may communicate
-    return loss.item() if plain and loss.device.type == "cpu" else loss
+    return loss.item() if plain and loss.device.type == "cpu" else loss.detach()
 
 
 def _devices(kind: str) -> int:
@@ -196,25 +196,22 @@ def _most_common(values: Sequence[int]) -> int:
     return Counter(values).most_common(1)[0][0]
 
 
-def shape_of(batch: Any) -> Shape | None:
+def shape_of(batch: Any, name: str = "", depth: int = 0) -> Shape | None:
     """The rows and tokens of a batch, by the first tensor in it; None where there is none."""
-    for name, tensor in _tensors(batch, ""):
-        size = tuple(tensor.shape)
+    if hasattr(batch, "is_floating_point") and hasattr(batch, "shape"):
+        size = batch.shape
         if not size:
-            continue
-        whole = not (tensor.is_floating_point() or tensor.is_complex())
+            return None
+        whole = not (batch.is_floating_point() or batch.is_complex())
         is_text = whole and len(size) == 2 and (name == "input_ids" or size[1] >= _SHORTEST_TEXT)
         return int(size[0]), int(size[0] * size[1]) if is_text else 0
+    parts: Iterable[tuple[str, Any]] = ()
+    if isinstance(batch, Mapping) and depth < _DEEPEST:  # the tokens of a text first
+        keys = sorted(batch, key=lambda key: key != "input_ids")
+        parts = ((str(key), batch[key]) for key in keys)
+    elif isinstance(batch, list | tuple) and depth < _DEEPEST:
+        parts = ((name, one) for one in batch[:_DEEPEST])
+    for part_name, part in parts:
+        if (shape := shape_of(part, part_name, depth + 1)) is not None:
+            return shape
     return None
-
-
-def _tensors(value: Any, name: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """The tensors of a batch with their names, the tokens of a text first."""
-    if hasattr(value, "is_floating_point") and hasattr(value, "shape"):
-        yield name, value
-    elif isinstance(value, Mapping) and depth < _DEEPEST:
-        for key in sorted(value, key=lambda key: key != "input_ids"):
-            yield from _tensors(value[key], str(key), depth + 1)
-    elif isinstance(value, list | tuple) and depth < _DEEPEST:
-        for one in value[:_DEEPEST]:
-            yield from _tensors(one, name, depth + 1)
