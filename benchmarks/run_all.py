@@ -68,6 +68,7 @@ BENCHMARKS: tuple[tuple[str, ...], ...] = (
     ("diagnose", "unseen", "--busy", "4"),
     ("fleet", *peer("--wrk2", "NODEWISE_WRK2"), *peer("--guidellm", "NODEWISE_GUIDELLM"),
      *peer("--aiperf", "NODEWISE_AIPERF"), *peer("--tokenizer", "NODEWISE_TOKENIZER")),
+    ("fleet_peers", *peer("--guidellm", "NODEWISE_GUIDELLM"), *peer("--aiperf", "NODEWISE_AIPERF")),
     ("simulator",),
     ("history", *peer("--otava", "NODEWISE_OTAVA")),
     ("history_check",),

@@ -367,6 +367,14 @@ def test_a_late_client_is_not_booked_as_a_slow_fleet():
     assert (missed.row(1).rate_per_second, missed.row(1).breaks_at) == (10.0, 12.5)
 
 
+def test_where_the_client_was_always_late_another_machine_is_the_advice():
+    """A longer window would be void too."""
+    unknown = decide([late(window(1, 8.0, 0.3))])
+    assert unknown.windows[0].verdict == "void"
+    text = show(fleet_report(unknown), 200, colour=False, level=0)
+    assert "To decide, load r=1 from an idle machine" in text
+
+
 def test_the_client_is_blamed_for_its_own_check_only():
     slow = late(window(1, 8.0, 0.3, count=400))
     growing = Check(rule=SATURATION, verdict="fail", evidence="the queue grew", remedy="x")

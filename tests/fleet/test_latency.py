@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from nodewise.base.errors import SpecError
 from nodewise.fleet.batching import Engine, poisson_traffic, simulate
-from nodewise.fleet.certainty import judge, judge_series, requests_to_certify, wilson
+from nodewise.fleet.certainty import (
+    judge,
+    judge_series,
+    misses_too_often,
+    requests_to_certify,
+    wilson,
+)
 from nodewise.fleet.latency import percentile, served
 from nodewise.study.service_objective import Objective
 from nodewise.study.window import Request, Summary, Window
@@ -304,3 +310,26 @@ def test_the_verdict_of_a_window_allows_for_dependence():
     assert other.effective_requests < one.effective_requests / 5
     assert other.attainment_low < one.attainment_low
     assert "independent" in other.why
+
+
+def test_clusters_of_misses_prove_a_miss_and_rarely_at_the_limit():
+    """M/M/1 at the rate at which exactly 99 % are within the limit, and a tenth above it."""
+    draw, windows, count = np.random.default_rng(5), 40, 12_000
+    limit = math.log(100) / 0.2
+
+    def said(load: float) -> list[bool]:
+        service = draw.exponential(1.0, windows * count)
+        scores = single_server(load, service, draw).reshape(windows, count) / limit
+        return [misses_too_often(one, 0.99) for one in scores]
+
+    assert sum(said(0.8)) <= 5  # 5 %, and what chance adds
+    assert sum(said(0.88)) >= 30
+
+
+def test_a_few_clusters_prove_nothing():
+    """Seven stalls, however long: whether they come this often is not known."""
+    scores = np.zeros(5000)
+    for at in range(7):
+        scores[100 + 600 * at : 200 + 600 * at] = 2.0
+    assert not misses_too_often(scores, 0.99)
+    assert not misses_too_often(np.zeros(0), 0.99)

@@ -5,7 +5,6 @@ columns, and plain lists of times. A request whose prompt or answer was empty ha
 left out.
 """
 
-import csv
 import datetime
 import itertools
 from collections.abc import Iterable, Iterator
@@ -78,13 +77,14 @@ def _mooncake(lines: Iterable[str]) -> Iterator[Recorded]:
 def _table(lines: Iterator[str]) -> Iterator[Recorded]:
     """Rows of a CSV file; without a header that is known, the first field is the time."""
     first = next(lines)
-    names = [name.strip().lower() for name in next(csv.reader([first]))]
+    names = [name.lower() for name in _fields(first)]
     time = _column(names, _TIME)
     if time is None:
         yield from _times(itertools.chain([first], lines))
         return
     inputs, outputs = _column(names, _INPUT), _column(names, _OUTPUT)
-    for row in csv.reader(lines):
+    for line in lines:
+        row = _fields(line)
         try:
             yield Recorded(_seconds(row[time]), _length(row, inputs), _length(row, outputs))
         except (ValueError, IndexError, OverflowError):
@@ -97,6 +97,10 @@ def _times(lines: Iterable[str]) -> Iterator[Recorded]:
             yield Recorded(float(line.replace(",", " ").split()[0]))
         except (ValueError, IndexError):
             continue
+
+
+def _fields(line: str) -> list[str]:
+    return [field.strip().strip('"') for field in line.split(",")]
 
 
 def _length(row: list[str], at: int | None) -> int | None:

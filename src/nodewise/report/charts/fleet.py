@@ -1,6 +1,6 @@
 """A fleet in three charts: latency against the rate, capacity and cost at each size."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import cycle
 from statistics import fmean
 
@@ -54,7 +54,7 @@ def latency_chart(result: FleetDecision) -> Figure:
     rates, most = values_of(rows, "rate"), 1000 * limit
     left = min(rates) / 1.2
     x = folds("rate", "requests per second, offered to the fleet", left, max(rates) * 1.5)
-    times = [most, *values_of(rows, "ms")]
+    times = [most, *values_of(rows, "ms", "low", "high")]
     low, high = min(times) / 1.4, max(times) * 1.4
     ticks = [tick for tick in _TICKS if low <= tick <= high]
     shown = {"values": ticks, "format": "~g"}
@@ -68,13 +68,14 @@ def latency_chart(result: FleetDecision) -> Figure:
     for row in sorted(rows, key=lambda row: (row["replicas"], row["simulated"])):
         lines.setdefault((row["replicas"], row["simulated"]), []).append(row)
     for (replicas, _), own in lines.items():
-        layers += _line(own, x, y, PALETTE[colors[replicas]], replicas == result.chosen)
+        layers += _line(own, x, y, colors[replicas], replicas == result.chosen)
     return figure(
         "latency",
         f"Latency of {share} of the requests, by rate",
         [
             f"{shortened(result.name)}; {objective.words}",
-            "filled: that is kept, with 95 % certainty; hollow: not, or not for certain",
+            "filled: that is kept, with 95 % certainty; hollow: not, or not for certain; "
+            "bars: 95 % interval",
         ],
         _latency_caption(result),
         rows,
@@ -88,8 +89,8 @@ def _latency_rows(result: FleetDecision) -> list[Row]:
         groups.setdefault((one.replicas, one.offered_per_second, one.simulated), []).append(one)
     rows: list[Row] = []
     for (replicas, rate, simulated), windows in groups.items():
-        times = [window.percentile_of(result.question.objective).seconds for window in windows]
-        found = [seconds for seconds in times if seconds is not None]
+        known = [window.percentile_of(result.question.objective) for window in windows]
+        found = [one for one in known if one.seconds is not None]
         if not found or all(window.is_client_fault for window in windows):
             continue
         kept = all(window.verdict == "met" for window in windows)
@@ -97,7 +98,9 @@ def _latency_rows(result: FleetDecision) -> list[Row]:
             {
                 "replicas": replicas,
                 "rate": rate,
-                "ms": 1000 * fmean(found),
+                "ms": 1000 * fmean(one.seconds or 0.0 for one in found),
+                "low": _bound(min, [one.low for one in found]),
+                "high": _bound(max, [one.high for one in found]),
                 "kept": "kept" if kept else "not kept",
                 "simulated": "simulated" if simulated else "measured",
             }
@@ -105,19 +108,26 @@ def _latency_rows(result: FleetDecision) -> list[Row]:
     return rows
 
 
+def _bound(pick: Callable[[list[float]], float], bounds: Sequence[float | None]) -> float | None:
+    """The outermost bound, in milliseconds; nothing where one is not known."""
+    known = [bound for bound in bounds if bound is not None]
+    return 1000 * pick(known) if len(known) == len(bounds) else None
+
+
 def _line(rows: list[Row], x: Axis, y: Axis, color: str, is_chosen: bool) -> list[Definition]:
     """The windows of one fleet; the name of the chosen one is green, as on every chart."""
-    last = rows[-1]
+    last, tint = rows[-1], PALETTE[color]
     simulated = last["simulated"] == "simulated"
     tips = ("replicas", "rate", "ms", "kept", "simulated")
     kept = [row for row in rows if row["kept"] == "kept"]
     broken = [row for row in rows if row["kept"] != "kept"]
-    look = {"color": color, "strokeDash": [6, 3] if simulated else [1, 0]}
+    look = {"color": tint, "strokeDash": [6, 3] if simulated else [1, 0]}
     name = f"r = {last['replicas']}" + (" (simulated)" if simulated else "")
     return [
         mark("line", rows, "join", look, x=x, y=y),
-        mark("point", kept, "measured", {"color": color}, x=x, y=y, tips=tips),
-        mark("point", broken, "predicted", {"stroke": color}, x=x, y=y, tips=tips),
+        *intervals(rows, x, y, color),
+        mark("point", kept, "measured", {"color": tint}, x=x, y=y, tips=tips),
+        mark("point", broken, "predicted", {"stroke": tint}, x=x, y=y, tips=tips),
         label(name, x, y, (last["rate"], last["ms"]), style="verdict" if is_chosen else "label"),
     ]
 
@@ -199,10 +209,11 @@ def capacity_chart(result: FleetDecision) -> Figure:
     bars = any(row["high"] for row in rows)
     spread = "bars: from the highest rate kept to the lowest broken, for certain" if bars else ""
     hollow = "hollow: simulated" if simulated else ""
+    gray = "grey: in proportion to the smallest fleet" if len(rows) > 1 else ""
     made = figure(
         "capacity",
         "Capacity within the limit",
-        [shortened(result.name), "; ".join(part for part in (spread, hollow) if part)],
+        [shortened(result.name), "; ".join(part for part in (spread, gray, hollow) if part)],
         _capacity_caption(result),
         rows,
         layered(layers),
@@ -227,11 +238,7 @@ def _in_proportion(rows: Sequence[Row], x: Axis, y: Axis) -> list[Definition]:
         return []
     sizes = [row["K"] for row in rows if row["K"] >= base["K"]]
     ideal = [{"K": size, "rate": base["rate"] * size / base["K"]} for size in sizes]
-    last = ideal[-1]
-    return [
-        mark("line", ideal, "ideal", x=x, y=y),
-        label("in proportion", x, y, (last["K"], last["rate"]), align="right", away=9),
-    ]
+    return [mark("line", ideal, "ideal", x=x, y=y)]
 
 
 def _demand(floor: float | None, x: Axis, y: Axis) -> list[Definition]:
@@ -249,7 +256,7 @@ def _capacity_caption(result: FleetDecision) -> str:
     if last.efficiency is None:
         return f"r={last.replicas} serves {last.rate_per_second:.4g} requests/s within the limit."
     return (
-        f"r={last.replicas} serves {last.rate_per_second:.4g} requests/s within the limit, "
+        f"r={last.replicas} serves about {last.estimate or 0.0:.3g} requests/s within the limit, "
         f"{format_percent(last.efficiency)} of what its replicas would serve in proportion."
     )
 

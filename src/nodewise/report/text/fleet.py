@@ -200,9 +200,16 @@ def _decisive(result: FleetDecision) -> str:
     """What would decide between the chosen number and its rivals."""
     floor = result.question.floor
     first = result.row(result.rivals[0])
+    own = [one for one in result.windows if one.replicas == first.replicas]
+    if own and all(one.verdict == "void" and one.is_client_fault for one in own):
+        return (
+            f"To decide, load r={first.replicas} from an idle machine: the client was late in "
+            "all of its windows."
+        )
     if floor is None or result.question.goal == "throughput":
         alike = "rates" if result.question.goal == "throughput" else "costs"
-        return f"To decide, lengthen the windows or add rounds: their {alike} may be the same."
+        why = "" if result.chosen is None else f": their {alike} may be the same"
+        return f"To decide, lengthen the windows or add rounds{why}."
     kept = f"kept at {_rate(first.rate_per_second)}" if first.rate_per_second else "kept at no rate"
     broken = f"broken at {_rate(first.breaks_at)}" if first.breaks_at else "never broken"
     return (
