@@ -20,6 +20,8 @@ SHARED = Path(__file__).parents[2] / "shared"
 
 # Prices age. The shipped ones are of 2026-08-22, and tests ask on 2026-11-16 whenever they run.
 os.environ["SOURCE_DATE_EPOCH"] = "1794787200"
+# Tests start hundreds of commands. Each would compile all of nodewise again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # A test run in the background ignores SIGINT, and every command that it starts would too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -102,7 +102,7 @@ def faulting(sample: Sample, account: Account, seen: Observation, roofs: Roofs) 
         return None
     quiet = sample.switches < _STOPS * account.seconds
     if not quiet and sample.sockets:
-        return Verdict(None)  # messages, and memory for them: neither can be told to bind
+        return Verdict(None)  # messages, and memory for them: neither is sure to bind
     clear = small > 0.5 or huge > 1
     return Verdict("page faults", strong=sample.system > 0.45 * cpu and quiet and clear)
 
@@ -198,7 +198,7 @@ def _talking(sample: Sample, account: Account, seen: Observation, roofs: Roofs) 
     if _only_wakes(sample, account):
         return Verdict("coordination", strong=False)
     often = sample.switches > _STOPS * account.seconds
-    # Large messages take few switches; then somebody is seen waiting for the other end.
+    # Large messages take few switches; then one side is seen waiting for the other end.
     carries = sample.socket_threads > 0.1 or (sample.sockets and sample.messages)
     carries = carries or _carries_unseen(sample)
     large = account.system > 0.6 and sample.active_threads >= 2 and carries
