@@ -13,7 +13,7 @@ from statistics import mean
 import pytest
 
 from nodewise.explain.attribute import attribute
-from nodewise.measure.mpi import libraries, preload
+from nodewise.measure.mpi import leftovers, libraries, preload
 from nodewise.study import store
 from tests.jobs import skip_if_disturbed
 
@@ -167,6 +167,42 @@ def test_hpcc_runs_on_two_ranks_and_is_explained(tmp_path):
     for rank in run.ranks:
         assert sum(rank.stages.values()) == pytest.approx(run.seconds, rel=0.05)
         assert {"point_to_point", "collective"} <= {*rank.mpi.classes}
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("./ends abort", "rank 1 called MPI_Abort with code 7."),
+        ("./ends exit", "rank 1 ended without MPI_Finalize: solver error: no convergence."),
+        ("./inside.sh", "the program starts mpirun itself: leave mpirun out of it"),
+        ("mpirun.openmpi -n {n} ./ends", "Open MPI has fewer slots than ranks"),
+        (f"{OWN.with_name('mpiexec')} -n {{n}} ./ends", "is linked with Open MPI"),
+    ],
+)
+def test_what_went_wrong_under_open_mpi_is_said_and_nothing_is_left(tmp_path, command, said):
+    compiler = shutil.which("mpicc.openmpi") or pytest.skip("no Open MPI (scripts/mpi_apps.sh)")
+    subprocess.run([compiler, SOURCES / "ends.c", "-o", tmp_path / "ends"], check=True)
+    (tmp_path / "inside.sh").write_text("#!/bin/sh\nexec mpirun.openmpi -n 2 ./ends\n")
+    (tmp_path / "inside.sh").chmod(0o755)
+    (tmp_path / "temporary").mkdir()
+    engine = () if "{n}" in command else ("--engine", "mpi")
+    scales = f"1,{2 * (os.cpu_count() or 1)}" if "openmpi -n" in command else "1,2"
+    before = leftovers.segments()
+    done = subprocess.run(
+        [sys.executable, "-m", "nodewise", "run", "-n", scales, "--rounds", "1", "--name", "s",
+         *engine, "--timeout", "60", "--", *command.split()],
+        capture_output=True, text=True, timeout=200, cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
+    )  # fmt: skip
+    assert done.returncode in (3, 4)
+    what, fix = done.stderr.splitlines()[-2:]
+    assert what.startswith("nodewise: ") and said in what
+    assert fix.startswith("  fix: ")
+    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    assert str(tmp_path / "ends") not in running
+    assert not [*(tmp_path / "temporary").rglob("*")]
+    new = leftovers.segments() - before
+    assert not [path for path in new if "mpich" not in path.name]
 
 
 SILICON = """&control

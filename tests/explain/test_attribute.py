@@ -647,6 +647,29 @@ def test_ranks_of_the_same_job_that_share_cores_are_not_foreign_load():
         assert cause in {loss.cause for loss in found.rows[-1].causes if loss.folds > 0.5}
 
 
+def test_waiting_for_ranks_that_lost_their_core_is_foreign_load_and_not_jitter():
+    def share_of_jitter(delay):
+        def rank(number, idle, compute):
+            stages = {"compute": compute, "communication": 0.1, "idle": idle}
+            usage = Usage(run_delay_seconds=delay * (idle + compute + 0.1))
+            return Rank(rank=number, stages=stages, usage=usage)
+
+        runs = []
+        for turn in range(3):
+            runs.append(Run(nodes=1, round=turn, seconds=4.0, ranks=(rank(0, 0.0, 3.9),)))
+            pair = (rank(0, 2.0, 1.9), rank(1, 2.0, 1.9))
+            runs.append(Run(nodes=2, round=turn, seconds=4.0, ranks=pair))
+        row = attribute(Study(name="s", regime="strong", runs=tuple(runs))).row(2)
+        shares = {loss.cause: loss.share for loss in row.causes}
+        return shares.get("jitter", 0.0), shares.get("foreign load", 0.0)
+
+    quiet, busy = share_of_jitter(0.0), share_of_jitter(0.75)
+    assert quiet[0] > 0.4 and quiet[1] == 0.0
+    # Three quarters of the time in which the others computed, they had no core.
+    assert busy[0] == pytest.approx(0.25 * quiet[0], rel=0.05)
+    assert busy[1] > 0.7 * quiet[0]
+
+
 def test_a_core_that_was_lost_inside_mpi_is_foreign_load_and_not_communication():
     calls = MpiRecord(classes={"collective": MpiCalls(seconds=2.0, calls=100)})
 

@@ -41,6 +41,12 @@ NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.
 You may or may not see output from other processes, depending on
 exactly when Open MPI kills them.
 --------------------------------------------------------------------------"""
+RECURSIVE = """
+mpirun does not support recursive calls
+--------------------------------------------------------------------------
+Primary job  terminated normally, but 1 process returned
+a non-zero exit code. Per user-direction, the job has been aborted.
+--------------------------------------------------------------------------"""
 TORCH = """[rank0]: Traceback (most recent call last):
 [rank0]:   File "train.py", line 9, in <module>
 [rank0]: RuntimeError: shape mismatch
@@ -76,6 +82,21 @@ FOAM exiting"""
         ("a\nbash: lmp: command not found\n= EXIT CODE: 127", "bash: lmp: command not found"),
         ("fine\nstill fine\n\n---", "still fine"),
         ("one\nInput is invalid\nbye", "Input is invalid"),
+        (RECURSIVE, "the program starts mpirun itself"),
+        (
+            "trapFpe: Floating point exception trapping enabled (FOAM_SIGFPE).\n"
+            "[0] --> FOAM FATAL ERROR: no case",
+            "[0] --> FOAM FATAL ERROR: no case",
+        ),
+        (
+            "no pivot\nsrun: Job step aborted: Waiting up to 5 seconds for job step to finish\n"
+            "slurmstepd-node1: error: *** STEP 8.0 ON node1 CANCELLED AT 2026-11-18T20:47:52 ***",
+            "no pivot",
+        ),
+        (
+            "step 1\nslurmstepd: error: *** JOB 8 ON n1 CANCELLED AT noon DUE TO TIME LIMIT ***",
+            "DUE TO TIME LIMIT",
+        ),
         ("", ""),
         ("=====\n---", ""),
     ],

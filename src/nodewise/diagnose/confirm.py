@@ -19,6 +19,7 @@ _UNLIKE_A_STREAM = 0.2
 _LEAST_CPU = 0.5  # seconds: less is mostly the start of a program
 _FIXED_WORK = 0.8  # of the CPU seconds, with half the cores' time
 _OWN_CODE = 0.6
+_LOCKED = 0.3  # of the windows: threads wait for each other
 
 
 def confirmed(symptoms: Symptoms, trials: Trials, proposal: str | None = None) -> Symptoms:
@@ -42,32 +43,12 @@ def confirmed(symptoms: Symptoms, trials: Trials, proposal: str | None = None) -
 
 def _judge(symptoms: Symptoms, trials: Trials) -> tuple[CeilingName | None, Confidence, str]:
     said, confidence = symptoms.ceiling, symptoms.confidence
-    if None in (trials.shared, trials.memory, trials.arithmetic, _reference(trials)):
-        return said, confidence, "the experiment gave no answer: a run failed or had no end in time"
+    if why := _why_no_answer(symptoms, trials):
+        return said, confidence, why
     assert trials.arithmetic is not None
     assert trials.memory is not None
-    assert trials.shared is not None
-    reference = _reference(trials) or 1.0
-    if trials.arithmetic < _LEAST_CPU:
-        return said, confidence, "the experiment gave no answer: it takes too little CPU time"
-    if trials.shared < _FIXED_WORK * trials.arithmetic:
-        return said, confidence, (
-            "the experiment gave no answer: it runs for a fixed time and not for a fixed amount of "
-            "work"
-        )  # fmt: skip
-    if said not in (None, "compute", "memory bandwidth") or symptoms.figures["user"] < _OWN_CODE:
-        return said, confidence, (
-            "the experiment separates compute from memory only, and neither was in question"
-        )  # fmt: skip
-    if reference < _REACTS:
-        return said, confidence, (
-            "the experiment gave no answer: beside a competing memory stream even a known one is "
-            "not slower now"
-        )  # fmt: skip
-    if said is None and symptoms.figures["active_threads"] > 1.5 and symptoms.shares.get(
-        "coordination", 0.0
-    ) > 0.3:  # fmt: skip
-        return said, confidence, "it waits for locks in part, which the experiment does not change"
+    reference = _reference(trials)
+    assert reference is not None
     sure: Confidence = "high" if confidence == "medium" else "medium"
     reaction = (trials.memory / trials.arithmetic - 1) / (reference - 1)
     if reaction >= _AS_A_STREAM:
@@ -81,6 +62,32 @@ def _judge(symptoms: Symptoms, trials: Trials) -> tuple[CeilingName | None, Conf
     if said == "memory bandwidth":  # what was watched is not denied
         return said, "medium", words
     return None, "low", words
+
+
+def _why_no_answer(symptoms: Symptoms, trials: Trials) -> str:
+    """Why the experiment leaves the answer as it was; empty where it decides."""
+    reference = _reference(trials)
+    if trials.shared is None or trials.memory is None or not trials.arithmetic or not reference:
+        return "the experiment gave no answer: a run failed or had no end in time"
+    if trials.arithmetic < _LEAST_CPU:
+        return "the experiment gave no answer: it takes too little CPU time"
+    if trials.shared < _FIXED_WORK * trials.arithmetic:
+        return (
+            "the experiment gave no answer: it runs for a fixed time and not for a fixed amount of "
+            "work"
+        )
+    said = symptoms.ceiling
+    if said not in (None, "compute", "memory bandwidth") or symptoms.figures["user"] < _OWN_CODE:
+        return "the experiment separates compute from memory only, and neither was in question"
+    if reference < _REACTS:
+        return (
+            "the experiment gave no answer: beside a competing memory stream even a known one is "
+            "not slower now"
+        )
+    locked = symptoms.shares.get("coordination", 0.0)
+    if said is None and symptoms.figures["active_threads"] > 1.5 and locked > _LOCKED:
+        return "it waits for locks in part, which the experiment does not change"
+    return ""
 
 
 def _reference(trials: Trials) -> float | None:

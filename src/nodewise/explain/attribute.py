@@ -587,12 +587,13 @@ def _rank_parts(one: _Measured, kind: CauseName, center: Center) -> dict[CauseNa
     emulation = min(max(by_chance, 0.0), (one.dry_wait or 0.0) * (one.steps or 0))
     held_up = float(mean["overhead"][late])
     delay = 0.0 if one.delays is None else fit * float(one.delays[:, late].mean())
+    delay_of_others = max(by_chance - emulation, 0.0) * _held_up_share(one, late)
     parts: dict[CauseName, float] = {
-        "oversubscription" if one.crowded else "foreign load": delay,
+        "oversubscription" if one.crowded else "foreign load": delay + delay_of_others,
         "compute inflation": fit * even,
         "load imbalance": fit * imbalance,
         "slow node": 0.0,
-        "jitter": by_chance - emulation,
+        "jitter": by_chance - emulation - delay_of_others,
         "emulation": emulation + (held_up if one.emulated else 0.0),
         "late rank": 0.0,
         "communication": transfer,
@@ -603,6 +604,20 @@ def _rank_parts(one: _Measured, kind: CauseName, center: Center) -> dict[CauseNa
     parts[kind] += fit * rest
     parts["unexplained"] = seconds - sum(parts.values())
     return parts
+
+
+def _held_up_share(one: _Measured, late: int) -> float:
+    """Of the time in which the other ranks computed or wanted to, the part without a core.
+
+    Where they come late by chance, that part of their lateness is not their own. Emulated nodes
+    make up for it.
+    """
+    if one.delays is None or one.emulated:
+        return 0.0
+    outside = one.delays if one.held_up is None else one.delays - one.held_up
+    held_up = float(np.delete(outside, late, axis=1).sum())
+    computed = float(np.delete(one.of("compute"), late, axis=1).sum())
+    return held_up / (held_up + computed) if held_up > 0 else 0.0
 
 
 def _late_compute(one: _Measured, late: int, kind: CauseName) -> tuple[float, float, float]:

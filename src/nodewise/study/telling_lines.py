@@ -12,7 +12,8 @@ from nodewise.study.study import Run
 
 _EXCEPTION = re.compile(r"^\s*(?:\[[\w.:, ]+\][: ]*)?[\w.]*(?:Error|Exception|Interrupt)\b")
 _CAUSE = re.compile(
-    r"not enough slots|segmentation fault|bus error|illegal instruction|floating[- ]point exception"
+    r"not enough slots|segmentation fault|bus error|illegal instruction"
+    r"|floating[- ]point exception(?! trapping)"
     r"|out of memory|cannot allocate memory|bad_alloc|error while loading shared libraries"
     r"|undefined symbol|command not found|no such file or directory|permission denied"
     r"|fatal error|assert\w* .*failed|terminate called|what\(\):|forrtl: severe|cuda error"
@@ -30,7 +31,8 @@ _EPILOGUE = re.compile(
     r"|bad termination|exit (?:code|status):|cleaning up remaining|your application terminated"
     r"|^=\s|^=+$|^-+$|invoking mpi_abort|mpi_abort was invoked|you may or may not see"
     r"|exactly when open mpi|with errorcode|pmi_abort|^srun: error: .*task"
-    r"|slurmstepd: error: \*\*\*|childfailederror|^srun: terminating"
+    r"|slurmstepd[-\w]*: error: \*\*\*(?!.*due to)|childfailederror"
+    r"|^srun: (?:terminating|job step abort)"
     r"|step tasks have been terminated|^\[\w+\] .*more processes"
     r"|we reiterate|root cause \(first|^\s*(?:exitcode|error_file|traceback) *:|sent signal"
     r"|orte_error_log|please see the faq page|this typically refers to a problem"

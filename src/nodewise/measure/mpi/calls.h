@@ -137,6 +137,14 @@ MAKE_COMM(MPI_Graph_create, comm, made, (MPI_Comm comm, int nodes, const int *in
 MAKE_COMM(MPI_Dist_graph_create, comm, made, (MPI_Comm comm, int n, const int *sources, const int *degrees, const int *targets, const int *weights, MPI_Info info, int reorder, MPI_Comm *made), (comm, n, sources, degrees, targets, weights, info, reorder, made))
 MAKE_COMM(MPI_Dist_graph_create_adjacent, comm, made, (MPI_Comm comm, int in, const int *sources, const int *weights, int out, const int *targets, const int *out_weights, MPI_Info info, int reorder, MPI_Comm *made), (comm, in, sources, weights, out, targets, out_weights, info, reorder, made))
 
+/* Not all ranks of the parent make these, or the new one is not there yet: it is known by its ranks
+   alone, when it is first used. */
+TIMED(MPI_Comm_create_group, COLLECTIVE, comm_at(comm), 0, (MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *made), (comm, group, tag, made))
+TIMED(MPI_Comm_idup, COLLECTIVE, comm_at(comm), 0, (MPI_Comm comm, MPI_Comm *made, MPI_Request *request), (comm, made, request))
+TIMED(MPI_Intercomm_create, COLLECTIVE, comm_at(comm), 0, (MPI_Comm comm, int leader, MPI_Comm bridge, int other, int tag, MPI_Comm *made), (comm, leader, bridge, other, tag, made))
+TIMED(MPI_Intercomm_merge, COLLECTIVE, comm_at(comm), 0, (MPI_Comm comm, int high, MPI_Comm *made), (comm, high, made))
+TIMED(MPI_Comm_spawn, COLLECTIVE, comm_at(comm), 0, (const char *command, char *words[], int most, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *made, int codes[]), (command, words, most, info, root, comm, made, codes))
+
 #define END_COMM(name)                                             \
     EXPORT int name(MPI_Comm *comm)                                \
     {                                                              \
@@ -356,6 +364,8 @@ READY(MPI_Pready_list, (int length, const int parts[], MPI_Request request), (le
 TIMED(MPI_Parrived, WAIT, NULL, 0, (MPI_Request request, int part, int *flag), (request, part, flag))
 #endif
 
+TIMED(MPI_Request_get_status, WAIT, NULL, 0, (MPI_Request request, int *flag, MPI_Status *status), (request, flag, status))
+
 EXPORT int MPI_Request_free(MPI_Request *request)
 {
     uint64_t key = KEY(*request);
@@ -369,6 +379,7 @@ EXPORT int MPI_Request_free(MPI_Request *request)
 TIMED(MPI_Win_create, ONE_SIDED, comm_at(comm), 0, (void *base, MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, MPI_Win *win), (base, size, unit, info, comm, win))
 TIMED(MPI_Win_allocate, ONE_SIDED, comm_at(comm), 0, (MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void *base, MPI_Win *win), (size, unit, info, comm, base, win))
 TIMED(MPI_Win_allocate_shared, ONE_SIDED, comm_at(comm), 0, (MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void *base, MPI_Win *win), (size, unit, info, comm, base, win))
+TIMED(MPI_Win_create_dynamic, ONE_SIDED, comm_at(comm), 0, (MPI_Info info, MPI_Comm comm, MPI_Win *win), (info, comm, win))
 TIMED(MPI_Win_fence, ONE_SIDED, NULL, 0, (int assert, MPI_Win win), (assert, win))
 TIMED(MPI_Win_start, ONE_SIDED, NULL, 0, (MPI_Group group, int assert, MPI_Win win), (group, assert, win))
 TIMED(MPI_Win_complete, ONE_SIDED, NULL, 0, (MPI_Win win), (win))
@@ -397,6 +408,9 @@ TIMED(MPI_File_set_size, IO, NULL, 0, (MPI_File file, MPI_Offset size), (file, s
 TIMED(MPI_File_preallocate, IO, NULL, 0, (MPI_File file, MPI_Offset size), (file, size))
 TIMED(MPI_File_set_view, IO, NULL, 0, (MPI_File file, MPI_Offset at, MPI_Datatype element, MPI_Datatype type, const char *form, MPI_Info info), (file, at, element, type, form, info))
 TIMED(MPI_File_seek, IO, NULL, 0, (MPI_File file, MPI_Offset at, int whence), (file, at, whence))
+TIMED(MPI_File_seek_shared, IO, NULL, 0, (MPI_File file, MPI_Offset at, int whence), (file, at, whence))
+TIMED(MPI_File_read_ordered_end, IO, NULL, 0, (MPI_File file, void *buffer, MPI_Status *status), (file, buffer, status))
+TIMED(MPI_File_write_ordered_end, IO, NULL, 0, (MPI_File file, const void *buffer, MPI_Status *status), (file, buffer, status))
 TIMED(MPI_File_read_all_end, IO, NULL, 0, (MPI_File file, void *buffer, MPI_Status *status), (file, buffer, status))
 TIMED(MPI_File_write_all_end, IO, NULL, 0, (MPI_File file, const void *buffer, MPI_Status *status), (file, buffer, status))
 TIMED(MPI_File_read_at_all_end, IO, NULL, 0, (MPI_File file, void *buffer, MPI_Status *status), (file, buffer, status))

@@ -91,16 +91,27 @@ TIMED(COUNTED(MPI_Neighbor_allgather), COLLECTIVE, comm_at(comm), bytes_of(out_c
 TIMED(COUNTED(MPI_Neighbor_allgatherv), COLLECTIVE, comm_at(comm), bytes_of(out_count, out_type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, const COUNT *counts, const PLACE *places, MPI_Datatype type, MPI_Comm comm), (out, out_count, out_type, in, counts, places, type, comm))
 TIMED(COUNTED(MPI_Neighbor_alltoall), COLLECTIVE, comm_at(comm), bytes_of(out_count, out_type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, MPI_Comm comm), (out, out_count, out_type, in, count, type, comm))
 TIMED(COUNTED(MPI_Neighbor_alltoallv), COLLECTIVE, comm_at(comm), 0, (const void *out, const COUNT *out_counts, const PLACE *out_places, MPI_Datatype out_type, void *in, const COUNT *counts, const PLACE *places, MPI_Datatype type, MPI_Comm comm), (out, out_counts, out_places, out_type, in, counts, places, type, comm))
+TIMED(COUNTED(MPI_Neighbor_alltoallw), COLLECTIVE, comm_at(comm), 0, (const void *out, const COUNT *out_counts, const MPI_Aint *out_places, const MPI_Datatype *out_types, void *in, const COUNT *counts, const MPI_Aint *places, const MPI_Datatype *types, MPI_Comm comm), (out, out_counts, out_places, out_types, in, counts, places, types, comm))
+TIMED(COUNTED(MPI_Iscan), COLLECTIVE, comm_at(comm), bytes_of(count, type), (const void *out, void *in, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request *request), (out, in, count, type, op, comm, request))
+TIMED(COUNTED(MPI_Iexscan), COLLECTIVE, comm_at(comm), bytes_of(count, type), (const void *out, void *in, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request *request), (out, in, count, type, op, comm, request))
+TIMED(COUNTED(MPI_Ineighbor_allgather), COLLECTIVE, comm_at(comm), bytes_of(out_count, out_type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, MPI_Comm comm, MPI_Request *request), (out, out_count, out_type, in, count, type, comm, request))
+TIMED(COUNTED(MPI_Ineighbor_allgatherv), COLLECTIVE, comm_at(comm), bytes_of(out_count, out_type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, const COUNT *counts, const PLACE *places, MPI_Datatype type, MPI_Comm comm, MPI_Request *request), (out, out_count, out_type, in, counts, places, type, comm, request))
+TIMED(COUNTED(MPI_Ineighbor_alltoall), COLLECTIVE, comm_at(comm), bytes_of(out_count, out_type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, MPI_Comm comm, MPI_Request *request), (out, out_count, out_type, in, count, type, comm, request))
+TIMED(COUNTED(MPI_Ineighbor_alltoallv), COLLECTIVE, comm_at(comm), 0, (const void *out, const COUNT *out_counts, const PLACE *out_places, MPI_Datatype out_type, void *in, const COUNT *counts, const PLACE *places, MPI_Datatype type, MPI_Comm comm, MPI_Request *request), (out, out_counts, out_places, out_type, in, counts, places, type, comm, request))
+TIMED(COUNTED(MPI_Ineighbor_alltoallw), COLLECTIVE, comm_at(comm), 0, (const void *out, const COUNT *out_counts, const MPI_Aint *out_places, const MPI_Datatype *out_types, void *in, const COUNT *counts, const MPI_Aint *places, const MPI_Datatype *types, MPI_Comm comm, MPI_Request *request), (out, out_counts, out_places, out_types, in, counts, places, types, comm, request))
 
 START_COLLECT(COUNTED(MPI_Ibcast), false, FROM_ROOT, root, false, root < 0 ? 0 : bytes_of(count, type), (void *buffer, COUNT count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request *request), (buffer, count, type, root, comm, request))
 START_COLLECT(COUNTED(MPI_Iscatter), false, FROM_ROOT, root, false, root < 0 || in == MPI_IN_PLACE ? 0 : bytes_of(count, type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request *request), (out, out_count, out_type, in, count, type, root, comm, request))
+START_COLLECT(COUNTED(MPI_Iscatterv), false, FROM_ROOT, root, false, root < 0 || in == MPI_IN_PLACE ? 0 : bytes_of(count, type), (const void *out, const COUNT *out_counts, const PLACE *places, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request *request), (out, out_counts, places, out_type, in, count, type, root, comm, request))
 START_COLLECT(COUNTED(MPI_Igather), false, TO_ROOT, root, false, root < 0 || out == MPI_IN_PLACE ? 0 : bytes_of(out_count, out_type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request *request), (out, out_count, out_type, in, count, type, root, comm, request))
+START_COLLECT(COUNTED(MPI_Igatherv), false, TO_ROOT, root, false, root < 0 || out == MPI_IN_PLACE ? 0 : bytes_of(out_count, out_type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, const COUNT *counts, const PLACE *places, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request *request), (out, out_count, out_type, in, counts, places, type, root, comm, request))
 START_COLLECT(COUNTED(MPI_Ireduce), false, TO_ROOT, root, false, root < 0 ? 0 : bytes_of(count, type), (const void *out, void *in, COUNT count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm, MPI_Request *request), (out, in, count, type, op, root, comm, request))
 START_ALL(MPI_Iallreduce, true, bytes_of(count, type), (const void *out, void *in, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request *request), (out, in, count, type, op, comm, request))
 START_ALL(MPI_Iallgather, false, bytes_of(count, type) * (at ? at->size : 1), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, MPI_Comm comm, MPI_Request *request), (out, out_count, out_type, in, count, type, comm, request))
 START_ALL(MPI_Iallgatherv, false, SUM(counts, at ? at->size : 0, type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, const COUNT *counts, const PLACE *places, MPI_Datatype type, MPI_Comm comm, MPI_Request *request), (out, out_count, out_type, in, counts, places, type, comm, request))
 START_ALL(MPI_Ialltoall, false, bytes_of(count, type) * (at ? at->size : 1), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, MPI_Comm comm, MPI_Request *request), (out, out_count, out_type, in, count, type, comm, request))
 START_ALL(MPI_Ialltoallv, false, SUM(counts, at ? at->size : 0, type), (const void *out, const COUNT *out_counts, const PLACE *out_places, MPI_Datatype out_type, void *in, const COUNT *counts, const PLACE *places, MPI_Datatype type, MPI_Comm comm, MPI_Request *request), (out, out_counts, out_places, out_type, in, counts, places, type, comm, request))
+START_ALL(MPI_Ialltoallw, false, 0, (const void *out, const COUNT *out_counts, const PLACE *out_places, const MPI_Datatype *out_types, void *in, const COUNT *counts, const PLACE *places, const MPI_Datatype *types, MPI_Comm comm, MPI_Request *request), (out, out_counts, out_places, out_types, in, counts, places, types, comm, request))
 START_ALL(MPI_Ireduce_scatter, false, SUM(counts, at ? at->size : 0, type), (const void *out, void *in, const COUNT *counts, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request *request), (out, in, counts, type, op, comm, request))
 START_ALL(MPI_Ireduce_scatter_block, false, bytes_of(count, type) * (at ? at->size : 1), (const void *out, void *in, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request *request), (out, in, count, type, op, comm, request))
 
@@ -108,13 +119,16 @@ START_ALL(MPI_Ireduce_scatter_block, false, bytes_of(count, type) * (at ? at->si
 /* Persistent collectives: made once, and started often. */
 START_COLLECT(COUNTED(MPI_Bcast_init), true, FROM_ROOT, root, false, root < 0 ? 0 : bytes_of(count, type), (void *buffer, COUNT count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request), (buffer, count, type, root, comm, info, request))
 START_COLLECT(COUNTED(MPI_Scatter_init), true, FROM_ROOT, root, false, root < 0 || in == MPI_IN_PLACE ? 0 : bytes_of(count, type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request), (out, out_count, out_type, in, count, type, root, comm, info, request))
+START_COLLECT(COUNTED(MPI_Scatterv_init), true, FROM_ROOT, root, false, root < 0 || in == MPI_IN_PLACE ? 0 : bytes_of(count, type), (const void *out, const COUNT *out_counts, const PLACE *places, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request), (out, out_counts, places, out_type, in, count, type, root, comm, info, request))
 START_COLLECT(COUNTED(MPI_Gather_init), true, TO_ROOT, root, false, root < 0 || out == MPI_IN_PLACE ? 0 : bytes_of(out_count, out_type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request), (out, out_count, out_type, in, count, type, root, comm, info, request))
+START_COLLECT(COUNTED(MPI_Gatherv_init), true, TO_ROOT, root, false, root < 0 || out == MPI_IN_PLACE ? 0 : bytes_of(out_count, out_type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, const COUNT *counts, const PLACE *places, MPI_Datatype type, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request), (out, out_count, out_type, in, counts, places, type, root, comm, info, request))
 START_COLLECT(COUNTED(MPI_Reduce_init), true, TO_ROOT, root, false, root < 0 ? 0 : bytes_of(count, type), (const void *out, void *in, COUNT count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request), (out, in, count, type, op, root, comm, info, request))
 LATER_ALL(MPI_Allreduce_init, true, bytes_of(count, type), (const void *out, void *in, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request), (out, in, count, type, op, comm, info, request))
 LATER_ALL(MPI_Allgather_init, false, bytes_of(count, type) * (at ? at->size : 1), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, MPI_Comm comm, MPI_Info info, MPI_Request *request), (out, out_count, out_type, in, count, type, comm, info, request))
 LATER_ALL(MPI_Allgatherv_init, false, SUM(counts, at ? at->size : 0, type), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, const COUNT *counts, const PLACE *places, MPI_Datatype type, MPI_Comm comm, MPI_Info info, MPI_Request *request), (out, out_count, out_type, in, counts, places, type, comm, info, request))
 LATER_ALL(MPI_Alltoall_init, false, bytes_of(count, type) * (at ? at->size : 1), (const void *out, COUNT out_count, MPI_Datatype out_type, void *in, COUNT count, MPI_Datatype type, MPI_Comm comm, MPI_Info info, MPI_Request *request), (out, out_count, out_type, in, count, type, comm, info, request))
 LATER_ALL(MPI_Alltoallv_init, false, SUM(counts, at ? at->size : 0, type), (const void *out, const COUNT *out_counts, const PLACE *out_places, MPI_Datatype out_type, void *in, const COUNT *counts, const PLACE *places, MPI_Datatype type, MPI_Comm comm, MPI_Info info, MPI_Request *request), (out, out_counts, out_places, out_type, in, counts, places, type, comm, info, request))
+LATER_ALL(MPI_Alltoallw_init, false, 0, (const void *out, const COUNT *out_counts, const PLACE *out_places, const MPI_Datatype *out_types, void *in, const COUNT *counts, const PLACE *places, const MPI_Datatype *types, MPI_Comm comm, MPI_Info info, MPI_Request *request), (out, out_counts, out_places, out_types, in, counts, places, types, comm, info, request))
 LATER_ALL(MPI_Reduce_scatter_init, false, SUM(counts, at ? at->size : 0, type), (const void *out, void *in, const COUNT *counts, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request), (out, in, counts, type, op, comm, info, request))
 LATER_ALL(MPI_Reduce_scatter_block_init, false, bytes_of(count, type) * (at ? at->size : 1), (const void *out, void *in, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request), (out, in, count, type, op, comm, info, request))
 #endif
@@ -129,6 +143,7 @@ TIMED(COUNTED(MPI_Raccumulate), ONE_SIDED, NULL, bytes_of(count, type), (TARGET,
 TIMED(COUNTED(MPI_Get), ONE_SIDED, NULL, bytes_of(count, type), (void *origin, COUNT count, MPI_Datatype type, int rank, MPI_Aint at, COUNT there, MPI_Datatype their, MPI_Win win), (TARGET_ARGUMENTS, win))
 TIMED(COUNTED(MPI_Rget), ONE_SIDED, NULL, bytes_of(count, type), (void *origin, COUNT count, MPI_Datatype type, int rank, MPI_Aint at, COUNT there, MPI_Datatype their, MPI_Win win, MPI_Request *request), (TARGET_ARGUMENTS, win, request))
 TIMED(COUNTED(MPI_Get_accumulate), ONE_SIDED, NULL, bytes_of(result_count, result_type), (const void *origin, COUNT count, MPI_Datatype type, void *result, COUNT result_count, MPI_Datatype result_type, int rank, MPI_Aint at, COUNT there, MPI_Datatype their, MPI_Op op, MPI_Win win), (origin, count, type, result, result_count, result_type, rank, at, there, their, op, win))
+TIMED(COUNTED(MPI_Rget_accumulate), ONE_SIDED, NULL, bytes_of(result_count, result_type), (const void *origin, COUNT count, MPI_Datatype type, void *result, COUNT result_count, MPI_Datatype result_type, int rank, MPI_Aint at, COUNT there, MPI_Datatype their, MPI_Op op, MPI_Win win, MPI_Request *request), (origin, count, type, result, result_count, result_type, rank, at, there, their, op, win, request))
 
 /* Files. */
 #define READ_WRITE(name) \
@@ -140,6 +155,12 @@ TIMED(COUNTED(MPI_Get_accumulate), ONE_SIDED, NULL, bytes_of(result_count, resul
 #define START_READ_WRITE(name) \
     TIMED(COUNTED(MPI_File_iread##name), IO, NULL, bytes_of(count, type), (MPI_File file, void *buffer, COUNT count, MPI_Datatype type, MPI_Request *request), (file, buffer, count, type, request)) \
     TIMED(COUNTED(MPI_File_iwrite##name), IO, NULL, bytes_of(count, type), (MPI_File file, const void *buffer, COUNT count, MPI_Datatype type, MPI_Request *request), (file, buffer, count, type, request))
+#define START_READ_WRITE_AT(name) \
+    TIMED(COUNTED(MPI_File_iread##name), IO, NULL, bytes_of(count, type), (MPI_File file, MPI_Offset at, void *buffer, COUNT count, MPI_Datatype type, MPI_Request *request), (file, at, buffer, count, type, request)) \
+    TIMED(COUNTED(MPI_File_iwrite##name), IO, NULL, bytes_of(count, type), (MPI_File file, MPI_Offset at, const void *buffer, COUNT count, MPI_Datatype type, MPI_Request *request), (file, at, buffer, count, type, request))
+#define BEGIN_READ_WRITE(name) \
+    TIMED(COUNTED(MPI_File_read##name##_begin), IO, NULL, bytes_of(count, type), (MPI_File file, void *buffer, COUNT count, MPI_Datatype type), (file, buffer, count, type)) \
+    TIMED(COUNTED(MPI_File_write##name##_begin), IO, NULL, bytes_of(count, type), (MPI_File file, const void *buffer, COUNT count, MPI_Datatype type), (file, buffer, count, type))
 READ_WRITE()
 READ_WRITE(_all)
 READ_WRITE(_shared)
@@ -148,6 +169,13 @@ READ_WRITE_AT(_at)
 READ_WRITE_AT(_at_all)
 START_READ_WRITE()
 START_READ_WRITE(_all)
+START_READ_WRITE(_shared)
+START_READ_WRITE_AT(_at)
+START_READ_WRITE_AT(_at_all)
+BEGIN_READ_WRITE(_all)
+BEGIN_READ_WRITE(_ordered)
+TIMED(COUNTED(MPI_File_read_at_all_begin), IO, NULL, bytes_of(count, type), (MPI_File file, MPI_Offset at, void *buffer, COUNT count, MPI_Datatype type), (file, at, buffer, count, type))
+TIMED(COUNTED(MPI_File_write_at_all_begin), IO, NULL, bytes_of(count, type), (MPI_File file, MPI_Offset at, const void *buffer, COUNT count, MPI_Datatype type), (file, at, buffer, count, type))
 
 #undef MESSAGE_IN
 #undef MESSAGE_START
@@ -160,3 +188,5 @@ START_READ_WRITE(_all)
 #undef READ_WRITE
 #undef READ_WRITE_AT
 #undef START_READ_WRITE
+#undef START_READ_WRITE_AT
+#undef BEGIN_READ_WRITE

@@ -111,6 +111,44 @@ typedef void *A;
     if (keys == NULL) keys_count = 0;                                              \
     for (int at = 0; at < keys_count; at++) keys[at] = REQUEST((MPI_Fint *)(requests) + at);
 
+#define F_ALL(name, n, done)                                                       \
+    FORTRAN(name, n,                                                               \
+        if (!outer()) { real(V##n); return; }                                      \
+        F_KEYS(a, b)                                                               \
+        struct span span = enter();                                                \
+        real(V##n);                                                                \
+        bool ended = done;                                                         \
+        if (ended) charge_link(keys, keys_count);                                  \
+        leave(&span, WAIT, NULL, 0);                                               \
+        for (int at = 0; ended && at < keys_count; at++) complete(span, keys[at], -1, -1); \
+        FREE_KEYS;)
+
+/* Fortran counts from one. */
+#define F_ANY(name, n, done)                                                       \
+    FORTRAN(name, n,                                                               \
+        if (!outer()) { real(V##n); return; }                                      \
+        F_KEYS(a, b)                                                               \
+        struct span span = enter();                                                \
+        real(V##n);                                                                \
+        bool ended = (done) && INT(c) >= 1 && INT(c) <= keys_count;                \
+        if (ended) charge_link(&keys[INT(c) - 1], 1);                              \
+        leave(&span, WAIT, NULL, 0);                                               \
+        if (ended) complete(span, keys[INT(c) - 1], -1, -1);                       \
+        FREE_KEYS;)
+
+#define F_SOME(name)                                                               \
+    FORTRAN(name, 6,                                                               \
+        if (!outer()) { real(V6); return; }                                        \
+        F_KEYS(a, b)                                                               \
+        struct span span = enter();                                                \
+        real(V6);                                                                  \
+        int *which = d;                                                            \
+        int ended = keys_count ? INT(c) : 0;                                       \
+        for (int at = 0; at < ended; at++) charge_link(&keys[which[at] - 1], 1);   \
+        leave(&span, WAIT, NULL, 0);                                               \
+        for (int at = 0; at < ended; at++) complete(span, keys[which[at] - 1], -1, -1); \
+        FREE_KEYS;)
+
 FORTRAN(init, 1, depth++; real(a); begin_mpi(WORLD); depth--;)
 FORTRAN(init_thread, 3, depth++; real(a, b, c); begin_mpi(WORLD); depth--;)
 FORTRAN(finalize, 1, finished = true; end_mpi(); real(a);)
@@ -155,6 +193,10 @@ FORTRAN(sendrecv_replace, 10, F_OUTER(10)
     message(span, COMM(h), INT(f), INT(g), false);)
 F_TIMED(probe, 5, POINT, comm_at(COMM(c)), 0)
 F_TIMED(iprobe, 6, POINT, comm_at(COMM(c)), 0)
+F_TIMED(mprobe, 6, POINT, comm_at(COMM(c)), 0)
+F_TIMED(improbe, 7, POINT, comm_at(COMM(c)), 0)
+F_TIMED(mrecv, 6, POINT, NULL, BYTES(b, c))
+F_TIMED(imrecv, 6, POINT, NULL, BYTES(b, c))
 
 FORTRAN(wait, 3,
     if (!outer()) { real(V3); return; }
@@ -169,44 +211,16 @@ FORTRAN(test, 4,
     uint64_t key = REQUEST(a);
     struct span span = enter();
     real(V4);
+    if (INT(b)) charge_link(&key, 1);
     leave(&span, WAIT, NULL, 0);
     if (INT(b)) complete(span, key, -1, -1);)
-FORTRAN(waitall, 4,
-    if (!outer()) { real(V4); return; }
-    F_KEYS(a, b)
-    struct span span = enter();
-    real(V4);
-    charge_link(keys, keys_count);
-    leave(&span, WAIT, NULL, 0);
-    for (int at = 0; at < keys_count; at++) complete(span, keys[at], -1, -1);
-    FREE_KEYS;)
-FORTRAN(testall, 5,
-    if (!outer()) { real(V5); return; }
-    F_KEYS(a, b)
-    struct span span = enter();
-    real(V5);
-    leave(&span, WAIT, NULL, 0);
-    for (int at = 0; INT(c) && at < keys_count; at++) complete(span, keys[at], -1, -1);
-    FREE_KEYS;)
-FORTRAN(waitany, 5,
-    if (!outer()) { real(V5); return; }
-    F_KEYS(a, b)
-    struct span span = enter();
-    real(V5);
-    leave(&span, WAIT, NULL, 0);
-    if (INT(c) >= 1 && INT(c) <= keys_count) complete(span, keys[INT(c) - 1], -1, -1);
-    FREE_KEYS;)
-FORTRAN(waitsome, 6,
-    if (!outer()) { real(V6); return; }
-    F_KEYS(a, b)
-    struct span span = enter();
-    real(V6);
-    leave(&span, WAIT, NULL, 0);
-    for (int at = 0; at < INT(c); at++) {
-        int which = ((MPI_Fint *)d)[at];
-        if (which >= 1 && which <= keys_count) complete(span, keys[which - 1], -1, -1);
-    }
-    FREE_KEYS;)
+F_ALL(waitall, 4, true)
+F_ALL(testall, 5, INT(c))
+F_ANY(waitany, 5, true)
+F_ANY(testany, 6, INT(d))
+F_SOME(waitsome)
+F_SOME(testsome)
+F_TIMED(request_get_status, 4, WAIT, NULL, 0)
 FORTRAN(start, 2, F_OUTER(2)
     real(V2);
     started(&span, &(uint64_t){REQUEST(a)}, 1);)
@@ -238,6 +252,17 @@ F_COLLECT(reduce_scatter, 7, ALL_TO_ALL, -1, f, false, sum_int(c, at ? at->size 
 F_COLLECT(reduce_scatter_block, 7, ALL_TO_ALL, -1, f, false, BYTES(c, d) * (at ? at->size : 1))
 F_TIMED(scan, 7, COLLECTIVE, comm_at(COMM(f)), BYTES(c, d))
 F_TIMED(exscan, 7, COLLECTIVE, comm_at(COMM(f)), BYTES(c, d))
+F_TIMED(iscan, 8, COLLECTIVE, comm_at(COMM(f)), BYTES(c, d))
+F_TIMED(iexscan, 8, COLLECTIVE, comm_at(COMM(f)), BYTES(c, d))
+F_TIMED(neighbor_allgather, 8, COLLECTIVE, comm_at(COMM(g)), BYTES(b, c))
+F_TIMED(neighbor_allgatherv, 9, COLLECTIVE, comm_at(COMM(h)), BYTES(b, c))
+F_TIMED(neighbor_alltoall, 8, COLLECTIVE, comm_at(COMM(g)), BYTES(b, c))
+F_TIMED(neighbor_alltoallv, 10, COLLECTIVE, comm_at(COMM(i)), 0)
+F_TIMED(neighbor_alltoallw, 10, COLLECTIVE, comm_at(COMM(i)), 0)
+F_TIMED(ineighbor_allgather, 9, COLLECTIVE, comm_at(COMM(g)), BYTES(b, c))
+F_TIMED(ineighbor_allgatherv, 10, COLLECTIVE, comm_at(COMM(h)), BYTES(b, c))
+F_TIMED(ineighbor_alltoall, 9, COLLECTIVE, comm_at(COMM(g)), BYTES(b, c))
+F_TIMED(ineighbor_alltoallv, 11, COLLECTIVE, comm_at(COMM(i)), 0)
 F_START_COLLECT(ibarrier, 3, ALL_TO_ALL, -1, a, b)
 F_START_COLLECT(ibcast, 7, FROM_ROOT, INT(d), e, f)
 F_START_COLLECT(ireduce, 9, TO_ROOT, INT(f), g, h)
@@ -246,6 +271,11 @@ F_START_COLLECT(iallgather, 9, ALL_TO_ALL, -1, g, h)
 F_START_COLLECT(iallgatherv, 10, ALL_TO_ALL, -1, h, i)
 F_START_COLLECT(ialltoall, 9, ALL_TO_ALL, -1, g, h)
 F_START_COLLECT(ialltoallv, 11, ALL_TO_ALL, -1, i, j)
+F_START_COLLECT(ialltoallw, 11, ALL_TO_ALL, -1, i, j)
+F_START_COLLECT(ireduce_scatter, 8, ALL_TO_ALL, -1, f, g)
+F_START_COLLECT(ireduce_scatter_block, 8, ALL_TO_ALL, -1, f, g)
+F_START_COLLECT(igatherv, 11, TO_ROOT, INT(h), i, j)
+F_START_COLLECT(iscatterv, 11, FROM_ROOT, INT(h), i, j)
 F_START_COLLECT(igather, 10, TO_ROOT, INT(g), h, i)
 F_START_COLLECT(iscatter, 10, FROM_ROOT, INT(g), h, i)
 
@@ -255,6 +285,14 @@ F_MAKE_COMM(comm_split_type, 6, a, e)
 F_MAKE_COMM(comm_create, 4, a, c)
 F_MAKE_COMM(cart_create, 7, a, f)
 F_MAKE_COMM(cart_sub, 4, a, c)
+F_MAKE_COMM(comm_dup_with_info, 4, a, c)
+F_MAKE_COMM(graph_create, 7, a, f)
+F_MAKE_COMM(dist_graph_create, 10, a, i)
+F_MAKE_COMM(dist_graph_create_adjacent, 11, a, j)
+F_TIMED(comm_create_group, 5, COLLECTIVE, comm_at(COMM(a)), 0)
+F_TIMED(comm_idup, 4, COLLECTIVE, comm_at(COMM(a)), 0)
+F_TIMED(intercomm_create, 7, COLLECTIVE, comm_at(COMM(a)), 0)
+F_TIMED(intercomm_merge, 4, COLLECTIVE, comm_at(COMM(a)), 0)
 FORTRAN(comm_free, 2,
     if (!outer()) { real(V2); return; }
     MPI_Comm old = COMM(a);
@@ -266,6 +304,21 @@ FORTRAN(comm_free, 2,
 F_TIMED(put, 9, ONE_SIDED, NULL, BYTES(b, c))
 F_TIMED(get, 9, ONE_SIDED, NULL, BYTES(b, c))
 F_TIMED(accumulate, 10, ONE_SIDED, NULL, BYTES(b, c))
+F_TIMED(rput, 10, ONE_SIDED, NULL, BYTES(b, c))
+F_TIMED(rget, 10, ONE_SIDED, NULL, BYTES(b, c))
+F_TIMED(raccumulate, 11, ONE_SIDED, NULL, BYTES(b, c))
+F_TIMED(get_accumulate, 13, ONE_SIDED, NULL, BYTES(e, f))
+F_TIMED(fetch_and_op, 8, ONE_SIDED, NULL, bytes_of(1, TYPE(c)))
+F_TIMED(compare_and_swap, 8, ONE_SIDED, NULL, bytes_of(1, TYPE(d)))
+F_TIMED(win_create, 7, ONE_SIDED, comm_at(COMM(e)), 0)
+F_TIMED(win_allocate, 7, ONE_SIDED, comm_at(COMM(d)), 0)
+F_TIMED(win_allocate_shared, 7, ONE_SIDED, comm_at(COMM(d)), 0)
+F_TIMED(win_create_dynamic, 4, ONE_SIDED, comm_at(COMM(b)), 0)
+F_TIMED(win_free, 2, ONE_SIDED, NULL, 0)
+F_TIMED(win_test, 3, ONE_SIDED, NULL, 0)
+F_TIMED(win_sync, 2, ONE_SIDED, NULL, 0)
+F_TIMED(win_flush_local, 3, ONE_SIDED, NULL, 0)
+F_TIMED(win_flush_local_all, 2, ONE_SIDED, NULL, 0)
 F_TIMED(win_fence, 3, ONE_SIDED, NULL, 0)
 F_TIMED(win_start, 4, ONE_SIDED, NULL, 0)
 F_TIMED(win_complete, 2, ONE_SIDED, NULL, 0)
@@ -290,3 +343,13 @@ F_TIMED(file_write, 6, IO, NULL, BYTES(c, d))
 F_TIMED(file_write_all, 6, IO, NULL, BYTES(c, d))
 F_TIMED(file_write_at, 7, IO, NULL, BYTES(d, e))
 F_TIMED(file_write_at_all, 7, IO, NULL, BYTES(d, e))
+F_TIMED(file_read_shared, 6, IO, NULL, BYTES(c, d))
+F_TIMED(file_write_shared, 6, IO, NULL, BYTES(c, d))
+F_TIMED(file_read_ordered, 6, IO, NULL, BYTES(c, d))
+F_TIMED(file_write_ordered, 6, IO, NULL, BYTES(c, d))
+F_TIMED(file_iread, 6, IO, NULL, BYTES(c, d))
+F_TIMED(file_iwrite, 6, IO, NULL, BYTES(c, d))
+F_TIMED(file_iread_at, 7, IO, NULL, BYTES(d, e))
+F_TIMED(file_iwrite_at, 7, IO, NULL, BYTES(d, e))
+F_TIMED(file_seek, 4, IO, NULL, 0)
+F_TIMED(file_set_size, 3, IO, NULL, 0)
