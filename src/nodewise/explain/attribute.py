@@ -16,15 +16,13 @@ From bare timings a cause is named only where every law that fits about as well 
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from statistics import mean
 from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from nodewise.base import stats
-from nodewise.base.stats import Center, Floats, student_quantile
+from nodewise.base.stats import Center, Floats
 from nodewise.base.units import format_speedup
 from nodewise.explain.causes import (
     CAUSE_OF_STAGE,
@@ -35,44 +33,43 @@ from nodewise.explain.causes import (
     PartName,
 )
 from nodewise.explain.identify import LawRanges, law_ranges
+from nodewise.explain.late_ranks import (
+    CLOCK_RESOLUTION,
+    MIN_LOST_SHARE,
+    Lateness,
+    busy,
+    late_cause,
+    late_kind,
+    late_ranks,
+    rank_parts,
+    rank_spread,
+    relative_error,
+    serial_rank,
+)
+from nodewise.explain.measured import Measured, has_stages, measured_at, work_of
 from nodewise.explain.pop import Pop, pop, stated_checks
 from nodewise.explain.scaling import THRESHOLD, Scaling, Timings, scale_timings, timings
 from nodewise.explain.shapes import EARLY_EXPONENT, Shape, growth_exponent, shape_of
 from nodewise.study.check import Check, warning
 from nodewise.study.spec import Regime
-from nodewise.study.study import DRY_WAIT, STAGES, Rank, Run, Stage, Study
+from nodewise.study.study import Study
 from nodewise.study.workload import WITHHELD
 
 Evidence = Literal["stages of each rank", "stage totals", "fitted law", "two bare times"]
 Losses = dict[CauseName, Floats]  # seconds lost to each cause: a row a draw, a column a scale
-
 _LEAD_DRAWS = 4000
 _MIN_LEAD = 0.05  # the probability to be the largest cause, from which on a cause is named too
 _DRAWS = 300  # each averages the stages of every rank again
-_LATE = 0.05  # a rank this much slower than the typical one may be late for a reason
-_MAX_CHANCE = 0.01  # of calling a rank slow that was late by chance
-_MIN_FREEDOM = 4  # of the spread of a rank between rounds, before lateness is put down to chance
-_MANY_STEPS = 10  # of a run: a rank that is last in all of them is not last by chance
-_OWN_WAIT = 0.2  # of the mean wait of the others: the last rank of every step hardly waits
 _MAX_IDLE_SPREAD = 0.10  # between rounds, relative: an uneven shard costs the same in each
 _MAX_GROWTH_MISFIT = 0.15  # of a power law, root mean square of the logarithm
 _MIN_INFLATION = 0.25  # of the compute, in single runs: less may be the noise of two runs
 _CLOSE = 0.05  # without repeats: two causes that differ by less are not separable
 _DIVISION = "the causes are measured"
-_COMPUTE_NOISE = 0.03  # assumed for single runs
-_MIN_LOST_SHARE = 0.02  # of the ideal speedup
-_CLOCK_RESOLUTION = 1e-12  # seconds
 _ROUNDING = 1e-12  # of the wall time
 _STEADY_EXPONENTS = (0.85, 1.15)  # overhead of a stage that never shrinks: (k-1)^1
 _MIN_SECOND_CAUSE = 0.25  # of what is lost: a second cause worth a change of its own
 _MIN_BOUND = 0.25  # of the time, at the base and here: a stage that binds the job at every scale
 _MIN_HIDDEN = 0.10  # of the communication: it runs beside compute already
-
-# What is taken to be hidden first, where the stages of a run exceed its wall time.
-_HIDDEN_FIRST: tuple[Stage, ...] = (
-    "communication", "io", "overhead", "idle", "serial", "compute",
-)  # fmt: skip
-
 # What a rank that waits may be waiting for.
 _WAITED_FOR: tuple[CauseName, ...] = ("load imbalance", "slow node", "jitter")
 
@@ -118,7 +115,7 @@ class LedgerRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}
     @property
     def loses(self) -> bool:
         """Whether enough is lost to look for a cause."""
-        return self.lost_folds > _MIN_LOST_SHARE * self.ideal
+        return self.lost_folds > MIN_LOST_SHARE * self.ideal
 
     @property
     def recorded_causes(self) -> set[CauseName]:
@@ -204,17 +201,17 @@ def attribute_timings(study: Study, times: Timings, scaling: Scaling) -> Attribu
     """The ledger of a study whose scaling is already known."""
     checks: list[Check] = []
     late: dict[int, int] = {}
-    measured: list[_Measured] = []
-    ranked = all(_has_stages(run) for run in study.good_runs)
+    measured: list[Measured] = []
+    ranked = all(has_stages(run) for run in study.good_runs)
     if ranked and all(len({len(run.ranks) for run in study.at(k)}) == 1 for k in study.scales):
         evidence: Evidence = "stages of each rank"
-        measured = [_measured(study, nodes, by_rank=True) for nodes in times.nodes]
+        measured = [measured_at(study, nodes, by_rank=True) for nodes in times.nodes]
         ledger = _rank_ledger(study, times, measured)
-        late = _late_ranks(study, measured)
+        late = late_ranks(study, measured)
         checks += _rank_checks(study, ledger)
     elif all(run.stages for run in study.good_runs):
         evidence = "stage totals"
-        measured = [_measured(study, nodes, by_rank=False) for nodes in times.nodes]
+        measured = [measured_at(study, nodes, by_rank=False) for nodes in times.nodes]
         ledger = _total_ledger(study, times, measured)
     elif len(times.nodes) == 2:
         evidence = "two bare times"
@@ -271,156 +268,12 @@ class _Ledger(NamedTuple):
         return self._replace(losses=under_new_names(self.losses), drawn_losses=drawn)
 
 
-class _Measured(NamedTuple):
-    """What was recorded at one scale: a row a round, a column a rank."""
-
-    seconds: Floats
-    stages: dict[Stage, Floats]  # exposed: those of a rank never exceed the wall time
-    hidden: dict[Stage, Floats]
-    items: Floats | None
-    delays: Floats | None = None  # seconds that other processes had the rank's core
-    steps: int | None = None  # of the shortest run
-    # Of a step on emulated nodes, that the emulation makes ranks wait; None: not measured.
-    dry_wait: float | None = None
-    crowded: bool = False  # the job has more ranks and threads than cores: they delay each other
-    emulated: bool = False  # overhead is that of a rank while another emulated node had its core
-    meetings: int = 0  # collectives and waits of the rank with the fewest, of an MPI program
-    held_up: Floats | None = None  # of the delays, those inside MPI
-
-    def of(self, stage: Stage) -> Floats:
-        return self.stages.get(stage, np.zeros_like(next(iter(self.stages.values()))))
-
-    def pick(self, rounds: NDArray[np.int64]) -> "_Measured":
-        return self._replace(
-            seconds=self.seconds[rounds],
-            stages={stage: values[rounds] for stage, values in self.stages.items()},
-            hidden={stage: values[rounds] for stage, values in self.hidden.items()},
-            items=None if self.items is None else self.items[rounds],
-            delays=None if self.delays is None else self.delays[rounds],
-            held_up=None if self.held_up is None else self.held_up[rounds],
-        )
-
-
-def _has_stages(run: Run) -> bool:
-    """Whether the stages of ranks are recorded, of the time that the run is said to take."""
-    return any(rank.stages for rank in run.ranks) and run.ranks_are_timed
-
-
-def _measured(study: Study, nodes: int, by_rank: bool) -> _Measured:
-    runs = study.at(nodes)
-    ranked = [run.ranks for run in runs]
-    seconds = np.array([run.seconds for run in runs])
-    if not by_rank:
-        recorded = [stage for stage in STAGES if all(stage in run.stages for run in runs)]
-        totals = {stage: np.array([[run.stages[stage]] for run in runs]) for stage in recorded}
-        return _Measured(seconds, *_exposed(totals, seconds), None)
-    recorded = [s for s in STAGES if all(s in rank.stages for ranks in ranked for rank in ranks)]
-    stages = {
-        stage: np.array([[rank.stages[stage] for rank in ranks] for ranks in ranked])
-        for stage in recorded
-    }
-    stages, hidden = _exposed(stages, seconds)
-    work = [[_work_of(rank) for rank in ranks] for ranks in ranked]
-    known = all(amount is not None for one in work for amount in one)
-    items = np.array(work, dtype=np.float64) if known else None
-    steps = [run.steps for run in runs]
-    delays, held_up = _foreign_delays(runs, stages)
-    return _Measured(
-        seconds,
-        stages,
-        hidden,
-        items,
-        delays,
-        None if None in steps else min(step for step in steps if step is not None),
-        _dry_wait(runs),
-        any(run.provenance.get("oversubscribed") for run in runs),
-        any(run.provenance.get("emulated") for run in runs),
-        min((_meetings(rank) for ranks in ranked for rank in ranks), default=0),
-        held_up,
-    )
-
-
-def _meetings(rank: Rank) -> int:
-    """How often a rank of an MPI program could wait for another one."""
-    classes = rank.mpi.classes if rank.mpi else {}
-    return sum(classes[name].calls for name in ("collective", "wait") if name in classes)
-
-
-def _work_of(rank: Rank) -> float | None:
-    """The items of a rank; of one that was paced as an emulated node, else the CPU that it used.
-
-    Emulated nodes share the same cores: the same work takes the same CPU time on a slow one. On
-    real nodes the same work takes the same instructions, where they were counted.
-    """
-    if rank.items is not None:
-        return rank.items
-    if rank.pace is not None:
-        return rank.pace.cpu_seconds or None
-    return rank.mpi.counters.get("instructions") if rank.mpi else None
-
-
-def _dry_wait(runs: Sequence[Run]) -> float | None:
-    known = [float(run.provenance[DRY_WAIT]) for run in runs if DRY_WAIT in run.provenance]
-    return mean(known) if len(known) == len(runs) else None
-
-
-def _exposed(
-    stages: dict[Stage, Floats], seconds: Floats
-) -> tuple[dict[Stage, Floats], dict[Stage, Floats]]:
-    """The stages that fill the wall time, and what of them runs beside the others."""
-    named = sum(stages.values(), np.zeros(()))
-    excess = np.maximum(named - seconds[:, None], 0.0)
-    exposed, hidden = dict(stages), {}
-    for stage in _HIDDEN_FIRST:
-        if stage in stages:
-            hidden[stage] = np.minimum(np.maximum(stages[stage], 0.0), excess)
-            exposed[stage] = stages[stage] - hidden[stage]
-            excess = excess - hidden[stage]
-    return exposed, hidden
-
-
 # Seconds lost by cause at every scale, from what was recorded there.
-_LossesOf = Callable[[Sequence[_Measured], Timings], Losses]
-
-
-def _foreign_delays(
-    runs: Sequence[Run], stages: dict[Stage, Floats]
-) -> tuple[Floats | None, Floats | None]:
-    """How long each rank was kept from its core, taken out of its stages, and of that inside MPI.
-
-    The wait is known for the whole timed region: compute has the share of it that it has of the
-    time, and so has the communication of MPI programs. A rank that was paced as an emulated node
-    counts its wait beyond the pace itself. Under a quota a rank waits for its core by design, so
-    there it says nothing of other load.
-    """
-    if "compute" not in stages:
-        return None, None
-    paces = [[rank.pace for rank in run.ranks] for run in runs]
-    late = [[None if pace is None else pace.late_seconds for pace in one] for one in paces]
-    if all(seconds is not None for one in late for seconds in one):
-        paced = np.minimum(np.array(late, dtype=np.float64), stages["compute"])
-        stages["compute"] = stages["compute"] - paced
-        return np.asarray(paced), None
-    usages = [[rank.usage for rank in run.ranks] for run in runs]
-    emulated = any(run.provenance.get("emulated") for run in runs)
-    known = [[None if u is None else u.run_delay_seconds for u in one] for one in usages]
-    if emulated or any(wait is None for one in known for wait in one):
-        return None, None
-    waits = np.array(known, dtype=np.float64)
-    regions = np.array([[rank.seconds or run.seconds for rank in run.ranks] for run in runs])
-    share = np.minimum(waits / np.maximum(regions, waits), 1.0)
-    delays = share * stages["compute"]
-    stages["compute"] = stages["compute"] - delays
-    if "communication" not in stages or not all(rank.mpi for run in runs for rank in run.ranks):
-        return np.asarray(delays), None
-    # A rank spins inside MPI: what it lost of its core there is not transfer.
-    held_up = share * stages["communication"]
-    stages["communication"] = stages["communication"] - held_up
-    return np.asarray(delays + held_up), np.asarray(held_up)
+_LossesOf = Callable[[Sequence[Measured], Timings], Losses]
 
 
 def _ledger_of_stages(
-    study: Study, times: Timings, measured: Sequence[_Measured], losses_of: _LossesOf
+    study: Study, times: Timings, measured: Sequence[Measured], losses_of: _LossesOf
 ) -> _Ledger:
     losses = losses_of(measured, times)
     if times.draws is None:
@@ -453,7 +306,7 @@ def _beyond_ideal(parts: Sequence[dict[CauseName, float]], times: Timings) -> Lo
     return losses
 
 
-def _total_parts(one: _Measured, center: Center) -> dict[CauseName, float]:
+def _total_parts(one: Measured, center: Center) -> dict[CauseName, float]:
     seconds = float(stats.center_of(one.seconds, center))
     fit = seconds / float(one.seconds.mean())  # stages are means; a median wall needs scaling
     part = {CAUSE_OF_STAGE[stage]: fit * float(v.mean()) for stage, v in one.stages.items()}
@@ -461,8 +314,8 @@ def _total_parts(one: _Measured, center: Center) -> dict[CauseName, float]:
     return part
 
 
-def _total_ledger(study: Study, times: Timings, measured: Sequence[_Measured]) -> _Ledger:
-    def losses_of(some: Sequence[_Measured], times: Timings) -> Losses:
+def _total_ledger(study: Study, times: Timings, measured: Sequence[Measured]) -> _Ledger:
+    def losses_of(some: Sequence[Measured], times: Timings) -> Losses:
         return _beyond_ideal([_total_parts(one, times.center) for one in some], times)
 
     ledger = _ledger_of_stages(study, times, measured, losses_of)
@@ -472,7 +325,7 @@ def _total_ledger(study: Study, times: Timings, measured: Sequence[_Measured]) -
 
 
 def _names_by_growth(
-    losses: Losses, measured: Sequence[_Measured], times: Timings
+    losses: Losses, measured: Sequence[Measured], times: Timings
 ) -> dict[CauseName, CauseName]:
     """The name that the growth of waiting and inflation with K gives them.
 
@@ -481,13 +334,13 @@ def _names_by_growth(
     shard, but differs between rounds.
     """
     compute = float(measured[0].of("compute").mean())
-    if compute <= _MIN_LOST_SHARE * times.seconds[0]:
+    if compute <= MIN_LOST_SHARE * times.seconds[0]:
         return {}
     ideal = compute / times.k
 
     def overhead(cause: CauseName) -> Floats | None:
         loss = losses.get(cause)
-        if loss is None or np.any(loss[0, 1:] < _MIN_LOST_SHARE * ideal[1:] / times.k[1:]):
+        if loss is None or np.any(loss[0, 1:] < MIN_LOST_SHARE * ideal[1:] / times.k[1:]):
             return None
         return np.asarray(loss / ideal)
 
@@ -513,7 +366,7 @@ def _names_by_growth(
     return names
 
 
-def _late_name(losses: Losses, measured: Sequence[_Measured], times: Timings) -> CauseName | None:
+def _late_name(losses: Losses, measured: Sequence[Measured], times: Timings) -> CauseName | None:
     """Why ranks wait for one of them all the time; None where the runs do not show it.
 
     A slow node adds compute, by the waiting of a rank over k-1; an uneven division adds none.
@@ -523,7 +376,7 @@ def _late_name(losses: Losses, measured: Sequence[_Measured], times: Timings) ->
     compute = float(measured[0].of("compute").mean()) / times.k[1:]
     expected = losses["idle"][0, 1:] / compute / (times.k[1:] - 1)
     added = np.array([float(one.of("compute").mean()) for one in measured[1:]]) / compute - 1
-    errors = [_relative_error(one.of("compute").sum(axis=1)) for one in measured]
+    errors = [relative_error(one.of("compute").sum(axis=1)) for one in measured]
     noise = math.sqrt(2 * float(np.mean(np.square(errors))))
     size = float(expected @ expected)
     slow = float(added @ expected) / size  # 1 for a slow node, 0 for an uneven division
@@ -539,7 +392,7 @@ def _grows_smoothly(k: Floats, overhead: Floats) -> bool:
     return float(np.sqrt(np.mean(residuals**2))) <= _MAX_GROWTH_MISFIT
 
 
-def _waits_are_steady(measured: Sequence[_Measured]) -> bool:
+def _waits_are_steady(measured: Sequence[Measured]) -> bool:
     """Whether ranks wait alike in every round, as far as there are several."""
     spreads = []
     for one in measured[1:]:
@@ -549,235 +402,15 @@ def _waits_are_steady(measured: Sequence[_Measured]) -> bool:
     return not spreads or float(np.sqrt(np.mean(np.square(spreads)))) <= _MAX_IDLE_SPREAD
 
 
-class _Lateness(NamedTuple):
-    """What decides why a rank is late: over all scales, in all rounds."""
+def _rank_ledger(study: Study, times: Timings, measured: Sequence[Measured]) -> _Ledger:
+    lateness = Lateness(*rank_spread(measured), late_cause(measured, times))
+    kinds = [late_kind(one, lateness) for one in measured]
 
-    spread: float  # of the seconds (per item) of a rank, relative, between rounds or between ranks
-    freedom: int  # of that spread
-    cause: CauseName | None  # of a rank that is always late, where items are not recorded
-
-
-def _rank_ledger(study: Study, times: Timings, measured: Sequence[_Measured]) -> _Ledger:
-    lateness = _Lateness(*_rank_spread(measured), _late_cause(measured, times))
-    kinds = [_late_kind(one, lateness) for one in measured]
-
-    def losses_of(some: Sequence[_Measured], times: Timings) -> Losses:
-        parts = [_rank_parts(*one, times.center) for one in zip(some, kinds, strict=True)]
+    def losses_of(some: Sequence[Measured], times: Timings) -> Losses:
+        parts = [rank_parts(*one, times.center) for one in zip(some, kinds, strict=True)]
         return _beyond_ideal(parts, times)
 
     return _ledger_of_stages(study, times, measured, losses_of)
-
-
-def _rank_parts(one: _Measured, kind: CauseName, center: Center) -> dict[CauseName, float]:
-    """The wall time along the rank that is last: its stages, and why it is last."""
-    seconds = float(stats.center_of(one.seconds, center))
-    fit = seconds / float(one.seconds.mean())
-    mean = {stage: fit * one.of(stage).mean(axis=0) for stage in STAGES}
-    late = int(np.argmax(_busy(one)))
-    if "idle" in one.stages:
-        transfer, waiting = float(mean["communication"][late]), float(mean["idle"][late])
-    else:  # a collective ends for all at once: the shortest call is transfer, the rest is waiting
-        transfer = fit * float(one.of("communication").min(axis=1).mean())
-        waiting = float(mean["communication"][late]) - transfer
-    # Some of that is waiting for the rank that does the serial part.
-    alone = float(mean["serial"][late])
-    for_serial = min(max(waiting, 0.0), float(mean["serial"].max()) - alone)
-    even, imbalance, rest = _late_compute(one, late, kind)
-    by_chance = waiting - for_serial
-    emulation = min(max(by_chance, 0.0), (one.dry_wait or 0.0) * (one.steps or 0))
-    held_up = float(mean["overhead"][late])
-    delay = 0.0 if one.delays is None else fit * float(one.delays[:, late].mean())
-    delay_of_others = max(by_chance - emulation, 0.0) * _held_up_share(one, late)
-    parts: dict[CauseName, float] = {
-        "oversubscription" if one.crowded else "foreign load": delay + delay_of_others,
-        "compute inflation": fit * even,
-        "load imbalance": fit * imbalance,
-        "slow node": 0.0,
-        "jitter": by_chance - emulation - delay_of_others,
-        "emulation": emulation + (held_up if one.emulated else 0.0),
-        "late rank": 0.0,
-        "communication": transfer,
-        "input/output": float(mean["io"][late]),
-        "serial fraction": alone + for_serial,
-        "engine overhead": 0.0 if one.emulated else held_up,
-    }
-    parts[kind] += fit * rest
-    parts["unexplained"] = seconds - sum(parts.values())
-    return parts
-
-
-def _held_up_share(one: _Measured, late: int) -> float:
-    """Of the time in which the other ranks computed or wanted to, the part without a core.
-
-    Where they come late by chance, that part of their lateness is not their own. Emulated nodes
-    make up for it.
-    """
-    if one.delays is None or one.emulated:
-        return 0.0
-    outside = one.delays if one.held_up is None else one.delays - one.held_up
-    held_up = float(np.delete(outside, late, axis=1).sum())
-    computed = float(np.delete(one.of("compute"), late, axis=1).sum())
-    return held_up / (held_up + computed) if held_up > 0 else 0.0
-
-
-def _late_compute(one: _Measured, late: int, kind: CauseName) -> tuple[float, float, float]:
-    """Compute seconds of the late rank: an even share, those of more items, and the rest."""
-    compute = one.of("compute")
-    own = float(compute[:, late].mean())
-    if compute.shape[1] == 1:
-        return own, 0.0, 0.0
-    if one.items is not None:
-        items = one.items.mean(axis=0)
-        typical = _lower_median(_rates(one).mean(axis=0)[items > 0])
-        even = typical * float(items.mean())
-        imbalance = typical * float(items[late] - items.mean())
-        return even, imbalance, own - even - imbalance
-    means = compute.mean(axis=0)
-    even = _lower_median(means) if kind in ("slow node", "late rank") else float(means.mean())
-    return even, 0.0, own - even
-
-
-def _rates(one: _Measured) -> Floats:
-    """Compute seconds of each rank, per item where items are recorded."""
-    compute = one.of("compute")
-    if one.items is None:
-        return compute
-    # A rank without items has no rate; taking zero keeps it from being the slow one.
-    rates = np.divide(compute, one.items, out=np.zeros_like(compute), where=one.items > 0)
-    return np.asarray(rates)
-
-
-def _relative_rates(one: _Measured) -> Floats:
-    """Rates over that of the typical rank of the same round."""
-    rates = _rates(one)
-    # Ranks that hardly compute are not typical ones.
-    busy = [row[row > _MIN_LOST_SHARE * row.max()] for row in rates]
-    typical = np.array([_lower_median(row) if len(row) else 1.0 for row in busy])
-    return np.asarray(rates / typical[:, None])
-
-
-def _rank_spread(measured: Sequence[_Measured]) -> tuple[float, int]:
-    """How much the rate of one rank varies between rounds, and the degrees of freedom.
-
-    In single rounds the ranks that are not last stand in: how much do they differ?
-    """
-    squares, freedom = 0.0, 0
-    for one in measured:
-        rates = _relative_rates(one)
-        rounds, ranks = rates.shape
-        if ranks < 2:
-            continue
-        if rounds > 1:
-            squares += float(((rates - rates.mean(axis=0)) ** 2).sum())
-            freedom += (rounds - 1) * (ranks - 1)
-        else:
-            others = np.delete(rates[0], int(rates[0].argmax()))
-            squares += float(((others - others.mean()) ** 2).sum())
-            freedom += ranks - 2
-    return math.sqrt(squares / freedom) if freedom else 0.0, freedom
-
-
-def _late_kind(one: _Measured, lateness: _Lateness) -> CauseName:
-    """Why the last rank of a scale is last: always this one, by chance, or not known."""
-    rates = _relative_rates(one)
-    rounds, ranks = rates.shape
-    if ranks < 2:
-        return "jitter"
-    late = int(np.argmax(_busy(one)))
-    excess = float(rates[:, late].mean()) - 1
-    always: CauseName = "slow node" if one.items is not None else lateness.cause or "late rank"
-    if excess > _LATE and (
-        _was_last_in_every_step(one, late) or _exceeds_chance(excess, rounds, ranks, lateness)
-    ):
-        return always
-    return "jitter" if rounds > 1 and lateness.freedom >= _MIN_FREEDOM else "late rank"
-
-
-def _exceeds_chance(excess: float, rounds: int, ranks: int, lateness: _Lateness) -> bool:
-    """Whether the slowest of so many ranks would hardly be as slow by chance."""
-    if lateness.freedom == 0:
-        return False
-    error = lateness.spread * math.sqrt(1 / rounds + 1 / (rounds * (ranks - 1)))
-    return excess > error * student_quantile(1 - _MAX_CHANCE / (2 * ranks), lateness.freedom)
-
-
-def _was_last_in_every_step(one: _Measured, late: int) -> bool:
-    """Whether the others wait for this rank all the time, and it never for them."""
-    if max(one.steps or 0, one.meetings) < _MANY_STEPS or "idle" not in one.stages:
-        return False
-    waits = one.of("idle").mean(axis=0)
-    others = float(np.delete(waits, late).mean())
-    return others > 0 and float(waits[late]) < _OWN_WAIT * others
-
-
-def _lower_median(values: Floats) -> float:
-    """The median that one outlier of two values cannot pull up."""
-    return float(np.sort(values)[(len(values) - 1) // 2])
-
-
-def _late_cause(measured: Sequence[_Measured], times: Timings) -> CauseName | None:
-    """Imbalance or a slow node, when items are not recorded: by the compute seconds of all ranks.
-
-    An uneven division leaves their sum as it was at the base; a slow node adds to it. Nothing where
-    the noise of the sum is larger than the difference.
-    """
-    grown = times.k if times.regime == "weak" else np.ones_like(times.k)
-    sums = [one.of("compute").sum(axis=1) for one in measured]
-    base = float(sums[0].mean())
-    if base < _CLOCK_RESOLUTION:
-        return "load imbalance"
-    from_uneven, from_slow, errors = [], [], []
-    for one, total, factor in zip(measured[1:], sums[1:], grown[1:], strict=True):
-        compute = one.of("compute").mean(axis=0)
-        if len(compute) < 2:
-            continue
-        expected = base * float(factor) / len(compute)
-        from_uneven.append(float(compute.mean()) / expected - 1)
-        from_slow.append(_lower_median(compute) / expected - 1)
-        errors.append(_relative_error(total))
-    if not errors:
-        return None
-    uneven, slow = math.hypot(*from_uneven), math.hypot(*from_slow)
-    noise = math.hypot(math.sqrt(len(errors)) * _relative_error(sums[0]), max(errors))
-    if abs(slow - uneven) <= 2 * noise:
-        return None
-    return "slow node" if slow < uneven else "load imbalance"
-
-
-def _relative_error(values: Floats) -> float:
-    """The relative error of a mean."""
-    if len(values) < 2 or values.mean() < _CLOCK_RESOLUTION:
-        return _COMPUTE_NOISE
-    return float(values.std(ddof=1) / values.mean()) / math.sqrt(len(values))
-
-
-def _late_ranks(study: Study, measured: Sequence[_Measured]) -> dict[int, int]:
-    """The rank that is busy longest at each scale of several ranks."""
-    late = {}
-    for nodes, one in zip(study.scales, measured, strict=True):
-        ranks = study.at(nodes)[0].ranks
-        if len(ranks) > 1:
-            late[nodes] = ranks[int(np.argmax(_busy(one)))].rank
-    return late
-
-
-def _serial_rank(one: _Measured, late: int | None) -> int | None:
-    """The rank that works alone while the others wait, such as one that evaluates.
-
-    Ranks are in their order, so that a column is a rank.
-    """
-    serial = one.of("serial").mean(axis=0)
-    most = int(np.argmax(serial))
-    alone = len(serial) > 1 and float(np.delete(serial, most).max()) < _OWN_WAIT * serial[most]
-    return most if alone and late is not None else None
-
-
-def _busy(one: _Measured) -> Floats:
-    """Mean seconds until each rank is ready to meet the others."""
-    busy = one.of("compute") + one.of("io") + one.of("serial") + one.of("overhead")
-    if one.delays is not None:
-        busy = busy + one.delays - (0.0 if one.held_up is None else one.held_up)
-    return np.asarray(busy.mean(axis=0))
 
 
 def _withheld_checks(study: Study) -> Iterator[Check]:
@@ -790,13 +423,13 @@ def _withheld_checks(study: Study) -> Iterator[Check]:
 
 
 def _rank_checks(study: Study, ledger: _Ledger) -> Iterator[Check]:
-    if "late rank" in ledger.losses and np.any(ledger.losses["late rank"] > _CLOCK_RESOLUTION):
+    if "late rank" in ledger.losses and np.any(ledger.losses["late rank"] > CLOCK_RESOLUTION):
         yield warning(
             "a slow node differs from a bad moment",
             "these rounds cannot tell whether a rank is late every time or was once, by chance",
             "Measure more rounds.",
         )
-    if any(_work_of(rank) is None for run in study.good_runs for rank in run.ranks):
+    if any(work_of(rank) is None for run in study.good_runs for rank in run.ranks):
         yield warning(
             "an uneven shard differs from a slow node",
             "no items per rank (column work): only the sum of compute seconds over ranks tells "
@@ -837,7 +470,7 @@ def _net(losses: Losses) -> Losses:
 
 
 def _rows(
-    times: Timings, ledger: _Ledger, measured: Sequence[_Measured], late: dict[int, int]
+    times: Timings, ledger: _Ledger, measured: Sequence[Measured], late: dict[int, int]
 ) -> tuple[LedgerRow, ...]:
     speedups = times.speedup(times.seconds)
     gross = ledger.losses
@@ -852,7 +485,7 @@ def _rows(
         gained = _gains_at(gross, at, seconds) if measured else {}
         shares = _time_shares(measured[at]) if measured else {}
         possible: tuple[CauseName, ...] = ()
-        if lost_folds > _MIN_LOST_SHARE * ideal:
+        if lost_folds > MIN_LOST_SHARE * ideal:
             possible = _possible_causes(times, ledger, at, found, shares.get("compute", 0.0))
         named = len(possible) == 1 and possible[0] != "unexplained"
         rows.append(
@@ -869,7 +502,7 @@ def _rows(
                 possible_causes=possible,
                 dominant_cause=possible[0] if named else None,
                 late_rank=late.get(nodes),
-                serial_rank=_serial_rank(measured[at], late.get(nodes)) if measured else None,
+                serial_rank=serial_rank(measured[at], late.get(nodes)) if measured else None,
                 time_shares=shares,
             )
         )
@@ -920,19 +553,19 @@ def _losses_at(
     return sorted(found, key=lambda loss: -loss.folds)
 
 
-def _hidden(one: _Measured, late: int | None) -> dict[CauseName, float]:
+def _hidden(one: Measured, late: int | None) -> dict[CauseName, float]:
     """Seconds of communication and input that ran beside the rest; of the last rank of several."""
     hidden: dict[CauseName, float] = {}
-    column = 0 if late is None else int(np.argmax(_busy(one)))
+    column = 0 if late is None else int(np.argmax(busy(one)))
     for stage in ("communication", "io"):
         if stage in one.hidden:
             seconds = float(one.hidden[stage][:, column].mean())
-            if seconds > _CLOCK_RESOLUTION:
+            if seconds > CLOCK_RESOLUTION:
                 hidden[CAUSE_OF_STAGE[stage]] = seconds
     return hidden
 
 
-def _time_shares(one: _Measured) -> dict[PartName, float]:
+def _time_shares(one: Measured) -> dict[PartName, float]:
     """The share of the wall time of each recorded stage, and of what was not recorded."""
     wall = float(one.seconds.mean())
     shares: dict[PartName, float] = {
@@ -976,7 +609,7 @@ def _possible_causes(
             possible += _WAITED_FOR if cause == "late rank" else (cause,)
         return ("unexplained",) if top.cause == "unexplained" else tuple(possible)
     lost = sum(loss.folds for loss in losses if loss.folds > 0)
-    others = [loss for loss in losses[1:] if loss.folds > _MIN_LOST_SHARE * lost]
+    others = [loss for loss in losses[1:] if loss.folds > MIN_LOST_SHARE * lost]
     if ledger.drawn_losses is None:
         close = [loss.cause for loss in others if loss.folds > (1 - _CLOSE) * top.folds]
         if top.cause == "compute inflation" and top.share < _MIN_INFLATION * compute_share:
@@ -1021,14 +654,14 @@ def _fold_bounds(
     return low, high
 
 
-def _overlap_checks(times: Timings, measured: Sequence[_Measured]) -> Iterator[Check]:
+def _overlap_checks(times: Timings, measured: Sequence[Measured]) -> Iterator[Check]:
     for nodes, one in zip(times.nodes, measured, strict=False):
         beside = sum(
             float(seconds.mean())
             for stage, seconds in one.hidden.items()
             if stage not in ("communication", "io")
         )
-        if beside > _MIN_LOST_SHARE * float(one.seconds.mean()):
+        if beside > MIN_LOST_SHARE * float(one.seconds.mean()):
             yield warning(
                 "the stages add up to the wall time",
                 f"at K={nodes} compute and waiting exceed the wall time by {beside:.3g} s",
@@ -1051,7 +684,7 @@ def _region_checks(study: Study) -> Iterator[Check]:
             return
 
 
-def _recorded(measured: Sequence[_Measured], evidence: Evidence) -> set[CauseName]:
+def _recorded(measured: Sequence[Measured], evidence: Evidence) -> set[CauseName]:
     """The causes that the ledger of the largest scale would show."""
     if not measured:
         return set()
@@ -1091,12 +724,12 @@ def _other_changes(
             verdict = f"would return at most {format_speedup(most)}x of the lost speedup"
         elif returned > _MIN_SECOND_CAUSE * row.lost_folds:
             verdict = f"second priority: {lost} is here"
-        elif cause in _WAITED_FOR and waited > _MIN_LOST_SHARE * row.lost_folds:
+        elif cause in _WAITED_FOR and waited > MIN_LOST_SHARE * row.lost_folds:
             verdict = (
                 f"unknown: part of the {format_speedup(waited)}x lost to waiting may be here; "
                 f"{CAUSES['late rank'].change}"
             )
-        elif returned > _MIN_LOST_SHARE * row.lost_folds:
+        elif returned > MIN_LOST_SHARE * row.lost_folds:
             verdict = f"little benefit: {lost} is here"
         elif cause not in recorded:
             verdict = f"unknown: not recorded; to see it, record {facts.record}"
