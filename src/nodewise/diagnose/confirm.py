@@ -68,8 +68,14 @@ def _judge(symptoms: Symptoms, trials: Trials) -> tuple[CeilingName | None, Conf
         "coordination", 0.0
     ) > 0.3:  # fmt: skip
         return said, confidence, "it waits for locks in part, which the experiment does not change"
+    return _by_reaction(said, confidence, (trials.memory / trials.arithmetic - 1) / (reference - 1))
+
+
+def _by_reaction(
+    said: CeilingName | None, confidence: Confidence, reaction: float
+) -> tuple[CeilingName | None, Confidence, str]:
+    """What follows from the reaction to a memory stream, as a share of a known stream's."""
     sure: Confidence = "high" if confidence == "medium" else "medium"
-    reaction = (trials.memory / trials.arithmetic - 1) / (reference - 1)
     if reaction >= _AS_A_STREAM:
         denied = said == "compute"
         return "memory bandwidth", "medium" if denied else sure, "confirmed: memory is what reacts"
