@@ -49,8 +49,8 @@ def _judge(symptoms: Symptoms, trials: Trials) -> tuple[CeilingName | None, Conf
     assert trials.memory is not None
     reference = _reference(trials)
     assert reference is not None
-    sure: Confidence = "high" if confidence == "medium" else "medium"
     reaction = (trials.memory / trials.arithmetic - 1) / (reference - 1)
+    sure: Confidence = "high" if confidence == "medium" else "medium"
     if reaction >= _AS_A_STREAM:
         denied = said == "compute"
         return "memory bandwidth", "medium" if denied else sure, "confirmed: memory is what reacts"
