@@ -21,6 +21,7 @@ from nodewise.measure.engines import base, shell_tasks
 from nodewise.measure.engines.base import Engine, Finished, Job, Started
 from nodewise.measure.engines.commands import mpiexec, torchrun
 from nodewise.measure.engines.shell_tasks import Task
+from nodewise.measure.launch import carried
 from nodewise.study.spec import Count, EngineSpec, Part, Positive
 from nodewise.study.study import Fact, Outcome
 
@@ -286,7 +287,7 @@ class _Script:
         launch = f"timeout --kill-after=10 {job.timeout_seconds:g} {self._launch(job)}"
         return [
             "trap 'exit 143' TERM",
-            *shell_tasks.exports(job),
+            *shell_tasks.exports(self._watched(job)),
             *([] if alone else [f"[ -d {folder} ] && [ ! -e {folder}/ended ] || exit 0"]),
             f"cd {shlex.quote(str(job.directory))} || exit 1",
             f"rm -rf {folder}/gate {folder}/rank-* {folder}/task-* {folder}/ended",
@@ -298,6 +299,13 @@ class _Script:
             f"mv {folder}/ended.part {folder}/ended",
             *(["exit $code"] if alone else []),
         ]
+
+    def _watched(self, job: Job) -> Job:
+        """With the hooks in every Python of the job, where srun starts it and no launcher does."""
+        if self._options.launcher != "srun":
+            return job
+        own = {**job.own_environment, **carried(job.environment)}
+        return msgspec.structs.replace(job, own_environment=own)
 
     def _launch(self, job: Job) -> str:
         """The step; of a larger allocation it takes the first nodes."""
