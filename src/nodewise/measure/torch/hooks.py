@@ -62,8 +62,8 @@ _OTHER_STEPS = (
     ("megatron.core.optimizer.optimizer", "ChainedOptimizer", None),
 )
 _STEPS_WITHOUT_BACKWARD = 3  # so many in a row are a training that differentiates in another way
-# Reading the usage takes 20 us, too much for every step. It may be older than the last step by:
-_USAGE_OLDEST_NS, _USAGE_OLDEST_SHARE = 50_000_000, 0.01  # the larger; the share is of the run
+# Reading the usage takes 20 us, too much for every step: it may be older than the last step by this
+_USAGE_OLDEST_SHARE = 0.01  # share of the run
 
 
 class Recorder:
@@ -175,7 +175,7 @@ class Recorder:
             if report.warmup or not first:
                 report.step_done()
             report.note_end()  # this may have been the last step
-            oldest = max(_USAGE_OLDEST_NS, _USAGE_OLDEST_SHARE * (report.end_ns - report.begin_ns))
+            oldest = _USAGE_OLDEST_SHARE * (report.end_ns - report.begin_ns)
             if len(report.step_ends) < 2 or report.end_ns - self.usage_ns > oldest:
                 self.usage, self.usage_ns = probe._usage(), report.end_ns
             report.usage_at_end = self.usage
