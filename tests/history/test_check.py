@@ -112,6 +112,16 @@ def test_an_invalid_study_gets_no_answer(usual):
     assert len(campaigns_of([*usual, busy])) == 12
 
 
+@pytest.mark.parametrize(("load", "state"), [(0.5, "in doubt"), (0.25, "failed"), (None, "failed")])
+def test_a_slowdown_that_comes_with_more_load_is_in_doubt(slower, load, state):
+    *before, newest = slower(SLOW, 3)
+    busy = [msgspec.structs.replace(entry, foreign_load=0.2) for entry in before]
+    result = check([*busy, msgspec.structs.replace(newest, foreign_load=load)])
+    assert result.state == state
+    words = "other processes took 50 % of the CPU, 20 % in earlier studies"
+    assert (words in result.because) == (words in verdict(result)) == (state == "in doubt")
+
+
 def test_another_machine_has_a_history_of_its_own(usual):
     moved = [msgspec.structs.replace(entry(12 + at, SLOW), machine="other") for at in range(2)]
     result = check([*usual, *moved])

@@ -392,6 +392,14 @@ def load_check(study: Study) -> Check:
     )
 
 
+def foreign_load(study: Study) -> float | None:
+    """The mean share of the CPU that other processes took; None where a run does not say."""
+    runs = study.good_runs
+    if not runs or any(run.contention is None for run in runs):
+        return None
+    return sum(map(_share_taken, runs)) / len(runs)
+
+
 def _share_taken(run: Run) -> float:
     """What other load took of a run; of an emulated node, only what it was late by."""
     assert run.contention is not None

@@ -1,10 +1,12 @@
 """Whether the newest studies of a history pass: slowdowns that the history shows, and gates."""
 
 from collections.abc import Sequence
+from statistics import median
 from typing import Literal
 
 import msgspec
 
+from nodewise.base.units import format_percent
 from nodewise.history.detect import LEAST_CAMPAIGNS
 from nodewise.history.entry import Entry
 from nodewise.history.gates import (
@@ -25,6 +27,7 @@ from nodewise.history.regressions import (
 
 State = Literal["passed", "failed", "in doubt", "no answer"]
 _NEW = 3  # campaigns that a slowdown fails, so that one that was not looked at is not missed
+_MORE_LOAD = 0.1  # of the CPU, beyond what other processes took in earlier studies
 ANY_SLOWDOWN = "slower=0%"  # the gate of a check that names none
 
 
@@ -53,7 +56,7 @@ class HistoryCheck(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict on the newest campaign."""
 
     state: State
-    because: str  # why no answer is given
+    because: str  # why no answer is given, or why a slowdown is in doubt
     newest: tuple[Entry, ...]
     machine: str
     studies: int
@@ -107,6 +110,9 @@ def check(entries: Sequence[Entry], gates: Sequence[Gate] = (), proposed: int = 
         state, because = _state(found, results, limit, _past(made) if pooled else None)
         if state == "passed" and left_out:
             state = "in doubt"
+        if state == "failed" and not any(one.state == "failed" for one in results):
+            because = _disturbed(made)
+            state = "in doubt" if because else state
     return HistoryCheck(
         state=state,
         because=because,
@@ -164,6 +170,25 @@ def _left_out(judged: Sequence[Entry], machine: str) -> tuple[LeftOut, ...]:
         if because:
             found[entry.workload] = LeftOut(workload=entry.workload, because=because)
     return tuple(found.values())
+
+
+def _disturbed(made: Sequence[Campaign]) -> str:
+    """How much more the newest studies were disturbed than those before them; empty: they were not.
+
+    A slowdown that comes with more load of other processes is not yet one of the program.
+    """
+    for entry in made[-1].entries:
+        before = [one.foreign_load for each in made[:-1] if (one := each.of(entry.workload))]
+        known = [share for share in before if share is not None]
+        if entry.foreign_load is None or not known:
+            continue
+        usual = median(known)
+        if entry.foreign_load > usual + _MORE_LOAD:
+            return (
+                f"other processes took {format_percent(entry.foreign_load)} of the CPU, "
+                f"{format_percent(usual)} in earlier studies; measure it again"
+            )
+    return ""
 
 
 def _past(made: Sequence[Campaign]) -> int:

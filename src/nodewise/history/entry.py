@@ -10,6 +10,7 @@ import msgspec
 from nodewise.decide.decide import decide
 from nodewise.decide.inputs import Question
 from nodewise.explain.attribute import attribute
+from nodewise.explain.validity import foreign_load
 from nodewise.study.spec import Amount, Nodes, Positive, Regime, Signed, Spec
 from nodewise.study.study import Run, Study
 
@@ -53,6 +54,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     currency: str = ""  # empty: no price was known
     chosen: tuple[Nodes, ...] = ()  # K*, then the other K that may be the right one
     invalid: str = ""  # why its times must not be compared
+    foreign_load: Annotated[float, msgspec.Meta(ge=0)] | None = (
+        None  # mean share of the CPU that other processes took
+    )
     key: str = ""  # a checksum of its runs: the same study is kept once
 
     @property
@@ -105,6 +109,7 @@ def entry_of(
         bare,
         changed=not commit and bool(facts.get("uncommitted_changes")),
         paired=study.paired,
+        foreign_load=foreign_load(study),
         scales=tuple(_with_usage(scale, study.at(scale.nodes)) for scale in bare.scales),
         key=study_key(study),
     )

@@ -76,7 +76,8 @@ def verdict(result: HistoryCheck) -> str:
     gated = gates_verdict(result.gates) if result.gates else ""
     if gated.startswith(result.state):
         parts.append(gated.removeprefix(f"{result.state}: "))
-    return f"{result.state}: {'; '.join([*parts, *missing])}"
+    disturbed = [result.because] if result.because else []
+    return f"{result.state}: {'; '.join([*parts, *disturbed, *missing])}"
 
 
 def worst(result: HistoryCheck) -> Regression | None:
