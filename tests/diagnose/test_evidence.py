@@ -1,8 +1,10 @@
 """Evidence beside the looks, and answers by experiment."""
 
+import errno
 import os
 import socket
 import statistics
+import struct
 import subprocess
 import sys
 import time
@@ -54,6 +56,20 @@ def test_bytes_through_a_socket_are_counted():
         after = tcp_traffic()
     assert after[inode].bytes - before[inode].bytes >= 100_000
     assert after[inode].segments > before[inode].segments
+
+
+def test_a_refusal_of_the_kernel_is_not_an_empty_list(monkeypatch):
+    refusal = struct.pack("=IHHIIi", 20, 2, 0, 0, 0, -errno.ENOENT)  # NLMSG_ERROR
+
+    class Link(socket.socket):
+        def recv(self, *_):
+            super().recv(65536)
+            return refusal
+
+    if tcp_traffic() is None:
+        pytest.skip("the kernel refuses socket statistics")
+    monkeypatch.setattr(socket, "socket", Link)
+    assert tcp_traffic() is None
 
 
 def test_kills_of_both_kinds_of_control_groups(tmp_path):
