@@ -1,6 +1,7 @@
 """Evidence beside the looks, and answers by experiment."""
 
 import errno
+import mmap
 import os
 import socket
 import statistics
@@ -20,6 +21,7 @@ from nodewise.diagnose.machine.evidence import (
     memory_group,
     tcp_traffic,
 )
+from nodewise.diagnose.machine.memory import fresh_pages
 from nodewise.diagnose.machine.touching import Touch, seconds_of_a_mark
 from nodewise.diagnose.machine.trials import trials
 from nodewise.diagnose.symptoms import classify
@@ -191,7 +193,7 @@ def _touched(code: str) -> float:
 
 
 def test_marking_a_page_takes_less_than_handing_one_out():
-    assert 0 <= seconds_of_a_mark() < 5e-6
+    assert 0 <= seconds_of_a_mark() < mmap.PAGESIZE / fresh_pages(0.2).value
 
 
 def test_a_stream_touches_more_than_arithmetic_in_the_same_cpu_time():
