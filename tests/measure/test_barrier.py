@@ -2,11 +2,12 @@
 
 import socket
 import time
+from pathlib import Path
 
 from nodewise.measure.barrier import Barrier
 
 
-def arrived(gate, rank, pause=0.0):
+def arrived(gate: Path, rank: int, pause: float = 0.0) -> socket.socket:
     door = socket.socket(socket.AF_UNIX)
     door.settimeout(30)
     door.connect(str(gate))
@@ -15,7 +16,7 @@ def arrived(gate, rank, pause=0.0):
     return door
 
 
-def test_a_rank_more_than_expected_is_let_through_without_an_error(tmp_path):
+def test_a_rank_more_than_expected_is_let_through_without_an_error(tmp_path: Path) -> None:
     nothing = [lambda: None] * 3
     with Barrier(tmp_path / "gate", 1, *nothing):
         first = arrived(tmp_path / "gate", 0)
