@@ -53,6 +53,7 @@ _STAGES = ("compute", "communication", "idle", "io", "serial")
 # The least there is for who communicates. A longer slice for who computes would make it wait as
 # long for other load afterwards: with 100 ms, ranks were late two to five times as much.
 _COMPUTE_SLICE_NS, _URGENT_SLICE_NS = 500_000, 100_000
+_MOST_LATE_NS = 100_000_000  # of a timer: beyond, the machine stood still
 _MEET_SECONDS = 600.0  # a rank that never comes must not hold the others for ever
 # Between looks at a shared folder: many ranks must not load its server while the last one loads.
 _FIRST_POLL_SECONDS, _LAST_POLL_SECONDS = 0.01, 0.1
@@ -207,7 +208,8 @@ class _Pace:
             wanted = int((self.transfer or self.latency) * 1e9) - self.late_timer_ns
             sleep(max(wanted, 0) / 1e9)
             delayed = self._scheduled()[1] - delayed
-            self.late_timer_ns = perf_counter_ns() - begin - wanted - delayed
+            late = perf_counter_ns() - begin - wanted - delayed
+            self.late_timer_ns = min(late, _MOST_LATE_NS)
             self.calls_without_bytes += not self.transfer
         self.transfer = 0.0
 

@@ -1,8 +1,11 @@
 """Evidence beside the looks, and answers by experiment."""
 
+import errno
+import mmap
 import os
 import socket
 import statistics
+import struct
 import subprocess
 import sys
 import time
@@ -18,6 +21,7 @@ from nodewise.diagnose.machine.evidence import (
     memory_group,
     tcp_traffic,
 )
+from nodewise.diagnose.machine.memory import fresh_pages
 from nodewise.diagnose.machine.touching import Touch, seconds_of_a_mark
 from nodewise.diagnose.machine.trials import trials
 from nodewise.diagnose.symptoms import classify
@@ -54,6 +58,20 @@ def test_bytes_through_a_socket_are_counted():
         after = tcp_traffic()
     assert after[inode].bytes - before[inode].bytes >= 100_000
     assert after[inode].segments > before[inode].segments
+
+
+def test_a_refusal_of_the_kernel_is_not_an_empty_list(monkeypatch):
+    refusal = struct.pack("=IHHIIi", 20, 2, 0, 0, 0, -errno.ENOENT)  # NLMSG_ERROR
+
+    class Link(socket.socket):
+        def recv(self, *_):
+            super().recv(65536)
+            return refusal
+
+    if tcp_traffic() is None:
+        pytest.skip("the kernel refuses socket statistics")
+    monkeypatch.setattr(socket, "socket", Link)
+    assert tcp_traffic() is None
 
 
 def test_kills_of_both_kinds_of_control_groups(tmp_path):
@@ -175,7 +193,7 @@ def _touched(code: str) -> float:
 
 
 def test_marking_a_page_takes_less_than_handing_one_out():
-    assert 0 <= seconds_of_a_mark() < 5e-6
+    assert 0 <= seconds_of_a_mark() < mmap.PAGESIZE / fresh_pages(0.2).value
 
 
 def test_a_stream_touches_more_than_arithmetic_in_the_same_cpu_time():

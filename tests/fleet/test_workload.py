@@ -92,6 +92,23 @@ def test_a_file_without_arrival_times_is_named(text):
         read_trace(text, "x.csv")
 
 
+HUGE = 10**12
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"timestamp,input_tokens,output_tokens\n0,{HUGE},5\n1,9,8\n2,9,1e300\n3,7,6\n",
+        f'{{"timestamp": 0, "input_length": {HUGE}, "output_length": 5}}\n'
+        '{"timestamp": 1000, "input_length": 9, "output_length": 8}\n'
+        '{"timestamp": 3000, "input_length": 7, "output_length": 6}\n',
+    ],
+)
+def test_lengths_that_cannot_be_are_left_out_of_a_trace(text):
+    """Their words would fill the memory."""
+    assert [row[1:3] for row in read_trace(text, "x")] == [(9, 8), (7, 6)]
+
+
 def test_a_window_replays_times_and_lengths_of_a_trace_at_its_own_rate(tmp_path):
     (tmp_path / "t.csv").write_text(AZURE)
     spec = spec_of('api = "chat"', 'arrivals = "trace"\ntrace = "t.csv"\nwarmup_seconds = 2')
@@ -156,7 +173,9 @@ def test_a_conversation_of_sharegpt_is_its_first_question_or_a_session(tmp_path)
     assert {len(ask.messages) for ask in found} == {1, 3}
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"prompts": "x"}', "[1, 2]", '{"prompt": 3}'])
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"prompts": "x"}', "[1, 2]", '{"prompt": 3}',
+                                  f'{{"prompt": "x", "output_tokens": {HUGE}}}',
+                                  '{"prompt": "x", "max_tokens": -1}'])  # fmt: skip
 def test_a_file_that_holds_no_prompts_is_named(text, tmp_path):
     path = tmp_path / "p.jsonl"
     path.write_text(text)
@@ -202,6 +221,14 @@ def test_sessions_continue_what_was_said_and_keep_the_rate_of_the_window(turns, 
             assert moment >= said[before] + pause - 1e-9
         said[ask.messages] = moment
     assert max(len(ask.messages) for ask in found) == 2 * turns - 1
+
+
+def test_turns_that_are_due_at_once_go_on_in_the_order_of_their_sessions():
+    spec = spec_of("turns = [3, 3]\nturn_seconds = [5.0, 5.0]", 'arrivals = "bursts"')
+    found = asks(spec, [5.0 * burst for burst in range(10) for _ in range(8)], "s")
+    asked = [ask.messages for ask in found]
+    late = [messages for messages in asked[24:] if len(messages) > 1]
+    assert late and all(messages[:-2] in asked for messages in late)
 
 
 def test_sessions_are_under_way_from_the_beginning():

@@ -1,10 +1,15 @@
 """Parts of the readers of logs: many steps at once, timers, few steps, profiles."""
 
+import gzip
+import io
 import json
 import math
 import random
+import struct
 import sys
+import tarfile
 import time
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +19,7 @@ from click.testing import CliRunner
 
 from nodewise.cli.main import nodewise
 from nodewise.importers.files import without_colours
-from nodewise.importers.logs import scan
+from nodewise.importers.logs import cube, scan
 from nodewise.importers.logs.record import LogRun
 from nodewise.importers.logs.rounded import interval, only, whole
 from nodewise.importers.logs.study import study_of_logs, understand
@@ -202,6 +207,44 @@ def test_a_cube_profile_gives_the_mpi_time_of_each_rank(tmp_path: Path) -> None:
     first, second = (rank.stages for rank in run.ranks)
     assert first == {"compute": 41.0, "communication": 10.0, "idle": 0.0}
     assert second == {"compute": 31.0, "communication": 10.0, "idle": 10.0}
+
+
+def _packed_profile(name: str, content: bytes) -> bytes:
+    """A profile with one part replaced."""
+    parts = {name: content}
+    with tarfile.open(fileobj=io.BytesIO(log_samples.cube())) as tar:
+        for member in tar.getmembers():
+            part = tar.extractfile(member)
+            assert part is not None
+            parts.setdefault(member.name, part.read())
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for title in ("1.index", "1.data", "anchor.xml"):
+            info = tarfile.TarInfo(title)
+            info.size = len(parts[title])
+            tar.addfile(info, io.BytesIO(parts[title]))
+    return packed.getvalue()
+
+
+def _zdata(*blocks: bytes) -> bytes:
+    heads = b"".join(struct.pack("<3q", 0, 0, len(block)) for block in blocks)
+    return b"ZCUBEX.DATA" + struct.pack("<q", len(blocks)) + heads + b"".join(blocks)
+
+
+def test_a_profile_that_unpacks_without_end_is_refused_and_a_packed_one_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pycubexr", reason="pycubexr is not installed")
+    monkeypatch.setattr(cube, "_MOST_BYTES", 2**20)
+    profile = tmp_path / "profile.cubex"
+    seconds = struct.pack("<10d", 1, 1, 2, 3, 40, 30, 10, 20, 1, 1)
+    profile.write_bytes(_packed_profile("1.data", _zdata(zlib.compress(seconds))))
+    assert _read(profile).run_seconds == 51.0
+    large = zlib.compress(bytes(2**19 + 8))
+    profile.write_bytes(_packed_profile("1.data", _zdata(large, large)))
+    assert "1.data unpacks to more than" in _read(profile).problem
+    profile.write_bytes(_packed_profile("anchor.xml", gzip.compress(bytes(2**21))))
+    assert "anchor.xml unpacks to more than" in _read(profile).problem
 
 
 def test_a_profile_without_its_reader_says_what_to_install(

@@ -506,6 +506,26 @@ def test_a_timer_that_rings_late_makes_the_next_call_shorter(monkeypatch):
     assert slept == [20_000_000, 19_500_000, 19_500_000, 19_500_000]
 
 
+def test_a_machine_that_stood_still_does_not_make_the_link_free(monkeypatch):
+    """A timer is late by milliseconds; what two seconds took is not taken off the next calls."""
+    now, slept = 0, []
+
+    def sleep(seconds):
+        nonlocal now
+        slept.append(seconds)
+        now += round(seconds * 1e9) + (2_000_000_000 if len(slept) == 1 else 0)
+
+    link = {"NODEWISE_PACE_LATENCY": "0.01", "NODEWISE_PACE_BANDWIDTH": "1e6"}
+    pace = probe._Pace({"NODEWISE_PACE_SHARE": "0.5", "NODEWISE_RANKS": "2", **link})
+    pace.running = True
+    monkeypatch.setattr(probe, "sleep", sleep)
+    monkeypatch.setattr(probe, "perf_counter_ns", lambda: now)
+    monkeypatch.setattr(pace, "_scheduled", lambda: (0, 0, 0))
+    for _ in range(100):
+        pace.use_link()
+    assert sum(seconds == 0 for seconds in slept) == 10  # the 0.1 s that a timer may be late
+
+
 def test_a_ring_sends_what_its_arithmetic_says(tmp_path):
     code = """
         from nodewise import probe

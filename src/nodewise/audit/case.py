@@ -40,6 +40,7 @@ PREDICTED = re.compile(
     re.I,
 )
 _KIND = re.compile(r"measured|predict|project|extrapolat|modell?ed|simulat|estimat", re.I)
+# Of a service; that of a link is a cause.
 LATENCY = re.compile(
     r"(?<!network )(?<!link )(?<!message )(?<!memory )\b(latenc(y|ies)|response times?)"
     r" (of|at|is|was|under|below|=|:|stays?|averages?)",

@@ -37,7 +37,6 @@ _COUNT = re.compile(
     re.I,
 )
 _CENTER = re.compile(r"\b(mean|median|average[ds]?)\b[^.]{0,20}\b\d+\b", re.I)
-# of a service; that of a link is a cause
 _ONE_STEP = re.compile(
     r"\b(read|taken|reported|measured|logged)\b[^.\n]{0,20} at (the )?(\d+(st|nd|rd|th) "
     r"(iteration|step)|(iteration|step) \d+)",

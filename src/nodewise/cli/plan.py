@@ -25,7 +25,7 @@ from nodewise.cli.pages import page_option, write_page
     "--anchor",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A measured step of this job (TOML: seconds, and a table [plan]); it scales the others.",
+    help="A measured step of this job (TOML: seconds, and a table [plan]); it corrects the others.",
 )
 @input_options("threshold")
 @page_option

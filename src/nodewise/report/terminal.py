@@ -25,7 +25,6 @@ from nodewise.study.check import Check
 WIDTH = 100  # of text in a pipe, and the most on a terminal
 LINES = 24  # of the first screen
 _DOUBTS = 3  # lines that are kept for doubts
-_ANY_WIDTH = 10_000
 _QUIET = ("note: ", "More: ")
 _STYLES = {"fail": "bold red", "failed": "bold red", "warn": "yellow", "missing": "yellow"}
 _CODES = {"bold": "1", "dim": "2", "bold red": "1;31", "yellow": "33"}

@@ -27,9 +27,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     active_threads: float = 0.0  # that computed or wanted to
     busiest_thread: float | None = None  # CPU seconds of the thread that took most
     runnable_ticks: float = 0.0  # share of looks at which some thread ran or wanted to
-    unclocked: float = (
-        0.0  # share of the threads seen running that ended before their clock was read
-    )
+    unclocked: float = 0.0  # of the threads seen running, those that ended before being clocked
     disk_ticks: float = 0.0  # share of looks at which some thread waited for the disk
     lock_threads: float = 0.0  # mean number of threads seen waiting for a lock
     socket_threads: float = 0.0  # the same for a message

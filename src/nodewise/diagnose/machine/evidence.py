@@ -53,11 +53,17 @@ def tcp_traffic() -> dict[int, Traffic] | None:
 
 
 def _read_sockets(raw: bytes, found: dict[int, Traffic]) -> bool:
-    """Add the sockets of one answer; whether it was the last."""
+    """Add the sockets of one answer; whether it was the last.
+
+    Raises:
+        OSError: the answer is a refusal, which is not the same as no sockets.
+    """
     at = 0
     while at + _MESSAGE.size <= len(raw):
         length, kind, *_ = _MESSAGE.unpack_from(raw, at)
-        if kind in (_DONE, _ERROR) or length < _MESSAGE.size:
+        if kind == _ERROR:
+            raise OSError("the kernel keeps no statistics of sockets")
+        if kind == _DONE or length < _MESSAGE.size:
             return True
         end, attribute = at + length, at + _MESSAGE.size + _SOCKET_BYTES
         while attribute + 4 <= end:

@@ -54,7 +54,6 @@ _BEND = 0.25  # weight of the bend
 _EXACT = 1e-3  # a law that meets four points this closely does not do so by chance
 _FEWEST_EXACT = 4
 _FITS = 0.05  # a law that misses the measured times by no more than this is plausible
-_NOISY = 0.03  # what a law misses at single runs because of their noise
 _DIFFER = 1.25  # times between two plausible laws: more than most predictions are off
 _SATURATED = 0.1  # exponent of the throughput over the last step: more load brings nothing
 _APART = math.log(1.4)  # what a step is; scales closer than this say little about an exponent

@@ -7,14 +7,16 @@ where it says how long the answer is. A recorded answer says so too.
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
 from nodewise.base.errors import DataError
+from nodewise.fleet.load.traces import MOST_TOKENS
 from nodewise.study.files import read_regular
 
 Message = tuple[str, str]  # the role and what it says
+_Tokens = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
 
 _TOKENS_PER_WORD = 4 / 3  # of English text, about: the length of a recorded answer
 _ROLES = {"human": "user", "gpt": "assistant", "bot": "assistant", "chatgpt": "assistant"}
@@ -39,8 +41,8 @@ class _Message(msgspec.Struct):
 class _Line(msgspec.Struct):
     prompt: str = ""
     messages: list[_Message] = []
-    output_tokens: int | None = None
-    max_tokens: int | None = None
+    output_tokens: _Tokens | None = None
+    max_tokens: _Tokens | None = None
 
 
 class _Turn(msgspec.Struct, rename={"role": "from", "content": "value"}):

@@ -2,7 +2,7 @@
 
 Read are the Azure LLM traces of 2023 and 2024, BurstGPT, Mooncake, other CSV files that name such
 columns, and plain lists of times. A request whose prompt or answer was empty had failed, and is
-left out.
+left out; so is one with a length or a time that cannot be.
 """
 
 import datetime
@@ -15,6 +15,7 @@ import msgspec
 from nodewise.base.errors import DataError
 
 MOST_REQUESTS = 1_000_000  # of a file that are read: a window replays its first ones
+MOST_TOKENS = 1_000_000  # of a prompt or an answer: more would be a damaged or a hostile file
 _MOST_SECONDS = 1e15
 _TIME = ("timestamp", "time", "time_s", "arrival", "arrival_time", "arrival_s", "arrived_at")
 _INPUT = ("contexttokens", "request tokens", "input_tokens", "input_length", "prompt_tokens")
@@ -60,7 +61,9 @@ def read_trace(text: str, path: str) -> list[Recorded]:
 
 
 def _is_whole(one: Recorded) -> bool:
-    return abs(one.seconds) < _MOST_SECONDS and one.input_tokens != 0 and one.output_tokens != 0
+    lengths = (one.input_tokens, one.output_tokens)
+    fit = all(length is None or 0 < length <= MOST_TOKENS for length in lengths)
+    return fit and abs(one.seconds) < _MOST_SECONDS
 
 
 def _mooncake(lines: Iterable[str]) -> Iterator[Recorded]:

@@ -6,6 +6,7 @@ request waits for another.
 """
 
 import heapq
+import itertools
 import math
 import random
 from collections.abc import Sequence
@@ -84,11 +85,11 @@ def _recorded(trace: Sequence[Recorded], count: int, seed: str) -> list[Ask]:
     for number in range(count):
         again, at = divmod(number, len(trace))
         one, words = trace[at], list[str]()
-        for block in one.blocks:
+        length = one.input_tokens or 1
+        for block in one.blocks[: math.ceil(length / _BLOCK_WORDS)]:
             if (again, block) not in blocks:
                 blocks[again, block] = draw.choices(_WORDS, k=_BLOCK_WORDS)
             words += blocks[again, block]
-        length = one.input_tokens or 1
         words += draw.choices(_WORDS, k=max(length - len(words), 0))
         made.append(Ask((("user", " ".join(words[:length])),), one.output_tokens or 1))
     return made
@@ -121,7 +122,9 @@ class _Source:
         self._prefixes = (
             [_words(shared.words, common) for _ in range(shared.count)] if shared else []
         )
-        self._waiting: list[tuple[float, int, _Session]] = []  # when the next turn is due
+        # When the next turn is due; of turns due at once, the one first known goes on first.
+        self._waiting: list[tuple[float, int, _Session]] = []
+        self._pushed = itertools.count()
 
     def ask(self, moment: float) -> Ask:
         """The session whose turn is due goes on; where there is none, a new one begins."""
@@ -132,7 +135,7 @@ class _Source:
         asked = session.ask()
         if session.at < len(session.exchanges):
             due = moment + self._draw.uniform(*self._part.turn_seconds)
-            heapq.heappush(self._waiting, (due, self._begun, session))
+            heapq.heappush(self._waiting, (due, next(self._pushed), session))
         return asked
 
     def _begin(self, moment: float) -> _Session:

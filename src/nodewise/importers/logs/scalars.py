@@ -23,7 +23,6 @@ _STEP_TIME = re.compile(
     r"(?:time_metrics/end_to_end\(s\)|iteration-time|iteration_time|train_step_timing in s|"
     r"(?:train/)?step_time(?:_seconds|_s)?|perf/step_time_seconds)"
 )
-_RATE = "throughput(tps)"
 _COUNTS = {
     "world_size": "world_size", "num_nodes": "nodes", "nnodes": "nodes", "n_nodes": "nodes",
     "global_batch_size": "global_batch", "seq_length": "seq_length", "seq_len": "seq_length",

@@ -92,9 +92,7 @@ class Engine:
 
     options_type: ClassVar[type[msgspec.Struct]] = NoOptions  # of its table in the spec
     emulated: ClassVar[bool] = False  # its nodes are not real ones
-    watched: ClassVar[bool] = (
-        True  # its workers are our children, so other load can be separated from them
-    )
+    watched: ClassVar[bool] = True  # its workers are our children: other load is separable
     # Its workers are on other machines: the folder of a run is in the study folder, which all of
     # them must see.
     elsewhere: ClassVar[bool] = False

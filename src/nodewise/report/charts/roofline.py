@@ -87,10 +87,10 @@ def roofline_chart(
         ),
     ]
     if exchange_flops is not None:
-        least = min(point.flops for point in points[:1])
+        compared = "shorter" if exchange_flops >= points[0].flops else "longer"
         findings.append(
             f"The exchange allows {format_flops(exchange_flops)} at that intensity: it is "
-            f"{'shorter' if exchange_flops >= least else 'longer'} than the work."
+            f"{compared} than the work."
         )
     return figure(
         "roofline",
