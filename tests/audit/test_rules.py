@@ -137,7 +137,7 @@ def test_the_runs_of_a_study_answer_more():
     runs = tuple(
         msgspec.structs.replace(
             run,
-            started=f"2026-08-01T{run.round:02}:{run.nodes % 60:02}",
+            started=f"2026-08-01T{run.round:02}:{run.nodes:03}",
             setup_seconds=2 * run.seconds,
             contention=Contention(run_delay=0.2),
         )

@@ -687,3 +687,24 @@ def test_a_core_that_was_lost_inside_mpi_is_foreign_load_and_not_communication()
     # Half of the time it had no core: 1 s of its compute and 1 s of its communication; 1 s is left.
     assert shares["communication"] > 0
     assert shares["foreign load"] == pytest.approx(2 * shares["communication"])
+
+
+@pytest.mark.parametrize(("serial", "is_serial"), [(True, True), (False, False)])
+def test_work_of_one_rank_that_does_not_shrink_may_be_serial(serial, is_serial):
+    """Rank 0 computes 0.2 s beyond the others at every K, or has twice their items."""
+    runs = []
+    for nodes in (1, 2, 4, 8):
+        share = 1 / nodes if serial else 1 / (nodes + 1)
+        own = share + (0.2 if serial else share * (nodes > 1))
+        for at in range(6):
+            wall = own * (1 + 0.001 * at)
+            ranks = [Rank(rank=0, stages={"compute": wall, "idle": 0.0})]
+            ranks += [
+                Rank(rank=rank, stages={"compute": share, "idle": wall - share})
+                for rank in range(1, nodes)
+            ]
+            runs.append(Run(nodes=nodes, round=at, seconds=wall, ranks=tuple(ranks)))
+    rules = [
+        check.rule for check in attribute(Study(name="s", regime="strong", runs=tuple(runs))).checks
+    ]
+    assert ("an uneven shard differs from serial work" in rules) == is_serial

@@ -399,6 +399,8 @@ def _order(case: Case) -> Answer:
     changes = sum(a != b for a, b in pairwise(ordered))
     if case.study.rounds < 2:
         return Answer("unknown", "one run a scale has no order to judge")
+    if len({run.started for run in case.runs}) < len(case.runs):
+        return Answer("unknown", "several runs have the same start time")
     if changes == len(case.study.scales) - 1:
         return Answer("fail", "all runs of a scale were made in a row, so drift looks like scaling")
     return Answer("pass", f"the scale changed {changes} times in {len(ordered)} runs")

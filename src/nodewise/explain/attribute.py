@@ -23,7 +23,7 @@ import numpy as np
 
 from nodewise.base import stats
 from nodewise.base.stats import Center, Floats
-from nodewise.base.units import format_speedup
+from nodewise.base.units import format_duration, format_speedup
 from nodewise.explain.causes import (
     CAUSE_OF_STAGE,
     CAUSES,
@@ -37,6 +37,7 @@ from nodewise.explain.late_ranks import (
     CLOCK_RESOLUTION,
     MIN_LOST_SHARE,
     Lateness,
+    beyond_typical,
     busy,
     late_cause,
     late_kind,
@@ -69,6 +70,7 @@ _ROUNDING = 1e-12  # of the wall time
 _STEADY_EXPONENTS = (0.85, 1.15)  # overhead of a stage that never shrinks: (k-1)^1
 _MIN_SECOND_CAUSE = 0.25  # of what is lost: a second cause worth a change of its own
 _MIN_BOUND = 0.25  # of the time, at the base and here: a stage that binds the job at every scale
+_STEADY = 0.6  # of the seconds at a quarter of K: of an uneven shard about a third is left
 _MIN_HIDDEN = 0.10  # of the communication: it runs beside compute already
 # What a rank that waits may be waiting for.
 _WAITED_FOR: tuple[CauseName, ...] = ("load imbalance", "slow node", "jitter")
@@ -208,7 +210,7 @@ def attribute_timings(study: Study, times: Timings, scaling: Scaling) -> Attribu
         measured = [measured_at(study, nodes, by_rank=True) for nodes in times.nodes]
         ledger = _rank_ledger(study, times, measured)
         late = late_ranks(study, measured)
-        checks += _rank_checks(study, ledger)
+        checks += [*_rank_checks(study, ledger), *_serial_checks(times, measured, late)]
     elif all(run.stages for run in study.good_runs):
         evidence = "stage totals"
         measured = [measured_at(study, nodes, by_rank=False) for nodes in times.nodes]
@@ -435,6 +437,26 @@ def _rank_checks(study: Study, ledger: _Ledger) -> Iterator[Check]:
             "no items per rank (column work): only the sum of compute seconds over ranks tells "
             "them apart",
             "Record items to be sure.",
+        )
+
+
+def _serial_checks(
+    times: Timings, measured: Sequence[Measured], late: dict[int, int]
+) -> Iterator[Check]:
+    """That one rank computes as much beyond the others at every K, as serial work does."""
+    if len(set(late.values())) != 1 or times.regime == "weak":
+        return
+    several = [at for at, one in enumerate(measured) if one.of("compute").shape[1] > 1]
+    first, last = several[0], several[-1]
+    beyond = [beyond_typical(measured[at]) for at in (first, last)]
+    matters = beyond[1] > MIN_LOST_SHARE * times.seconds[last]
+    if matters and times.k[last] >= 4 * times.k[first] and beyond[1] > _STEADY * beyond[0]:
+        yield warning(
+            "an uneven shard differs from serial work",
+            f"rank {late[times.nodes[last]]} computes {format_duration(beyond[0])} more than the "
+            f"others at K={times.nodes[first]} and {format_duration(beyond[1])} more at "
+            f"K={times.nodes[last]}; what an uneven shard adds shrinks with K",
+            "If that rank works while the others wait, it is serial work: record it as serial.",
         )
 
 

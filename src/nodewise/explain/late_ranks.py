@@ -235,6 +235,13 @@ def serial_rank(one: Measured, late: int | None) -> int | None:
     return most if alone and late is not None else None
 
 
+def beyond_typical(one: Measured) -> float:
+    """Compute seconds of the last rank beyond those of a typical other one."""
+    compute = one.of("compute").mean(axis=0)
+    late = int(np.argmax(busy(one)))
+    return float(compute[late]) - _lower_median(np.delete(compute, late))
+
+
 def busy(one: Measured) -> Floats:
     """Mean seconds until each rank is ready to meet the others."""
     busy = one.of("compute") + one.of("io") + one.of("serial") + one.of("overhead")

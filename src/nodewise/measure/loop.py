@@ -291,7 +291,7 @@ def _run(
             number=task.round,
             baseline=task.baseline,
             provenance=facts,
-            started=start.isoformat(timespec="seconds"),
+            started=start.isoformat(timespec="milliseconds"),
             read_traces=read_traces,
         )
         store.keep_output(folder, run, kept_output(job.log))

@@ -296,7 +296,7 @@ def _runs_table(made: Study) -> Table:
     """Every run, the newest first."""
     rows = [
         {
-            "started, UTC": run.started.replace("T", " ").removesuffix("+00:00"),
+            "started, UTC": run.started[:19].replace("T", " "),
             "K": "baseline" if run.baseline else run.nodes,
             "round": run.round + 1,
             "seconds": format_seconds(run.seconds),
