@@ -565,3 +565,12 @@ def test_a_curve_is_priced_by_the_bill_of_the_day_and_not_at_its_peak():
     peak = decide(sweep({1: 5.5, 2: 11.0, 4: 22.0}), demand_per_second=15.0).row(4)
     assert peak.allocation is not None
     assert row.allocation.amount / peak.allocation.amount == pytest.approx(15 / (sum(curve) / 6))
+
+
+def test_a_fleet_that_broke_at_every_rate_keeps_an_unknown_rate():
+    """One replica was tried at 40/s only, and broke: what it serves is unknown, not zero."""
+    result = decide([window(1, 40.0, 0.3, count=2000), *sweep({2: 40.0})], demand_per_second=40.0)
+    assert (result.chosen, result.row(2).rate_one_lost) == (2, None)
+    shown = show(fleet_report(result), 100, False, 0, "")
+    assert "With one replica lost the demand is not served: r=1 breaks at 40 requests/s" in shown
+    assert "the only measured fleet that meets it" in result.because

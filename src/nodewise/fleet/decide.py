@@ -219,7 +219,9 @@ def _row(
     if own.rate:
         row = _priced(row, question, price, own, unit)
     row = _with_latency(row, question, seen)
-    lost = rate_at(replicas - 1, _rates(found))
+    fewer = found.get(replicas - 1)
+    unknown = fewer is not None and not fewer.rate  # broken at every rate that was tried
+    lost = None if unknown else rate_at(replicas - 1, _rates(found))
     why, undecided = _why_not(row, question, found, seen)
     return msgspec.structs.replace(
         row, rate_one_lost=lost, meets=not why, undecided=undecided, why=why
@@ -431,7 +433,8 @@ def _because(
         reasons = "; ".join(f"r={row.replicas} {row.why}" for row in measured)
         return f"none of the measured fleets meets the question: {reasons}"
     others = len(able) - 1
-    of = f"of {others + 1} that meet the constraint" if others else "the only one that meets it"
+    alone = "the only measured fleet that meets it"
+    of = f"of {others + 1} that meet the constraint" if others else alone
     if question.goal == "throughput":
         return f"it serves the most, {of}"
     if question.goal == "latency":

@@ -58,7 +58,7 @@ def _short_table(result: FleetDecision) -> Table:
     rows = [
         {
             "replicas": row.replicas,
-            "kept at": significant(row.rate_per_second),
+            "kept at": given(row.rate_per_second or None, significant),
             "broken at": given(row.breaks_at, significant),
             "efficiency": given(row.efficiency, format_percent),
             f"{result.unit}/s": significant(row.good_per_second),
@@ -220,8 +220,16 @@ def _decisive(result: FleetDecision) -> str:
 
 def _headroom(result: FleetDecision, row: FleetRow) -> list[str]:
     floor = result.question.floor
-    if floor is None or row.rate_one_lost is None:
+    if floor is None:
         return []
+    if row.rate_one_lost is None:
+        fewer = next((one for one in result.rows if one.replicas == row.replicas - 1), None)
+        if fewer is None or not fewer.breaks_at or fewer.breaks_at > floor:
+            return []
+        return [
+            f"With one replica lost the demand is not served: r={fewer.replicas} breaks at "
+            f"{_rate(fewer.breaks_at)} requests/s, and no rate that it keeps was measured."
+        ]
     if row.rate_one_lost >= floor:
         spare = format_percent(row.rate_one_lost / floor - 1)
         return [f"With one replica lost the demand is still served, {spare} to spare."]
