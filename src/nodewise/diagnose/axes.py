@@ -48,7 +48,7 @@ MENU: dict[CeilingName, Remedy] = {
         tools=("Spark", "Ray Data", "Dask", "sharded loaders"),
         cures="each node reads and stores its own part, so bandwidth and room grow with the nodes",
         leaves="arithmetic, a model that does not fit, the time of one request",
-        first="read ahead, read larger blocks, cache, compress, use the local disk",
+        first="read ahead, larger blocks, one sync for many writes, cache, compress, a local disk",
     ),
     "compute": Remedy(
         symptom="the arithmetic units are the limit and the model fits on one device",
@@ -64,7 +64,7 @@ MENU: dict[CeilingName, Remedy] = {
         tools=("FSDP", "DeepSpeed ZeRO", "Megatron"),
         cures="each node streams its own part of the footprint from its own memory",
         leaves="arithmetic that is far below its peak anyway, reading from disk",
-        first="fuse passes over memory, smaller types, blocks that stay in cache",
+        first="fuse passes over memory, smaller types, a denser layout, blocks that stay in cache",
     ),
     "memory capacity": Remedy(
         symptom="model plus optimizer state, or the working set, exceed one device's memory",
@@ -88,7 +88,7 @@ MENU: dict[CeilingName, Remedy] = {
         tools=("vLLM", "Triton", "Ray Serve"),
         cures="requests are shared among replicas, so none waits behind many others",
         leaves="the time that one request takes alone; training time",
-        first="batch, cache, quantize, use a smaller model",
+        first="send independent requests at the same time, batch, cache, a smaller model",
     ),
     "coordination": Remedy(
         symptom="parts wait for each other: locks, queues, barriers, agreement",
