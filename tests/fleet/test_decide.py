@@ -422,7 +422,7 @@ def test_without_a_price_costs_are_hours_of_replicas(price):
 
 
 def test_money_beside_the_replicas_needs_a_price_of_them():
-    with pytest.raises(SpecError, match="none of a replica"):
+    with pytest.raises(SpecError, match="a replica has none"):
         decide(price=Price(fixed_per_hour=9.0))
 
 

@@ -181,7 +181,7 @@ def _found(path: Path, field: str, told: str | Device, known: dict[str, Device])
         return told
     if told not in known:
         raise SpecError(
-            f"{path.name}: {field}: {told} does not come along.",
+            f"{path.name}: {field}: {told} is not built in.",
             f"Use one of {', '.join(known)}, or spell it out in a table [{field}].",
         )
     return known[told]
