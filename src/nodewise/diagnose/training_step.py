@@ -161,7 +161,7 @@ def _notes(
     loader = next((row for row in rows if row.name == LOADER), None)
     if loader is not None and loader.share_of_time > 0.1 and loader.cores > 0.7:
         notes.append(
-            "The loader computes in the program's own process. Give it workers before you add nodes."
+            "The loader runs in the process of the program. Give it workers before you add nodes."
         )
     if counted < 0.5:
         notes.append(
