@@ -144,7 +144,7 @@ def test_data_parallelism_multiplies_the_failure():
     assert not found.fits_one_device
     assert found.demand.total == 208e9
     assert [share.fits for share in found.shares] == [False, False, True, True, True]
-    assert "data parallelism multiplies the failure" in found.verdict
+    assert "data parallelism does not help" in found.verdict
     assert found.least_workers == 3
 
 

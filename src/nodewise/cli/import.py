@@ -68,7 +68,7 @@ def command(
     as_json: bool,
     **reading: Any,
 ) -> None:
-    """A study from what other tools wrote at several scales; nothing is run again.
+    """Make a study from files of other tools at several scales; nothing is run again.
 
     PATH is a file or a folder; its format is detected: logs of training and HPC programs, job
     records, traces, results and tables (nodewise help formats). K is needed only where the file

@@ -53,9 +53,9 @@ class _Measured(msgspec.Struct, frozen=True, kw_only=True):
 def command(spec: Path, output: Path | None, dry_run: bool, as_json: bool) -> None:
     """Run the job of SPEC at every scale, in randomised rounds, into a study folder.
 
-    Runs that are there already are not made again: after Ctrl-C, a crash or a reboot the same
-    command goes on where it stopped. A run that fails is recorded with the end of its log, and the
-    study goes on; a scale that fails twice is given up.
+    Runs that were already made are not repeated: after Ctrl-C, a crash or a reboot the same command
+    continues where it stopped. A failed run is recorded with the end of its log, and the study
+    continues; a scale that fails twice is not tried again.
 
     \b
     Examples:
