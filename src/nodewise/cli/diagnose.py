@@ -184,8 +184,8 @@ def _facts(options: dict[str, Any]) -> "Facts":
     )
     if facts == Facts(device_memory=options["device_memory"]):
         raise SpecError(
-            "There is nothing to diagnose.",
-            "Name a program, nodewise diagnose -- python train.py, or say what is known; see "
+            "Nothing to diagnose is given.",
+            "Name a program, nodewise diagnose -- python train.py, or describe the job; see "
             "nodewise diagnose --help.",
         )
     return facts

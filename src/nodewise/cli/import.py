@@ -249,7 +249,7 @@ def _write(study: "Study", formats: Sequence[str], typed: tuple[str, ...], outpu
     if output.suffix == ".csv":
         if any(run.provenance.get(OBSERVED) for run in study.runs):
             raise SpecError(
-                "Job records are observed, not measured, and a table cannot say so.",
+                "Job records are observations, and a table cannot record that.",
                 f"Write a study: -o {output.with_suffix('.study')}",
             )
         write(format_table(study, [f"imported from {', '.join(formats)}"]), output)

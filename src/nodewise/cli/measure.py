@@ -151,7 +151,7 @@ def measure_spec(path: Path, output: Path | None, rounds: str = "rounds = {} in 
                 spec, text, path.parent, folder, engine, progress.finished, enough, shares_in_traces
             )
     except KeyboardInterrupt:
-        rest = " What is submitted goes on." if engine.detached else ""
+        rest = " Submitted jobs continue." if engine.detached else ""
         raise RunError(
             f"Stopped; every finished run is kept.{rest}",
             f"Go on with: {command_line()}",

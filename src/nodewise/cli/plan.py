@@ -66,7 +66,7 @@ def command(
     if not any(row.plans for row in planned.rows):
         raise SpecError(
             "No plan divides the job at these scales.",
-            "Use a batch and layers with more divisors, other --scales, or drop what is fixed.",
+            "Use a batch and layers with more divisors, other --scales, or remove fixed values.",
         )
     emit(planned, as_json, plan_report)
     if page is not None:

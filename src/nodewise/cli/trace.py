@@ -35,7 +35,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--part",
     type=_FILE,
-    help="Write what was read, some kilobytes a rank; parts of a job are merged by naming them.",
+    help="Write the result of reading, a few kilobytes a rank; name several parts to merge them.",
 )
 @click.option(
     "--what-if",

@@ -252,7 +252,7 @@ def _ledger_caption(result: Attribution) -> str:
     if result.evidence == "fitted law":
         notes.append("ranges are over all laws that fit about as well as the best")
     if any(one.hidden_seconds > 0.01 * one.seconds for one in result.rows):
-        notes.append("hidden s: communication and input beside compute, which cost nothing")
+        notes.append("hidden s: communication and input that overlap with compute and cost nothing")
     return f"Speedup lost to each cause, ideal minus measured; {'; '.join(notes)}."
 
 

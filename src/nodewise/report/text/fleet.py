@@ -255,7 +255,7 @@ def windows_report(windows: Sequence[Served]) -> Report:
         if one.verdict == "void"
     }
     if reasons:
-        lines += ["Void windows say nothing about the fleet:", *reasons]
+        lines += ["Void windows are not evidence about the fleet:", *reasons]
     pauses = _pauses(windows)
     if pauses:
         lines += ["TPOT is a mean and hides a pause inside an answer. The longest:", *pauses]
