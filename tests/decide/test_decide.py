@@ -353,8 +353,8 @@ def test_a_scale_that_broke_is_named_in_the_claim():
     good = tuple(run for run in study.runs if run.nodes <= 4)
     lost = Run(nodes=8, round=0, seconds=9.0, outcome="out of memory", detail="killed")
     decision = decide(msgspec.structs.replace(study, runs=(*good, lost)), Price(per_node_hour=1.0))
-    assert decision.recommended.because.endswith("at K=8 no run ended well: out of memory")
-    assert "at K=8 no run ended well: out of memory" in decision.claim
+    assert decision.recommended.because.endswith("at K=8 every run failed: out of memory")
+    assert "at K=8 every run failed: out of memory" in decision.claim
 
 
 def test_a_limit_that_would_help_is_one_that_the_other_gate_allows():

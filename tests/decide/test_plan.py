@@ -418,8 +418,8 @@ def test_a_bad_field_of_a_model_is_named(tmp_path, before, after, what):
 @pytest.mark.parametrize(
     ("before", "after", "what"),
     [
-        ('"A100-80GB"', '"A1000"', "accelerator: A1000 does not come along"),
-        ('"InfiniBand-HDR"', '"string"', "network: string does not come along"),
+        ('"A100-80GB"', '"A1000"', "accelerator: A1000 is not built in"),
+        ('"InfiniBand-HDR"', '"string"', "network: string is not built in"),
         ("devices_per_node = 8", "devices_per_node = 0", "devices_per_node: expected `int` >= 1"),
         ("date = 2026-08-22", "", "price: object missing required field `date`"),
     ],

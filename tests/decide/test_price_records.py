@@ -203,7 +203,7 @@ def test_a_catalogue_is_read_by_the_names_of_its_columns(tmp_path):
     assert spot.name == "aws:p3.2xlarge@use1-az1"
     assert find([spot, plain], "aws:p3.2xlarge@use1-az1").value == 3.06
     assert len(read_prices(path, DAY)) == 3
-    with pytest.raises(DataError, match="of which day"):
+    with pytest.raises(DataError, match="the date of its prices"):
         read_prices(path)
     path.write_text("InstanceType,Region\na,b\n")
     with pytest.raises(DataError, match="no column Price"):
@@ -246,7 +246,7 @@ def test_an_offer_file_of_aws(tmp_path):
     assert (one.value, one.date, one.region) == (55.04, date(2026, 8, 20), "us-east-1")
     assert (one.accelerator_count, one.vcpus, one.memory_gib) == (8, 192, 2048)
     path.write_text(json.dumps({**offer, "publicationDate": "soon"}))
-    with pytest.raises(DataError, match="published"):
+    with pytest.raises(DataError, match="date of publication"):
         read_prices(path)
 
 
@@ -275,7 +275,7 @@ def test_retail_prices_of_azure(tmp_path):
     path.write_text(json.dumps({"Items": items, "NextPageLink": None}))
     found = {one.option: one.value for one in read_prices(path, DAY)}
     assert found == {"on-demand": 3.6, "spot": 0.396, "reserved-1y": 1.0}
-    with pytest.raises(DataError, match="of which day"):
+    with pytest.raises(DataError, match="the date of its prices"):
         read_prices(path)
 
 

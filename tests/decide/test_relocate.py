@@ -174,7 +174,7 @@ def test_files(tmp_path: Path):
     assert read.target.network == shipped_links()["InfiniBand-NDR"]
     assert read.price is not None and read.price.source == "list, 2026-08-22"
     file.write_text('network = "InfiniBand-NDR"\n')
-    with pytest.raises(SpecError, match="on what cluster"):
+    with pytest.raises(SpecError, match="the cluster of the study"):
         read_move(file, None)
     assert read_move(file, Place(network=link(1.0))).source.network == link(1.0)
     file.write_text("netwrok = 1\n")

@@ -39,7 +39,7 @@ def test_the_exercise_of_the_book():
     # Shared by two workers, the exchange already takes longer than each half of the work.
     assert (step.binds_at_strong, step.binds_at_weak) == (2, 16)
     assert step.verdict == (
-        "a step of fixed size gains from no second worker: 2 workers take 0.310 s, one takes "
+        "a second worker does not shorten a step of fixed size: 2 workers take 0.310 s, one takes "
         "0.300 s"
     )
     assert step.reasons[0] == (
@@ -56,7 +56,7 @@ def test_the_verdict_agrees_with_the_table(step_s, exchanged, latency):
         link=link(1.0, latency), net_bytes=exchanged,
     )  # fmt: skip
     gains = any(row.strong_step_s < step.step_s for row in step.workers)
-    assert ("gains from no second worker" in step.verdict) == (not gains)
+    assert ("second worker does not shorten" in step.verdict) == (not gains)
     split = "split the work among up to" in step.reasons[-1]
     assert split == (gains and step.axis == "training")
     if step.axis == "coordination":
@@ -106,7 +106,7 @@ def test_a_slow_link_moves_the_remedy_to_coordination():
     step = roofline(**EXERCISE, link=link(1e9), net_bytes=4e9)
     assert step.communication_bound
     assert step.axis == "coordination"
-    assert "gains from no second worker" in step.verdict
+    assert "second worker does not shorten" in step.verdict
     assert step.reasons[-1] == "axis: coordination; reduce messages and waiting"
 
 
@@ -144,7 +144,7 @@ def test_data_parallelism_multiplies_the_failure():
     assert not found.fits_one_device
     assert found.demand.total == 208e9
     assert [share.fits for share in found.shares] == [False, False, True, True, True]
-    assert "data parallelism multiplies the failure" in found.verdict
+    assert "data parallelism does not help" in found.verdict
     assert found.least_workers == 3
 
 
@@ -214,7 +214,7 @@ def test_a_yes_says_where_it_ends():
     facts = Facts(step=roofline(**EXERCISE, **LINK))
     answer = diagnose(facts, "data-parallel").answer
     assert answer.answer == "yes"
-    assert "gains from no second worker: 2 workers take 0.310 s" in answer.reason
+    assert "does not shorten a step of fixed size: 2 workers take 0.310 s" in answer.reason
     assert "pays: efficiency 0.65 on 2 workers to 0.49 on 64" in answer.reason
     assert diagnose(facts, "model-parallel").answer.answer == "no"
 

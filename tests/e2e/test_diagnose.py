@@ -28,7 +28,7 @@ def test_the_exercise_as_json(nodewise):
         (["roofline", "--flops", "6e12"], 2, "--peak-flops is missing"),
         (["roofline", "--flops", "many"], 2, "'many' is not a number"),
         (["roofline", "--net-bytes", "4e9"], 2, "--net-bandwidth is missing"),
-        (["diagnose"], 2, "nothing to diagnose"),
+        (["diagnose"], 2, "Nothing to diagnose"),
         (["diagnose", "--parameters", "13e9"], 2, "needs the memory of a device"),
         (["diagnose", "--rate", "10/s"], 2, "needs the budget"),
         (["diagnose", "--latency-budget", "soon"], 2, "'soon' is not a time"),

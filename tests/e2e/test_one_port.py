@@ -93,7 +93,7 @@ def test_a_sweep_counts_replicas_and_not_ports(tmp_path):
     [
         ('command = ["serve"]', "does not say how many replicas"),
         ('command = ["serve", "{replicas}"]\ncores_per_replica = 1', "so none has a quota"),
-        ('endpoints = ["http://a:1", "http://b:1"]', "only what a command starts"),
+        ('endpoints = ["http://a:1", "http://b:1"]', "it needs server.command"),
     ],
 )
 def test_a_spec_that_cannot_mean_one_port_is_refused(server, what):

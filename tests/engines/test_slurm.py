@@ -156,7 +156,7 @@ def test_after_ctrl_c_the_jobs_go_on(tmp_path):
         process.send_signal(2)
         _, err = process.communicate(timeout=30)
     assert process.returncode == 3
-    assert "What is submitted goes on." in err
+    assert "Submitted jobs continue." in err
     wait_until(lambda: not queue())
     assert measure(spec).returncode == 0
     run = runs_of(tmp_path)[2, 0]

@@ -127,7 +127,7 @@ def test_a_file_that_is_no_tokenizer_is_named(tokenizer):
 def test_what_cannot_be_counted_is_said_before_anything_is_measured(tmp_path, monkeypatch):
     spec = SPEC.format(load="").replace("[load]", 'tokenizer = "tokenizer.json"\n[load]')
     assert parse_fleet(spec).request.tokenizer == "tokenizer.json"
-    with pytest.raises(SpecError, match="where the text is"):
+    with pytest.raises(SpecError, match="the place of the text"):
         parse_fleet(spec.replace("[request]", '[request]\napi = "json"\npath = "/x"'))
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(RunError, match="needs the library tokenizers"):

@@ -55,7 +55,7 @@ def test_a_rehearsed_study_says_how_faithful_it_was():
     words = {check.rule: check.evidence for check in scale(study()).checks}
     assert words["nodes are machines"] == (
         "rehearsal on emulated nodes of 0.1 cores, by pacing; CPU share received 100 %; "
-        "dry step waits 0.3 %; link modelled; latency is not a network's"
+        "dry step waits 0.3 %; link modelled; latency is not that of a network"
     )
     assert validity_of(scale(study()).checks).state == "valid"
 

@@ -326,7 +326,9 @@ def test_a_demand_between_the_rate_kept_and_the_rate_broken_is_undecided():
     assert (measured.chosen, measured.rivals) == (1, ())
     alone = decide(windows[:2], demand_per_second=58.0)
     assert (alone.chosen, alone.rivals) == (None, (1,))
-    assert "undecided; 1 replica may do" in show(fleet_report(alone), 100, colour=False, level=0)
+    assert "undecided; 1 replica may suffice" in show(
+        fleet_report(alone), 100, colour=False, level=0
+    )
     broken = decide(windows, demand_per_second=95.0)
     assert (broken.chosen, broken.rivals) == (2, ())
 
@@ -422,7 +424,7 @@ def test_without_a_price_costs_are_hours_of_replicas(price):
 
 
 def test_money_beside_the_replicas_needs_a_price_of_them():
-    with pytest.raises(SpecError, match="none of a replica"):
+    with pytest.raises(SpecError, match="a replica has none"):
         decide(price=Price(fixed_per_hour=9.0))
 
 
@@ -443,7 +445,7 @@ def test_a_summary_decides_and_says_what_it_cannot_tell():
     ]  # fmt: skip
     result = decide(figures, demand_per_second=15.0)
     assert result.chosen == 2
-    assert any("GuideLLM kept figures" in note for note in result.notes)
+    assert any("GuideLLM kept summaries" in note for note in result.notes)
 
 
 def test_the_study_of_a_sweep_has_the_rates_as_its_speedup():

@@ -247,7 +247,7 @@ def test_a_summary_says_what_its_percentiles_allow():
     # p99 below the limit proves at most ten misses, which may be too many to be certain
     told = served(summary, Objective(ttft=0.2))
     assert told.verdict == "undecided"
-    assert "k6 kept do not tell more" in told.why
+    assert "the summary of k6 has no more detail" in told.why
     assert served(summary, Objective(ttft=0.5)).verdict == "met"
     assert served(summary, Objective(ttft=0.2, share=0.98)).verdict == "met"
     assert served(summary, Objective(ttft=0.04)).verdict == "missed"

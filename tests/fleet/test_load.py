@@ -446,7 +446,7 @@ def test_a_slow_answer_after_a_given_up_one_is_not_mixed_up():
     ("old", "new", "what"),
     [
         ("replicas = [1]", "replicas = [1, 1]", "is listed twice"),
-        ("replicas = [1]", "replicas = [2]", "2 replicas are asked for, and 1 addresses"),
+        ("replicas = [1]", "replicas = [2]", "2 replicas are requested, but only 1"),
         ('endpoints = ["http://127.0.0.1:1"]', "", "a command, endpoints or an endpoint"),
         ("http://127.0.0.1:1", "127.0.0.1:1", "127.0.0.1:1 is not the address of a server"),
         ("http://127.0.0.1:1", "http://host:99999", "host:99999 is not the address of a server"),

@@ -256,7 +256,7 @@ output_tokens = [2, 2]
     counts = Counter(ask.output_tokens for ask in found)
     assert counts[1] == pytest.approx(1500, rel=0.08)
     assert {ask.messages[0][1] for ask in found if ask.output_tokens == 2} == {"summarise this"}
-    with pytest.raises(SpecError, match="beside the mix"):
+    with pytest.raises(SpecError, match="outside of the mix"):
         spec_of("output_tokens = [1, 2]\n" + mix)
 
 

@@ -267,7 +267,7 @@ def test_job_records_are_no_table(tmp_path):
     (tmp_path / "history.txt").write_text(_HISTORY)
     asked = ["import", "sacct", str(tmp_path / "history.txt"), "-o"]
     refused = CliRunner().invoke(nodewise, [*asked, str(tmp_path / "made.csv")])
-    assert "observed, not measured" in str(refused.exception)
+    assert "are observations" in str(refused.exception)
     made = CliRunner().invoke(nodewise, [*asked, str(tmp_path / "made.study"), "--json"])
     assert made.exit_code == 0
     scales = json.loads(made.stdout)["scales"]

@@ -124,7 +124,7 @@ def _thread_checks(study: Study) -> Iterator[Check]:
         yield Check(
             rule=_THREADS,
             verdict="warn",
-            evidence=f"runs used {listed} threads in each {unit}: K alone does not give the cores",
+            evidence=f"runs used {listed} threads in each {unit}, so K does not give the cores",
             remedy="Set threads_per_rank, so that every run has the same.",
         )
         return
@@ -202,7 +202,7 @@ def _warmup(spec: Spec, study: Study) -> Answer:
         return Answer(
             "unknown",
             "the program's log gives the time; whether that leaves out a warm-up is not recorded",
-            "See what the program times.",
+            "Check what the clock of the program includes.",
         )
     if not steps:
         return Answer(
@@ -280,10 +280,10 @@ def _workers(spec: Spec, study: Study) -> Answer:
         return Answer(
             "fail",
             f"runs failed or are missing at {named}",
-            "Read the detail of those runs in runs.jsonl.",
+            "See these runs in runs.jsonl.",
         )
     if not any(run.ranks for run in study.runs):
-        evidence = "every run succeeded, but no rank reported: K copies of one job look the same"
+        evidence = "every run succeeded, but no rank reported: they may be K copies of one job"
         return Answer("unknown", evidence, "Compare the number of ranks in the program's own log.")
     return Answer("pass", "every run succeeded on all workers")
 
@@ -353,7 +353,7 @@ def _rehearsed_cpu(spec: Spec, runs: list[Run], limits: Check) -> Answer:
         return Answer("unknown", evidence, "Use probe.setup and probe.steps in the workload.")
     if least < _QUOTA_FILLED:
         evidence = f"a node computed with {least:.2f} of its CPU share"
-        remedy = "Keep other load away, or give the nodes less; compute that sleeps looks alike."
+        remedy = "Keep other load away, or lower the share. A rank that sleeps looks the same."
         return Answer("fail", evidence, remedy)
     shortest = min((run.seconds / run.steps for run in runs if run.steps), default=0.0)
     if shortest < _PERIODS_PER_STEP * period:
@@ -390,8 +390,8 @@ def _rehearsed_link(study: Study, runs: list[Run]) -> Answer:
         return Answer("fail", latency_words(link), remedy)
     assert study.spec is not None
     rate = study.spec.engine.rehearsal.link_mbit_per_second
-    share = f"{format_percent(max(link.beyond, 0.0))} of a run at most"
-    return Answer("pass", f"beyond what its bytes need at {rate:g} Mbit/s it takes {share}")
+    share = f"at most {format_percent(max(link.beyond, 0.0))} of a run"
+    return Answer("pass", f"it takes {share} more than its bytes need at {rate:g} Mbit/s")
 
 
 def _rehearsed_bytes(runs: list[Run]) -> Answer:
@@ -408,8 +408,8 @@ def _rehearsed_bytes(runs: list[Run]) -> Answer:
     least = min(shares)
     if least < _WENT_OVER:
         remedy = "Keep the ranks off shared memory: the launcher must use the network."
-        return Answer("fail", f"only {least:.2f} of what a ring sends was sent", remedy)
-    return Answer("pass", f"at least {least:.2f} times what a ring sends in the timed steps")
+        return Answer("fail", f"only {least:.2f} times the bytes of a ring were sent", remedy)
+    return Answer("pass", f"at least {least:.2f} times the bytes of a ring in the timed steps")
 
 
 def _nodes(runs: list[Run]) -> list[tuple[Run, int]]:

@@ -66,7 +66,7 @@ def _baseline(case: Case) -> Answer:
     if not case.claim.has_seconds:
         return Answer("fail", f"no seconds are given for K={base}, only ratios")
     if base != 1:
-        return Answer("unknown", f"the base is K={base}: what was lost below it is not shown")
+        return Answer("unknown", f"the base is K={base}: losses below it are not shown")
     if "seconds" not in case.claim.columns and case.claim.source is None:
         return Answer("unknown", "a rate at K=1 is given for a program that is not described")
     seconds = format_duration(case.scaling.rows[0].seconds)

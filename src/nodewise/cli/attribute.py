@@ -17,10 +17,10 @@ from nodewise.report.open import read_study
 def command(table: Path, as_json: bool, **options: Any) -> None:
     """The causes of lost speedup at every K, and the change that would help most.
 
-    TABLE is a CSV file (- reads stdin) or a study folder. The better its records, the more the
-    ledger can name: a row for each rank (columns rank, compute_s, comm_s, idle_s, io_s, serial_s,
-    overhead_s, and work for its items), stage totals, or bare times, to which laws are fitted.
-    Where stages exceed time_s, communication beside compute is hidden and costs nothing.
+    TABLE is a CSV file (- reads stdin) or a study folder. Better records name more causes: a row
+    for each rank (columns rank, compute_s, comm_s, idle_s, io_s, serial_s, overhead_s, and work for
+    its items), stage totals, or bare times, to which laws are fitted. If stages exceed time_s,
+    communication overlapped with compute is hidden and costs nothing.
 
     \b
     Examples:

@@ -86,12 +86,12 @@ _service_options = shared(
     help="Answer yes or no to fsdp, replicas, ...",
 )
 @click.option(
-    "--ceiling", type=click.Choice(CEILINGS), metavar="NAME", help="The ceiling, where it is known."
+    "--ceiling", type=click.Choice(CEILINGS), metavar="NAME", help="The ceiling, if you know it."
 )
 @click.option(
     "--confirm",
     is_flag=True,
-    help="Ask by experiment: three more runs.",
+    help="Test by experiment: three more runs.",
 )
 @click.option("--menu", is_flag=True, help="Every ceiling with its axis and tools.")
 @click.option(
@@ -184,8 +184,8 @@ def _facts(options: dict[str, Any]) -> "Facts":
     )
     if facts == Facts(device_memory=options["device_memory"]):
         raise SpecError(
-            "There is nothing to diagnose.",
-            "Name a program, nodewise diagnose -- python train.py, or say what is known; see "
+            "Nothing to diagnose is given.",
+            "Name a program, nodewise diagnose -- python train.py, or describe the job; see "
             "nodewise diagnose --help.",
         )
     return facts

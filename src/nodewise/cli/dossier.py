@@ -75,10 +75,10 @@ def command(
     gpus_per_node: int | None,
     as_json: bool,
 ) -> None:
-    """The scaling part of an application for computing time, as a centre asks for it.
+    """Write the scaling part of an application for computing time, as a centre requires it.
 
-    STUDY is a study folder or a table; give a strong and a weak one together. What the study
-    does not say is marked TODO(author). Exits with 1 where a measurement is invalid.
+    STUDY is a study folder or a table; give a strong and a weak one together. Missing information
+    is marked TODO(author). Exits with 1 if a measurement is invalid.
 
     \b
     Examples:

@@ -43,9 +43,9 @@ Repeat it and compare scale by scale:  nodewise rerun {file}
     help="A folder with the job, to go into the bundle; without it only its commit is named.",
 )
 def command(study: Path, output: Path | None, workload: Path | None) -> None:
-    """A study as one bundle: raw runs, spec, environment, plots, tables, checksums.
+    """Write a study as one bundle: raw runs, spec, environment, plots, tables, checksums.
 
-    STUDY is a study folder. Whoever gets the bundle can judge it, and repeat it (nodewise rerun).
+    STUDY is a study folder. Anyone can check the bundle, and repeat it with nodewise rerun.
 
     \b
     Examples:

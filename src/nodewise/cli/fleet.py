@@ -41,8 +41,8 @@ FLEET = "fleet.toml"
 def command() -> None:
     """The number of replicas at which a token is cheapest within its latency limit.
 
-    sweep measures your server, decide also reads the results of other load tools, predict goes
-    beyond the replicas that were measured.
+    sweep measures your server, decide also reads the results of other load tools, and predict
+    simulates numbers of replicas that were not measured.
 
     \b
     Examples:
@@ -59,13 +59,13 @@ def command() -> None:
 @page_option
 @output_options
 def sweep_command(spec: Path, output: Path | None, page: Path | None, as_json: bool) -> None:
-    """Load the fleet of SPEC until it is decided how many replicas to run.
+    """Load the fleet of SPEC until the number of replicas is decided.
 
-    With a demand in SPEC, only the fleets are loaded that the choice depends on, at that demand.
-    Without one, the capacity of every fleet is measured. Requests are sent at their intended
-    moments, whatever the server does, and latencies count from there. Windows that are there
-    already are not measured again. The folder is a study with K = replicas: report, audit and
-    compare read it. Exits with 1 if no fleet meets the objective for certain.
+    With a demand in SPEC, only the fleets that the choice depends on are loaded, at that demand.
+    Without one, the capacity of every fleet is measured. Requests are sent at their intended times,
+    whatever the server does, and latencies count from these times. Existing windows are not
+    measured again. The folder is a study with K = replicas: report, audit and compare read it.
+    Exits with 1 if no fleet meets the objective for certain.
 
     \b
     Examples:
@@ -133,8 +133,8 @@ def decide_command(
 ) -> None:
     """The replicas to run, from WINDOWS: a folder of a sweep, its windows.jsonl, or K=FILE.
 
-    FILE is what GuideLLM, AIPerf, vllm bench serve, SGLang, inference-perf, llm-d-benchmark, k6 or
-    vegeta wrote for K replicas; its format is detected. For a folder, unset options default to its
+    FILE is a result of GuideLLM, AIPerf, vllm bench serve, SGLang, inference-perf, llm-d-benchmark,
+    k6 or vegeta for K replicas; its format is detected. For a folder, unset options default to its
     spec. Exits with 1 if no fleet meets the objective.
 
     \b
@@ -201,10 +201,10 @@ def predict_command(
     as_json: bool,
     **limits: Any,
 ) -> None:
-    """Larger fleets, simulated from the windows of one replica, with the error where it is known.
+    """Simulate larger fleets from the windows of one replica; the error is shown if it is known.
 
-    WINDOWS is a folder of a sweep, its windows.jsonl, or K=FILE as for nodewise fleet decide. Where
-    larger fleets were measured too, the prediction is held against them. With --concurrency,
+    WINDOWS is a folder of a sweep, its windows.jsonl, or K=FILE as for nodewise fleet decide. If
+    larger fleets were measured too, the prediction is compared with them. With --concurrency,
     WINDOWS is a CSV table with the columns concurrency, ttft_ms and tpot_ms.
 
     \b

@@ -91,7 +91,7 @@ def add_command(studies: tuple[Path, ...], place: str, **about: Any) -> None:
     help="strong: fixed job; weak: fixed work per node.",
 )
 def import_command(sources: tuple[Path, ...], place: str, regime: "Regime") -> None:
-    """Add what other tools kept: a CSV, a folder of TALP-Pages or ReFrame reports, data.js.
+    """Add the history of other tools: a CSV, a folder of TALP-Pages or ReFrame reports, data.js.
 
     A CSV has the columns date, K and seconds, and may have commit, test and machine. Rows that
     agree in all but K and seconds are one study. data.js is the file of github-action-benchmark.
@@ -115,7 +115,7 @@ def import_command(sources: tuple[Path, ...], place: str, regime: "Regime") -> N
 @_place
 @output_options
 def show_command(place: str, as_json: bool) -> None:
-    """Print where the newest study belongs: verdict, times against earlier ones, trend at each K.
+    """Print the newest study: verdict, times against earlier ones, trend at each K.
 
     \b
     Examples:
@@ -189,9 +189,9 @@ def check_command(
 ) -> None:
     """Judge the newest studies, or STUDY as if it were added, against the history.
 
-    Exits with 1 only where an interval excludes the limit: a slowdown that the history makes sure,
-    or a gate of --fail-if. Without gates any sure slowdown fails. Doubt passes, and names the one K
-    to measure again; --confirm does that in a git worktree.
+    Exits with 1 only if an interval excludes the limit: a certain slowdown, or a gate of --fail-if.
+    Without gates any certain slowdown fails. A doubtful one passes, and the output names the K to
+    measure again; --confirm does that in a git worktree.
 
     GATE is METRIC[@K]=LIMIT of time (or slower), efficiency, cost, k*, memory or energy; a
     percentage is a change against the base. FORM is junit, markdown, annotations, openmetrics,

@@ -68,7 +68,7 @@ def command(
     as_json: bool,
     **reading: Any,
 ) -> None:
-    """A study from what other tools wrote at several scales; nothing is run again.
+    """Make a study from files of other tools at several scales; nothing is run again.
 
     PATH is a file or a folder; its format is detected: logs of training and HPC programs, job
     records, traces, results and tables (nodewise help formats). K is needed only where the file
@@ -249,7 +249,7 @@ def _write(study: "Study", formats: Sequence[str], typed: tuple[str, ...], outpu
     if output.suffix == ".csv":
         if any(run.provenance.get(OBSERVED) for run in study.runs):
             raise SpecError(
-                "Job records are observed, not measured, and a table cannot say so.",
+                "Job records are observations, and a table cannot record that.",
                 f"Write a study: -o {output.with_suffix('.study')}",
             )
         write(format_table(study, [f"imported from {', '.join(formats)}"]), output)

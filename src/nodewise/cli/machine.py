@@ -26,9 +26,10 @@ from nodewise.cli.options import emit, json_option
 def command(refresh: bool, folder: Path, peer: str, port: int | None, as_json: bool) -> None:
     """Measure this node's ceilings: arithmetic, memory, page faults, disk, links, GPUs.
 
-    Takes less than a minute and a quarter of a gigabyte of disk, which is given back. The result is
-    kept until the machine changes (processor, cores, limits, kernel). Short windows count only when
-    no other process had the core, so other load hardly matters; how busy it was is said.
+    Takes less than a minute and, for that time, a quarter of a gigabyte of disk. The result is kept
+    until the machine changes (processor, cores, limits, kernel). Short windows count only when no
+    other process had the core, so other load hardly matters. The output says how busy the machine
+    was.
 
     \b
     Examples:

@@ -22,16 +22,16 @@ SECTIONS = {
         "init": "Write a commented spec of a scaling study.",
         "study": "Measure, attribute and decide in one command.",
         "measure": "Run the job of a spec at several scales into a study folder.",
-        "import": "A study from what other tools wrote: traces, logs, tables.",
-        "simulate": "A table with a planted truth, to learn on and plan rounds by.",
+        "import": "Make a study from files of other tools: traces, logs, tables.",
+        "simulate": "Write a simulated table with known causes, to learn or test.",
     },
     "Explain": {
         "scale": "Speedup and efficiency, the bend, the knee, the fitted laws.",
         "attribute": "The causes of lost speedup, and the change that would help.",
         "trace": "Where the time of one job went, from its profiler's traces.",
-        "diagnose": "The ceiling of a program or of a job on paper; what lifts it.",
+        "diagnose": "What limits a program or a planned job, and what helps.",
         "machine": "This node's ceilings: arithmetic, memory, disk, links.",
-        "roofline": "A step on paper: what binds it, and would the network?",
+        "roofline": "What limits a step, computed from its operations and bytes.",
         "compare": "Two studies side by side, with the difference at each K.",
         "history": "Studies over time: what became slower, since when, and why.",
         "audit": "Is this scaling claim honest? The rules, over any table or study.",
@@ -39,8 +39,8 @@ SECTIONS = {
     "Decide": {
         "decide": "The price of every scale and the one to run at, with reasons.",
         "predict": "T(K) at scales that were not run, and the cheapest K.",
-        "next": "The one further run that is worth its money, or that none is.",
-        "plan": "The knee on paper: a transformer before any run.",
+        "next": "The next run that is worth its cost, or that none is needed.",
+        "plan": "How many nodes a transformer is worth, before any run.",
         "fleet": "How many replicas of a server make a token cheapest.",
     },
     "Show": {
@@ -48,7 +48,7 @@ SECTIONS = {
         "plot": "One chart of the report as SVG, PNG or PDF.",
         "table": "One table of the report as Markdown, LaTeX or CSV.",
         "ui": "A local page of all studies, live while they are measured.",
-        "dossier": "An application for computing time, as a centre asks for it.",
+        "dossier": "The scaling part of an application for computing time.",
         "export": "A study as one bundle with spec, runs, plots and checksums.",
         "rerun": "Repeat the study of a bundle; say at each K if it agrees.",
         "help": "Help on a command; the inputs of a question: help inputs.",
@@ -57,7 +57,7 @@ SECTIONS = {
 COMMANDS = {name: line for section in SECTIONS.values() for name, line in section.items()}
 _WIDTH = max(map(len, COMMANDS))
 _EXIT_CODES = (
-    "Exit codes: 0 fine, 1 a gate is not met, 2 the spec or the arguments, 3 a run, 4 the data."
+    "Exit codes: 0 success, 1 a gate is not met, 2 spec or arguments, 3 a run failed, 4 data."
 )
 
 

@@ -53,9 +53,9 @@ class _Measured(msgspec.Struct, frozen=True, kw_only=True):
 def command(spec: Path, output: Path | None, dry_run: bool, as_json: bool) -> None:
     """Run the job of SPEC at every scale, in randomised rounds, into a study folder.
 
-    Runs that are there already are not made again: after Ctrl-C, a crash or a reboot the same
-    command goes on where it stopped. A run that fails is recorded with the end of its log, and the
-    study goes on; a scale that fails twice is given up.
+    Runs that were already made are not repeated: after Ctrl-C, a crash or a reboot the same command
+    continues where it stopped. A failed run is recorded with the end of its log, and the study
+    continues; a scale that fails twice is not tried again.
 
     \b
     Examples:
@@ -151,7 +151,7 @@ def measure_spec(path: Path, output: Path | None, rounds: str = "rounds = {} in 
                 spec, text, path.parent, folder, engine, progress.finished, enough, shares_in_traces
             )
     except KeyboardInterrupt:
-        rest = " What is submitted goes on." if engine.detached else ""
+        rest = " Submitted jobs continue." if engine.detached else ""
         raise RunError(
             f"Stopped; every finished run is kept.{rest}",
             f"Go on with: {command_line()}",

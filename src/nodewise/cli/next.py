@@ -31,13 +31,13 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """The further runs that are worth their money, or that none is.
+    """Propose the next run that is worth its cost, or say that no run is needed.
 
     TABLE is a CSV file (- reads stdin), a study folder or a page that nodewise report made. The
-    objective is that of nodewise decide. Proposed are a scale that is likely better than the
-    recommended one, repeats that decide between candidates, or the run that takes away most of the
-    expected regret for its money. Measure it, add it to the table or the spec, and ask again. Exits
-    with 1 when the measurement is invalid.
+    objective is that of nodewise decide. next proposes a scale that is likely better than the
+    recommended one, repeats that decide between candidates, or the run that reduces the expected
+    regret most for its cost. Measure it, add it to the table or the spec, and ask again. Exits with
+    1 when the measurement is invalid.
 
     \b
     Examples:

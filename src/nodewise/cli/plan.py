@@ -39,11 +39,11 @@ def command(
     page: Path | None,
     as_json: bool,
 ) -> None:
-    """The knee on paper: step time and memory of a transformer before any run.
+    """Plan the training of a transformer before any run: step time, memory, cost.
 
-    MODEL and CLUSTER are TOML files. At each scale every product of data, fully sharded, tensor,
-    pipeline, context and expert parallelism is computed; the fastest that fits in memory is shown,
-    with what binds it. Exits with 1 when nothing fits.
+    MODEL and CLUSTER are TOML files. At each scale every combination of data, fully sharded,
+    tensor, pipeline, context and expert parallelism is computed. The fastest that fits in memory is
+    shown, with its bottleneck. Exits with 1 when nothing fits.
 
     \b
     Examples:
@@ -66,7 +66,7 @@ def command(
     if not any(row.plans for row in planned.rows):
         raise SpecError(
             "No plan divides the job at these scales.",
-            "Use a batch and layers with more divisors, other --scales, or drop what is fixed.",
+            "Use a batch and layers with more divisors, other --scales, or remove fixed values.",
         )
     emit(planned, as_json, plan_report)
     if page is not None:

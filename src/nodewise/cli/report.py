@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 def command(tables: tuple[Source, ...], output: Path | None, static: bool, **options: Any) -> None:
     """One page with the verdict, the evidence, the charts, the checks and the study itself.
 
-    TABLE is a CSV file (- reads stdin), a study folder, logs, or a page that this command made: its
-    study is inside. The page needs no network, and no scripts but for sliders and values under the
+    TABLE is a CSV file (- reads stdin), a study folder, logs, or a page of this command, which
+    contains its study. The page needs no network, and scripts only for sliders and values under the
     pointer. A PDF is printed by the Chromium, Chrome or Edge of this machine. Exits with 1 when the
     measurement is invalid.
 

@@ -55,9 +55,9 @@ class _Rerun(msgspec.Struct, frozen=True, kw_only=True):
 def command(bundle: Path, directory: Path | None, output: Path | None, as_json: bool) -> None:
     """Repeat the study of BUNDLE, and say scale by scale whether the new interval agrees.
 
-    The speedup is what a study claims: on another machine the seconds may differ and the claim
-    still hold. Exits with 1 when the speedup of a scale differs. Checksums are verified first. A
-    bundle runs programs: use those of people you trust.
+    A study claims speedups. On another machine the seconds may differ while the claim still holds.
+    Exits with 1 when the speedup of a scale differs. Checksums are verified first. A bundle runs
+    programs, so use only bundles of people you trust.
 
     \b
     Examples:

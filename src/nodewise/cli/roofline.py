@@ -44,7 +44,7 @@ def command(output: Path | None, as_json: bool, **options: Any) -> None:
     """A step on paper: compute or memory bandwidth bound, and would the network dominate?
 
     --peak-flops, --memory-bandwidth, --flops and --bytes are needed; with --net-bytes and
-    --net-bandwidth the exchange of a step is held against its compute.
+    --net-bandwidth the exchange of a step is compared with its compute.
 
     \b
     Examples:

@@ -69,8 +69,8 @@ def command(
     """Run COMMAND at several scales; say what it loses and which scale pays.
 
     The engine starts K workers. A command with {n} starts its own K workers, and is run once at
-    each K; {48/nodes} is computed. The spec is kept in NAME.toml, the runs in NAME.study: repeat
-    the command to go on.
+    each K; {48/nodes} is computed. The spec is kept in NAME.toml, the runs in NAME.study. Repeat
+    the command to continue.
 
     \b
     Examples:

@@ -23,7 +23,7 @@ from nodewise.report.open import read_study
     type=FRACTION,
     default="0.50",
     show_default=True,
-    help="Also say at which K Amdahl's law brings the efficiency down to this.",
+    help="Also predict by Amdahl's law the K with this efficiency.",
 )
 @output_options
 def command(table: Path, at_efficiency: float, as_json: bool, **options: Any) -> None:

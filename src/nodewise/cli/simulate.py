@@ -111,10 +111,10 @@ _truth = shared(
 def command(
     output: Path | None, rounds_to_see: float | None, as_json: bool, **options: Any
 ) -> None:
-    """A table with a planted truth: to learn on, to test detectors with, to plan rounds by.
+    """Write a simulated table with known causes, to learn, to test detectors, to plan rounds.
 
-    The times follow --law; the other options plant one disease each. The command that made it
-    is in the table's first line.
+    The times follow --law; each other option adds one fault. The command that made it is in the
+    table's first line.
 
     \b
     Examples:

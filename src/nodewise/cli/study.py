@@ -20,9 +20,9 @@ from nodewise.study.files import replace
 def command(spec: Path, output: Path | None, as_json: bool) -> None:
     """Measure the job of SPEC, name the causes of lost speedup, and recommend a scale.
 
-    The study folder also gets report.html, the page for people, and result.json, for machines.
-    What was measured already is not measured again. Exits with 1 when a gate of the spec is not
-    met, 3 when the job cannot be started, 4 when fewer than two scales worked.
+    The study folder also gets the page report.html and the JSON file result.json. Runs that were
+    already made are not repeated. Exits with 1 when a gate of the spec is not met, 3 when the job
+    cannot be started, 4 when fewer than two scales worked.
 
     \b
     Examples:

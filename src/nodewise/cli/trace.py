@@ -35,7 +35,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--part",
     type=_FILE,
-    help="Write what was read, some kilobytes a rank; parts of a job are merged by naming them.",
+    help="Write the result of reading, a few kilobytes a rank; name several parts to merge them.",
 )
 @click.option(
     "--what-if",
@@ -54,7 +54,7 @@ def command(
     as_json: bool,
     **reading: Any,
 ) -> None:
-    """Where the time of one job went, from what its profiler wrote: a file for each rank.
+    """Show where the time of one job went, from the profiler's file of each rank.
 
     FILES are traces of torch.profiler (.json, .json.gz; GPU, or CPU with gloo), exports of Nsight
     Systems (.sqlite), parts (.digests) or folders of them. Nothing is run again. Other files with

@@ -143,7 +143,7 @@ def claim(judged: Judged, needs: Needs, chosen: int, nodes_fail: bool = False) -
         parts.append("with quality not measured")
     elif scales.drifts is None:
         loss = format_efficiency(float(scales.quality[chosen]))
-        parts.append(f"with a training loss of {loss} that nothing was asked of")
+        parts.append(f"with a training loss of {loss} (no tolerance is stated)")
     else:
         parts.append(_claimed_quality(scales, needs, judged.refused, chosen))
     parts.append(
@@ -208,7 +208,7 @@ def _beyond(judged: Judged, chosen: int) -> str:
     if beyond is None:
         broken = [(nodes, how) for nodes, how in scales.broken if nodes > scales.nodes[chosen]]
         if broken:
-            return f"at K={broken[0][0]} no run ended well: {broken[0][1]}"
+            return f"at K={broken[0][0]} every run failed: {broken[0][1]}"
         return f"no larger scale was {'measured' if scales.measured else 'asked for'}"
     if refusals[beyond] is not None:
         return f"K={scales.nodes[beyond]} {_passes_or_not(refusals[beyond])}"

@@ -95,14 +95,14 @@ MENU: dict[CeilingName, Remedy] = {
         axis="coordination",
         tools=("Ray", "Kubernetes", "separate processes instead of threads"),
         cures="a scheduler hands out independent pieces, so parts wait less for each other",
-        leaves="the work itself: it is not what takes the time",
+        leaves="the work itself, which is not the bottleneck",
         first="shorten what is locked, larger pieces, processes where a GIL is shared",
     ),
     "communication": Remedy(
         symptom="moving bytes between parts takes longer than the work between the messages",
         axis="coordination",
         tools=("fewer, larger messages", "overlap", "compression", "a faster link"),
-        cures="parts talk less, later or at the same time as they work",
+        cures="parts send less, later, or while they compute",
         leaves="arithmetic, memory and disk, which wait for the messages",
         first="fewer workers, larger steps between exchanges, overlap with compute",
     ),
@@ -143,38 +143,36 @@ _FAILURES: dict[tuple[CeilingName, AxisName], str] = {
     ("data I/O", "inference"): "each replica needs the whole of the data that one node cannot read",
     ("data I/O", "coordination"): "a scheduler hands out pieces that all wait for the same disk",
     ("compute", "data"): "the data already arrive in time; shards only arrive earlier and wait",
-    ("compute", "model"): "a model that fits is cut up, and every step now waits for activations "
-    "to be passed on",
+    ("compute", "model"): "the model fits already, and every step would now wait for activations "
+    "from other devices",
     ("compute", "inference"): "copies answer more requests; the one job takes as long as before",
-    ("compute", "coordination"): "nothing waits for anything, so there is nothing to schedule "
-    "better",
-    ("memory bandwidth", "data"): "the bytes are slow from memory, not from disk; shards wait in "
-    "memory",
-    ("memory bandwidth", "training"): "the arithmetic that is added waits for bytes like that "
-    "which is there; gradients are exchanged on top",
+    ("compute", "coordination"): "the parts do not wait, so better scheduling saves nothing",
+    ("memory bandwidth", "data"): "memory is slow, not the disk; shards wait in memory",
+    ("memory bandwidth", "training"): "the added arithmetic units wait for bytes too, and "
+    "gradients must be exchanged",
     ("memory bandwidth", "inference"): "each replica streams the same bytes as before",
-    ("memory bandwidth", "coordination"): "nothing waits for anything but memory",
-    ("memory capacity", "data"): "the data were never too large; each node still fails to hold "
-    "the model",
-    ("memory capacity", "training"): "every worker fails to allocate exactly as the single "
-    "machine did: data parallelism multiplies the failure",
+    ("memory bandwidth", "coordination"): "the parts wait only for memory",
+    ("memory capacity", "data"): "the model does not fit, not the data; each node still fails to "
+    "hold the model",
+    ("memory capacity", "training"): "every worker needs the whole model, so every worker fails "
+    "to allocate it as the single machine did",
     ("memory capacity", "inference"): "each replica fails to allocate exactly as the first did",
     ("memory capacity", "coordination"): "a scheduler restarts a worker that runs out of memory "
     "each time",
     (
         "latency",
         "data",
-    ): "where the data lie is not what requests wait for; they wait as long as before",
-    ("latency", "training"): "training ends sooner and the answers are as late as before",
+    ): "requests do not wait for data, so they wait as long as before",
+    ("latency", "training"): "training ends sooner, but answers are as late as before",
     ("latency", "model"): "a model that fits passes activations between devices for every "
     "request, and the queue stays",
     ("latency", "coordination"): "scheduling adds a hop to every request, and the queue stays",
     ("coordination", "data"): "more parts than before wait for the same lock or barrier",
     ("coordination", "training"): "more workers than before wait for the same lock or barrier",
-    ("coordination", "model"): "a part of the model waits for each other part, on top of the "
-    "waiting that there is",
+    ("coordination", "model"): "the parts of the model wait for each other, in addition to the "
+    "present waiting",
     ("coordination", "inference"): "replicas that share the same lock or queue wait for it in turn",
-    ("communication", "data"): "the bytes that are slow are those between the parts",
+    ("communication", "data"): "the bytes between the parts are slow, not those of the data",
     ("communication", "training"): "more workers exchange more gradients over the link that is "
     "already too slow",
     ("communication", "model"): "splitting the model sends still more over the same link",

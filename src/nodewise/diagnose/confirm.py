@@ -53,7 +53,11 @@ def _judge(symptoms: Symptoms, trials: Trials) -> tuple[CeilingName | None, Conf
     sure: Confidence = "high" if confidence == "medium" else "medium"
     if reaction >= _AS_A_STREAM:
         denied = said == "compute"
-        return "memory bandwidth", "medium" if denied else sure, "confirmed: memory is what reacts"
+        return (
+            "memory bandwidth",
+            "medium" if denied else sure,
+            "confirmed: a memory stream slows it",
+        )
     if reaction <= _UNLIKE_A_STREAM:
         if said == "memory bandwidth":
             return None, "low", "not confirmed: a competing memory stream does not slow it"
@@ -68,7 +72,7 @@ def _why_no_answer(symptoms: Symptoms, trials: Trials) -> str:
     """Why the experiment leaves the answer as it was; empty where it decides."""
     reference = _reference(trials)
     if trials.shared is None or trials.memory is None or not trials.arithmetic or not reference:
-        return "the experiment gave no answer: a run failed or had no end in time"
+        return "the experiment gave no answer: a run failed or did not end in time"
     if trials.arithmetic < _LEAST_CPU:
         return "the experiment gave no answer: it takes too little CPU time"
     if trials.shared < _FIXED_WORK * trials.arithmetic:
@@ -78,11 +82,11 @@ def _why_no_answer(symptoms: Symptoms, trials: Trials) -> str:
         )
     said = symptoms.ceiling
     if said not in (None, "compute", "memory bandwidth") or symptoms.figures["user"] < _OWN_CODE:
-        return "the experiment separates compute from memory only, and neither was in question"
+        return "the experiment only separates compute from memory, and neither was suspected"
     if reference < _REACTS:
         return (
-            "the experiment gave no answer: beside a competing memory stream even a known one is "
-            "not slower now"
+            "the experiment gave no answer: the competing memory stream does not even slow down a "
+            "known one"
         )
     locked = symptoms.shares.get("coordination", 0.0)
     if said is None and symptoms.figures["active_threads"] > 1.5 and locked > _LOCKED:

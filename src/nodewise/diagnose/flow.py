@@ -195,8 +195,8 @@ def _service(facts: Facts) -> Branch:
     if service.request_seconds is None:
         rate = "" if service.rate is None else f" at {service.rate:g} requests a second"
         words = (
-            f"each answer is due within {budget}{rate}: the clock that matters is the time to "
-            "respond; how long one request takes alone is not known (--request-time)"
+            f"each answer is due within {budget}{rate}, but the time of a single request is not "
+            "known (--request-time)"
         )
         return latency("binds", words, "medium")
     alone = format_latency(service.request_seconds)
@@ -284,8 +284,8 @@ def _answer(proposal: str, diagnosis: Diagnosis, facts: Facts) -> Answer:
             proposal,
             proposed.axis,
             "no",
-            f"{diagnosis.evidence[0]}: a model that fits gains nothing from being split, "
-            "and every step would wait for what the parts send each other",
+            f"{diagnosis.evidence[0]}: a model that fits gains nothing from a split, "
+            "and every step would wait for messages between the parts",
             "measure which ceiling binds: nodewise diagnose -- COMMAND",
         )
     return judge(proposal, None)
@@ -349,6 +349,6 @@ def headline(diagnosis: Diagnosis) -> str:
     if diagnosis.outcome == "enough":
         return "one machine is enough"
     if diagnosis.ceiling is None:
-        return "undecided: what is known names no ceiling"
+        return "undecided: the known inputs name no ceiling"
     binds = "bind" if diagnosis.ceiling == "page faults" else "binds"
     return f"{diagnosis.ceiling} {binds}; {axis_words(diagnosis.axis)}"

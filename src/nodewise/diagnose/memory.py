@@ -154,7 +154,7 @@ def _least_workers(demand: Demand, memory: float) -> int | None:
 def _verdict(fits_one: bool, shares: tuple[Share, ...], workers: int, least: int | None) -> str:
     if fits_one:
         return "fits on one device; splitting the model would only add communication"
-    words = "does not fit on one device; data parallelism multiplies the failure"
+    words = "does not fit on one device, and data parallelism does not help"
     fitting = [share.strategy for share in shares if share.fits]
     if fitting:
         return f"{words}; on {workers} devices {', '.join(fitting)} fit"

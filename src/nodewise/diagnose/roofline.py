@@ -164,7 +164,7 @@ def shared_step_words(step: Roofline) -> str:
     alone, two, best = step.workers[0], step.workers[1], step.fastest
     if best.workers == 1:
         return (
-            "a step of fixed size gains from no second worker: 2 workers take "
+            "a second worker does not shorten a step of fixed size: 2 workers take "
             f"{_seconds(two.strong_step_s)}, one takes {_seconds(alone.strong_step_s)}"
         )
     return (

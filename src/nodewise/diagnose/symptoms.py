@@ -37,8 +37,8 @@ _STARVED = 1.0  # seconds without a core for each with one: what is left is too 
 
 
 _MEMORY_UNSEEN = (
-    "it keeps its cores busy, and how much memory it uses was not seen: arithmetic and memory look "
-    "alike; --confirm separates them"
+    "it keeps its cores busy, but its use of memory was not measured; --confirm separates "
+    "arithmetic from memory"
 )
 
 
@@ -151,7 +151,7 @@ def _weigh(
     if ended is not None:
         return ended
     if _still_loads(verdicts, windows):
-        return None, "low", ["it was asking for fresh memory all the time and its memory grew: it "
+        return None, "low", ["it requested fresh memory all the time and its memory grew, so it "
                              "may still have been setting up; watch it for longer"]  # fmt: skip
     if sum(len(window.samples) for window in windows) < _LEAST_SAMPLES:
         return None, "low", [f"it ran for {seen.seconds:.2g} s only; three would be enough"]
@@ -191,7 +191,7 @@ def _ended_by_memory(seen: Observation) -> tuple[CeilingName, Confidence, list[s
     much = seen.memory_limit is not None and largest > 0.3 * seen.memory_limit
     if seen.exit_code in _KILLED and seen.node_kills > 0:
         held = f"it was killed while it held {format_bytes(largest)}"
-        return "memory capacity", "medium", [f"{held}, and the kernel killed for want of memory"]
+        return "memory capacity", "medium", [f"{held}, and the kernel killed as memory ran out"]
     if seen.exit_code in _KILLED and much:
         held = f"it was killed while it held {format_bytes(largest)}"
         return "memory capacity", "medium", [f"{held}; the kernel does so when memory runs out"]
@@ -272,7 +272,7 @@ def _notes(
         notes.append(f"Where Python was, by py-spy: {spots}.")
     if figures["run_delay"] > 0.1 * max(figures["cores"], 0.1):
         notes.append(
-            "Other processes had its cores part of the time; that part is taken out of the shares."
+            "Other processes had its cores part of the time. The shares exclude that part."
         )
     one_core = figures["cores"] + figures["run_delay"] < 1.6 and figures["cores"] < 1.2
     if ceiling == "coordination" and "libpython" in seen.libraries and one_core:

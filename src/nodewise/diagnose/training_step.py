@@ -161,7 +161,7 @@ def _notes(
     loader = next((row for row in rows if row.name == LOADER), None)
     if loader is not None and loader.share_of_time > 0.1 and loader.cores > 0.7:
         notes.append(
-            "The loader computes in the program's own process: give it workers before other nodes."
+            "The loader runs in the process of the program. Give it workers before you add nodes."
         )
     if counted < 0.5:
         notes.append(
@@ -169,7 +169,7 @@ def _notes(
             "a lower bound of the work."
         )
     if run.with_setup:
-        notes.append("One step only was seen: what comes before the loop is part of it.")
+        notes.append("Only one step was seen. It includes everything before the loop.")
     elif run.timed_while_counting:
         notes.append("Too few steps to time them without the counter, which makes them slower.")
     if _is_disturbed(run):
@@ -182,7 +182,7 @@ def _notes(
         notes.append(f"No ceiling is measured for {run.dtype}: that of {dtype} is used.")
     if run.device != "cpu":
         notes.append(
-            f"It computes on {run.device}: stages show when work is handed over, and the ceilings "
+            f"It computes on {run.device}: stages show when work is submitted, and the ceilings "
             "are those of the processor."
         )
     if run.stopped:

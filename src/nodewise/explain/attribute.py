@@ -218,7 +218,7 @@ def attribute_timings(study: Study, times: Timings, scaling: Scaling) -> Attribu
     elif len(times.nodes) == 2:
         evidence = "two bare times"
         ledger = _ledger_of_two(times)
-        bare = "two bare times cannot divide what is lost"
+        bare = "two total times cannot identify a cause"
         checks.append(warning(_DIVISION, bare, "Add scales or record stages."))
     else:
         evidence = "fitted law"

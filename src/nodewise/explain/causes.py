@@ -28,7 +28,7 @@ PartName = CauseName | Literal["compute"]  # a part of the wall time, lost or no
 # For communication that runs beside compute already.
 SEND_LESS = (
     "send less or faster: fewer and larger messages, compression, a better collective, a faster "
-    "link; part of it already runs beside compute"
+    "link; part of it is already hidden"
 )
 
 

@@ -153,7 +153,7 @@ def _summary(
             words.append(f"latency of the emulation takes {format_percent(link.beyond)} at most")
         else:
             words.append(f"transfer {ratio:.2f} of the link's time")
-    return "; ".join([*words, "latency is not a network's"])
+    return "; ".join([*words, "latency is not that of a network"])
 
 
 def _paced(runs: list[Run]) -> list[Run]:

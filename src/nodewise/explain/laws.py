@@ -222,7 +222,7 @@ def cannot_tell(
             return (
                 "No part of the time fails to shrink with K in these scales: nothing is lost yet."
             )
-        text = "No part of the time grows with K in these scales: what is lost looks serial, "
+        text = "No part of the time grows with K in these scales: the loss looks serial, "
         return text + "and a cost that begins beyond them would not show here."
     if same:
         return (

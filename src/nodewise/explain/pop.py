@@ -110,7 +110,7 @@ def stated_checks(study: Study) -> Iterator[Check]:
                 "the efficiencies in the file agree with its times",
                 f"at K={run.nodes} the file states a parallel efficiency of {stated:.2f}; useful "
                 f"over all time in it is {found:.2f}",
-                "Trust neither before you know which one is right.",
+                "Find out which one is right before you use them.",
             )
             return
 

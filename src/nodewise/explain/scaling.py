@@ -479,7 +479,7 @@ def _checks(study: Study, times: Timings) -> Iterator[Check]:
         yield warning(
             "T(1) baseline",
             f"no run at K=1: speedup and efficiency are relative to K={times.nodes[0]}, and "
-            "what was lost below it is unknown",
+            "losses below it are unknown",
             "Measure K=1 to see it.",
             key="baseline",
         )

@@ -72,7 +72,7 @@ def rank_check(study: Study) -> Check | None:
     if wrong is not None:
         evidence = f"at K={wrong.nodes} the number of ranks that ran changes between runs"
         return _invalid(_WORKERS, evidence, "Repeat the runs with missing ranks.", "workers")
-    remedy = "Start K ranks: see that the launcher gets the number of nodes."
+    remedy = "Start K ranks: pass the number of nodes to the launcher."
     for what, counts in [("ranks that ran", counted), *_worlds(study)]:
         if len({count / nodes for nodes, count in counts.items()}) > 1:
             listed = ", ".join(f"{count:g} at K={nodes}" for nodes, count in _ends(counts))
@@ -179,7 +179,7 @@ def changed_work(study: Study) -> Check | None:
     worst = max(off, key=lambda nodes: abs(off[nodes]))
     if study.regime == "weak" and abs(off[worst]) <= _NEAR_WORK:
         evidence = f"the work per node changes with K, by {off[worst]:+.1%} at K={worst}"
-        remedy = "Choose scales at which the size has no remainder, with workload.requires."
+        remedy = "Choose scales that divide the size evenly, with workload.requires."
         return Check(rule=_WORKLOAD, verdict="warn", evidence=evidence, remedy=remedy)
     fits = not changed_amount(work, other).seen
     what = f"the work contradicts {study.regime} scaling" if fits else "the work changes"
@@ -284,7 +284,7 @@ def limit_check(study: Study) -> Check | None:
             rule=_LIMITS,
             verdict="fail",
             evidence=f"a node received {most:.2f} times its CPU share",
-            remedy="Repeat when it is quiet.",
+            remedy="Repeat on a quieter machine.",
             makes="invalid" if most > _NOT_LIMITED else "doubtful",
         )
     evidence = f"emulated nodes; each received at most {most:.2f} of its quota"
@@ -304,7 +304,7 @@ def _pace_doubt(paced: Sequence[Run]) -> Check | None:
 
 
 def _not_counted(evidence: str) -> Check:
-    remedy = "Run as root, or where control groups are writable: they count it."
+    remedy = "Run as root, or on a machine with writable control groups."
     return Check(rule=_LIMITS, verdict="unknown", evidence=evidence, remedy=remedy)
 
 

@@ -54,7 +54,7 @@ def in_hours(price: Price) -> Price:
         return price
     if price.prices_the_hour:
         raise SpecError(
-            "There is a price beside the replicas, and none of a replica.",
+            "Other costs have a price, but a replica has none.",
             "Give the price of a replica too: --price, or price.per_replica_hour in the spec.",
         )
     return msgspec.structs.replace(price, per_node_hour=1.0, currency=REPLICA_HOURS)

@@ -487,11 +487,11 @@ def _notes(windows: Sequence[Window | Summary], price: Price, unit: Unit) -> tup
     tools = sorted({one.tool for one in windows if isinstance(one, Summary) and one.tool})
     if tools:
         notes.append(
-            f"{', '.join(tools)} kept figures, not requests: the spread of tokens, trends and how "
-            "busy the client was are not known."
+            f"{', '.join(tools)} kept summaries, not requests: the spread of tokens, trends and "
+            "the load of the client are unknown."
         )
     if unit == "requests":
-        notes.append("No window knows tokens: the unit of cost is a million good requests.")
+        notes.append("No window has tokens, so the unit of cost is a million good requests.")
     if price.currency == REPLICA_HOURS:
         notes.append("No price is given: costs are hours of a replica.")
     return tuple(notes)

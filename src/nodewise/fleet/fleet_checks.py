@@ -90,7 +90,7 @@ def _driven(found: Mapping[int, Capacity]) -> Check:
     if not ran:
         return Check(rule=rule, verdict="unknown", evidence=_NONE, remedy=_MEASURE)
     unbroken = {count: own for count, own in ran.items() if own.breaks_at is None}
-    evidence = "above the highest rate that is kept, one was found that is not"
+    evidence = "a broken rate was found above the highest rate that is kept"
     if unbroken:
         kept = ", ".join(str(count) for count, own in unbroken.items() if own.rate)
         neither = ", ".join(str(count) for count, own in unbroken.items() if not own.rate)

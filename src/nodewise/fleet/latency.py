@@ -322,9 +322,9 @@ def reason(sure: Sure, requests: int, misses: int, effective: float, objective: 
     found = f"{misses} of {requests} requests miss"
     target = format_share(objective.share)
     if sure == "met":
-        return f"{found}; that at least {target} are good is certain to 95 %"
+        return f"{found}; at least {target} are good, with 95 % certainty"
     if sure == "missed":
-        return f"{found}; that fewer than {target} are good is certain to 95 %"
+        return f"{found}; fewer than {target} are good, with 95 % certainty"
     needed = requests_to_certify(objective.share)
     if requests < needed:
         return f"{found}; too few to tell, {needed} at least"
@@ -347,8 +347,8 @@ def _served_summary(summary: Summary, objective: Objective) -> Served:
     said = _say(sure, checks, counts, objective, summary.from_intended)
     if said.verdict == "undecided" and most > fewest:
         said = said._replace(
-            why=f"between {fewest} and {most} of {count} requests miss; the figures that "
-            f"{summary.tool} kept do not tell more"
+            why=f"between {fewest} and {most} of {count} requests miss; the summary of "
+            f"{summary.tool} has no more detail"
         )
     return Served(
         replicas=summary.replicas,

@@ -185,7 +185,7 @@ def text_without_keys(text: str) -> str:
             hidden = re.sub(written, rf'\1"{_HIDDEN}"', hidden)
     if parse_fleet(hidden) != without_keys(spec):
         raise SpecError(
-            "request.headers: a key is written so that the study folder cannot leave it out.",
+            "request.headers: this key cannot be removed from the copy in the study folder.",
             "Write it as one string in quotes, without a backslash.",
         )
     return hidden
@@ -212,8 +212,8 @@ def _check(spec: FleetSpec) -> None:
         address_of(url)
     if spec.server.endpoints and max(spec.replicas) > len(spec.server.endpoints):
         raise SpecError(
-            f"server.endpoints: {max(spec.replicas)} replicas are asked for, "
-            f"and {len(spec.server.endpoints)} addresses are there.",
+            f"server.endpoints: {max(spec.replicas)} replicas are requested, "
+            f"but only {len(spec.server.endpoints)} addresses are given.",
             "Name as many addresses as the largest number of replicas.",
         )
     _check_request(spec.request)
@@ -229,13 +229,13 @@ def _check_request(request: RequestSpec) -> None:
         raise SpecError("request.path: this API has no path of its own.", 'Write path = "/...".')
     if own and request.tokenizer:
         raise SpecError(
-            "request.tokenizer: where the text is in an answer of this API is not known.",
+            "request.tokenizer: the place of the text in answers of this API is unknown.",
             'Leave it out, or write api = "completions" or "chat".',
         )
     shared = {field.name for field in msgspec.structs.fields(Content)}
     if request.mix and any(name in shared for name in _stated(request)):
         raise SpecError(
-            "request.mix: what is asked is stated beside the mix too.",
+            "request.mix: prompts or lengths are also stated outside of the mix.",
             "State prompts and lengths in each [[request.mix]] only.",
         )
     for part in request.parts:
@@ -285,7 +285,7 @@ def _check_scale(spec: FleetSpec) -> None:
 def _check_one_port(spec: FleetSpec) -> None:
     if not spec.server.command:
         raise SpecError(
-            "server.behind_one_port: only what a command starts can be put behind one port.",
+            "server.behind_one_port: it needs server.command.",
             "Leave it out; endpoints that are there already are used as they are.",
         )
     if len(spec.replicas) > 1 and not any("{replicas}" in word for word in spec.server.command):

@@ -104,7 +104,7 @@ def _full_disk_said(folder: Path) -> Iterator[None]:
             raise
         raise RunError(
             f"Cannot write to {error.filename or folder}: {os.strerror(error.errno).lower()}.",
-            "Make room; every finished run is kept, and the same command goes on.",
+            "Free some disk space. Every finished run is kept, and the same command continues.",
         ) from None
 
 

@@ -125,8 +125,8 @@ def read_folder(folder: Path) -> Study:
     if not study.scales and (folder / "fleet.toml").is_file():
         raise DataError(
             f"The sweep in {folder} has no run that worked yet.",
-            f"See its windows: nodewise fleet decide {folder}; go on: nodewise fleet sweep SPEC -o "
-            f"{folder}",
+            f"See its windows: nodewise fleet decide {folder}; continue: "
+            f"nodewise fleet sweep SPEC -o {folder}",
         )
     if not study.runs:
         raise DataError(f"{folder} has no runs yet.", "Measure first: nodewise measure SPEC")

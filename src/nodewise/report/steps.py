@@ -39,7 +39,7 @@ def counted(call: Callable[..., Any], *arguments: Any) -> Step:
     if found is None:
         raise SpecError(
             f"No formula for {getattr(call, '__name__', call)}.",
-            "Count by hand: Step(call, flops=..., memory_bytes=...).",
+            "Give the counts yourself: Step(call, flops=..., memory_bytes=...).",
         )
     return Step(lambda: call(*arguments), *found[:2], dtype=found.dtype)
 

@@ -57,7 +57,7 @@ def create(folder: Path, spec_text: str) -> None:
     if not parse_spec(spec_text).continues(parse_spec(kept)):
         raise RunError(
             f"{folder} holds a study of another measurement.",
-            "Scales, rounds and everything that is asked may change; the job may not. Name another "
+            "Scales, rounds and the question may change, but not the job. Name another "
             "folder with -o, or delete this one to measure again.",
         )
     if kept != spec_text and not is_running(folder):

@@ -90,9 +90,7 @@ def parse_table(
         notes += _number_rounds(rows)
     declared = _declared_regime(rows, regime)
     if work is not None and "work" in columns:
-        raise DataError(
-            "The table has a column work, and the option --work says it again.", "Drop --work."
-        )
+        raise DataError("Both a column work and the option --work are given.", "Drop --work.")
     grouped = _group(rows)
     if "rank" in columns:
         _check_ranks(grouped)

@@ -233,13 +233,17 @@ def _unknown(
     if None in sizes:
         found.append(f"how many {centre.unit}s one node of the machine has")
     if not jobs:
-        found.append("the planned runs: how many, at which size, how long beside the measured job")
+        found.append(
+            "the planned runs: how many, at which size, how long relative to the measured job"
+        )
     if machine.cores_per_node is None and centre.unit != "core":
         found.append("cores per node, for core-hours")
     if not unit.knows_nodes:
         found.append(f"how many {unit.unit}s share a node")
     if centre.rule.assumed:
-        found.append(f"the efficiency that {centre.name} asks for: {centre.rule.factor:g} is ours")
+        found.append(
+            f"the efficiency that {centre.name} requires: {centre.rule.factor:g} is assumed"
+        )
     if centre.read == "summary":
-        found.append("whether the present form asks the same: it was not read itself")
+        found.append("whether the present form requires the same: only a summary of it was read")
     return tuple(found)

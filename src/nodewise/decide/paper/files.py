@@ -115,7 +115,7 @@ def read_move(path: Path, measured_on: Place | None) -> Move:
     source = measured_on if told.source is None else _place(path, told.source)
     if source is None:
         raise SpecError(
-            f"{path.name} does not say on what cluster the study was measured.",
+            f"{path.name} does not name the cluster of the study.",
             "Add a table [from] with its accelerator and its network.",
         )
     return Move(
@@ -181,7 +181,7 @@ def _found(path: Path, field: str, told: str | Device, known: dict[str, Device])
         return told
     if told not in known:
         raise SpecError(
-            f"{path.name}: {field}: {told} does not come along.",
+            f"{path.name}: {field}: {told} is not built in.",
             f"Use one of {', '.join(known)}, or spell it out in a table [{field}].",
         )
     return known[told]

@@ -191,7 +191,7 @@ class Commitment(msgspec.Struct, frozen=True, kw_only=True):
         """Refuse a discount that is none."""
         if not 0 <= self.discount < 1:
             raise SpecError(
-                f"A discount of {self.discount:g} is none.", "Write for example 0.4 or 40%."
+                f"A discount of {self.discount:g} is not between 0 and 1.", "Write 0.4 or 40%."
             )
 
     @property

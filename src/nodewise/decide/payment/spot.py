@@ -147,7 +147,7 @@ def parse_preemptions(text: str) -> Preemptions:
 def _rate_of_share(share: float) -> float:
     if not 0 <= share < 1:
         raise SpecError(
-            f"A share of {format_percent(share)} preempted is none.",
+            f"A preempted share of {format_percent(share)} is not possible.",
             "Write a share below 100%, for example 5%/month.",
         )
     return -math.log1p(-share)
@@ -542,7 +542,7 @@ def _hourly(price: Price, nodes: Floats, rate_per_hour: Floats | None) -> Floats
 def _discounted(hourly: Floats, discount: float) -> Floats:
     if not 0 <= discount <= 1:
         raise SpecError(
-            f"A discount of {discount:g} is none: spot would cost more than on-demand.",
+            f"A discount of {discount:g} is not possible: spot would cost more than on-demand.",
             "Write a discount from 0 to 1, for example 0.7 or 70%.",
         )
     return (1 - discount) * hourly

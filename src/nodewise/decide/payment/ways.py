@@ -527,7 +527,7 @@ def _why_moved(
         if not np.allclose(ratio, ratio[0]):
             return "an hour of a node costs more at some scales, against that on demand"
         way = "falls" if ratio[0] < 1 else "rises"
-        return f"the price of nodes {way}, and what an hour costs whatever K is does not"
+        return f"the price of nodes {way}, but the hourly overhead does not"
     if by == "budget":
         return "the budget admits other scales at this price"
     if by == "preemptions":

@@ -113,7 +113,7 @@ def read_prices(path: Path, dated: date | None = None, cloud: str = "") -> tuple
         return _aws(path, content)
     if dated is None:
         raise DataError(
-            f"{path.name} does not say of which day its prices are.",
+            f"{path.name} does not give the date of its prices.",
             "Add the day on which it was fetched, as YYYY-MM-DD.",
         )
     if found == "azure":
@@ -260,7 +260,7 @@ def _aws(path: Path, content: bytes) -> tuple[PriceRecord, ...]:
         dated = date.fromisoformat(offer.publication_date[:10])
     except ValueError:
         raise DataError(
-            f"{path.name} does not say when it was published.", "Fetch the file again."
+            f"{path.name} has no date of publication.", "Fetch the file again."
         ) from None
     nodes = {
         sku: product.attributes

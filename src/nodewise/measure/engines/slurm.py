@@ -189,7 +189,7 @@ class Slurm(Engine):
             elif time.monotonic() - answered > _AWAY_SECONDS:
                 raise RunError(
                     f"Slurm has not answered for {_AWAY_SECONDS / 60:g} minutes.",
-                    "Start the measuring again when it does; what is submitted goes on meanwhile.",
+                    "Repeat the command when it does. Submitted jobs continue meanwhile.",
                 )
             # A script that is being requeued also ends, but not with success.
             shared = len(_shared_with(number, job.folder)) > 1
@@ -407,7 +407,7 @@ def _queue() -> dict[int, str]:
     if done.returncode:
         raise RunError(
             f"Slurm does not tell its queue: {_first_line(done.stderr)}.",
-            "Start the measuring again when it answers; what is submitted goes on meanwhile.",
+            "Repeat the command when it answers. Submitted jobs continue meanwhile.",
         )
     rows = [line.partition(" ") for line in done.stdout.splitlines()]
     return {int(number): comment for number, _, comment in rows if number.isdecimal()}

@@ -73,7 +73,7 @@ CHARTS: dict[str, ChartKind] = {
         "stages of ranks in two runs",
     ),
     "flow": ChartKind(
-        "which cause takes the lost speedup at the bend or the largest K, and what is not recorded",
+        "lost speedup by cause at the bend or the largest K, and causes that are not recorded",
         lambda study, found: (
             None if found.decision.validity.state == "invalid" else study_flow(found.next_ceiling)
         ),
@@ -119,7 +119,7 @@ CHARTS: dict[str, ChartKind] = {
         "quality of every run",
     ),
     "repeats": ChartKind(
-        "every run beside the centre of its scale",
+        "every run, with the centre of its scale",
         lambda study, found: repeats(study, found.scaling),
         "repeated runs",
     ),

@@ -471,7 +471,7 @@ def compare(comparison: Comparison) -> Figure:
         read += f"; bars: {comparison.interval}"
     return figure(
         "compare",
-        "Two studies beside each other",
+        "Two studies side by side",
         about(f"{names[0]} and {names[1]}", comparison.regime, read),
         f"{names[1]} against {names[0]}: {comparison_verdict(comparison)}.",
         rows,

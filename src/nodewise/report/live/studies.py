@@ -122,7 +122,7 @@ def damage_as_error() -> Iterator[None]:
     except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
         raise DataError(
             f"This study cannot be shown: {type(error).__name__}: {error}.",
-            "Look in its runs.jsonl for a run that cannot be; if none is there, it is our mistake.",
+            "Look in its runs.jsonl for an invalid run. If all are valid, please report a bug.",
         ) from error
 
 

@@ -75,7 +75,7 @@ def _page(
         figures=drawn,
         table=table,
         sections=words.sections,
-        basis="Nothing beyond what is shown here was measured.",
+        basis="Nothing else was measured.",
     )
 
 

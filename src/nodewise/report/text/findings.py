@@ -252,7 +252,7 @@ def _ledger_caption(result: Attribution) -> str:
     if result.evidence == "fitted law":
         notes.append("ranges are over all laws that fit about as well as the best")
     if any(one.hidden_seconds > 0.01 * one.seconds for one in result.rows):
-        notes.append("hidden s: communication and input beside compute, which cost nothing")
+        notes.append("hidden s: communication and input that overlap with compute and cost nothing")
     return f"Speedup lost to each cause, ideal minus measured; {'; '.join(notes)}."
 
 
@@ -340,7 +340,7 @@ def _spot(result: Decision) -> Report:
     if limits:
         lines.append(f"  Spot beats on-demand up to these preemptions: {'; '.join(limits)}.")
     else:
-        lines.append("  Spot does not beat on-demand here, however rarely nodes are lost.")
+        lines.append("  Spot never beats on-demand here, even without preemptions.")
     if outlook.replays and spot.cheapest:
         row = next(one for one in spot.rows if one.nodes == spot.cheapest.nodes)
         lines.append(
@@ -524,7 +524,7 @@ def _causes_at(row: LedgerRow) -> Report:
     if row.loses and row.dominant_cause is None and not row.time_shares:
         return []  # the headline has the ranges; no single figure is known
     table = causes_table(row)
-    shown: Report = [table] if table.rows else [f"  K={row.nodes}: nothing to speak of is lost."]
+    shown: Report = [table] if table.rows else [f"  K={row.nodes}: hardly any speedup is lost."]
     gained = gain_words(row)
     return [*shown, f"  {gained}"] if gained else shown
 
@@ -548,7 +548,7 @@ def gain_words(row: LedgerRow) -> str:
         if loss.gross_seconds - loss.seconds > MIN_GAIN * row.seconds
     ]
     without = f"; without it {', '.join(reduced)}" if reduced else ""
-    return f"{words} This gain is set off against the losses{without}."
+    return f"{words} This gain is deducted from the losses{without}."
 
 
 def _changes(result: Attribution) -> Report:

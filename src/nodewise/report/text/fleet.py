@@ -89,8 +89,8 @@ def _headline(result: FleetDecision) -> str:
 def _answer(result: FleetDecision) -> str:
     if result.chosen is None:
         if result.rivals:
-            return f"undecided; {_replicas(result.rivals)} may do, and no fleet does for certain"
-        return "no fleet that was measured will do"
+            return f"undecided; {_replicas(result.rivals)} may suffice, but no fleet is certain to"
+        return "no measured fleet is sufficient"
     row = result.row(result.chosen)
     price = ""
     if row.allocation is not None:
@@ -263,7 +263,7 @@ def windows_report(windows: Sequence[Served]) -> Report:
         if one.verdict == "void"
     }
     if reasons:
-        lines += ["Void windows prove nothing about the fleet:", *reasons]
+        lines += ["Void windows are not evidence about the fleet:", *reasons]
     pauses = _pauses(windows)
     if pauses:
         lines += ["TPOT is a mean and hides a pause inside an answer. The longest:", *pauses]

@@ -355,7 +355,7 @@ def forecast_headline(result: Forecast) -> str:
     """The time at the largest scale that was asked for and not run."""
     ahead = [row for row in result.rows if not row.measured and row.seconds is not None]
     if not ahead and result.unknown_beyond is None:
-        return "every scale asked for was measured."
+        return "every requested scale was measured."
     if not ahead:
         return "no prediction beyond the measured scales."
     row = ahead[-1]
@@ -416,7 +416,7 @@ def where(landmark: Landmark | None) -> str:
     if landmark is None:
         return "unknown"
     if landmark.at_least and landmark.low == landmark.nodes == landmark.high:
-        return f"K={landmark.nodes} or more; the curve was not followed further"
+        return f"K={landmark.nodes} or more; larger scales were not searched"
     if landmark.low == landmark.nodes == landmark.high:
         return f"K={landmark.nodes}"
     more = " or more" if landmark.at_least else ""
@@ -453,7 +453,7 @@ def _laws_table(result: Forecast) -> Table:
         }
         for law in result.laws
     ]
-    return rows_table("The laws behind it", rows, left=("law", ""))
+    return rows_table("Laws", rows, left=("law", ""))
 
 
 def _laws_line(result: Forecast) -> str:

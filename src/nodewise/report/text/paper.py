@@ -99,7 +99,7 @@ def _short_table(result: Planned) -> Table:
 def _headline(result: Planned) -> str:
     last = result.fitting[-1].nodes
     if result.last_above == last:
-        return f"worth K={last} on paper, the largest asked for"
+        return f"worth K={last} on paper, the largest scale requested"
     return f"worth up to K={result.last_above} on paper"
 
 

@@ -305,7 +305,7 @@ class Kubernetes(Engine):
             return None
         raise RunError(
             f"kubectl fails: {_last_line(done.stderr)}.",
-            "Start the measuring again when the cluster answers; the Job goes on meanwhile.",
+            "Repeat the command when the cluster answers. The Job continues meanwhile.",
         )
 
     def _kubectl(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:

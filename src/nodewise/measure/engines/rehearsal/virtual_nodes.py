@@ -395,7 +395,7 @@ def _run(command: Sequence[str], text: str = "") -> str:
     except subprocess.TimeoutExpired:
         raise RunError(
             f"{command[0]} has not ended after {_WAIT_SECONDS:g} s.",
-            "Repeat when the machine is less busy; the same command goes on.",
+            "Repeat when the machine is less busy; the same command continues.",
         ) from None
     if done.returncode:
         raise RunError(
