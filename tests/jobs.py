@@ -83,14 +83,24 @@ def interrupted(
     words: list[str],
     ready: Callable[[], object],
     number: signal.Signals = signal.SIGINT,
+    ignored: signal.Signals | None = None,
     **options: Any,
 ) -> tuple[int, list[str]]:
-    """The exit code and the errors of a nodewise that gets a signal as soon as it is ready."""
+    """The exit code and the errors of a nodewise that gets a signal as soon as it is ready.
+
+    `ignored` is a signal that it was started without.
+    """
+
+    def before() -> None:
+        signal.signal(number, signal.SIG_DFL)  # nohup ignores SIGHUP
+        if ignored is not None:
+            signal.signal(ignored, signal.SIG_IGN)
+
     process = subprocess.Popen(
         [sys.executable, "-m", "nodewise", *words],
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # nohup ignores SIGHUP
+        preexec_fn=before,
         **options,
     )
     try:

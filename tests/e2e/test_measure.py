@@ -224,10 +224,21 @@ time.sleep(60)
     assert left_behind(tmp_path.name) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_keeps_every_finished_run_and_leaves_no_process(tmp_path, number):
+@pytest.mark.parametrize(
+    ("number", "ignored"),
+    [
+        (signal.SIGINT, None),
+        (signal.SIGTERM, None),
+        (signal.SIGHUP, None),
+        # as a shell without job control starts what it leaves in the background
+        (signal.SIGTERM, signal.SIGINT),
+        (signal.SIGHUP, signal.SIGINT),
+    ],
+)
+def test_a_signal_keeps_every_finished_run_and_leaves_no_process(tmp_path, number, ignored):
     spec = write(tmp_path, JOB.replace("0.04", "2.0"), rounds=5)
-    code, errors = interrupted(["study", str(spec)], lambda: workers(tmp_path.name), number)
+    words = ["study", str(spec)]
+    code, errors = interrupted(words, lambda: workers(tmp_path.name), number, ignored)
     assert code == 3
     assert errors[-1].startswith("  fix: Go on with: nodewise study")
     assert left_behind(tmp_path.name) == []

@@ -218,6 +218,12 @@ def test_what_cannot_be_run_is_two_lines_and_writes_nothing(here, nodewise):
         assert [*here.iterdir()] == []
 
 
+def test_a_range_of_scales_is_said_to_be_its_doublings(here, nodewise):
+    assert "1..8 (doublings)" in nodewise("run", "--help").out
+    assert nodewise("run", "-n", "1..4", "--rounds", 1, "--", "true").code == 0
+    assert sorted({run.nodes for run in runs(here / "true.study")}) == [1, 2, 4]
+
+
 def test_another_job_of_the_same_name_is_refused(here, nodewise):
     words = ("run", "-n", "1,2", "--rounds", 1)
     assert nodewise(*words, "--", "sh", "-c", "exit 0").code == 0

@@ -6,6 +6,7 @@ import importlib
 import os
 import signal
 import sys
+from types import FrameType
 
 import click
 
@@ -154,7 +155,14 @@ def _stop_cleanly() -> None:
     """Stop as for Ctrl-C when a scheduler or a lost terminal ends us: no process is left."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores the second
-            signal.signal(number, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+            signal.signal(number, _as_ctrl_c)
+
+
+def _as_ctrl_c(number: int, frame: FrameType | None) -> None:
+    """Do what Ctrl-C would do; a shell that starts us in the background has that one ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.default_int_handler(number, frame)
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 def _message(error: click.ClickException) -> str:

@@ -180,7 +180,7 @@ def parse_scales(text: str) -> tuple[int, ...]:
     if not scales or min(scales) < 1 or max(scales) > 100_000 or (dots and scales[0] > scales[1]):
         raise SpecError(
             f"'{text}' is not a list of scales.",
-            "Write numbers of nodes: 1,2,4,8, or 1..8 for these.",
+            "Write numbers of nodes: 1,2,4,8, or 1..8 (doublings) for these.",
         )
     if not dots:
         return scales
