@@ -11,6 +11,9 @@ from nodewise.decide.forecast import advise, predict
 from nodewise.decide.inputs import Question, read_inputs
 from nodewise.decide.prices.lookup import ask_today
 from nodewise.explain.laws import Law
+from nodewise.report.findings import find
+from nodewise.report.terminal import LINES, WIDTH, show
+from nodewise.report.text.findings import findings_report
 from nodewise.study.scale_unit import ScaleUnit
 from nodewise.study.study import Study
 from nodewise.study.table import parse_table
@@ -99,6 +102,17 @@ def test_an_unknown_number_of_nodes_is_a_check():
     assert not any("counted per GPU" in one for one in rules(price=2, per_node=8))
     cores = decide(parse_table("cores,time_s\n16,9\n32,5\n"), asked(instance="aws:m7i.4xlarge"))
     assert any("16 cores a node, the vCPUs of" in check.evidence for check in cores.checks)
+
+
+@pytest.mark.parametrize("unit", ["gpus", "ranks", "cores"])
+def test_a_bare_price_of_one_of_k_is_the_first_doubt_on_the_screen(unit):
+    study = parse_table(GPUS.replace("gpus", unit))
+    text = show(findings_report(find(study, asked(price="16.8"))), width=WIDTH, colour=False)
+    doubts = [row for row in text.splitlines() if row.startswith(("warn", "fail"))]
+    assert doubts[0].startswith("warn  the number of nodes is known: how many")
+    assert len(text.splitlines()) <= LINES
+    stated = find(study, asked(price="16.8", per_node=8))
+    assert "share a node is not known" not in show(findings_report(stated), WIDTH, colour=False)
 
 
 def test_power_preemptions_and_owned_nodes_count_nodes():

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from nodewise.base.errors import SpecError
 from nodewise.base.stats import Floats
 from nodewise.decide.prices.records import PriceRecord
-from nodewise.study.check import Check, warning
+from nodewise.study.check import BILLED, Check, warning
 from nodewise.study.scale_unit import NODE, ScaleUnit, plural
 
 if TYPE_CHECKING:
@@ -115,7 +115,8 @@ def unit_checks(unit: ScaleUnit, study_unit: ScaleUnit, question: "Question") ->
     counted = [name for name, given in by_node.items() if given]
     if not unit.knows_nodes and counted:
         evidence = f"how many {many} share a node is not known: {_listed(counted)} counted"
-        return [warning(_RULE, f"{evidence} per {unit.unit}", "Add --per-node.")]
+        key = BILLED if by_node["the price"] else ""
+        return [warning(_RULE, f"{evidence} per {unit.unit}", "Add --per-node.", key=key)]
     is_stated = question.per_node is not None or study_unit.per_node is not None
     if question.records and not is_stated and unit.unit in (*_CORES, *_PROCESSES):
         evidence = f"{unit.per_node} {many} a node, the vCPUs of {question.records[0].name}"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from nodewise.report.tables import RECOMMENDED, Table
-from nodewise.study.check import Check, Verdict
+from nodewise.study.check import BILLED, Check, Verdict
 
 Report = list[str | Table]  # **words** are strong; an indented line belongs to the one above
 
@@ -88,8 +88,10 @@ def checklist(checks: Sequence[Check]) -> Report:
 
 
 def in_order(checks: Iterable[Check]) -> list[Check]:
-    """The gravest first."""
-    return sorted(checks, key=lambda check: _VERDICTS.index(check.shown_verdict))
+    """The gravest first; before all, that a bill may be for too many nodes."""
+    return sorted(
+        checks, key=lambda check: (check.key != BILLED, _VERDICTS.index(check.shown_verdict))
+    )
 
 
 def everything(shown: Output) -> Report:

@@ -9,6 +9,8 @@ Verdict = Literal["pass", "warn", "fail", "unknown"]  # warn: it holds, with thi
 Effect = Literal["doubtful", "invalid"]
 State = Literal["valid", "doubtful", "invalid"]
 
+BILLED = "billed-nodes"  # the key of a doubt about how many nodes are paid; shown before others
+
 _SHOWN_REASONS = 2
 
 
