@@ -52,7 +52,7 @@ def repository(tmp_path):
     """Two commits of a job: the second one sleeps twice as long."""
     git(tmp_path, "init", "-q", "-b", "main")
     (tmp_path / "study.toml").write_text(SPEC)
-    for seconds in (0.03, 0.06):
+    for seconds in (0.2, 0.4):  # long beside what other load adds
         (tmp_path / "job.py").write_text(JOB.format(seconds=seconds))
         git(tmp_path, "add", "study.toml", "job.py")
         git(tmp_path, "commit", "-qm", f"sleep {seconds}")
