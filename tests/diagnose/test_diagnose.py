@@ -15,6 +15,7 @@ from nodewise.diagnose.window_rules import Roofs
 from nodewise.report.charts.flow import flow_chart
 from nodewise.report.charts.roofline import Point, roofline_chart
 from nodewise.report.steps import Step, counted, steps
+from nodewise.report.text.diagnose import symptoms_report
 from nodewise.study.machine import Ceiling, Machine
 from nodewise.study.observed import Observation, Sample, TimedStep
 
@@ -115,6 +116,14 @@ def test_each_ceiling_has_its_signs(ceiling):
     assert found.ceiling == ceiling
     assert found.confidence in ("high", "medium")
     assert len(found.evidence) >= 4
+
+
+def test_the_answer_says_that_the_program_was_stopped():
+    found = classify(seen(BUSY, exit_code=None, stopped=True), ROOFS)
+    shown = symptoms_report(found).answer
+    words = "Stopped after 4.0 s, the limit of --watch-for; the program did not end by itself."
+    assert words in shown
+    assert words not in symptoms_report(classify(seen(BUSY), ROOFS)).answer
 
 
 @pytest.mark.parametrize("ceiling", WINDOWS)

@@ -99,7 +99,7 @@ _service_options = shared(
     type=POSITIVE_DURATION,
     default="60s",
     show_default=True,
-    help="Longest time to watch.",
+    help="Stop the program after this.",
 )
 @_memory_options
 @_data_options

@@ -40,7 +40,7 @@ _OTHER_NAME = "Give this study another name: --name NAME"
     "--scales",
     metavar="K,K,...",
     required=True,
-    help="The K to run: 1,2,4,8 or 1..8 (doublings).",
+    help="K to run: 1,2,4 or 1..8 (doublings).",
 )
 @click.option(
     "--engine",

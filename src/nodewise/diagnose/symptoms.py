@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import msgspec
 
-from nodewise.base.units import format_bandwidth, format_bytes, format_percent
+from nodewise.base.units import format_bandwidth, format_bytes, format_duration, format_percent
 from nodewise.diagnose.axes import MENU, Answer, AxisName, CeilingName, judge
 from nodewise.diagnose.flow import Confidence
 from nodewise.diagnose.own_time import Window, account_of, windows_of
@@ -82,7 +82,7 @@ def classify(seen: Observation, roofs: Roofs, proposal: str | None = None) -> Sy
         axis=MENU[ceiling].axis if ceiling else None,
         confidence=confidence,
         shares=shares,
-        evidence=(*evidence, *_account(figures)),
+        evidence=(*evidence, *_account(figures), *_stopped(seen)),
         notes=_notes(seen, ceiling, figures),
         figures=figures,
         answer=judge(proposal, ceiling) if proposal else None,
@@ -257,13 +257,19 @@ def _account(figures: dict[str, float]) -> list[str]:
     return lines
 
 
+def _stopped(seen: Observation) -> list[str]:
+    """That the program is not over, which its user may wonder about."""
+    if not seen.stopped:
+        return []
+    seconds = format_duration(seen.seconds, digits=2)
+    return [f"stopped after {seconds}, the limit of --watch-for; the program did not end by itself"]
+
+
 def _notes(
     seen: Observation, ceiling: CeilingName | None, figures: dict[str, float]
 ) -> tuple[str, ...]:
     notes = []
-    if seen.stopped:
-        notes.append(f"It was stopped after {seen.seconds:.0f} s; --watch-for watches longer.")
-    elif seen.exit_code:
+    if seen.exit_code:
         notes.append(f"It ended with code {seen.exit_code}.")
     if seen.hot_spots:
         spots = ", ".join(

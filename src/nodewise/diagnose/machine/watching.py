@@ -92,6 +92,7 @@ def _watch(command: tuple[str, ...], most_seconds: float, folder: Path) -> Obser
             if len(looker.samples) == _STARTED_WINDOWS:
                 hot_spots.begin(program.pid)
     finally:
+        seconds = time.monotonic() - began
         with contextlib.suppress(PermissionError):  # a program of another user
             end(program)
         spots = hot_spots.found()
@@ -100,7 +101,7 @@ def _watch(command: tuple[str, ...], most_seconds: float, folder: Path) -> Obser
     copying.join(timeout=1)
     return Observation(
         command=command,
-        seconds=time.monotonic() - began,
+        seconds=seconds,
         samples=tuple(looker.samples),
         exit_code=None if stopped else program.returncode,
         error_tail=tail.decode(errors="replace"),
