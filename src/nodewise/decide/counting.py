@@ -98,10 +98,20 @@ def billed_units(unit: ScaleUnit, per: str, scales: ArrayLike) -> Floats:
         return nodes * unit.per_node
     if per == unit.unit:
         return nodes * (unit.per_node or 1)
-    fix = f"Give the price per node, or say how many {plural(per)} a node has with --per-node."
+    fix = (
+        f"Give the price per node, say how many {plural(per)} a node has with --per-node, or that "
+        f"K counts them with --unit {plural(per).lower()}."
+    )
     if not unit.counts_nodes:
         fix = f"Give the price per {unit.unit} or per node, or say what K counts with --unit."
     raise SpecError(f"The price is per {per}, and K counts {plural(unit.unit)}.", fix)
+
+
+def refuse_price(question: "Question", scales: ArrayLike) -> None:
+    """Raise an error where a price is not for what K counts, before anything is measured."""
+    unit = scale_unit_of(ScaleUnit(), question)
+    if question.price.per_node_hour is not None:
+        billed_units(unit, question.price.per, scales)
 
 
 def unit_checks(unit: ScaleUnit, study_unit: ScaleUnit, question: "Question") -> list[Check]:
