@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 
 from nodewise.base.errors import NodewiseError, SpecError
@@ -15,7 +16,7 @@ from nodewise.report.findings import find
 from nodewise.report.terminal import LINES, WIDTH, show
 from nodewise.report.text.findings import findings_report
 from nodewise.study.scale_unit import ScaleUnit
-from nodewise.study.study import Study
+from nodewise.study.study import Rank, Run, Study
 from nodewise.study.table import parse_table
 
 GPUS = "gpus,time_s\n8,3600\n16,1900\n32,1050\n64,640\n"
@@ -224,3 +225,61 @@ def test_the_next_run_fills_its_nodes():
     assert found.better is None or found.better.nodes % 8 == 0
     forecast = advise(study, asked(price=24, per_node=8))
     assert all(run.nodes % 8 == 0 for run in forecast.runs)
+
+
+def measured(hosts: tuple[str, ...] = (), **facts) -> Study:
+    """Runs of one, two and four workers, with what the runs record of their machines."""
+    runs = [
+        Run(
+            nodes=nodes,
+            round=number,
+            seconds=8 / nodes,
+            ranks=tuple(
+                Rank(rank=rank, stages={}, host=hosts[rank % len(hosts)])
+                for rank in range(nodes if hosts else 0)
+            ),
+            provenance={"host": "a", "emulated": False, **facts},
+        )
+        for nodes in (1, 2, 4)
+        for number in range(2)
+    ]
+    return Study(name="job", regime="strong", runs=tuple(runs))
+
+
+def said_of_machines(study: Study, **inputs) -> list[str]:
+    checks = decide(study, asked(**inputs)).checks
+    return [check.evidence for check in checks if "shared one machine" in check.evidence]
+
+
+@pytest.mark.parametrize(
+    "study",
+    [
+        measured(hosts=("a",), engine="command"),
+        measured(engine="local"),
+        measured(engine="torchrun"),
+    ],
+)
+def test_workers_of_one_machine_that_are_paid_as_machines_are_a_doubt(study):
+    assert said_of_machines(study, price=3.2) == [
+        "4 workers shared one machine, and the bill counts 4 machines"
+    ]
+    text = show(findings_report(find(study, asked(price=3.2))), width=WIDTH, colour=False)
+    first = next(row for row in text.splitlines() if row.startswith(("warn", "fail")))
+    assert first.startswith("warn  the bill counts machines: 4 workers shared one machine")
+    assert not said_of_machines(study)
+    assert not said_of_machines(study, price=3.2, unit="ranks", per_node=4)
+
+
+@pytest.mark.parametrize(
+    "study",
+    [
+        measured(engine="command"),
+        measured(engine="local", emulated=True),
+        measured(hosts=("a",), engine="slurm", engine_nodes="a"),
+        measured(hosts=("a", "b"), engine="command"),
+        msgspec.structs.replace(measured(engine="local"), scale_unit=ScaleUnit(per_node=4)),
+    ],
+    ids=["no evidence", "emulated", "of a cluster", "two hosts", "stated"],
+)
+def test_without_evidence_nothing_is_said_of_machines(study):
+    assert not said_of_machines(study, price=3.2)

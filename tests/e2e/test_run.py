@@ -204,6 +204,10 @@ def test_what_cannot_be_run_is_two_lines_and_writes_nothing(here, nodewise):
         (("-n", "1,1", "--", "true"), "a scale is listed twice"),
         (("-n", "1,2", "--rounds", "0", "--", "true"), "'--rounds': 0 is below 1"),
         (("-n", "1,2", "--price", "dear", "--", "true"), "'--price': 'dear'"),
+        (
+            ("-n", "1,2", "--engine", "torchrun", "--price", "3.20/gpu", "--", "train.py"),
+            "The price is per GPU, and K counts nodes",
+        ),
         (("-n", "1,2", "--name", "a/b", "--", "true"), "is not a file name"),
         (("-n", "1,2", "--engine", "ssh", "--", "true"), "K=2 needs as many hosts"),
         (("-n", "1,2", "--", "true", "\udcff"), "The command is not UTF-8"),
@@ -288,3 +292,15 @@ def test_a_long_study_is_said_after_its_first_round(
     line.finished(Run(nodes=2, round=0, seconds=1.0), 2 * rounds - 2)
     told = capsys.readouterr().err.splitlines()
     assert told[-1].endswith(said)
+
+
+def test_a_spec_with_a_price_of_something_else_is_refused_before_the_first_run(here, nodewise):
+    spec = 'name = "job"\nscales = [1, 2]\n[workload]\ncommand = ["touch", "started"]\n'
+    (here / "job.toml").write_text(spec + '[price]\nper_node_hour = "3.20/gpu"\n')
+    for command in ("study", "measure"):
+        done = nodewise(command, "job.toml")
+        assert done.code == 2
+        assert "The price is per GPU, and K counts nodes" in done.err
+        assert [one.name for one in here.iterdir()] == ["job.toml"]
+    (here / "job.toml").write_text('unit = "gpus"\n' + (here / "job.toml").read_text())
+    assert "K=1" in nodewise("measure", "job.toml", "--dry-run").out

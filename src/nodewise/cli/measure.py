@@ -231,7 +231,9 @@ def read_spec(path: Path) -> "tuple[str, Spec]":
         raise SpecError(
             f"Cannot read the spec {path}.", "Make one with: nodewise init -o study.toml"
         ) from None
-    return text, parse_text(text)
+    spec = parse_text(text)
+    refuse_unpriced(text)
+    return text, spec
 
 
 def parse_text(text: str) -> "Spec":
@@ -242,6 +244,16 @@ def parse_text(text: str) -> "Spec":
     spec, asked = parse_file(text)
     question_of(asked)
     return spec
+
+
+def refuse_unpriced(text: str) -> None:
+    """An error where the price in a spec is not for what its K counts."""
+    from nodewise.decide.counting import refuse_price
+    from nodewise.decide.prices.lookup import question_of
+    from nodewise.study.spec import parse_file
+
+    spec, asked = parse_file(text)
+    refuse_price(question_of(asked), spec.scales)
 
 
 class _Progress:

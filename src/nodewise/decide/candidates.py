@@ -24,7 +24,7 @@ from nodewise.base.stats import (
     quantiles_of_run,
     share_below,
 )
-from nodewise.decide.counting import billed_units, scale_unit_of, unit_checks
+from nodewise.decide.counting import billed_units, scale_unit_of, shared_machine_check, unit_checks
 from nodewise.decide.energy import Carbon, Energy, energy_of_runs
 from nodewise.decide.prices.bill import Price
 from nodewise.explain.attribute import Attribution
@@ -278,6 +278,8 @@ def candidates_of_study(
     unit = scale_unit_of(study.scale_unit, question)
     price, rate, checks = _rates(study, question.price, needs, unit)
     checks += unit_checks(unit, study.scale_unit, question)
+    shared = shared_machine_check(study, unit, question)
+    checks += [shared] if shared else []
     nodes = unit.nodes(times.nodes)
     energy = site.energy(times.seconds, nodes, price.startup_seconds, energy_of_runs(study))
     work = _mean_of(study, "work")

@@ -16,11 +16,14 @@ from nodewise.study.scale_unit import NODE, ScaleUnit, plural
 
 if TYPE_CHECKING:
     from nodewise.decide.inputs import Question
+    from nodewise.study.study import Run, Study
 
 _DEVICES = ("GPU", "TPU", "accelerator", "device", "chip")
 _CORES = ("core", "CPU", "vCPU", "thread")
 _PROCESSES = ("rank", "process", "task")  # one on each core, where a node has no accelerators
 _RULE = "the number of nodes is known"
+_ENGINE_NODES = "engine_nodes"  # of a run: the machines that a cluster gave it
+_ON_ONE_MACHINE = ("local", "torchrun")  # engines that start all K workers on this machine
 
 
 def scale_unit_of(study_unit: ScaleUnit, question: "Question") -> ScaleUnit:
@@ -95,10 +98,20 @@ def billed_units(unit: ScaleUnit, per: str, scales: ArrayLike) -> Floats:
         return nodes * unit.per_node
     if per == unit.unit:
         return nodes * (unit.per_node or 1)
-    fix = f"Give the price per node, or say how many {plural(per)} a node has with --per-node."
+    fix = (
+        f"Give the price per node, say how many {plural(per)} a node has with --per-node, or that "
+        f"K counts them with --unit {plural(per).lower()}."
+    )
     if not unit.counts_nodes:
         fix = f"Give the price per {unit.unit} or per node, or say what K counts with --unit."
     raise SpecError(f"The price is per {per}, and K counts {plural(unit.unit)}.", fix)
+
+
+def refuse_price(question: "Question", scales: ArrayLike) -> None:
+    """Raise an error where a price is not for what K counts, before anything is measured."""
+    unit = scale_unit_of(ScaleUnit(), question)
+    if question.price.per_node_hour is not None:
+        billed_units(unit, question.price.per, scales)
 
 
 def unit_checks(unit: ScaleUnit, study_unit: ScaleUnit, question: "Question") -> list[Check]:
@@ -122,6 +135,36 @@ def unit_checks(unit: ScaleUnit, study_unit: ScaleUnit, question: "Question") ->
         evidence = f"{unit.per_node} {many} a node, the vCPUs of {question.records[0].name}"
         return [warning(_RULE, evidence, "State how many share a node with --per-node.")]
     return []
+
+
+def shared_machine_check(study: "Study", unit: ScaleUnit, question: "Question") -> Check | None:
+    """That K workers ran on one machine, and each is paid as a machine; None without evidence."""
+    is_paid = question.price.per_node_hour is not None or bool(question.records)
+    if not is_paid or not unit.counts_nodes or unit.per_node is not None:
+        return None
+    shared = [run.nodes for run in study.good_runs if _shared_machine(run)]
+    if not shared:
+        return None
+    most = max(shared)
+    evidence = f"{most} workers shared one machine, and the bill counts {most} machines"
+    remedy = "Set what they are: --unit ranks --per-node N, where N share a machine."
+    return warning("the bill counts machines", evidence, remedy, key=BILLED)
+
+
+def _shared_machine(run: "Run") -> bool:
+    """Whether a run of several workers is known to have had one machine, which was no emulation."""
+    facts = run.provenance
+    if (
+        run.nodes < 2
+        or run.baseline
+        or facts.get("emulated") is not False
+        or _ENGINE_NODES in facts
+    ):
+        return False
+    hosts = {rank.host for rank in run.ranks}
+    if len(run.ranks) >= run.nodes and "" not in hosts:
+        return len(hosts) == 1
+    return facts.get("engine") in _ON_ONE_MACHINE
 
 
 def _listed(names: list[str]) -> str:
