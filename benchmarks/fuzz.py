@@ -240,8 +240,9 @@ class Trial:
         except self._refusal as error:
             self.told["refused"] += 1
             self.told[type(error).__name__] += 1
-            if len(str(error).splitlines()) != 2:
-                self.faults.append(Fault(text, f"not two lines: {error}"))
+            shown = self._refusal.__str__(error)  # as the command line shows it
+            if len(shown.splitlines()) != 2:
+                self.faults.append(Fault(text, f"not two lines: {shown}"))
         except Exception:  # noqa: BLE001 - that is what is looked for
             self.faults.append(Fault(text, traceback.format_exc()))
         finally:
