@@ -102,6 +102,15 @@ def failure(run: Run) -> str:
     return printable(words.removesuffix("."))
 
 
+def failures(runs: Sequence[Run]) -> str:
+    """How the last failed run at each scale failed; scales that failed alike are named together."""
+    last = {run.nodes: failure(run) for run in runs if run.outcome != "ok"}
+    alike: dict[str, list[str]] = {}
+    for nodes, how in sorted(last.items()):
+        alike.setdefault(how, []).append(str(nodes))
+    return "; ".join(f"K={', '.join(scales)}: {how}" for how, scales in alike.items())
+
+
 def telling_place(lines: Sequence[str]) -> int | None:
     """Where the most telling line is: the first of the highest weight, else the last with words.
 
