@@ -131,11 +131,11 @@ def read_folder(folder: Path) -> Study:
     if not study.runs:
         raise DataError(f"{folder} has no runs yet.", "Measure first: nodewise measure SPEC")
     if not study.scales:
-        from nodewise.study.telling_lines import failures
+        from nodewise.study.telling_lines import failures, remedy
 
         raise DataError(
             f"No run of {folder} worked. {failures(study.runs)}.",
-            f"Correct the job (what it printed is in {folder}/outputs), delete {folder}, and "
+            f"{remedy(study.runs)} (what it printed is in {folder}/outputs), delete {folder}, and "
             "measure again.",
         )
     return study
