@@ -145,6 +145,21 @@ def test_one_scale_is_not_a_study():
         scale(parse_table("K,time_s\n4,3\n"))
 
 
+def test_every_scale_that_failed_is_named():
+    ran = Run(nodes=1, round=0, seconds=3.0)
+    ended = {2: ("crashed", "exit code 1"), 4: ("timeout", "stopped after 5 s")}
+    failed = [
+        Run(nodes=nodes, round=round, seconds=0.1, outcome=outcome, detail=detail)
+        for nodes, (outcome, detail) in {**ended, 8: ended[4]}.items()
+        for round in (0, 1)
+    ]
+    study = Study(name="job", regime="strong", runs=(ran, *failed[::-1]))
+    with pytest.raises(DataError) as refused:
+        scale(study)
+    named = "K=2: crashed: exit code 1; K=4, 8: timeout: stopped after 5 s."
+    assert refused.value.what == f"Only K=1 worked, and scaling needs two scales. {named}"
+
+
 def test_amdahl_predicts_only_where_it_holds():
     def falls(law: Law) -> object:
         return scale(simulate(PlantedTruth(law=law, noise=0.001))).efficiency_falls

@@ -13,6 +13,7 @@ from nodewise.measure.engines.base import Finished, Job
 from nodewise.measure.engines.rehearsal import (
     control_groups,
     dry_step,
+    node_launchers,
     rehearsal,
     virtual_nodes,
 )
@@ -21,6 +22,7 @@ from nodewise.measure.engines.rehearsal.dry_step import DryStep
 from nodewise.measure.engines.rehearsal.limits import BY_CLOCK, BY_GATE, Limits, _Counters, _used
 from nodewise.measure.engines.rehearsal.rehearsal import RehearsalEngine
 from nodewise.measure.engines.rehearsal.virtual_nodes import PlainNodes, missing_for_links
+from nodewise.measure.mpi.preload import Launch
 from nodewise.study.spec import Rehearsal
 from nodewise.study.study import Rank, Stage
 
@@ -87,6 +89,34 @@ def test_the_plan_says_what_each_node_has_and_whether_all_fit(
     given = {"cores_per_node": 0.5, "slow_factor": 2.0, **options}
     engine = RehearsalEngine(Rehearsal(**given))  # type: ignore[arg-type]
     assert engine.plan(job).splitlines()[0] == f"nodes: 2 emulated, {words}"
+
+
+@pytest.mark.parametrize(
+    ("vendor", "link", "said"),
+    [
+        ("MPICH", "auto", "300 Mbit/s, real, in network namespaces"),
+        ("Open MPI", "auto", "modelled by pacing; Open MPI starts no ranks on a real one"),
+        ("Open MPI", "modelled", "300 Mbit/s, 0.05 ms a message, modelled by pacing"),
+        ("Open MPI", "real", ""),
+    ],
+)
+def test_the_link_is_modelled_where_the_mpi_cannot_have_a_real_one(
+    monkeypatch: pytest.MonkeyPatch, vendor: str, link: str, said: str
+) -> None:
+    launch = Launch(launcher="mpiexec", vendor=vendor)
+    monkeypatch.setattr(node_launchers.preload, "launch_of", lambda *_: launch)
+    monkeypatch.setattr(node_launchers, "missing_for_links", lambda: None)
+    job = Job(
+        command=("x",), nodes=2, directory=Path(), folder=Path(), timeout_seconds=1.0,
+        environment={},
+    )  # fmt: skip
+    engine = RehearsalEngine(Rehearsal(link=link))  # type: ignore[arg-type]
+    if said:
+        engine.check_job(job)
+        assert engine.plan(job).splitlines()[2].endswith(said)
+    else:
+        with pytest.raises(RunError, match="start the ranks of MPICH only"):
+            engine.check_job(job)
 
 
 def test_a_group_without_a_rank_in_it_has_counted_nothing() -> None:

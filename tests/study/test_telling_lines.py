@@ -4,7 +4,7 @@ import pytest
 
 from nodewise.base.time_limit import time_limit
 from nodewise.study.study import Run
-from nodewise.study.telling_lines import failure, telling_line
+from nodewise.study.telling_lines import failure, remedy, telling_line
 
 SLOTS = """--------------------------------------------------------------------------
 There are not enough slots available in the system to satisfy the 4
@@ -158,3 +158,18 @@ This typically refers to a problem with your application.
 Please see the FAQ page for debugging suggestions"""
     run = Run(nodes=2, round=1, seconds=4.0, outcome="timeout", detail=detail)
     assert failure(run) == f"timeout: {detail.splitlines()[0]}"
+
+
+@pytest.mark.parametrize(
+    ("engine", "named"),
+    [("local", "--engine torchrun"), ("rehearsal", 'launcher = "torchrun" under [engine.rehea')],
+)
+def test_a_torch_script_without_its_launcher_is_given_one(engine, named):
+    said = "ValueError: rendezvous: environment variable RANK expected, but not set"
+    runs = [
+        Run(nodes=2, round=0, seconds=1.0, outcome="crashed", detail=f"exit code 1\n{line}",
+            provenance={"engine": engine})
+        for line in ("KeyError: 'x'", said)
+    ]  # fmt: skip
+    assert named in remedy(runs)
+    assert remedy(runs[:1]) == "Correct the job"

@@ -215,12 +215,11 @@ def timings(study: Study, center: Center = "mean") -> Timings:
     if len(nodes) < 2:
         failed = [run for run in study.runs if run.outcome != "ok" and run.nodes not in nodes]
         if failed:
-            from nodewise.study.telling_lines import failure
+            from nodewise.study.telling_lines import failures, remedy
 
             raise DataError(
-                f"Only K={nodes[0]} worked, and scaling needs two scales. "
-                f"K={failed[-1].nodes}: {failure(failed[-1])}.",
-                "Correct the job, delete the study, and measure again.",
+                f"Only K={nodes[0]} worked, and scaling needs two scales. {failures(failed)}.",
+                f"{remedy(failed)}, delete the study, and measure again.",
             )
         raise DataError(
             f"There is only one scale, K={nodes[0]}; scaling needs at least two.",

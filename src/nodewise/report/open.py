@@ -131,12 +131,11 @@ def read_folder(folder: Path) -> Study:
     if not study.runs:
         raise DataError(f"{folder} has no runs yet.", "Measure first: nodewise measure SPEC")
     if not study.scales:
-        from nodewise.study.telling_lines import failure
+        from nodewise.study.telling_lines import failures, remedy
 
-        last = study.runs[-1]
         raise DataError(
-            f"No run of {folder} worked; the last one, K={last.nodes}: {failure(last)}.",
-            f"Correct the job (what it printed is in {folder}/outputs), delete {folder}, and "
+            f"No run of {folder} worked. {failures(study.runs)}.",
+            f"{remedy(study.runs)} (what it printed is in {folder}/outputs), delete {folder}, and "
             "measure again.",
         )
     return study

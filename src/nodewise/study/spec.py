@@ -87,7 +87,7 @@ class Rehearsal(Part, frozen=True, kw_only=True):
     # paced: a program with a probe or torch hooks sleeps to its share; one without has a quota
     cpu: Literal["paced", "quota"] = "paced"
     period_ms: Annotated[float, msgspec.Meta(ge=1, le=1000)] = 20.0  # of a quota
-    link: Literal["auto", "real", "modelled"] = "auto"  # auto: real where namespaces are allowed
+    link: Literal["auto", "real", "modelled"] = "auto"  # auto: real where that is possible
     link_mbit_per_second: Positive = 300.0
     link_latency_ms: Amount = 0.05  # of a message on a modelled link
     memory_bytes: Annotated[int, msgspec.Meta(gt=0)] | None = None

@@ -72,6 +72,9 @@ _KNOWN = (
     ),
 )
 
+# A torch script that asks its launcher for its place, and was started by none.
+_NO_TORCHRUN = re.compile("environment variable (?:RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT) expect")
+
 
 def telling_line(lines: Sequence[str]) -> str:
     """The line that says most about a failure, with the next one where it only announces it.
@@ -100,6 +103,28 @@ def failure(run: Run) -> str:
         log = []  # the end of a launcher adds nothing to how the ranks ended
     words = ": ".join(part for part in (run.outcome, how, telling_line(log)) if part)
     return printable(words.removesuffix("."))
+
+
+def failures(runs: Sequence[Run]) -> str:
+    """How the last failed run at each scale failed; scales that failed alike are named together."""
+    last = {run.nodes: failure(run) for run in runs if run.outcome != "ok"}
+    alike: dict[str, list[str]] = {}
+    for nodes, how in sorted(last.items()):
+        alike.setdefault(how, []).append(str(nodes))
+    return "; ".join(f"K={', '.join(scales)}: {how}" for how, scales in alike.items())
+
+
+def remedy(runs: Sequence[Run]) -> str:
+    """What to correct after these runs: the job, or the way in which its ranks are started."""
+    for run in runs:
+        if run.outcome != "ok" and _NO_TORCHRUN.search(run.detail):
+            if run.provenance.get("engine") == "rehearsal":
+                return 'Write launcher = "torchrun" under [engine.rehearsal]'
+            return (
+                'Use --engine torchrun and another --name, or write name = "torchrun" under '
+                "[engine]"
+            )
+    return "Correct the job"
 
 
 def telling_place(lines: Sequence[str]) -> int | None:

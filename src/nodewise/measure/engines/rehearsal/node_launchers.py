@@ -9,7 +9,11 @@ from nodewise.base.errors import RunError
 from nodewise.measure.engines import commands
 from nodewise.measure.engines.base import Job, Worker, start
 from nodewise.measure.engines.rehearsal.fork_server import Fork, ForkServer
-from nodewise.measure.engines.rehearsal.virtual_nodes import PlainNodes, cores_of, link_of
+from nodewise.measure.engines.rehearsal.virtual_nodes import (
+    PlainNodes,
+    cores_of,
+    missing_for_links,
+)
 from nodewise.measure.mpi import preload
 from nodewise.study.spec import Rehearsal
 
@@ -49,6 +53,11 @@ class Ranks:
 
     def check_job(self, job: Job) -> None:
         """Raise a `RunError` with its fix if the job cannot be started by it."""
+
+    def why_modelled(self, job: Job) -> str:
+        """What is against a real link where the choice is ours; empty if nothing is."""
+        lacking = missing_for_links()
+        return f"{lacking} is missing for a real one" if lacking else ""
 
     def prepare(self, nodes: PlainNodes, job: Job) -> None:
         """Do what comes before the first run and belongs to none."""
@@ -100,12 +109,21 @@ class MpiRanks(Ranks):
         """There must be an mpiexec of the program's MPI, and a way to its nodes."""
         launch = preload.launch_of(job.command, job.directory, None)
         preload.interposed(job.command, job.directory, job.environment, launch.mpi, launch.library)
-        if launch.vendor != "MPICH" and link_of(self._options) == "real":
+        if launch.vendor != "MPICH" and self._options.link == "real":
             raise RunError(
                 f"Emulated nodes with real links start the ranks of MPICH only, and this program "
                 f"uses {launch.vendor}.",
                 'Set link = "modelled" under [engine.rehearsal].',
             )
+
+    def why_modelled(self, job: Job) -> str:
+        """Only the mpiexec of MPICH starts ranks by our agent."""
+        why = super().why_modelled(job)
+        try:
+            vendor = preload.launch_of(job.command, job.directory, None).vendor
+        except RunError:  # `check_job` says it
+            return why
+        return why or ("" if vendor == "MPICH" else f"{vendor} starts no ranks on a real one")
 
     def start(self, nodes: PlainNodes, job: Job) -> list[Worker]:
         """The mpiexec, which ends with the first rank that fails."""

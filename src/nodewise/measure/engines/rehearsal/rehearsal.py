@@ -24,10 +24,8 @@ from nodewise.measure.engines.rehearsal.node_launchers import Ranks, launcher_of
 from nodewise.measure.engines.rehearsal.virtual_nodes import (
     PlainNodes,
     cores_of,
-    link_of,
     make_nodes,
     missing,
-    missing_for_links,
 )
 from nodewise.measure.scratch import scratch_folder
 from nodewise.study.spec import EngineSpec, Rehearsal
@@ -85,7 +83,7 @@ class RehearsalEngine(Engine):
         return "\n".join([
             f"nodes: {self._nodes_words(job.nodes)}",
             f"CPU: {self._cpu_words()}",
-            f"link: {self._link_words()}",
+            f"link: {self._link_words(job)}",
             f"launcher: {self._options.launcher}",
             super().plan(job),
         ])  # fmt: skip
@@ -160,6 +158,8 @@ class RehearsalEngine(Engine):
         dry = self._dry.get(job.nodes)
         figures = {} if dry is None else {DRY_STEP: dry.seconds, DRY_WAIT: dry.wait_seconds}
         facts = {f"rehearsal_{name}": value for name, value in limits.facts.items()}
+        if why := self._link(job)[1]:
+            facts["rehearsal_link_modelled_because"] = why
         return msgspec.structs.replace(finished, facts=facts | figures)
 
     def _rehearse_dry(self, nodes: PlainNodes, job: Job) -> DryStep | None:
@@ -214,13 +214,20 @@ class RehearsalEngine(Engine):
             return f"paced; no quota for a program without a hook: {lacking} is missing"
         return f"paced; a quota with periods of {period} for a program without a hook"
 
-    def _link_words(self) -> str:
+    def _link(self, job: Job) -> tuple[str, str]:
+        """Whether the link is real or modelled; and why modelled, where nobody asked for it."""
+        if self._options.link != "auto":
+            return self._options.link, ""
+        why = self._launcher.why_modelled(job)
+        return ("modelled" if why else "real"), why
+
+    def _link_words(self, job: Job) -> str:
         rate = f"{self._options.link_mbit_per_second:g} Mbit/s"
-        if link_of(self._options) == "real":
+        link, why = self._link(job)
+        if link == "real":
             return f"{rate}, real, in network namespaces"
         words = f"{rate}, {self._options.link_latency_ms:g} ms a message, modelled by pacing"
-        lacking = missing_for_links() if self._options.link == "auto" else None
-        return words if lacking is None else f"{words}; {lacking} is missing for a real one"
+        return f"{words}; {why}" if why else words
 
     def _check_shares(self, nodes: int) -> None:
         options = self._options
@@ -240,10 +247,12 @@ class RehearsalEngine(Engine):
             )
 
     def _nodes_for(self, job: Job) -> PlainNodes:
-        if self._made is None or len(self._made) < job.nodes:
+        link, _ = self._link(job)
+        if self._made is None or len(self._made) < job.nodes or self._made.link != link:
             self.close()
             self._check_shares(job.nodes)
-            self._made = make_nodes(max(job.nodes, self._largest), self._options, job.directory)
+            nodes = max(job.nodes, self._largest)
+            self._made = make_nodes(nodes, self._options, link, job.directory)
         return self._made
 
 

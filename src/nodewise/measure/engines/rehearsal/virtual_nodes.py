@@ -324,16 +324,9 @@ def missing_for_links() -> str | None:
     return "the right to make namespaces" if trial.returncode else None
 
 
-def link_of(options: Rehearsal) -> str:
-    """Which link such nodes get here: "real" or "modelled"."""
-    if options.link == "auto":
-        return "modelled" if missing_for_links() else "real"
-    return options.link
-
-
-def make_nodes(nodes: int, options: Rehearsal, disk: Path) -> PlainNodes:
-    """Nodes with the link that they get here."""
-    kind = VirtualNodes if link_of(options) == "real" else PlainNodes
+def make_nodes(nodes: int, options: Rehearsal, link: str, disk: Path) -> PlainNodes:
+    """Nodes with a link that is real or modelled."""
+    kind = VirtualNodes if link == "real" else PlainNodes
     return kind(nodes, options, disk)
 
 
