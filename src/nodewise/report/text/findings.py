@@ -18,6 +18,7 @@ from nodewise.decide.payment.ways import PaymentPrice
 from nodewise.decide.unmeasured import Unmeasured
 from nodewise.explain.attribute import Attribution, LedgerRow, Loss, TimeBound
 from nodewise.explain.scaling import JOB_RECORDS, Scaling
+from nodewise.explain.validity import FOREIGN_LOAD
 from nodewise.report.findings import Findings
 from nodewise.report.sections import Output, Report, Section, output, sections_report
 from nodewise.report.tables import (
@@ -47,7 +48,7 @@ from nodewise.report.tables import (
 )
 from nodewise.report.text.pop import pop_section
 from nodewise.report.text.training import training_section
-from nodewise.study.check import validity_of
+from nodewise.study.check import Validity, validity_of
 from nodewise.study.scale_unit import plural
 from nodewise.study.spec import Regime
 
@@ -56,6 +57,7 @@ __all__ = ["Report"]  # and every function below
 _MIN_POSSIBLE = 0.05  # of the lost speedup: a cause that can take no more is not listed
 _MIN_PART = 0.1  # of all that is gained: a part that gains less is not named
 _MOST_SURE = 0.99
+_MOST_SURE_UNDER_LOAD = 0.95
 _SHOWN_LOSSES = 3
 
 # Verdicts that several causes share, as one sentence for all of them.
@@ -139,7 +141,7 @@ def _answer(result: Decision, attribution: Attribution | None) -> list[str]:
     """The recommendation, why, why not more, and what would make it better."""
     chosen = result.recommended
     decided = chosen.probability is not None and not chosen.undecided
-    sure = f" ({how_sure(chosen.probability or 0.0)})" if decided else ""
+    sure = f" ({how_sure(chosen.probability or 0.0, result.validity)})" if decided else ""
     lines = [
         f"**{result.name}: {verdict(result)}**{sure}",
         *([] if decided else _sure_lines(result)),
@@ -610,7 +612,7 @@ def _objective_line(result: Decision) -> str:
 def _sure_lines(result: Decision) -> list[str]:
     chosen = result.recommended
     if chosen.probability is not None:
-        sure = capitalised(how_sure(chosen.probability))
+        sure = capitalised(how_sure(chosen.probability, result.validity))
         return [f"{sure} among the measured scales{how_to_decide(result)}."]
     return [f"Undecided{how_to_decide(result)}."] if chosen.undecided else []
 
@@ -623,8 +625,14 @@ def _next_lines(result: Decision) -> list[str]:
     return [f"Measure next: {words}."]
 
 
-def how_sure(probability: float) -> str:
-    """A probability in words; it is never 100 %."""
+def how_sure(probability: float, validity: Validity | None = None) -> str:
+    """A probability in words; it is never 100 %.
+
+    It comes from the spread of the rounds, which does not show load that lasts through all of them.
+    """
+    doubts = validity.reasons if validity is not None else ()
+    if probability > _MOST_SURE_UNDER_LOAD and any(one.startswith(FOREIGN_LOAD) for one in doubts):
+        return f"at most {format_percent(_MOST_SURE_UNDER_LOAD)} sure"
     if probability > _MOST_SURE:
         return f"more than {format_percent(_MOST_SURE)} sure"
     return f"{format_percent(probability)} sure"
