@@ -9,6 +9,7 @@ from nodewise.base.units import (
     format_money,
     format_percent,
     format_quantity,
+    format_rate_cost,
     format_speedup,
 )
 from nodewise.decide.candidates import WorkUnit
@@ -146,6 +147,7 @@ def _answer(result: Decision, attribution: Attribution | None) -> list[str]:
         f"**{result.name}: {verdict(result)}**{sure}",
         *([] if decided else _sure_lines(result)),
         f"{capitalised(chosen.because)}.",
+        *_spot_lines(result),
     ]
     if attribution is not None:
         lines.append(f"Why not more: {why_not_more(result, attribution)}")
@@ -602,7 +604,31 @@ def verdict(result: Decision) -> str:
 
 def certainty_lines(result: Decision) -> list[str]:
     """The objective, how sure the choice is, what would decide it, and what to measure next."""
-    return [_objective_line(result), *_sure_lines(result), *_next_lines(result)]
+    return [
+        *_spot_lines(result),
+        _objective_line(result),
+        *_sure_lines(result),
+        *_next_lines(result),
+    ]
+
+
+def _spot_lines(result: Decision) -> list[str]:
+    """The scale to run at on spot nodes, where the question is of them; or why there is none."""
+    spot = next((one for one in result.payments if one.payment == "spot" and one.asked), None)
+    if spot is None:
+        return []
+    paid = f"{format_percent(spot.fraction)}{' (assumed)' if spot.assumed else ''} of the price"
+    choice = spot.chosen
+    if choice is None:
+        why = spot.moved[-1].because if spot.moved else "none passes on demand either"
+        return [f"On spot at {paid}, no scale passes: {why}."]
+    row, currency = result.row(choice.nodes), result.price.currency
+    took = format_duration(choice.seconds + result.price.startup_seconds)
+    run = f"{took} and {format_money(choice.cost, currency)} a run"
+    if result.is_rate and row.work:
+        run = format_rate_cost(choice.cost / row.work, result.work_unit, currency)
+    named = result.unit.named(choice.nodes)
+    return [f"On spot at {paid}, by the same objective: run on {named}, {run}."]
 
 
 def _objective_line(result: Decision) -> str:
