@@ -283,3 +283,36 @@ def test_workers_of_one_machine_that_are_paid_as_machines_are_a_doubt(study):
 )
 def test_without_evidence_nothing_is_said_of_machines(study):
     assert not said_of_machines(study, price=3.2)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        (
+            {"preempt": "5/h", "deadline": "15min"},
+            "no scale passes: at K=64 the deadline of 15 min",
+        ),
+        (
+            {"preempt": "0.05/h"},
+            "by the same objective: run on 32 GPUs (4 nodes), 18m27s and $2.65",
+        ),
+        ({"spot": 0.5}, "On spot at 50 % of the price, by the same objective: run on 64 GPUs"),
+        ({"preempt": "1/h", "deadline": "1min"}, "no scale passes: none passes on demand either"),
+    ],
+)
+def test_a_question_of_spot_is_answered_on_the_first_screen(inputs, said):
+    found = find(parse_table(GPUS), asked(price="0.90/gpu", per_node=8, **inputs))
+    rows = show(findings_report(found), width=WIDTH, colour=False).splitlines()
+    text = " ".join(" ".join(rows).split())
+    assert said in text
+    assert len(rows) <= LINES
+    if found.decision.recommended.nodes:
+        assert "a run; doubtful: single runs, no error bars On demand, the" in text
+
+
+def test_spot_that_was_not_asked_for_is_not_in_the_answer():
+    found = find(parse_table(GPUS), asked(price="0.90/gpu", per_node=8))
+    assert "On spot" not in show(findings_report(found), WIDTH, colour=False)
+    assert "On demand" not in show(findings_report(found), WIDTH, colour=False)
+    spot = next(one for one in found.decision.payments if one.payment == "spot")
+    assert spot.chosen is None

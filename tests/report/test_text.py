@@ -1,3 +1,5 @@
+from msgspec import structs
+
 from nodewise.decide.decide import decide_law
 from nodewise.decide.inputs import Question
 from nodewise.decide.prices.bill import Price
@@ -15,6 +17,7 @@ from nodewise.report.text.findings import (
     law_report,
     scaling_report,
 )
+from nodewise.study.study import Contention
 from nodewise.study.table import parse_table
 from tests.conftest import golden_study
 
@@ -176,3 +179,21 @@ def test_the_probabilities_of_all_scales_add_up():
     shown = [row[table.titles.index("P(right)")] for row in table.rows]
     assert "> 99.9 %" in shown
     assert "100 %" not in shown
+
+
+def test_foreign_load_bounds_how_sure_the_headline_is_and_not_the_json():
+    def told(foreign: float):
+        law = Law(s=0.02, base_seconds=60.0)
+        calm = simulate(PlantedTruth(law=law, scales=(1, 2, 4), rounds=12, noise=0.002))
+        load = Contention(foreign_cpu=foreign)
+        runs = tuple(structs.replace(run, contention=load) for run in calm.runs)
+        findings = find(structs.replace(calm, runs=runs), Question())
+        headline = " ".join(text_of(findings_report(findings)).splitlines()[:3])
+        return headline, findings.decision.recommended.probability
+
+    calm, sure = told(0.0)
+    loaded, same = told(0.79)
+    assert sure == same > 0.99
+    assert "(more than 99 % sure)" in calm
+    assert "doubtful: other processes took up to 79 % of the CPU" in loaded
+    assert "(at most 95 % sure)" in loaded and "99 %" not in loaded

@@ -371,6 +371,12 @@ def decide_candidates(
     has_money = price.is_money
     spot = on_spot(scales, price, needs, payment) if has_money else None
     paid = payments(hired, spot, price, needs, payment)
+    if spot is not None and payment.asks_spot:
+        spot_judged = judge(spot.scales, spot.bills, question, judged.objective)
+        choice = choice_at(spot_judged.scales, spot_judged.bills, spot_judged.chosen)
+        paid = tuple(
+            msgspec.structs.replace(one, chosen=choice) if one.asked else one for one in paid
+        )
     least = _least(scales, unit_bill, ladder)
     off = has_money and chosen is not None and not question.ranges
     better = None

@@ -37,6 +37,8 @@ def why_this_scale(judged: Judged, question: Question, chosen: int) -> str:
         clearly = "" if judged.is_clearly_fastest else "clearly "
         rule = f"no larger scale is {clearly}faster than K={scales.nodes[chosen]}"
     efficiency = float(scales.fitted_efficiency[chosen])
+    if scales.price.is_money and question.payment.asks_spot:
+        rule = f"on demand, {rule}"
     why = f"{rule}, at an efficiency of {format_efficiency(efficiency)}{_relative(scales)}"
     of_cost = _cost_efficiency(judged, chosen)
     if of_cost:

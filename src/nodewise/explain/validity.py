@@ -20,6 +20,7 @@ from nodewise.study.workload import BATCH, SAME_WORK
 if TYPE_CHECKING:
     from nodewise.explain.scaling import Timings
 
+FOREIGN_LOAD = "other processes took up to"  # how a doubt begins that is of their load
 AMBER, RED = 0.02, 0.10  # share of the CPU that other processes took; above RED, no evidence
 ENOUGH_TO_TRUST = 3  # rounds; fewer leave a measurement doubtful
 _NEAR_WORK = 0.05  # relative: sizes of a growing job are rounded to whole cells
@@ -385,7 +386,7 @@ def load_check(study: Study) -> Check:
     return Check(
         rule=_LOAD,
         verdict="pass" if worst <= AMBER else "fail" if worst > RED else "warn",
-        evidence=f"other processes took up to {format_percent(worst)} of the CPU",
+        evidence=f"{FOREIGN_LOAD} {format_percent(worst)} of the CPU",
         remedy="" if worst <= AMBER else "Repeat on a quieter machine.",
         key="contention",
         makes="doubtful" if worst > RED else None,

@@ -66,6 +66,12 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True):
     stated: tuple[str, ...] = ()  # the inputs that were given; others are assumed
 
     @property
+    def asks_spot(self) -> bool:
+        """Whether a price on spot, or how often its nodes are lost, was given."""
+        is_lost = self.preemptions is not None or self.trace is not None
+        return is_lost or "spot" in self.stated
+
+    @property
     def rule(self) -> Rule:
         """How often a run saves."""
         return "exact" if self.saves else "none"
@@ -120,6 +126,8 @@ class PaymentPrice(msgspec.Struct, frozen=True, kw_only=True, rename={"payment":
     accounting: str = ""  # of owned nodes: marginal or full; committed where hours are paid anyway
     fraction: float  # of the price of a node on demand
     assumed: bool = False  # whether what the fraction is made of is not stated
+    asked: bool = False  # of spot: whether its price or its preemptions were given
+    chosen: Choice | None = None  # of spot that was asked for: by the objective of the headline
     applies: bool
     condition: str
     cheapest: Choice | None
@@ -315,6 +323,7 @@ def payments(
             spot, hired, price, needs,
             payment="spot", fraction=payment.spot_fraction, condition=_risk(payment),
             applies=payment.spot_fraction < 1, assumed="spot" not in payment.stated,
+            asked=payment.asks_spot,
         ),
         *_owned(hired, price, needs, payment),
     )  # fmt: skip
@@ -425,6 +434,7 @@ def _payment(
     accounting: str = "",
     fraction: Floats | float = 1.0,
     assumed: bool = False,
+    asked: bool = False,
     applies: Mask | bool = True,
 ) -> PaymentPrice:
     scales, bills = paid.scales, paid.bills
@@ -438,6 +448,7 @@ def _payment(
         accounting=accounting,
         fraction=float(np.broadcast_to(fraction, cost.shape)[at]),
         assumed=assumed,
+        asked=asked,
         applies=bool(np.broadcast_to(applies, cost.shape)[at]),
         condition=condition,
         cheapest=choice_at(scales, bills, cheapest),

@@ -9,6 +9,7 @@ from nodewise.base.units import (
     format_money,
     format_percent,
     format_quantity,
+    format_rate_cost,
     format_speedup,
 )
 from nodewise.decide.candidates import WorkUnit
@@ -18,6 +19,7 @@ from nodewise.decide.payment.ways import PaymentPrice
 from nodewise.decide.unmeasured import Unmeasured
 from nodewise.explain.attribute import Attribution, LedgerRow, Loss, TimeBound
 from nodewise.explain.scaling import JOB_RECORDS, Scaling
+from nodewise.explain.validity import FOREIGN_LOAD
 from nodewise.report.findings import Findings
 from nodewise.report.sections import Output, Report, Section, output, sections_report
 from nodewise.report.tables import (
@@ -47,7 +49,7 @@ from nodewise.report.tables import (
 )
 from nodewise.report.text.pop import pop_section
 from nodewise.report.text.training import training_section
-from nodewise.study.check import validity_of
+from nodewise.study.check import Validity, validity_of
 from nodewise.study.scale_unit import plural
 from nodewise.study.spec import Regime
 
@@ -56,6 +58,7 @@ __all__ = ["Report"]  # and every function below
 _MIN_POSSIBLE = 0.05  # of the lost speedup: a cause that can take no more is not listed
 _MIN_PART = 0.1  # of all that is gained: a part that gains less is not named
 _MOST_SURE = 0.99
+_MOST_SURE_UNDER_LOAD = 0.95
 _SHOWN_LOSSES = 3
 
 # Verdicts that several causes share, as one sentence for all of them.
@@ -139,11 +142,12 @@ def _answer(result: Decision, attribution: Attribution | None) -> list[str]:
     """The recommendation, why, why not more, and what would make it better."""
     chosen = result.recommended
     decided = chosen.probability is not None and not chosen.undecided
-    sure = f" ({how_sure(chosen.probability or 0.0)})" if decided else ""
+    sure = f" ({how_sure(chosen.probability or 0.0, result.validity)})" if decided else ""
     lines = [
         f"**{result.name}: {verdict(result)}**{sure}",
         *([] if decided else _sure_lines(result)),
         f"{capitalised(chosen.because)}.",
+        *_spot_lines(result),
     ]
     if attribution is not None:
         lines.append(f"Why not more: {why_not_more(result, attribution)}")
@@ -600,7 +604,31 @@ def verdict(result: Decision) -> str:
 
 def certainty_lines(result: Decision) -> list[str]:
     """The objective, how sure the choice is, what would decide it, and what to measure next."""
-    return [_objective_line(result), *_sure_lines(result), *_next_lines(result)]
+    return [
+        *_spot_lines(result),
+        _objective_line(result),
+        *_sure_lines(result),
+        *_next_lines(result),
+    ]
+
+
+def _spot_lines(result: Decision) -> list[str]:
+    """The scale to run at on spot nodes, where the question is of them; or why there is none."""
+    spot = next((one for one in result.payments if one.payment == "spot" and one.asked), None)
+    if spot is None:
+        return []
+    paid = f"{format_percent(spot.fraction)}{' (assumed)' if spot.assumed else ''} of the price"
+    choice = spot.chosen
+    if choice is None:
+        why = spot.moved[-1].because if spot.moved else "none passes on demand either"
+        return [f"On spot at {paid}, no scale passes: {why}."]
+    row, currency = result.row(choice.nodes), result.price.currency
+    took = format_duration(choice.seconds + result.price.startup_seconds)
+    run = f"{took} and {format_money(choice.cost, currency)} a run"
+    if result.is_rate and row.work:
+        run = format_rate_cost(choice.cost / row.work, result.work_unit, currency)
+    named = result.unit.named(choice.nodes)
+    return [f"On spot at {paid}, by the same objective: run on {named}, {run}."]
 
 
 def _objective_line(result: Decision) -> str:
@@ -610,7 +638,7 @@ def _objective_line(result: Decision) -> str:
 def _sure_lines(result: Decision) -> list[str]:
     chosen = result.recommended
     if chosen.probability is not None:
-        sure = capitalised(how_sure(chosen.probability))
+        sure = capitalised(how_sure(chosen.probability, result.validity))
         return [f"{sure} among the measured scales{how_to_decide(result)}."]
     return [f"Undecided{how_to_decide(result)}."] if chosen.undecided else []
 
@@ -623,8 +651,14 @@ def _next_lines(result: Decision) -> list[str]:
     return [f"Measure next: {words}."]
 
 
-def how_sure(probability: float) -> str:
-    """A probability in words; it is never 100 %."""
+def how_sure(probability: float, validity: Validity | None = None) -> str:
+    """A probability in words; it is never 100 %.
+
+    It comes from the spread of the rounds, which does not show load that lasts through all of them.
+    """
+    doubts = validity.reasons if validity is not None else ()
+    if probability > _MOST_SURE_UNDER_LOAD and any(one.startswith(FOREIGN_LOAD) for one in doubts):
+        return f"at most {format_percent(_MOST_SURE_UNDER_LOAD)} sure"
     if probability > _MOST_SURE:
         return f"more than {format_percent(_MOST_SURE)} sure"
     return f"{format_percent(probability)} sure"

@@ -314,7 +314,7 @@ def advice_report(result: Advice) -> Output:
     else:
         sure = ""
         if result.recommended.probability is not None:
-            sure = f" ({how_sure(result.recommended.probability)})"
+            sure = f" ({how_sure(result.recommended.probability, result.validity)})"
         lines.append(f"Now: K={result.best}{sure}, {result.recommended.because}.")
     lines += _doubt(result.validity)
     lines.append(f"Objective: {result.objective.name}, because {result.objective.because}.")
