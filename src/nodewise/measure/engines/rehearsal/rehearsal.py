@@ -215,7 +215,7 @@ class RehearsalEngine(Engine):
         return f"paced; a quota with periods of {period} for a program without a hook"
 
     def _link(self, job: Job) -> tuple[str, str]:
-        """Whether the link is real or modelled; and why modelled, where nobody asked for it."""
+        """Whether the link is real or modelled; and why modelled, if link = "auto" chose it."""
         if self._options.link != "auto":
             return self._options.link, ""
         why = self._launcher.why_modelled(job)
