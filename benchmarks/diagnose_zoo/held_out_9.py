@@ -57,7 +57,7 @@ PROGRAMS = {
     "mpi_barriers": ("coordination or communication", "two ranks that only meet", RANKS + "{made}/ranks barrier"),
     # each moves bytes between processes and does little else
     "wrk_nginx_small": ("communication", "requests and answers of some hundred bytes, 16 connections", "echo some words >small; nginx -p $PWD -c nginx.conf -e stderr -g 'daemon off;' & sleep 0.5; wrk -t1 -c16 -d{s}s http://127.0.0.1:{port}/small >/dev/null; kill %1; wait"),
-    "numpy_through_pipe": ("communication", "arrays of 8 MB through a pipe of multiprocessing", "{python} numpy_through_pipe.py"),
+    "numpy_through_pipe": ("communication", "arrays of 8 MB through a pipe of multiprocessing, into an array that is kept", "{python} numpy_through_pipe.py"),
     "mpi_large_messages": ("communication", "two ranks that swap 8 MB and do nothing else", RANKS + "{made}/ranks swap"),
     "torch_two_stages": ("communication", "16 MB to the next stage and back, one comparison for each number", "OMP_NUM_THREADS=1 {python} torch_two_stages.py"),
     # each ends because it may have no more memory
@@ -109,9 +109,9 @@ shared.FILES.update(
         "def most(first): return max(steps(n) for n in range(first, first + 500))\n"
         "while time.time() < end: Parallel(n_jobs=4, prefer='threads')(delayed(most)(1 + 500 * i) for i in range(40))",
         "numpy_through_pipe": shared.NUMPY + "import multiprocessing as m\n"
-        "def give(door):\n    a = r.random(1_000_000)\n    while time.time() < end: door.send(a)\n    door.send(None)\n"
-        "if __name__ == '__main__':\n    here, there = m.Pipe(); p = m.Process(target=give, args=(there,)); p.start()\n"
-        "    while here.recv() is not None: pass\n    p.join()",
+        "def give(door):\n    a = r.random(1_000_000)\n    while time.time() < end: door.send_bytes(a)\n    door.send_bytes(b'end')\n"
+        "if __name__ == '__main__':\n    here, there = m.Pipe(); p = m.Process(target=give, args=(there,)); p.start(); kept = np.ones(1_000_000)\n"
+        "    while here.recv_bytes_into(kept) > 3: pass\n    p.join()",
         "torch_two_stages": shared.TORCH + "import os, torch.distributed as d, torch.multiprocessing as m\n"
         "def work(rank, place):\n"
         "    d.init_process_group('gloo', init_method='file://' + place, rank=rank, world_size=2)\n"
