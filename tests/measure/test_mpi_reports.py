@@ -12,7 +12,13 @@ from nodewise.explain.attribute import attribute
 from nodewise.explain.pop import pop
 from nodewise.measure.collect import collect
 from nodewise.measure.engines.base import Finished
-from nodewise.measure.mpi.reports import _STAMP, read_mpi_reports, unfinished, world_problem
+from nodewise.measure.mpi.reports import (
+    _STAMP,
+    DamagedMpiReport,
+    read_mpi_reports,
+    unfinished,
+    world_problem,
+)
 from nodewise.study.study import Study
 
 ALL, FROM_ROOT, TO_ROOT, SENT, RECEIVED = 1, 2, 3, 4, 5
@@ -232,3 +238,17 @@ def test_instructions_separate_more_work_from_a_slow_node(tmp_path, of_first, ca
     waited = {name: shares.get(name, 0.0) for name in ("load imbalance", "slow node", "late rank")}
     assert max(waited, key=waited.get) == cause, shares
     assert row.late_rank == 0
+
+
+@pytest.mark.parametrize("damage", ["no stage", "an absurd clock"])
+def test_a_damaged_report_is_named(tmp_path, damage):
+    leave_report(tmp_path, 0, [])
+    (path,) = tmp_path.glob("mpi-*.json")
+    report = json.loads(path.read_text())
+    if damage == "no stage":
+        del report["stages"]["compute"]
+    else:
+        report["mpi"]["clock_offset_ns"] = 10**30
+    path.write_text(json.dumps(report))
+    with pytest.raises(DamagedMpiReport, match="is damaged"):
+        read_mpi_reports(tmp_path)

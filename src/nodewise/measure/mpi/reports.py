@@ -1,7 +1,7 @@
 """What the interposer left of each rank, with waiting separated from transfer."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -25,7 +25,9 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _BUSY = 0.02  # of the busiest thread: one that used less is not one that computes
 _MOST_COMMUNICATORS = 8  # that are kept in a study, those with the most time
 
+_STAGES: tuple[Stage, ...] = ("compute", "communication", "io")  # that every report has
 Stamps = NDArray[np.void]
+Nanoseconds = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
 
 
 class _World(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,10 +39,10 @@ class _World(msgspec.Struct, frozen=True, kw_only=True):
     finalized: bool
     aborted: bool
     abort_code: int
-    begin_ns: int
-    end_ns: int
-    clock_offset_ns: int
-    clock_error_ns: int
+    begin_ns: Nanoseconds
+    end_ns: Nanoseconds
+    clock_offset_ns: Nanoseconds
+    clock_error_ns: Nanoseconds
     hosts: int
     collectives_seen: int
     messages_seen: int
@@ -70,6 +72,11 @@ class MpiReport(msgspec.Struct, frozen=True, kw_only=True):
     pace_share: Amount | None = None  # the cores of the emulated node
     counters: dict[Counter, Amount] = {}  # empty where they were not read, and why:
     no_counters: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a report without its stages."""
+        if missing := [stage for stage in _STAGES if stage not in self.stages]:
+            raise ValueError(f"it has no {missing[0]}")
 
     @property
     def record(self) -> MpiRecord:
