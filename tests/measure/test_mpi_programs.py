@@ -205,9 +205,7 @@ name = "mpi"
 ''')
     done = nodewise("measure", "s.toml", cwd=tmp_path)
     assert done.returncode == 4
-    said = (
-        "K=2: no match: the region 'MPI_Barrier' was not found: rank 0 made no such calls.\n  fix:"
-    )
+    said = "K=1, 2: no match: the region 'MPI_Barrier' was not found: rank 0 made no such calls.\n  fix:"
     assert said in done.stderr
 
 
