@@ -76,11 +76,8 @@ def inputs() -> list[dict[str, str]]:
 
 
 def _report(rows: list[dict[str, str]]) -> "Report":
-    from nodewise.report.tables import Table
-
     titles = ("--set key", "in TOML", "unit", "default", "meaning")
-    cells = tuple(tuple(row.values()) for row in rows)
-    return [Table(name="inputs", titles=titles, rows=cells, left=frozenset(titles))]
+    return _listed("inputs", titles, tuple(tuple(row.values()) for row in rows))
 
 
 def _formats() -> list[dict[str, str]]:
@@ -90,11 +87,8 @@ def _formats() -> list[dict[str, str]]:
 
 
 def _formats_report(rows: list[dict[str, str]]) -> "Report":
-    from nodewise.report.tables import Table
-
     titles = ("--format", "gives", "file")
-    cells = tuple(tuple(row.values()) for row in rows)
-    return [Table(name="formats", titles=titles, rows=cells, left=frozenset(titles))]
+    return _listed("formats", titles, tuple(tuple(row.values()) for row in rows))
 
 
 def _rules() -> "tuple[Rule, ...]":
@@ -104,8 +98,15 @@ def _rules() -> "tuple[Rule, ...]":
 
 
 def _rules_report(rules: "tuple[Rule, ...]") -> "Report":
+    titles = ("rule", "for", "if broken", "remedy")
+    return _listed(
+        "rules",
+        titles,
+        tuple((rule.rule, rule.applies, rule.severity, rule.remedy) for rule in rules),
+    )
+
+
+def _listed(name: str, titles: tuple[str, ...], cells: tuple[tuple[str, ...], ...]) -> "Report":
     from nodewise.report.tables import Table
 
-    titles = ("rule", "for", "if broken", "remedy")
-    cells = tuple((rule.rule, rule.applies, rule.severity, rule.remedy) for rule in rules)
-    return [Table(name="rules", titles=titles, rows=cells, left=frozenset(titles))]
+    return [Table(name=name, titles=titles, rows=cells, left=frozenset(titles))]
