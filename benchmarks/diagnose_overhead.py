@@ -5,7 +5,7 @@
 
 CPU is that of the program and of everything beside it: other load hardly moves it. Wall time is
 from the start of the command to its end, so it holds the start of Python and the answer too. The
-machine's own figures are stored before: a probe once in a machine's life is no cost of watching.
+machine's own figures are stored before: that probe runs once on a machine.
 Exits with 1 where a goal is missed.
 """
 

@@ -195,7 +195,7 @@ def study_folder(tmp_path):
 
 
 def in_place_of(path, kind):
-    """Something that is no regular file, under the name of one."""
+    """Something other than a regular file, under the name of one."""
     if kind == "link":
         path.symlink_to("../mine")
     elif kind == "link to a folder":

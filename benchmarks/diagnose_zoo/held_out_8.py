@@ -15,7 +15,7 @@ shared = seventh.shared
 
 PROGRAMS = {
     "gcc_one_file": ("compute", "a compiler on one file in the page cache", "timeout {s} sh -c 'while :; do gcc -O2 -c many.c -o many.o; done'"),
-    "javac_again": ("compute", "a compiler that starts anew each time", "timeout {s} sh -c 'while :; do javac Primes.java; done'"),
+    "javac_again": ("compute", "a compiler that starts again each time", "timeout {s} sh -c 'while :; do javac Primes.java; done'"),
     "brotli_like_lzma": ("compute", "the 7-zip method on a text of 5 MB, one thread", "timeout {s} sh -c 'while :; do 7z a -mx9 -mmt1 -bso0 out.7z text; rm out.7z; done'"),
     "bzip2_unpacks": ("compute", "unpacks a text to nowhere", "bzip2 -k text; timeout {s} sh -c 'while :; do bzip2 -dc text.bz2 >/dev/null; done'"),
     "sed_and_sort": ("compute", "a text of 5 MB in the page cache, changed and sorted", "timeout {s} sh -c 'while :; do sed s/line/row/ text | LC_ALL=C.UTF-8 sort -u >/dev/null; done'"),

@@ -199,7 +199,7 @@ def test_an_otf2_archive_gives_the_mpi_time_of_each_rank() -> None:
 
 
 def test_a_cube_profile_gives_the_mpi_time_of_each_rank(tmp_path: Path) -> None:
-    """Without the start and the end of MPI; the rank that computes longest waits for nobody."""
+    """Without the start and the end of MPI; the rank that computes longest never waits."""
     pytest.importorskip("pycubexr", reason="pycubexr is not installed")
     (tmp_path / "profile.cubex").write_bytes(log_samples.cube())
     run = _read(tmp_path / "profile.cubex")

@@ -114,7 +114,7 @@ def has_headroom(scores: Floats, effective: float, share: float) -> bool:
 def misses_too_often(scores: Floats, share: float, level: float = LEVEL) -> bool:
     """Whether clusters of misses prove that more requests miss than may.
 
-    Clusters that come by chance, with exponential sizes, are a compound Poisson process. With x
+    Clusters at random times, with exponential sizes, are a compound Poisson process. With x
     times the misses that are allowed, in n clusters, its likelihood ratio is
     2 n ln((1 + x)^2 / 4x). Clusters of very unequal sizes count as fewer.
 
