@@ -17,6 +17,7 @@ from nodewise.study.files import file_name, read_regular
 from nodewise.study.telling_lines import failure
 
 if TYPE_CHECKING:
+    from nodewise.decide.inputs import Question
     from nodewise.report.sections import Output
     from nodewise.study.spec import Spec
     from nodewise.study.study import Run, Study
@@ -231,29 +232,29 @@ def read_spec(path: Path) -> "tuple[str, Spec]":
         raise SpecError(
             f"Cannot read the spec {path}.", "Make one with: nodewise init -o study.toml"
         ) from None
-    spec = parse_text(text)
-    refuse_unpriced(text)
-    return text, spec
+    return text, parse_to_measure(text)
 
 
 def parse_text(text: str) -> "Spec":
     """The spec in a text; what cannot be measured or asked is an error before anything is run."""
-    from nodewise.decide.prices.lookup import question_of
-    from nodewise.study.spec import parse_file
+    return _parsed(text)[0]
 
-    spec, asked = parse_file(text)
-    question_of(asked)
+
+def parse_to_measure(text: str) -> "Spec":
+    """The spec in a text; a price that is not for what its K counts is an error too."""
+    from nodewise.decide.counting import refuse_price
+
+    spec, question = _parsed(text)
+    refuse_price(question, spec.scales)
     return spec
 
 
-def refuse_unpriced(text: str) -> None:
-    """An error where the price in a spec is not for what its K counts."""
-    from nodewise.decide.counting import refuse_price
+def _parsed(text: str) -> "tuple[Spec, Question]":
     from nodewise.decide.prices.lookup import question_of
     from nodewise.study.spec import parse_file
 
     spec, asked = parse_file(text)
-    refuse_price(question_of(asked), spec.scales)
+    return spec, question_of(asked)
 
 
 class _Progress:

@@ -12,7 +12,7 @@ import click
 
 from nodewise.base.errors import NodewiseError, SpecError, printable
 from nodewise.cli.inputs import stated_inputs, stated_options
-from nodewise.cli.measure import measure_spec, parse_text, refuse_unpriced
+from nodewise.cli.measure import measure_spec, parse_text, parse_to_measure
 from nodewise.cli.options import POSITIVE_DURATION, WHOLE, output_options, parse_scales
 from nodewise.cli.spec_file import (
     ENGINES,
@@ -212,8 +212,7 @@ def _check(text: str, home: Path, folder: Path) -> None:
     from nodewise.measure.engines import registry
     from nodewise.measure.loop import check
 
-    spec = parse_text(text)
-    refuse_unpriced(text)
+    spec = parse_to_measure(text)
     with contextlib.closing(registry.engine_of(spec.engine, home)) as engine:
         check(spec, home, folder, engine)
     refuse_one_scale(spec.scales)
