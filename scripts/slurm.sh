@@ -19,10 +19,7 @@ present() {
 install() {
   present && return
   [ "$(id -u)" = 0 ] || say "Slurm is missing; as root: apt-get install slurmd slurmctld slurm-client munge"
-  # Services that Debian would start by itself are not wanted: they have no configuration.
-  export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
-  apt-get install -y -qq --no-install-recommends slurmd slurmctld slurm-client munge > /dev/null 2>&1 ||
-    { apt-get update -qq && apt-get install -y -qq --no-install-recommends slurmd slurmctld slurm-client munge > /dev/null; }
+  "$(dirname "$0")"/apt.sh slurmd slurmctld slurm-client munge
 }
 
 free_ports() {  # the first of $1 free ports in a row
