@@ -194,9 +194,7 @@ def examples(_: str, asked: argparse.Namespace) -> None:
     for name, text in texts.items():
         study = _measured(text)
         scaling = scale(study)
-        words = next(
-            check.evidence for check in scaling.checks if check.rule == "nodes are machines"
-        )
+        words = next(check.evidence for check in scaling.checks if check.rule == "emulated nodes")
         print(f"\n{name}: {words}")
         print(f"{name}: {validity_of(scaling.checks).clause or 'valid'}", flush=True)
 

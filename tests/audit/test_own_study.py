@@ -11,9 +11,9 @@ from nodewise.study.spec import EngineSpec, Rehearsal, Spec, Workload
 from nodewise.study.study import Rank, Run, Study, Usage
 
 CPU, LINK, BYTES = (
-    "emulated nodes received their CPU share",
-    "transfer is bound by the link",
-    "all bytes went over the links",
+    "CPU share of emulated nodes",
+    "transfer over the link",
+    "bytes over the links",
 )
 SPEC = Spec(
     name="emulated",
@@ -139,6 +139,6 @@ def test_threads_of_each_rank_are_a_check(threads, verdict, words):
         seen = {"threads_seen_per_rank": count, "threads_idle_share": idle}
         facts = {name: value for name, value in seen.items() if value is not None}
         runs.append(Run(nodes=nodes, round=0, seconds=8.0 / nodes, provenance=facts))
-    found = check("every rank has the same number of threads", *runs)
+    found = check("threads of each rank", *runs)
     assert (found and found.verdict) == verdict
     assert found is None or words in found.evidence

@@ -103,7 +103,7 @@ def names_below(folder):
 @pytest.mark.slow
 def test_a_bundle_holds_everything_and_is_repeated(tiny, tmp_path, nodewise):
     audited = nodewise("audit", tiny / "tiny.study", "-vv")
-    assert "pass     every round runs every scale" in audited.out
+    assert "pass     order of runs" in audited.out
     assert nodewise("export", tiny / "tiny.study", "--workload", tiny).code == 0
     bundle.unpack(tmp_path / "tiny.zip", tmp_path / "unpacked")
     files = names_below(tmp_path / "unpacked")

@@ -61,7 +61,7 @@ def test_a_history_is_observed_and_never_measured(tmp_path):
     study = store.load(tmp_path / "heat.study")
     assert [r.energy_joules for r in study.runs if r.outcome == "ok"] == [600000, 640000, 700000]
     decided = json.loads(run("decide", tmp_path / "heat.study", "--json").stdout)
-    [check] = [c for c in decided["checks"] if c["rule"] == "the runs were made to be compared"]
+    [check] = [c for c in decided["checks"] if c["rule"] == "comparable runs"]
     assert check["makes"] == "doubtful"
     assert "partition" in check["evidence"] and "day" in check["evidence"]
     assert "observed and not measured" in check["evidence"]

@@ -303,7 +303,7 @@ def test_a_price_from_the_shipped_list_is_kept_in_the_result(nodewise):
     assert {"value", "currency", "unit", "includes", "source", "date", "region"} <= set(plain)
     assert "2026-08-22" in decision["price"]["source"]
     rules = {one["rule"]: one["verdict"] for one in decision["checks"]}
-    assert rules["spot below on-demand"] == "pass"
+    assert rules["spot price against on-demand"] == "pass"
     assert nodewise(*command, "--price", "3").code == 2
 
 
@@ -326,7 +326,7 @@ def test_own_prices_age_and_must_be_dated(nodewise, tmp_path):
     path.write_text(text.replace("0.63", "2.63"))
     dear = nodewise(*command, "--preempt", "0.05/h").json
     rules = {one["rule"]: one["verdict"] for one in dear["checks"]}
-    assert rules["spot below on-demand"] == "fail"
+    assert rules["spot price against on-demand"] == "fail"
     assert not regime(dear, "spot")["applies"]
 
 

@@ -584,8 +584,8 @@ class TestWithoutRoot:
                 if rank.pace.late_seconds < 0.02 * on_node:
                     assert rank.seconds < 1.2 * expected + 0.1
         words = {check.rule: check.evidence for check in scale(study).checks}
-        assert "by pacing" in words["nodes are machines"]
-        assert ("modelled" in words["nodes are machines"]) == (link == "modelled")
+        assert "by pacing" in words["emulated nodes"]
+        assert ("modelled" in words["emulated nodes"]) == (link == "modelled")
 
     @needs_nodes
     def test_delegated_groups_are_enough(self, folder: Path) -> None:

@@ -53,7 +53,7 @@ def study(late: float = 0.0, dry_wait: float = 0.001, **pace: int) -> Study:
 
 def test_a_rehearsed_study_says_how_faithful_it_was():
     words = {check.rule: check.evidence for check in scale(study()).checks}
-    assert words["nodes are machines"] == (
+    assert words["emulated nodes"] == (
         "rehearsal on emulated nodes of 0.1 cores, by pacing; CPU share received 100 %; "
         "dry step waits 0.3 %; link modelled; latency is not that of a network"
     )
@@ -114,14 +114,14 @@ def changed(made: Study, **provenance: float | None) -> Study:
 def test_a_failed_dry_run_is_unknown_and_not_without_waits():
     nothing = {"rehearsal_dry_step_seconds": None, "rehearsal_dry_wait_seconds": None}
     checks = {check.rule: check for check in scale(changed(study(), **nothing)).checks}
-    check = checks["emulated nodes do not wait for each other"]
+    check = checks["waits added by emulation"]
     assert check.verdict == "unknown"
     assert "was not measured at K=2, 4" in check.evidence
 
 
 def test_a_share_of_unknown_cores_is_unknown_and_not_all_of_it():
     checks = scale(changed(study(), **{"rehearsal_node0.cores": None})).checks
-    found = [check for check in checks if check.rule == "emulated nodes had their share of the CPU"]
+    found = [check for check in checks if check.rule == "CPU received by emulated nodes"]
     assert [check.verdict for check in found] == ["unknown"]
     assert not any("CPU share received" in check.evidence for check in checks)
 

@@ -363,7 +363,7 @@ def test_a_late_client_is_not_booked_as_a_slow_fleet():
     kept = decide([late(SWEEP[0]), *SWEEP[1:]])
     assert kept.row(1).rate_per_second == 10.0
     first = kept.checks[0]
-    assert (first.verdict, first.rule) == ("fail", "the client was not the bottleneck")
+    assert (first.verdict, first.rule) == ("fail", "load of the client")
     assert first.remedy
     missed = decide([*SWEEP, late(window(1, 8.0, 0.3)), late(window(1, 5.0, 0.3))])
     assert (missed.row(1).rate_per_second, missed.row(1).breaks_at) == (10.0, 12.5)

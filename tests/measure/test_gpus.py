@@ -101,7 +101,7 @@ def study_of(*facts):
 
 
 def gpu_check(study):
-    found = [check for check in scale(study).checks if check.rule == "GPUs kept their clock"]
+    found = [check for check in scale(study).checks if check.rule == "GPU clocks"]
     return found[0] if found else None
 
 

@@ -38,12 +38,12 @@ _OF_ONE_RUN = (
     *("gpu_", "energy_samples", "energy_hertz", "no_counters", "threads_idle_share"),
 )
 _QUOTA_FILLED = 0.9
-_THREADS = "every rank has the same number of threads"
+_THREADS = "threads of each rank"
 _MUCH_IDLE = 0.25  # of the time outside MPI: more than serial parts of a rank usually take
 _WENT_OVER = 0.95
-_CPU_RULE = "emulated nodes received their CPU share"
-_LINK_RULE = "transfer is bound by the link"
-_BYTES_RULE = "all bytes went over the links"
+_CPU_RULE = "CPU share of emulated nodes"
+_LINK_RULE = "transfer over the link"
+_BYTES_RULE = "bytes over the links"
 _MUCH_OUTSIDE = 0.10  # of the wall time: then bills for the timed part alone are too low
 _PERIODS_PER_STEP = 6  # at 8 and more steps were true to compute/K; at 3 they were half of it
 
@@ -107,9 +107,7 @@ def _clock_checks(study: Study) -> Iterator[Check]:
     )
     verdict: Verdict = "warn" if share > _MUCH_OUTSIDE else "pass"
     remedy = "Add --startup TIME, so that bills include it." if verdict == "warn" else ""
-    yield Check(
-        rule="the clock of a run is named", verdict=verdict, evidence=evidence, remedy=remedy
-    )
+    yield Check(rule="clock of a run", verdict=verdict, evidence=evidence, remedy=remedy)
 
 
 def _thread_checks(study: Study) -> Iterator[Check]:

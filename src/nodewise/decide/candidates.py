@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from nodewise.decide.inputs import Question
 
 _SAME_WORK = 1e-9  # relative: runs whose work differs by less do the same
-_DEADLINE = "the deadline is met with the confidence asked"
+_DEADLINE = "deadline"
 _QUANTILES = tuple(((np.arange(400) + 0.5) / 400).tolist())
 QUALITY_TOLERANCE = 0.005  # of a figure of merit, from the smallest scale
 
@@ -386,7 +386,7 @@ def longest_startup(question: "Question") -> float:
 def _law_checks(law: Law, needs: Needs, noise: float) -> list[Check]:
     found = [
         warning(
-            "the times are measured",
+            "origin of the times",
             f"a model, not a measurement: s={law.s:g}, c={law.c:g}, growth {law.growth}",
             "Measure two scales or more.",
         )
@@ -394,7 +394,7 @@ def _law_checks(law: Law, needs: Needs, noise: float) -> list[Check]:
     if law.regime == "weak" and law.s:
         found.append(
             warning(
-                "every parameter of the law counts",
+                "parameters of the law",
                 "in weak scaling s has no effect: the serial part does not grow with K",
             )
         )
@@ -451,7 +451,7 @@ def _quality_checks(
     listed = ", ".join(map(str, open_ones))
     return [
         warning(
-            "quality is held at every K",
+            "quality at every K",
             f"the noise hides whether the quality at K={listed} stays within {limits[0]:g}",
             f"{more}, or allow a larger drift with --quality-tolerance.",
             key="quality",
@@ -476,14 +476,14 @@ def _rates(
     if price.per_node_hour is not None:
         if column is not None:
             evidence = "column rate_per_hour is not used: --price is given"
-            checks.append(warning("every column counts", evidence))
+            checks.append(warning("unused columns", evidence))
         rate = price.per_node_hour * billed_units(unit, price.per, study.scales)
     elif column is not None:
         rate = column
     else:
         _refuse_money_without_price(price, needs)
         evidence = f"no price is given: costs are {unit.hours}ours"
-        checks.append(warning("costs are money", evidence, "Add --price."))
+        checks.append(warning("unit of cost", evidence, "Add --price."))
         hours = msgspec.structs.replace(price, currency=unit.hours)
         return hours, unit.nodes(study.scales), checks
     return price, rate, checks

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _DEVICES = ("GPU", "TPU", "accelerator", "device", "chip")
 _CORES = ("core", "CPU", "vCPU", "thread")
 _PROCESSES = ("rank", "process", "task")  # one on each core, where a node has no accelerators
-_RULE = "the number of nodes is known"
+_RULE = "number of nodes"
 _ENGINE_NODES = "engine_nodes"  # of a run: the machines that a cluster gave it
 _ON_ONE_MACHINE = ("local", "torchrun")  # engines that start all K workers on this machine
 
@@ -148,7 +148,7 @@ def shared_machine_check(study: "Study", unit: ScaleUnit, question: "Question") 
     most = max(shared)
     evidence = f"{most} workers shared one machine, and the bill counts {most} machines"
     remedy = "Set what they are: --unit ranks --per-node N, where N share a machine."
-    return warning("the bill counts machines", evidence, remedy, key=BILLED)
+    return warning("machines in the bill", evidence, remedy, key=BILLED)
 
 
 def _shared_machine(run: "Run") -> bool:

@@ -196,7 +196,7 @@ def energy_check(energy: Energy) -> Check:
     """Whether the energy may be called measured, by MLPerf's rules: all nodes, 1 a second, 60."""
     verdicts: dict[Basis, Verdict] = {"measured": "pass", "imported": "unknown"}
     return Check(
-        rule="energy measured on every node",
+        rule="energy of every node",
         verdict=verdicts.get(energy.basis, "fail"),
         evidence=f"{energy.basis}; {energy.note}",
         remedy=""

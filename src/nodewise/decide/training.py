@@ -120,7 +120,7 @@ def _loss_checks(study: Study, rows: Sequence[TrainingRow], needs: "Needs") -> l
     """What the time to a loss rests on."""
     if needs.target_loss is None:
         return []
-    rule = "the target loss is reached"
+    rule = "target loss"
     target = needs.target_loss
     steps = {row.nodes: [_step_of_loss(run, target) for run in study.at(row.nodes)] for row in rows}
     early = [nodes for nodes, of in steps.items() if any(at is not None and at < 0 for at in of)]

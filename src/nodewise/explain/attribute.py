@@ -65,7 +65,7 @@ _MAX_IDLE_SPREAD = 0.10  # between rounds, relative: an uneven shard costs the s
 _MAX_GROWTH_MISFIT = 0.15  # of a power law, root mean square of the logarithm
 _MIN_INFLATION = 0.25  # of the compute, in single runs: less may be the noise of two runs
 _CLOSE = 0.05  # without repeats: two causes that differ by less are not separable
-_DIVISION = "the causes are measured"
+_DIVISION = "origin of the causes"
 _ROUNDING = 1e-12  # of the wall time
 _STEADY_EXPONENTS = (0.85, 1.15)  # overhead of a stage that never shrinks: (k-1)^1
 _MIN_SECOND_CAUSE = 0.25  # of what is lost: a second cause worth a change of its own
@@ -427,13 +427,13 @@ def _withheld_checks(study: Study) -> Iterator[Check]:
 def _rank_checks(study: Study, ledger: _Ledger) -> Iterator[Check]:
     if "late rank" in ledger.losses and np.any(ledger.losses["late rank"] > CLOCK_RESOLUTION):
         yield warning(
-            "a slow node differs from a bad moment",
+            "slow node or chance",
             "these rounds cannot tell whether a rank is late every time or was once, by chance",
             "Measure more rounds.",
         )
     if any(work_of(rank) is None for run in study.good_runs for rank in run.ranks):
         yield warning(
-            "an uneven shard differs from a slow node",
+            "uneven shard or slow node",
             "no items per rank (column work): only the sum of compute seconds over ranks tells "
             "them apart",
             "Record items to be sure.",
@@ -452,7 +452,7 @@ def _serial_checks(
     matters = beyond[1] > MIN_LOST_SHARE * times.seconds[last]
     if matters and times.k[last] >= 4 * times.k[first] and beyond[1] > _STEADY * beyond[0]:
         yield warning(
-            "an uneven shard differs from serial work",
+            "uneven shard or serial work",
             f"rank {late[times.nodes[last]]} computes {format_duration(beyond[0])} more than the "
             f"others at K={times.nodes[first]} and {format_duration(beyond[1])} more at "
             f"K={times.nodes[last]}; what an uneven shard adds shrinks with K",
@@ -685,7 +685,7 @@ def _overlap_checks(times: Timings, measured: Sequence[Measured]) -> Iterator[Ch
         )
         if beside > MIN_LOST_SHARE * float(one.seconds.mean()):
             yield warning(
-                "the stages add up to the wall time",
+                "sum of the stages",
                 f"at K={nodes} compute and waiting exceed the wall time by {beside:.3g} s",
                 "Look for stages that overlap, or for one that was measured wrongly.",
             )
@@ -698,7 +698,7 @@ def _region_checks(study: Study) -> Iterator[Check]:
         if any(rank.stages for rank in run.ranks) and not run.ranks_are_timed:
             covered = max(rank.seconds or 0.0 for rank in run.ranks)
             yield warning(
-                "the stages of the ranks lie in the timed part",
+                "stages outside the timed part",
                 f"at K={run.nodes} the ranks recorded {covered:.3g} s, and the log times "
                 f"{run.seconds:.3g} s: their stages are not used",
                 "Record the same part of the run, or drop the pattern for the seconds.",

@@ -8,7 +8,7 @@ from nodewise.study.study import GPU, GPU_CAPPED, GPU_HOT, Study
 
 _OFTEN = 0.05  # of the looks at a GPU: a single one is only a moment
 _APART = 0.2  # of shares at two scales: then they ran at different clocks
-_RULE = "GPUs kept their clock"
+_RULE = "GPU clocks"
 
 
 def device_checks(study: Study) -> Iterator[Check]:

@@ -13,10 +13,10 @@ from nodewise.study.study import DRY_STEP, DRY_WAIT, Rank, Run, Study
 
 LATENCY_BOUND = 2.0  # transfer against what its bytes need on the link
 _LATENCY_MATTERS = 0.05  # of the run
-RULE = "nodes are machines"  # states how faithful the rehearsal was
-_RECEIVED = "emulated nodes had their share of the CPU"
-_DRY = "emulated nodes do not wait for each other"
-_LINK = "the link was modelled for every message"
+RULE = "emulated nodes"  # states how faithful the rehearsal was
+_RECEIVED = "CPU received by emulated nodes"
+_DRY = "waits added by emulation"
+_LINK = "modelled link"
 _MIN_RECEIVED = {"invalid": 0.80, "doubtful": 0.92}  # of the share of the slowest rank
 _MAX_DRY_WAIT = {"invalid": 0.35, "doubtful": 0.15}  # of a step
 
@@ -84,7 +84,7 @@ def _link_checks(study: Study, runs: list[Run]) -> Iterator[Check]:
     if link is not None and link.is_latency_bound:
         evidence = latency_words(link)
         remedy = "Send fewer, larger messages, or rehearse a slower link."
-        yield from _verdict("transfer is bound by the link", evidence, remedy, "invalid")
+        yield from _verdict("transfer over the link", evidence, remedy, "invalid")
 
 
 def latency_words(link: Link) -> str:

@@ -107,7 +107,7 @@ def stated_checks(study: Study) -> Iterator[Check]:
         found = seconds[0] / sum(seconds)
         if abs(stated - found) > _CONTRADICTS:
             yield warning(
-                "the efficiencies in the file agree with its times",
+                "efficiencies in the file",
                 f"at K={run.nodes} the file states a parallel efficiency of {stated:.2f}; useful "
                 f"over all time in it is {found:.2f}",
                 "Find out which one is right before you use them.",

@@ -473,7 +473,7 @@ def measurement_checks(study: Study, times: Timings) -> tuple[Check, ...]:
 
 def _checks(study: Study, times: Timings) -> Iterator[Check]:
     for note in study.notes:
-        yield warning("the input as it was read", note.rstrip("."))
+        yield warning("input", note.rstrip("."))
     if times.nodes[0] != 1:
         yield warning(
             "T(1) baseline",
@@ -503,7 +503,7 @@ def _checks_of_rounds(study: Study, times: Timings) -> Iterator[Check]:
         yield warning(repeats, evidence, remedy, key="repeats", makes=makes)
     if study.rounds >= 2 and not study.paired:
         yield warning(
-            "every scale in every round",
+            "scales in every round",
             "the scales were not run in the same rounds, so ratios carry the noise of both",
             "Number the rounds in a column rep and run every K in each.",
         )
@@ -516,7 +516,7 @@ def _checks_of_rounds(study: Study, times: Timings) -> Iterator[Check]:
     ]
     if alike:
         yield warning(
-            "gains exceed the noise",
+            "gains against noise",
             f"K={_listed(alike)} cannot be distinguished from K={times.nodes[0]} by these rounds",
             "Measure more of them, or call it no gain.",
             key="significant",
@@ -525,7 +525,7 @@ def _checks_of_rounds(study: Study, times: Timings) -> Iterator[Check]:
         gap = float(np.mean(samples) / median(samples) - 1)
         if times.center == "mean" and len(samples) > 2 and abs(gap) > _MEAN_OFF:
             yield warning(
-                "the mean represents the runs",
+                "mean of the runs",
                 f"at K={nodes} the mean lies {format_percent(abs(gap))} "
                 f"{'above' if gap > 0 else 'below'} the median",
                 "Try nodewise decide with --center median.",
@@ -548,7 +548,7 @@ def _checks_of_runs(study: Study) -> Iterator[Check]:
     yield from device_checks(study)
     if any(run.provenance.get(OBSERVED) for run in study.runs):
         yield warning(
-            "the runs were made to be compared",
+            "comparable runs",
             f"{JOB_RECORDS}: {_confounders(study)}",
             "Measure the scales with the same input, nodes and settings.",
             makes="doubtful",

@@ -31,10 +31,10 @@ LIMITED_IN_TIME = ("the gate", "the start")  # what put the limits of emulated n
 _NOT_PACED = 0.5  # of a node's share: CPU of processes beside the rank that is paced
 _BESIDE_SECONDS = 0.1  # CPU of a launcher's proxy, first messages and an evaluation, on each node
 _MOSTLY_TIMED = 1.5  # of the timed seconds: a node was watched for longer, and may have done more
-_WORKERS = "K workers ran"
-_WORKLOAD = "the same workload at every K"
-_LIMITS = "emulated nodes received their CPU share"
-_LOAD = "no foreign load"
+_WORKERS = "number of workers"
+_WORKLOAD = "workload at every K"
+_LIMITS = "CPU share of emulated nodes"
+_LOAD = "foreign load"
 _WORLD = ("world_size", "mpi_size", "comm_size", "num_processes")  # facts that count the ranks
 _ALWAYS_FIXED = ("dtype", "precision", "model")
 _FIXED_IF_STRONG = ("data_hash", "dataset", "global_batch", "global_batch_size")
@@ -108,7 +108,7 @@ def step_check(study: Study) -> Check | None:
         last = next((line for run in runs for line in _last_line(run)), "")
         evidence = f"no step ran at K={_listed(empty)}{last and f'; its last line: {last}'}"
         remedy = "Make the script run more steps than warm-up steps."
-        return _invalid("steps were timed", evidence, remedy, "workload")
+        return _invalid("timed steps", evidence, remedy, "workload")
     uneven = _uneven_rounds(runs)
     if uneven:
         return _invalid(_WORKLOAD, uneven, "Run the same steps in every round.", "workload")
@@ -152,10 +152,10 @@ def regime_checks(study: Study) -> Iterator[Check]:
     if study.declared not in (None, seen.regime):
         evidence = f"declared {study.declared}, but {seen.evidence}: judged as {seen.regime}"
         remedy = f"Correct the regime to {seen.regime}."
-        yield warning("the regime is the declared one", evidence, remedy, makes="doubtful")
+        yield warning("declared regime", evidence, remedy, makes="doubtful")
     if seen.regime == "strong" and seen.grows:
         evidence = f"{seen.evidence}: a larger K makes fewer steps, which may change the result"
-        yield warning("one optimisation at all K", evidence, "Compare the loss.", key="batch-grows")
+        yield warning("optimisation at all K", evidence, "Compare the loss.", key="batch-grows")
 
 
 def workload_check(study: Study) -> Check | None:
@@ -420,7 +420,7 @@ def superlinear_check(times: "Timings") -> Check | None:
         return None
     base = times.nodes[0]
     return warning(
-        "no superlinear speedup",
+        "superlinear speedup",
         f"faster than ideal at K={_listed(above)}: a cache effect, or a slow T({base})",
         f"Check that K={base} is the fastest correct run of that size.",
         key="superlinear",

@@ -8,7 +8,7 @@ from nodewise.fleet.latency import Served
 from nodewise.fleet.window_checks import CLIENT_RULES
 from nodewise.study.check import Check, Verdict
 
-SHARED_CORES = "the client and the replicas did not compete for cores"
+SHARED_CORES = "cores of client and replicas"
 _NONE, _MEASURE = "no fleet was measured", "Measure it: nodewise fleet sweep."
 BUSY_MACHINE = 0.8  # of all cores: above it, replicas wait for each other and for the client
 
@@ -39,7 +39,7 @@ def _client(measured: Sequence[Served]) -> Check:
         evidence = f"in {len(faults)} of {len(measured)} windows it was late or busy; {where}"
         remedy = late.remedy
     return Check(
-        rule="the client was not the bottleneck",
+        rule="load of the client",
         verdict=verdict,
         evidence=evidence,
         remedy=remedy,
@@ -67,7 +67,7 @@ def _shared(measured: Sequence[Served]) -> list[Check]:
 
 def _long_enough(found: Mapping[int, Capacity]) -> Check:
     rates = [one for own in found.values() if own.evidence == "measured" for one in own.rates]
-    rule = "every rate was measured long enough to decide"
+    rule = "length of the windows"
     if not any(one.requests for one in rates):
         return Check(rule=rule, verdict="unknown", evidence=_NONE, remedy=_MEASURE)
     few = [one for one in rates if one.verdict == "undecided"]
@@ -84,7 +84,7 @@ def _long_enough(found: Mapping[int, Capacity]) -> Check:
 
 
 def _driven(found: Mapping[int, Capacity]) -> Check:
-    rule = "every fleet was driven until it broke"
+    rule = "load up to the limit"
     measured = {count: own for count, own in found.items() if own.evidence == "measured"}
     ran = {count: own for count, own in measured.items() if not own.never_ran}
     if not ran:

@@ -10,7 +10,7 @@ from nodewise.study.check import Check, Verdict
 from nodewise.study.service_objective import Objective
 from nodewise.study.window import Request, Summary, Window
 
-SATURATION = "the queue does not grow"
+SATURATION = "growth of the queue"
 _RATE, _ON_TIME, _SPARE = (
     "the client kept the rate",
     "requests left on time",
@@ -18,7 +18,7 @@ _RATE, _ON_TIME, _SPARE = (
 )
 CLIENT_RULES = (_RATE, _ON_TIME, _SPARE)
 STEADY = "Little's law holds"
-EMPTY = "the window holds requests"
+EMPTY = "requests in the window"
 _RATE_TOLERANCE = 0.02  # offered against sent: as far as generators keep a rate when they keep it
 _DELAY_SHARE = 0.05  # of the limit: what the client may add unseen
 _LITTLE = 0.05
@@ -105,7 +105,7 @@ def _unknown(rule: str, evidence: str, remedy: str) -> Check:
 
 
 def _hidden(tool: str, from_intended: bool) -> Check:
-    rule = "latencies count from the intended time"
+    rule = "start of latencies"
     if from_intended:
         return _row(rule, False, f"{tool} counts from the schedule", "")
     hidden = f"{tool} counts from the sending; waiting before it is hidden"

@@ -155,7 +155,7 @@ def _rate_of_share(share: float) -> float:
 
 def rate_check(preemptions: Preemptions) -> Check:
     """Whether a rate can be one: a share or another unit shows as an absurd mean up-time."""
-    rule = "a preemption rate in its unit"
+    rule = "unit of the preemption rate"
     if preemptions.per_second == 0:
         return Check(rule=rule, verdict="unknown", evidence="no preemption is assumed",
                      remedy="Count the up and down times of such nodes.")  # fmt: skip

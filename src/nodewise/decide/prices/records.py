@@ -136,7 +136,7 @@ def find(records: Sequence[PriceRecord], wanted: str, option: Option = "on-deman
 
 def stated_check(price: Price, today: date | None) -> Check:
     """Whether a price without a record has a source and a date."""
-    rule = f"a price of the last {STALE_DAYS} days"
+    rule = "price date"
     found = _DAY.search(price.source)
     if found is None:
         said = f"'{price.source}' names no day" if price.source else "source and date missing"
@@ -185,7 +185,7 @@ def _on_demand_beside(spot: PriceRecord, records: Iterable[PriceRecord]) -> Pric
 
 
 def _age(name: str, day: date, today: date | None) -> Check:
-    rule = f"a price of the last {STALE_DAYS} days"
+    rule = "price date"
     said = f"{name} is of {day.isoformat()}"
     if today is None:
         return Check(rule=rule, verdict="unknown", evidence=said,
@@ -205,7 +205,7 @@ def _age(name: str, day: date, today: date | None) -> Check:
 
 
 def _per_accelerator(record: PriceRecord) -> Check:
-    rule = "a plausible price per accelerator-hour"
+    rule = "price per accelerator-hour"
     each = record.per_node_hour / record.accelerator_count
     said = f"{record.name} {record.option}: {each:.3g} {record.currency} for a {record.accelerator}"
     if record.currency != "USD":
@@ -222,7 +222,7 @@ def _per_accelerator(record: PriceRecord) -> Check:
 
 
 def _below(spot: PriceRecord, on_demand: PriceRecord | None) -> Check:
-    rule = "spot below on-demand"
+    rule = "spot price against on-demand"
     if on_demand is None:
         return Check(
             rule=rule,
