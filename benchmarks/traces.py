@@ -69,7 +69,9 @@ def replicate(source: Path, target: Path, megabytes: float, rank: int) -> float:
     end = text.rindex(b"]", 0, text.rindex(b'"ph"') + 2000)
     end = text.rindex(b"}", 0, end) + 1
     head, body, tail = text[:start], text[start:end], text[end:]
-    head = re.sub(rb'"rank": \d+', b'"rank": %d' % rank, head, count=1)
+    head, named = re.subn(rb'"rank": \d+', b'"rank": %d' % rank, head, count=1)
+    if not named:  # Holistic Trace Analysis would take every file as rank 0, and read one
+        head = head.replace(b"{", b'{"distributedInfo": {"rank": %d}, ' % rank, 1)
     times = [int(found) for found in re.findall(rb'"ts": (\d{12,})', body)]
     span = max(times) - min(times) + 1_000_000
     moving = re.compile(rb'"(ts|correlation|External id|id)": (\d+)|ProfilerStep#(\d+)')
