@@ -163,7 +163,7 @@ def test_what_a_killed_harness_left_is_ended_by_the_next(tmp_path):
 
 
 def test_a_worker_that_is_killed_ends_its_run_alone(tmp_path):
-    spec = write(tmp_path, "slow at first", rounds=2, scales="2")
+    spec = write(tmp_path, "slow at first", rounds=2, timeout=200, scales="2")
     harness = subprocess.Popen(command("measure", spec), stderr=subprocess.DEVNULL)
     try:
         wait_until(lambda: len(alive(tmp_path)) == 2)
@@ -184,7 +184,7 @@ def test_a_worker_that_is_killed_ends_its_run_alone(tmp_path):
 )
 def test_a_node_that_is_killed_ends_its_run_alone(tmp_path):
     engine = '[engine]\nname = "rehearsal"\n[engine.rehearsal]\nlauncher = "local"\n'
-    spec = write(tmp_path, "slow at first", rounds=2, scales="2", more=engine)
+    spec = write(tmp_path, "slow at first", rounds=2, timeout=200, scales="2", more=engine)
     harness = subprocess.Popen(command("measure", spec), stderr=subprocess.DEVNULL)
     try:
         wait_until(lambda: of_node_1(tmp_path))
