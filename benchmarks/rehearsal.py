@@ -28,7 +28,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import NamedTuple
 
-from nodewise.explain.fidelity import transfer_seconds
+from nodewise.explain.fidelity import late_share, received, transfer_seconds
 from nodewise.explain.scaling import scale
 from nodewise.measure.engines.rehearsal.rehearsal import RehearsalEngine
 from nodewise.measure.engines.rehearsal.virtual_nodes import missing
@@ -94,8 +94,8 @@ def spread(way: str, asked: argparse.Namespace) -> None:
     study = _measured(_digits(way, 2 if asked.quick else 10))
     figures = [_figures(study.at(nodes)) for nodes in study.scales]
     print(f"\n{way}: CPU {WAYS[way]['cpu']}, link {WAYS[way]['link']}")
-    print("| K | T | spread | wait of a step | transfer / ring | CPU received |")
-    print("|---|---|---|---|---|---|")
+    print("| K | T | spread | wait of a step | transfer / ring | CPU share received | late |")
+    print("|---|---|---|---|---|---|---|")
     for nodes, of in zip(study.scales, figures, strict=True):
         print(f"| {nodes} | {_cells(of)} |", flush=True)
     print(_summary(figures, MOST_SPREAD["busy" if asked.busy else "idle"]), flush=True)
@@ -108,30 +108,28 @@ class _Figures(NamedTuple):
     spread: float  # standard deviation over mean
     wait: float  # of a step
     over_ring: float | None
-    received: float | None  # of the CPU share, by the slowest rank
+    received: float | None  # of the CPU share, by the slowest rank while it computed
+    late: float | None  # of the run, what the slowest rank lacked of its share
 
 
 def _figures(runs: tuple[Run, ...]) -> _Figures:
     seconds = [run.seconds for run in runs]
-    late = [
-        max(rank.pace.late_seconds for rank in run.ranks if rank.pace)
-        for run in runs
-        if _paced(run)
-    ]
-    walls = [run.seconds for run in runs if _paced(run)]
+    shares = [share for run in runs if _paced(run) and (share := received(run)) is not None]
+    late = [late_share(run) for run in runs if _paced(run)]
     return _Figures(
         mean(seconds),
         stdev(seconds) / mean(seconds),
         mean(_stage(run, "idle") / run.seconds for run in runs),
         mean(map(_over_ring, runs)) if runs[0].nodes > 1 else None,
-        1 - sum(late) / sum(walls) if walls else None,
+        mean(shares) if shares else None,
+        mean(late) if late else None,
     )
 
 
 def _cells(of: _Figures) -> str:
     cells = [f"{of.seconds:.3f} s", f"{of.spread:.1%}", f"{of.wait:.1%}"]
     cells.append("" if of.over_ring is None else f"{of.over_ring:.2f}")
-    cells.append("" if of.received is None else f"{of.received:.1%}")
+    cells += ["" if share is None else f"{share:.1%}" for share in (of.received, of.late)]
     return " | ".join(cells)
 
 

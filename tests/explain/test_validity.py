@@ -54,6 +54,11 @@ def limited(by: str, seconds: float, received: float = 1.0):
         {"facts": lambda k: {"data_hash": "a1" if k == 1 else "differs between ranks"}},
         {"facts": lambda k: {"world_size": 2 * k, "answer": f"{k}"}},
         {"provenance": limited("the gate", 100.0)},
+        {"provenance": lambda k: {"started_by_mpi": False, "mpi_calls_recorded": True}},
+        {
+            "provenance": lambda k: {"started_by_mpi": True, "mpi_calls_recorded": True},
+            "ranks": ranks,
+        },
         {"contention": lambda k: Contention(run_delay=0.05, foreign_cpu=0.08)},
     ],
 )
@@ -64,6 +69,10 @@ def test_honest_records_are_valid(by_scale):
 @pytest.mark.parametrize(
     ("by_scale", "reason"),
     [
+        (
+            {"provenance": lambda k: {"started_by_mpi": True, "mpi_calls_recorded": True}},
+            "no rank called MPI_Init at K=1, 2, 4, 8: these may be copies of one job",
+        ),
         ({"ranks": lambda k: ranks(1)}, "ranks that ran do not follow K: 1 at K=1, 1 at K=8"),
         ({"ranks": lambda k: ranks(k if k < 8 else 7)}, "1 at K=1, 7 at K=8"),
         ({"ranks": lambda k: ranks(k, same=True)}, "at K=2 2 copies of one rank ran"),

@@ -315,6 +315,21 @@ def test_a_program_without_mpi_is_not_measured_as_one(tmp_path):
     assert runs[2]["outcome"] == "wrong workers"
 
 
+def test_copies_of_a_program_without_mpi_are_not_sold_as_scaling(tmp_path):
+    command = (BIN / "mpiexec", "-n", "{n}", "sleep", "0.2")
+    done, runs = run_at_two(None, tmp_path, *command, engine="command")
+    assert {run.get("outcome", "ok") for run in runs.values()} == {"ok"}
+    assert "no answer: no rank called MPI_Init at K=1, 2: these may be copies of one" in done.stdout
+    assert done.returncode == 1
+
+
+def test_temporary_files_of_open_mpi_go_with_the_run_but_not_on_other_hosts(tmp_path):
+    here = preload.of_open_mpi(("mpirun", "-n", "2", "./app"), tmp_path)
+    assert here["OMPI_MCA_orte_tmpdir_base"] == str(tmp_path)
+    there = preload.of_open_mpi(("mpirun", "--host", "a,b", "./app"), tmp_path)
+    assert "OMPI_MCA_orte_tmpdir_base" not in there
+
+
 def test_the_interposer_does_nothing_without_mpi(programs, tmp_path):
     environment = {**os.environ, **looked_into(tmp_path, programs)}
     for eager in ({}, {"LD_BIND_NOW": "1"}):

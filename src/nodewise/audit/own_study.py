@@ -30,12 +30,14 @@ from nodewise.study.study import PROGRAM, Run, Study
 _CHANGES_WITH_SCALE = {
     *("command", "log", "oversubscribed", "env_NODEWISE_NODES"),
     *("engine_nodes", "engine_workers", "engine_tasks", "kubernetes_job"),
+    *("mpi_hosts", "mpi_options"),  # one more option where ranks share cores
     "spec_hash",  # a folder takes no spec that measures something else
 }
 # What an engine measured of each run says nothing of the place that it ran in.
 _OF_ONE_RUN = (
     *("rehearsal_", "slurm_", "sacct_", "ray_", "dask_", "spark_"),
     *("gpu_", "energy_samples", "energy_hertz", "no_counters", "threads_idle_share"),
+    *("threads_seen_per_rank", "mpi_clock_error_ns", "mpi_messages_unmatched"),
 )
 _QUOTA_FILLED = 0.9
 _THREADS = "threads of each rank"

@@ -1,6 +1,7 @@
 """`nodewise run`."""
 
 import contextlib
+import itertools
 import os
 import re
 import shlex
@@ -31,6 +32,7 @@ from nodewise.study.spec import OWN_WORKERS, refuse_one_scale
 if TYPE_CHECKING:
     from nodewise.study.spec import Spec
 
+_K_RANKS = {(option, "{n}") for option in ("-n", "-np", "--np")}
 _OTHER_NAME = "Give this study another name: --name NAME"
 
 
@@ -101,7 +103,9 @@ def command(
     kept = None
     if not source.exists():
         job = _job(words, engine, path.parent)
-        text = new_text(path, engine, {"name": name, **_unit(engine, values), **job, **values})
+        text = new_text(
+            path, engine, {"name": name, **_unit(words, engine, values), **job, **values}
+        )
     else:
         kept, before = _read(source)
         _refuse_another_job(before, path, folder, words, engine, values)
@@ -135,11 +139,19 @@ def _job(words: Sequence[str], engine: str, home: Path) -> dict[str, Any]:
     }
 
 
-def _unit(engine: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What K counts where the engine shows it: MPI ranks on this machine are not nodes."""
-    if engine != "mpi" or "unit" in values:
+def _unit(words: Sequence[str], engine: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What K counts where it shows: MPI ranks on this machine are not nodes."""
+    if "unit" in values or not (engine == "mpi" or _starts_ranks_here(words)):
         return {}
     return {"unit": "ranks", "per_node": max(len(os.sched_getaffinity(0)), *values["scales"])}
+
+
+def _starts_ranks_here(words: Sequence[str]) -> bool:
+    """Whether the command is a launcher of MPI with K ranks, and names no other host."""
+    from nodewise.measure.mpi import libraries
+
+    ranks = any(pair in _K_RANKS for pair in itertools.pairwise(words))
+    return ranks and not any("host" in word for word in words) and libraries.starts_mpi(words)
 
 
 def _name_of(words: Sequence[str]) -> str:

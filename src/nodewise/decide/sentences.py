@@ -217,7 +217,7 @@ def _beyond(judged: Judged, chosen: int) -> str:
     efficiency = format_efficiency(float(scales.fitted_efficiency[beyond]))
     of_cost = _cost_efficiency(judged, beyond)
     billed = f" and cost efficiency {of_cost}" if of_cost else ""
-    slower = "" if scales.speedup[beyond] > scales.speedup[chosen] else " and it is no faster"
+    slower = "" if scales.speedup[beyond] > scales.speedup[chosen] else ", and it is no faster"
     blame = _blame(scales, beyond)
     return f"at K={scales.nodes[beyond]} efficiency is {efficiency}{billed}{blame}{slower}"
 

@@ -18,7 +18,8 @@ _RECEIVED = "CPU received by emulated nodes"
 _DRY = "waits added by emulation"
 _LINK = "modelled link"
 _MIN_RECEIVED = {"invalid": 0.80, "doubtful": 0.92}  # of the share of the slowest rank
-_MAX_DRY_WAIT = {"invalid": 0.35, "doubtful": 0.15}  # of a step
+_SHOWN = 0.0005  # of a run; less is zero to the printed digit
+_MAX_DRY_WAIT = {"invalid": 0.35, "doubtful": 0.15}  # of a step; of a run, inside MPI
 
 
 class Link(NamedTuple):
@@ -46,22 +47,21 @@ def fidelity_checks(study: Study) -> Iterator[Check]:
     runs = rehearsed_runs(study)
     if not runs:
         return
-    all_received = {at: _mean(map(_received, of)) for at, of in _by_scale(_paced(runs)).items()}
+    all_received = {at: _mean(map(received, of)) for at, of in _by_scale(_paced(runs)).items()}
     all_waits = {at: _mean(map(_dry_wait, of)) for at, of in _by_scale(runs).items() if at > 1}
-    received = {nodes: share for nodes, share in all_received.items() if share is not None}
+    shares = {nodes: share for nodes, share in all_received.items() if share is not None}
     waits = {nodes: share for nodes, share in all_waits.items() if share is not None}
-    yield warning(RULE, _summary(study, runs, received, waits))
+    held_up = {at: mean(map(held_up_share, of)) for at, of in _by_scale(_paced(runs)).items()}
+    yield warning(RULE, _summary(study, runs, shares, waits, max(held_up.values(), default=0.0)))
     what = "the CPU share that emulated nodes received"
     yield from _unmeasured(_RECEIVED, what, all_received, "Record cores and CPU of every rank.")
     what = "how long the emulation makes a step wait"
     yield from _unmeasured(_DRY, what, all_waits, "Measure again: the dry run gave no figures.")
-    if received:
-        worst = min(received, key=lambda nodes: received[nodes])
-        share = received[worst]
+    if shares:
+        worst = min(shares, key=lambda nodes: shares[nodes])
+        share = shares[worst]
         makes = _effect({name: share < limit for name, limit in _MIN_RECEIVED.items()})
-        evidence = (
-            f"emulated nodes received {format_percent(share)} of their CPU share at K={worst}"
-        )
+        evidence = f"a node received {format_percent(share)} of its CPU share at K={worst}"
         yield from _verdict(_RECEIVED, evidence, "Keep other load away, or lower the share.", makes)
     if waits:
         worst = max(waits, key=lambda nodes: waits[nodes])
@@ -69,6 +69,14 @@ def fidelity_checks(study: Study) -> Iterator[Check]:
         makes = _effect({name: share > limit for name, limit in _MAX_DRY_WAIT.items()})
         evidence = f"the emulation makes a step wait {format_percent(share)} at K={worst}"
         yield from _verdict(_DRY, evidence, "Use longer steps or a smaller share.", makes)
+    if held_up:
+        worst = max(held_up, key=lambda nodes: held_up[nodes])
+        share = held_up[worst]
+        makes = _effect({name: share > limit for name, limit in _MAX_DRY_WAIT.items()})
+        evidence = (
+            f"inside MPI a rank waits {format_percent(share)} of a run for a core at K={worst}"
+        )
+        yield from _verdict(_RECEIVED, evidence, "Keep other load away, or lower the share.", makes)
     yield from _link_checks(study, runs)
 
 
@@ -131,16 +139,23 @@ def _busiest_bytes(run: Run, warmup: int) -> float:
 
 
 def _summary(
-    study: Study, runs: list[Run], received: dict[int, float], waits: dict[int, float]
-) -> str:
+    study: Study, runs: list[Run], shares: dict[int, float], waits: dict[int, float],
+    held_up: float,
+) -> str:  # fmt: skip
     """The line of a rehearsed study: what its nodes were, and the worst figures of all scales."""
     paced = all(run.provenance.get("rehearsal_cpu") == "paced" for run in runs)
     cores = of_node(runs[0], 0, "cores")
     words = ["rehearsal on emulated nodes"]
     if cores:
         words[0] += f" of {cores:g} cores, by {'pacing' if paced else 'quota'}"
-    if received:
-        words.append(f"CPU share received {format_percent(min(received.values()))}")
+    if shares:
+        least = format_percent(min(shares.values()))
+        words.append(f"the slowest node received {least} of its CPU share")
+        late = max(mean(map(late_share, of)) for of in _by_scale(_paced(runs)).values())
+        if late >= _SHOWN:
+            words[-1] += f", late by {format_percent(late)} of a run"
+    if held_up >= _SHOWN:
+        words.append(f"inside MPI a rank waits {format_percent(held_up)} of a run for a core")
     if waits:
         words.append(f"dry step waits {format_percent(max(waits.values()))}")
     modelled = any(run.provenance.get("rehearsal_link") == "modelled" for run in runs)
@@ -160,11 +175,21 @@ def _paced(runs: list[Run]) -> list[Run]:
     return [run for run in runs if run.ranks and all(rank.pace is not None for rank in run.ranks)]
 
 
-def _received(run: Run) -> float | None:
-    """CPU share of the rank that received least, against its node's; None: one is not known."""
+def received(run: Run) -> float | None:
+    """The speed of the slowest rank while it computed, against that of its node; None: unknown."""
     each = [_received_by(rank, of_node(run, at, "cores")) for at, rank in enumerate(run.ranks)]
     known = [share for share in each if share is not None]
     return min(known) if known and len(known) == len(each) else None
+
+
+def late_share(run: Run) -> float:
+    """How much of a run its latest rank waited for a core, beyond what its pace allows."""
+    return max(rank.pace.late_seconds for rank in run.ranks if rank.pace) / run.seconds
+
+
+def held_up_share(run: Run) -> float:
+    """How much of a run its ranks waited for a core inside MPI, which no real node does."""
+    return mean(rank.stages.get("overhead", 0.0) for rank in run.ranks) / run.seconds
 
 
 def _received_by(rank: Rank, cores: float | None) -> float | None:

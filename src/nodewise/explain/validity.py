@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nodewise.explain.scaling import Timings
 
 FOREIGN_LOAD = "other processes took up to"  # how a doubt begins that is of their load
-AMBER, RED = 0.02, 0.10  # share of the CPU that other processes took; above RED, no evidence
+MUCH_LOAD = 0.10  # share of the CPU that other processes took; above it, the study is doubtful
 ENOUGH_TO_TRUST = 3  # rounds; fewer leave a measurement doubtful
 _NEAR_WORK = 0.05  # relative: sizes of a growing job are rounded to whole cells
 QUOTA_HELD = 1.05  # CPU of an emulated node against its quota; above it the quota leaks
@@ -48,10 +48,11 @@ def validity_checks(study: Study, times: "Timings") -> Iterator[Check]:
     yield from (check for check in found if check is not None and check.verdict == "fail")
     yield from regime_checks(study)
     yield from failure_checks(study)
+    yield from copies_checks(study)
     curve = (baseline_check(times), superlinear_check(times))
     yield from (check for check in curve if check is not None)
     load = load_check(study)
-    if load.verdict in ("warn", "fail"):
+    if load.verdict == "fail":
         yield load
 
 
@@ -83,6 +84,25 @@ def rank_check(study: Study) -> Check | None:
     per_node = _ranks_of(runs[0]) / runs[0].nodes
     evidence = f"ranks that report on each node, in every run: {per_node:g}"
     return Check(rule=_WORKERS, verdict="pass", evidence=evidence, key="workers")
+
+
+def copies_checks(study: Study) -> Iterator[Check]:
+    """Whether an MPI launcher started a program in which no rank was seen."""
+    blind = {
+        run.nodes
+        for run in distributed_runs(study)
+        if run.provenance.get("started_by_mpi") and run.provenance.get("mpi_calls_recorded")
+        if not run.ranks
+    }
+    if blind:
+        evidence = (
+            f"no rank called MPI_Init at K={_listed(sorted(blind))}: these may be copies of one job"
+        )
+        remedy = (
+            "Start a program that uses MPI. If it does, linked statically: engine mpi with "
+            "record = false."
+        )
+        yield _invalid(_WORKERS, evidence, remedy, "workers")
 
 
 def _ranks_of(run: Run) -> int:
@@ -380,16 +400,16 @@ def load_check(study: Study) -> Check:
     shares = [_share_taken(run) for run in seen]
     worst = max(shares, default=0.0)
     unknown = not loads or any(load.run_delay is None for load in loads)
-    if unknown and worst <= RED:
+    if unknown and worst <= MUCH_LOAD:
         evidence = "waits for a core are not recorded in every run"
         return Check(rule=_LOAD, verdict="unknown", evidence=evidence, key="contention")
     return Check(
         rule=_LOAD,
-        verdict="pass" if worst <= AMBER else "fail" if worst > RED else "warn",
+        verdict="fail" if worst > MUCH_LOAD else "pass",
         evidence=f"{FOREIGN_LOAD} {format_percent(worst)} of the CPU",
-        remedy="" if worst <= AMBER else "Repeat on a quieter machine.",
+        remedy="Repeat on a quieter machine." if worst > MUCH_LOAD else "",
         key="contention",
-        makes="doubtful" if worst > RED else None,
+        makes="doubtful" if worst > MUCH_LOAD else None,
     )
 
 

@@ -412,8 +412,8 @@ def _command(spec: Spec, engine: Engine, task: Task) -> tuple[str, ...]:
         raise SpecError(
             f"workload.command: {starter} starts the ranks, and the engine '{spec.engine.name}' "
             "would start K copies of it.",
-            f'Write name = "{OWN_WORKERS}" under [engine], or leave {starter} out with the engine '
-            "'mpi'.",
+            f"Start K ranks in it ({starter} -n {{n}} ...) with the engine '{OWN_WORKERS}', or "
+            f"leave {starter} out with the engine 'mpi'.",
         )
     values = {
         **_numbers(spec, engine, task.nodes),

@@ -1,6 +1,5 @@
 """K ranks under the launcher of the MPI that the program is linked with."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -68,8 +67,9 @@ class Mpi(LauncherEngine):
         """With the interposer, and what the ranks need where they share cores."""
         launch = self._launch(job)
         table = self._table
+        open_mpi = launch.vendor == "Open MPI"
         return {
-            **(preload.as_root() if launch.vendor == "Open MPI" and os.geteuid() == 0 else {}),
+            **(preload.of_open_mpi(self._options, job.folder) if open_mpi else {}),
             **(preload.patience() if self._crowded(job.nodes) else {}),
             **super().environment(job),
             **self._interposed(job, launch),

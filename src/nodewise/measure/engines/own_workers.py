@@ -1,13 +1,11 @@
 """A command that starts its own K workers, such as `mpirun -n {n} ./app`: one process a run."""
 
-import os
-
 import msgspec
 
 from nodewise.base.errors import RunError
 from nodewise.measure.engines.base import Finished, Job, LauncherEngine, Started
 from nodewise.measure.launch import carried
-from nodewise.measure.mpi import preload
+from nodewise.measure.mpi import libraries, preload
 
 
 class OwnWorkers(LauncherEngine):
@@ -27,8 +25,8 @@ class OwnWorkers(LauncherEngine):
 
     def environment(self, job: Job) -> dict[str, str]:
         """With the interposer, where the command shows which MPI it starts."""
-        allowed = preload.as_root() if os.geteuid() == 0 else {}
-        return {**allowed, **super().environment(job), **self._interposed(job)[0]}
+        own = preload.of_open_mpi(job.command, job.folder)
+        return {**own, **super().environment(job), **self._interposed(job)[0]}
 
     def run(self, job: Job, started: Started) -> Finished:
         """Start the command so that its workers are watched; wait, and say whether MPI was seen."""
@@ -38,6 +36,7 @@ class OwnWorkers(LauncherEngine):
         variables, why_not = self._interposed(job)
         facts = {
             "mpi_calls_recorded": bool(variables),
+            "started_by_mpi": libraries.starts_mpi(job.command),
             **({"mpi_note": why_not} if why_not else {}),
         }
         return msgspec.structs.replace(finished, facts=facts) if variables or why_not else finished

@@ -154,6 +154,12 @@ def starter_of(command: Sequence[str]) -> str | None:
     return shutil.which(first) if Path(first).name in STARTERS else None
 
 
+def starts_mpi(command: Sequence[str]) -> bool:
+    """Whether a command begins with the launcher of an MPI; srun starts other programs, too."""
+    starter = starter_of(command)
+    return starter is not None and launcher_version(starter)[0] != ""
+
+
 def vendor_of(library: Path) -> str:
     """Whose a libmpi is, by its name: the number at its end is that of its interface."""
     return "Open MPI" if _OPEN_MPI.search(library.name) else "MPICH"

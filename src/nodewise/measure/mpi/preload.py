@@ -1,5 +1,6 @@
 """What an MPI program gets with it: the interposer of its MPI, by the environment."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -177,3 +178,13 @@ def patience() -> dict[str, str]:
 def as_root() -> dict[str, str]:
     """What Open MPI wants to see before it runs anything as root."""
     return dict(_AS_ROOT)
+
+
+def of_open_mpi(command: Sequence[str], folder: Path) -> dict[str, str]:
+    """It may run as root, and its temporary files go with the folder of the run, also if killed.
+
+    Not on other hosts, which do not have that folder.
+    """
+    hosts = any("host" in word for word in command)
+    place = {} if hosts else {"OMPI_MCA_orte_tmpdir_base": str(folder)}
+    return {**(as_root() if os.geteuid() == 0 else {}), **place}

@@ -134,7 +134,7 @@ class MpiRanks(Ranks):
         environment = {**preload.patience(), **self._environment(nodes, job)}
         if launch.vendor == "Open MPI":
             command += ["--oversubscribe", "--bind-to", "none"]
-            environment |= preload.as_root()
+            environment |= preload.of_open_mpi((), job.folder)
         elif nodes.link == "real":
             command += self._over_links(nodes, job)
             environment = {**_MPI_NETWORK, **environment}
