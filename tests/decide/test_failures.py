@@ -294,7 +294,7 @@ def test_what_moves_the_cheapest_scale_is_named():
     stopped = asked(law, price=2.1, fixed=9, preempt="1/h")
     by = [(one.by, one.before, one.after) for one in payment(stopped, "spot").moved]
     assert by == [("price", 8, 13), ("preemptions", 13, 4)]
-    assert "preemptions make K=13 dearer (K=4)" in stopped.cheaper_nodes
+    assert "preemptions make K=13 more expensive (K=4)" in stopped.cheaper_nodes
     plain = asked(TABLE, price=2, preempt="1/h", checkpoint="none")
     assert "do not move" in plain.cheaper_nodes
     in_budget = asked(TABLE, price=2, budget=15, value_per_hour=100)

@@ -207,7 +207,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
         return 0.0 if self.noise is None else common_log_spread(self.samples)
 
     def rates_at(self, nodes: Floats) -> Floats:
-        """What all nodes of other scales cost an hour; nan where the table does not tell."""
+        """What all nodes of other scales cost an hour; nan if the table does not give it."""
         if not self.price.is_money:
             return self.unit.nodes(nodes)
         if self.price.per_node_hour is not None:
@@ -378,7 +378,7 @@ def left_seconds(question: "Question") -> float | None:
 
 
 def longest_startup(question: "Question") -> float:
-    """The start-up that a deadline is held against: the end of its range, where it is one."""
+    """The start-up that counts for a deadline: the upper end, if it is a range."""
     given = question.ranges.get("startup")
     return question.price.startup_seconds if given is None else given.high
 
@@ -413,7 +413,7 @@ def _deadline_checks(times: Timings, needs: Needs) -> list[Check]:
     if needs.deadline_seconds is None:
         return []
     if times.draws is None:
-        evidence = "single runs: the deadline is held by the time seen once"
+        evidence = "single runs: the deadline is compared with one time per scale"
         return [warning(_DEADLINE, evidence, "Repeat to be sure.")]
     fewest = min(len(samples) for samples in times.samples)
     if fewest < ENOUGH_ROUNDS:
@@ -426,8 +426,8 @@ def _deadline_checks(times: Timings, needs: Needs) -> list[Check]:
 def _gates_quality(study: Study, needs: Needs) -> bool:
     """Whether a drift of the quality may exclude a scale.
 
-    Not of a loss that only hooks saw, without a word on how far it may drift: it is the loss of a
-    few batches, and the usual tolerance is one of an accuracy.
+    A loss that only hooks recorded excludes no scale unless a tolerance is stated: it is the loss
+    of a few batches, and the default tolerance is for an accuracy.
     """
     stated = "tolerance" in study.asked.get("quality", {})
     stated = stated or needs.quality_tolerance != QUALITY_TOLERANCE

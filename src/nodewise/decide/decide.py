@@ -1,6 +1,6 @@
 """The joint verdict: seconds, speedup, efficiency, quality and cost of each scale, and the choice.
 
-A decision never runs ahead of a named cause: `decide` attributes first. The scale is chosen by the
+`decide` attributes the lost speedup first. The scale is chosen by the
 one objective (`objective.py`); the cheapest, the balanced and the fastest are shown beside it, and
 scales between which the runs do not decide are named.
 """
@@ -179,7 +179,7 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes":
 
     nodes: int | None
     because: str
-    probability: float | None = None  # null: single runs say nothing about it
+    probability: float | None = None  # null: unknown from single runs
     undecided: tuple[int, ...] = ()  # the scales that may be the right one; empty: decided
     repeat: tuple[int, ...] = ()  # the scales whose further rounds would decide
     rounds_to_decide: int | None = None  # more rounds of those; null: decided, or more than 100

@@ -38,7 +38,7 @@ class Link(NamedTuple):
 
 
 def rehearsed_runs(study: Study) -> list[Run]:
-    """The runs on emulated nodes that ended well."""
+    """The successful runs on emulated nodes."""
     return [run for run in study.runs if run.outcome == "ok" and run.provenance.get("emulated")]
 
 
@@ -209,7 +209,7 @@ def _dry_wait(run: Run) -> float | None:
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    """The mean of the values that are known; None: none is."""
+    """The mean of the known values; None if all are unknown."""
     known = [value for value in values if value is not None]
     return mean(known) if known else None
 
@@ -233,7 +233,7 @@ def _by_scale(runs: list[Run]) -> dict[int, list[Run]]:
 
 
 def _effect(crossed: dict[str, bool]) -> Effect | None:
-    """The gravest effect whose limit is crossed."""
+    """The most severe effect whose limit is exceeded."""
     return "invalid" if crossed["invalid"] else "doubtful" if crossed["doubtful"] else None
 
 

@@ -135,7 +135,7 @@ def _foreign_delays(
     The wait is known for the whole timed region: compute has the share of it that it has of the
     time, and so has the communication of MPI programs. A rank that was paced as an emulated node
     counts its wait beyond the pace itself. Under a quota a rank waits for its core by design, so
-    there it says nothing of other load.
+    that wait does not show other load.
     """
     if "compute" not in stages:
         return None, None

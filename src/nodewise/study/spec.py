@@ -30,7 +30,7 @@ OWN_WORKERS = "command"  # the engine of a command that starts its own K workers
 class Part(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """A table of the file; a field that it does not know is an error, not a silence."""
+    """A table of the file; an unknown field is an error."""
 
 
 class Pattern(Part, frozen=True, kw_only=True):
@@ -192,10 +192,10 @@ def _check_workload(spec: Spec) -> None:
 
 
 def refuse_one_scale(scales: Sequence[int]) -> None:
-    """A study of one scale cannot answer anything, however long it is measured."""
+    """Refuse a study of one scale: it cannot answer any question."""
     if len(set(scales)) < 2:
         raise SpecError(
-            f"scales: there is only K={scales[0]}, and scaling needs two scales.",
+            f"scales: only K={scales[0]} is given, and scaling needs two scales.",
             "Name two scales or more, such as 1,2.",
         )
 
@@ -234,7 +234,7 @@ def _refuse_unknown(raw: Tables, kind: type[Part], path: str) -> None:
 
 
 def _refuse_unmeasured(gates: object, scales: tuple[int, ...]) -> None:
-    """A gate at a scale that is not measured would never be looked at."""
+    """Refuse a gate at a scale that is not measured."""
     for name, by_scale in (gates if isinstance(gates, dict) else {}).items():
         for nodes in by_scale if isinstance(by_scale, dict) else ():
             if nodes not in map(str, scales):

@@ -1,7 +1,7 @@
 """CSV tables of timings: text to a `Study` and back.
 
 A row is a run, or one rank of a run when there is a `rank` column. Bad cells are named by line and
-column; nothing is guessed silently: what was assumed is in the study's notes.
+column; assumptions are in the notes of the study.
 """
 
 import csv
@@ -101,7 +101,7 @@ def parse_table(
         work = units_of_a_rate
         many = "one unit" if work == 1 else f"{work:,.0f} units"
         unit = f"{many} of work" + ("" if study_regime == "strong" else " for each node")
-        notes.append(f"No work column: a run is taken as {unit}, and its seconds are for that.")
+        notes.append(f"No work column: each run counts as {unit}.")
     if declared is None and found == "weak":
         notes.append("The work grows with K: read as weak scaling.")
     least = min(row["nodes"] for row in rows)
