@@ -56,12 +56,19 @@ def has_stages(run: Run) -> bool:
 def measured_at(study: Study, nodes: int, by_rank: bool) -> Measured:
     """The records of the runs at one scale, of each rank or of whole runs."""
     runs = study.at(nodes)
+    return _of_ranks(runs) if by_rank else _of_whole_runs(runs)
+
+
+def _of_whole_runs(runs: Sequence[Run]) -> Measured:
+    seconds = np.array([run.seconds for run in runs])
+    recorded = [stage for stage in STAGES if all(stage in run.stages for run in runs)]
+    totals = {stage: np.array([[run.stages[stage]] for run in runs]) for stage in recorded}
+    return Measured(seconds, *_exposed(totals, seconds), None)
+
+
+def _of_ranks(runs: Sequence[Run]) -> Measured:
     ranked = [run.ranks for run in runs]
     seconds = np.array([run.seconds for run in runs])
-    if not by_rank:
-        recorded = [stage for stage in STAGES if all(stage in run.stages for run in runs)]
-        totals = {stage: np.array([[run.stages[stage]] for run in runs]) for stage in recorded}
-        return Measured(seconds, *_exposed(totals, seconds), None)
     recorded = [s for s in STAGES if all(s in rank.stages for ranks in ranked for rank in ranks)]
     stages = {
         stage: np.array([[rank.stages[stage] for rank in ranks] for ranks in ranked])

@@ -231,7 +231,7 @@ def accounts(
         Account(
             accounting="full",
             per_node_hour=full,
-            question="If other jobs wait for the nodes: a run costs its hours of use.",
+            question="If other jobs queue for the nodes: a run costs its hours of use.",
         ),
     )
 

@@ -231,7 +231,7 @@ def why_endless(
             seconds, words = times.downtime_seconds, "lost nodes take {} to come back"
         longest = words.format(format_duration(seconds))
         who = "the gang" if nodes[at] > 1 else "the node"
-        found.append(f"{longest}, {who} runs {format_duration(float(f'{life:.2g}'))}")
+        found.append(f"{longest}, {who} runs {format_duration(float(f'{life:.2g}'))} on average")
     return tuple(found)
 
 
