@@ -4,7 +4,6 @@ Everything after this point treats both alike; only a measured candidate can sup
 """
 
 from collections.abc import Sequence
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,6 +18,7 @@ from nodewise.base.stats import (
     center_of,
     common_log_spread,
     longest_run,
+    normal_quantile,
     normal_share_below,
     plausible_centers,
     quantiles_of_run,
@@ -530,5 +530,5 @@ def _freedom(samples: Sequence[Floats]) -> int:
 
 def _normal_spread(noise: float, count: int) -> Floats:
     """Single runs over the centre of their scale, as a relative spread has them."""
-    runs = [1 + noise * NormalDist().inv_cdf(share) for share in _QUANTILES]
+    runs = [1 + noise * normal_quantile(share) for share in _QUANTILES]
     return np.broadcast_to(np.maximum(runs, 0.0)[:, None], (len(runs), count))

@@ -6,7 +6,6 @@ over a few steps; a loss that no run reached is not extrapolated.
 """
 
 from collections.abc import Sequence
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -111,7 +110,7 @@ def _step_of_loss(run: Run, target: float) -> int | None:
     values = [loss for _, loss in run.losses]
     for at, (step, _) in enumerate(run.losses):
         around = values[max(0, at + 1 - _SMOOTH) : at + 1]
-        if len(around) == _SMOOTH and fmean(around) <= target:
+        if len(around) == _SMOOTH and sum(around) / len(around) <= target:
             return step
     return None
 
@@ -148,4 +147,4 @@ def _number(run: Run, name: str) -> float | None:
 
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return fmean(known) if known and len(known) == len(values) else None
+    return sum(known) / len(known) if known and len(known) == len(values) else None

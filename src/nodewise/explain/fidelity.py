@@ -4,7 +4,6 @@ A study on emulated nodes states these figures, and is doubtful or invalid where
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from statistics import mean, median
 from typing import NamedTuple
 
 from nodewise.base.units import format_duration, format_percent
@@ -106,6 +105,8 @@ def latency_words(link: Link) -> str:
 
 def link_of(study: Study) -> Link | None:
     """The real link against its floor, where it is farthest from it; None: nothing was sent."""
+    from statistics import median
+
     rate = study.spec.engine.rehearsal.link_mbit_per_second if study.spec is not None else None
     warmup = study.spec.workload.warmup_steps if study.spec is not None else 0
     links = []
@@ -206,6 +207,12 @@ def _dry_wait(run: Run) -> float | None:
         return None
     step = run.seconds / run.steps if run.steps else float(run.provenance[DRY_STEP])
     return min(float(run.provenance[DRY_WAIT]) / step, 1.0)
+
+
+def mean(values: Iterable[float]) -> float:
+    """The arithmetic mean."""
+    known = list(values)
+    return sum(known) / len(known)
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

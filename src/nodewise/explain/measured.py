@@ -1,7 +1,6 @@
 """What was recorded at one scale: seconds and stages by round and rank."""
 
 from collections.abc import Sequence
-from statistics import mean
 from typing import NamedTuple
 
 import numpy as np
@@ -116,7 +115,7 @@ def work_of(rank: Rank) -> float | None:
 
 def _dry_wait(runs: Sequence[Run]) -> float | None:
     known = [float(run.provenance[DRY_WAIT]) for run in runs if DRY_WAIT in run.provenance]
-    return mean(known) if len(known) == len(runs) else None
+    return sum(known) / len(known) if len(known) == len(runs) else None
 
 
 def _exposed(

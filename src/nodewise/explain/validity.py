@@ -6,7 +6,6 @@ other processes took the CPU, or workers shared cores. `scaling` checks the numb
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import mean
 from typing import TYPE_CHECKING
 
 from nodewise.base.units import format_duration, format_percent
@@ -461,7 +460,7 @@ def _amounts(study: Study) -> dict[int, float]:
         if run.work is None or run.work <= 0:
             return {}
         work.setdefault(run.nodes, []).append(run.work)
-    return {nodes: mean(work[nodes]) for nodes in sorted(work)}
+    return {nodes: sum(work[nodes]) / len(work[nodes]) for nodes in sorted(work)}
 
 
 def _numbers(study: Study, name: str) -> dict[int, float]:
