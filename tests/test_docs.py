@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -146,6 +146,52 @@ def test_every_command_has_examples_and_every_option_its_words(command):
     assert "Examples:" in (command.help or "")
     silent = [o.name for o in command.params if isinstance(o, click.Option) and not o.help]
     assert not silent
+
+
+def in_blocks(text: str, languages: Sequence[str]) -> Iterator[str]:
+    """The lines of the blocks in these languages."""
+    language: str | None = None
+    for line in text.splitlines():
+        if line.startswith("```"):
+            language = line[3:] if language is None else None
+        elif language in languages:
+            yield line
+
+
+def typed_commands() -> list[tuple[str, str]]:
+    """Every nodewise command in a block or in a sentence of the documents, with its page."""
+    found = []
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "examples" / "README.md"]:
+        if page.name in ("cli.md", "benchmarks.md"):  # written from the code, and by benchmarks
+            continue
+        text = page.read_text().replace("\\\n", " ")
+        fenced = "\n".join(in_blocks(text, ("", "sh", "console")))
+        typed = re.findall(r"^(?:\$ |.*(?:&&|;|\|) )?(nodewise [a-z].*)$", fenced, re.MULTILINE)
+        typed += re.findall(r"`(nodewise [a-z][^`\n]*)`", text)
+        found += [(page.name, line) for line in typed]
+    return found
+
+
+@pytest.mark.parametrize(("page", "line"), dict.fromkeys(typed_commands()))
+def test_commands_in_the_documents_have_these_options(page, line):
+    """Also those that no test runs: each names a command and options that it has."""
+    for part in re.split(r" (?:&&|;|\|\||\||>) ?", line.partition("  #")[0]):
+        words = re.sub(r"[`()\"',.:;]+$", "", part.strip()).replace("'", "").split()
+        if words[:1] != ["nodewise"] or not words[1:] or words[1].startswith("-"):
+            continue
+        command: click.Command = nodewise
+        context = click.Context(nodewise)
+        for word in words[1:3]:
+            if isinstance(command, click.Group):
+                inner = command.get_command(context, word)
+                assert inner is not None or word.isupper(), f"no command {word}"
+                command = inner or command
+        own = [word for word in words if word != "--"]
+        if "--" in words:
+            own = words[: words.index("--")]
+        known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+        options = {word.partition("=")[0] for word in own if re.match(r"--[a-z]", word)}
+        assert options - known - {"--help", "--version"} == set()
 
 
 @pytest.mark.parametrize("name", COMMANDS)

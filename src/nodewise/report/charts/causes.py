@@ -387,7 +387,8 @@ def _stages_caption(study: Study, recorded: Mapping[int, Sequence[_Rank]]) -> st
     most = max(others, key=lambda stage: rest[stage])
     text = f"Compute takes {first} and {last}"
     if rest[most] > 0:
-        text += f"; there {_STAGES[most][0]} takes {format_percent(rest[most])}"
+        words = "waiting" if most == "idle" else _STAGES[most][0]
+        text += f", and {words} {format_percent(rest[most])} there"
     return f"{text}.{_few_drawn(len(recorded[study.scales[-1]]), _MOST_BARS)}"
 
 

@@ -94,7 +94,7 @@ def _caption(branches: Sequence[Branch], end: str) -> str:
     binds = next((one for one in branches if one.answer == "binds"), None)
     where = f"The way ends at {binds.ceiling}" if binds and binds.ceiling else capitalised(end)
     left = f", {len(open_)} lack data" if open_ else ""
-    return f"{where}: {known} of {len(branches)} questions are answered{left}."
+    return f"{where}. {known} of {len(branches)} questions are answered{left}."
 
 
 def _fork(

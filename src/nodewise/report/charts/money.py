@@ -688,7 +688,7 @@ def _marginal_caption(decision: Decision, steps: Sequence[Marginal]) -> str:
     )
     if last is not first:
         text += (
-            f", from K={last.from_nodes} to K={last.to_nodes} {format_speedup(_per_node(last))} "
+            f", from K={last.from_nodes} to K={last.to_nodes} {format_speedup(_per_node(last))}x "
             f"({format_duration(abs(last.seconds_saved))} "
             f"{'saved' if last.seconds_saved >= 0 else 'lost'}, "
             f"{format_money(abs(last.cost), decision.price.currency)} "
