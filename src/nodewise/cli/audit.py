@@ -50,9 +50,9 @@ _TEXTS = (".md", ".txt", ".org", ".rst", ".tex", ".html", ".json")
     "corrections",
     multiple=True,
     metavar="TITLE=WHAT",
-    help="What a column is, where it was misread: --column 'TPS/GPU=rate per device'.",
+    help="Meaning of a misread column: --column 'TPS/GPU=rate per device'.",
 )
-@click.option("--curve", help="Of a file with several curves, only the one of this name.")
+@click.option("--curve", help="Only the curve of this name, of a file with several.")
 @click.option("--reply", "as_reply", is_flag=True, help="A short, polite comment to the author.")
 @format_option
 @page_option

@@ -63,8 +63,12 @@ def _read_job(text: str) -> "Job":
     type=Parsed("runs", _read_job),
     help="Planned runs, for the resource table; *3 after K: three times as long.",
 )
-@click.option("--cores-per-node", type=click.IntRange(1, 100_000), help="Of the machine.")
-@click.option("--gpus-per-node", type=click.IntRange(1, 1000), help="Of the machine.")
+@click.option(
+    "--cores-per-node", type=click.IntRange(1, 100_000), help="Cores of a node of the machine."
+)
+@click.option(
+    "--gpus-per-node", type=click.IntRange(1, 1000), help="GPUs of a node of the machine."
+)
 @json_option
 def command(
     studies: tuple[Path, ...],

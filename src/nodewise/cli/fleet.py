@@ -102,7 +102,7 @@ _objective_options = shared(
 )
 
 
-@command.command("decide", short_help="The replicas to run, from windows on file.")
+@command.command("decide", short_help="The number of replicas to run, from measured windows.")
 @_windows_argument
 @_objective_options
 @click.option("--price", type=MONEY, help="Dollars per replica-hour.")
@@ -111,7 +111,7 @@ _objective_options = shared(
 @click.option(
     "--goal",
     type=click.Choice(["cost", "throughput", "latency"]),
-    help="What is made best within the limits; default: cost.",
+    help="What to optimise within the limits; default: cost.",
 )
 @click.option(
     "--spares", type=click.IntRange(min=0), help="Replicas that may be lost at peak demand."

@@ -33,8 +33,10 @@ _about_options = shared(
     click.option(
         "--commit", default="", help="The commit that was measured; default: as recorded."
     ),
-    click.option("--date", default="", help="When; default: as recorded, else now."),
-    click.option("--machine", default="", help="Where; default: processor and cores as recorded."),
+    click.option("--date", default="", help="Date of the runs; default: as recorded, else now."),
+    click.option(
+        "--machine", default="", help="Machine; default: processor and cores as recorded."
+    ),
     click.option("--workload", default="", help="Name of the job; default: that of the study."),
     input_options("price"),
 )

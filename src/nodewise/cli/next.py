@@ -11,14 +11,14 @@ from nodewise.cli.options import FRACTION, MONEY, emit, output_options, table_ar
 
 @click.command("next")
 @table_argument
-@click.option("--spend", type=MONEY, help="The most that the further runs may cost.")
-@click.option("--max-nodes", type=click.IntRange(min=1), help="The most nodes there are.")
+@click.option("--spend", type=MONEY, help="Largest cost of the further runs.")
+@click.option("--max-nodes", type=click.IntRange(min=1), help="Largest number of nodes available.")
 @click.option(
     "--share",
     type=FRACTION,
     default="1",
     show_default=True,
-    help="The part of the job that a timing run does.",
+    help="Share of the job that a timing run does.",
 )
 @question_options
 @analysis_options

@@ -25,7 +25,9 @@ def step_options(hidden: bool = False) -> Decorator:
     option = partial(click.option, hidden=hidden)
     return shared(
         option("--peak-flops", type=COUNT, help="FLOP per second of the machine: 20e12, 20T."),
-        option("--memory-bandwidth", type=BANDWIDTH, help="Of the machine's memory: 800GB/s."),
+        option(
+            "--memory-bandwidth", type=BANDWIDTH, help="Bandwidth of the machine's memory: 800GB/s."
+        ),
         option("--flops", type=COUNT, help="Operations of one step: 6e12."),
         option(
             "--bytes", "memory_bytes", type=SIZE, help="Bytes that a step moves from memory: 120GB."

@@ -504,9 +504,7 @@ def marginal_table(steps: Sequence[Marginal], result: Decision) -> Table:
             _per_money("speedup", currency): (
                 "saves"
                 if step.cost < 0
-                else given(
-                    step.speedup_per_dollar, lambda folds: f"{folds / unit.of_first_run:.2f}"
-                )
+                else given(step.speedup_per_dollar, lambda gain: _ratio(gain / unit.of_first_run))
                 or "free"
             ),
             f"seconds saved{unit.label}": format_seconds(unit.amount(step.seconds_saved)),
@@ -515,6 +513,11 @@ def marginal_table(steps: Sequence[Marginal], result: Decision) -> Table:
         for step in steps
     ]
     return rows_table("What each step up gains and costs", rows, indent=2)
+
+
+def _ratio(value: float) -> str:
+    """A ratio with two decimals, above a hundred with three digits."""
+    return f"{value:.2f}" if abs(value) < 100 else significant(value)
 
 
 def payment_table(result: Decision) -> Table:

@@ -325,13 +325,13 @@ def advice_report(result: Advice) -> Output:
         return format_money(result.compared_for.amount(value), result.currency)
 
     unit = result.compared_for
-    of = unit.words if unit.clause else "a later run"
-    of = "of the time" if result.regret_is_of_time else of
+    saved = f"saves {unit.words if unit.clause else 'a later run'}"
+    saved = "time saved" if result.regret_is_of_time else saved
     rows = [
         {
             "K": run.nodes,
             "cost of the run": format_money(run.cost, result.currency),
-            f"saves {of}": saves(run.saving),
+            saved: saves(run.saving),
             "saved per cost": f"{run.saving_per_cost:.3g}",
             "changes the choice": format_percent(run.could_change),
             "": "<- next" if run.nodes == result.measure else "",
