@@ -1,4 +1,4 @@
-"""Write the reference pages from the code: cli.md, rules.md, json.md and the table of inputs.md.
+"""Write the reference from the code: cli.md, rules.md, json.md, fields.md, table of inputs.md.
 
     .venv/bin/python docs/reference.py
 
@@ -7,6 +7,7 @@ A test compares the pages with what this writes.
 
 import ast
 import inspect
+import re
 import sys
 import types
 import typing
@@ -21,7 +22,10 @@ from nodewise.audit.rules import read_rules
 from nodewise.cli.help import inputs
 from nodewise.cli.main import SECTIONS, nodewise
 from nodewise.decide.decide import Decision
+from nodewise.measure.engines import registry
 from nodewise.report.schema import PARTS
+from nodewise.study.spec import Baseline, EngineSpec, Precision, Quality, Rehearsal, Spec, Workload
+from nodewise.study.spec_text import toml_value
 
 HERE = Path(__file__).parent
 WRITTEN = "<!-- Written by docs/reference.py. -->\n"
@@ -163,6 +167,10 @@ def _type(kind: Any) -> str:
     arguments = typing.get_args(kind)
     if kind in names:
         return names[kind]
+    if kind is typing.Any:
+        return "any value"
+    if typing.get_origin(kind) is typing.Annotated:
+        return _type(arguments[0]) + _bounds(arguments[1])
     if typing.get_origin(kind) is typing.Literal:
         return " or ".join(f"`{one}`" for one in arguments)
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
@@ -176,6 +184,14 @@ def _type(kind: Any) -> str:
     return _type(kind.__value__) if hasattr(kind, "__value__") else str(kind)
 
 
+def _bounds(meta: msgspec.Meta) -> str:
+    """The limits of a number."""
+    signs = {"ge": "≥", "gt": ">", "le": "≤"}
+    limits = [f"{sign} {value:,}" for name, sign in signs.items()
+              if (value := getattr(meta, name)) is not None and value < 1e9]  # fmt: skip
+    return ", ".join(["", *limits])
+
+
 def inputs_page() -> str:
     """The page of inputs with the table as it is now."""
     before, title, _ = (HERE / "inputs.md").read_text().partition(INPUTS_TITLE)
@@ -183,7 +199,51 @@ def inputs_page() -> str:
     return before + title + "\n".join(rows) + "\n"
 
 
-PAGES = {"cli.md": cli_page, "rules.md": rules_page, "json.md": json_page, "inputs.md": inputs_page}
+def fields_page() -> str:
+    """Every field of a spec, with the comment beside it in the source."""
+    lines = [
+        "# Fields of a spec", WRITTEN,
+        "This page lists what a spec may contain besides [inputs](inputs.md) of a question. "
+        "[spec.md](spec.md) explains them with examples. `nodewise init --schema` prints the JSON "
+        "Schema.",
+    ]  # fmt: skip
+    tables: dict[str, Any] = {
+        "Top of the file": Spec, "workload": Workload, "baseline": Baseline, "engine": EngineSpec,
+        "engine.rehearsal": Rehearsal,
+    }  # fmt: skip
+    for name in registry.names():
+        options = registry.engine_type(name).options_type
+        if msgspec.structs.fields(options) and options is not Rehearsal:
+            tables[f"engine.{name}"] = options
+    tables |= {"quality": Quality, "precision": Precision}
+    for title, kind in tables.items():
+        heading = title if kind is Spec else f"[{title}]"
+        about = (inspect.getdoc(kind) or "").partition("\n")[0]
+        lines += ["", f"## {heading}", "", *([] if about.startswith("The table") else [about, ""])]
+        lines += ["| field | type | default | meaning |", "|---|---|---|---|"]
+        meaning = _comments(kind)
+        for field in msgspec.structs.fields(kind):
+            if field.name not in ("rehearsal", "tables"):  # tables of their own
+                words = re.sub(r"^noqa: \w+( - )?", "", meaning.get(field.name, ""))
+                lines.append(_field(field, words))
+    return "\n".join(lines) + "\n"
+
+
+def _field(field: msgspec.structs.FieldInfo, meaning: str) -> str:
+    default = "required" if field.required else ""
+    if field.default is not msgspec.NODEFAULT and isinstance(field.default, str | int | float):
+        default = f"`{toml_value(field.default)}`" if field.default != "" else ""
+    kind = re.sub(r"\[\w+\]\(#\w+\)", "table", _type(field.type))
+    return row(f"`{field.encode_name}`", kind, default, meaning)
+
+
+PAGES = {
+    "cli.md": cli_page,
+    "rules.md": rules_page,
+    "json.md": json_page,
+    "inputs.md": inputs_page,
+    "fields.md": fields_page,
+}
 
 if __name__ == "__main__":
     for name, write in PAGES.items():

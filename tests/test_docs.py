@@ -17,6 +17,7 @@ from nodewise.cli.main import COMMANDS, nodewise
 from nodewise.report.findings import find
 from nodewise.report.notebook import open_job
 from nodewise.study import store
+from nodewise.study.table import _NAMES
 
 ROOT = Path(__file__).parents[1]
 START = ROOT / "docs" / "start.md"
@@ -205,11 +206,50 @@ def test_links_lead_somewhere():
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+def test_old_page_names_lead_to_pages_of_today(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    moved = importlib.import_module("moved")
+    of_version_1 = [
+        "architecture",
+        "audit",
+        "benchmarks",
+        "diagnose",
+        "energy",
+        "engines",
+        "exercises",
+        "first_hour",
+        "fleet",
+        "index",
+        "load",
+        "method",
+        "plan",
+        "predict",
+        "reliability",
+        "reports",
+        "security",
+        "spec",
+        "start",
+        "tables",
+        "traces",
+        "tutorial",
+    ]
+    pages = {page.stem for page in PAGES}
+    assert [name for name in of_version_1 if moved.MOVED.get(name, name) not in pages] == []
+    moved.on_post_build({"site_dir": tmp_path})
+    assert "url=../start/" in (tmp_path / "first_hour" / "index.html").read_text()
+
+
+def test_every_name_of_a_column_is_in_the_reference():
+    page = (ROOT / "docs" / "tables.md").read_text()
+    names = {name for several in _NAMES.values() for name in several}
+    assert [name for name in sorted(names) if f"`{name}`" not in page] == []
+
+
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 
 
-@pytest.mark.parametrize("name", ["cli.md", "rules.md", "json.md", "inputs.md"])
+@pytest.mark.parametrize("name", ["cli.md", "rules.md", "json.md", "inputs.md", "fields.md"])
 def test_the_reference_is_as_the_code_has_it(name, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "docs")
     reference = importlib.import_module("reference")

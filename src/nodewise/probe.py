@@ -11,7 +11,7 @@
     probe.work(items=n)
     probe.fact(global_batch=4096, dtype="float32")
 
-Without nodewise around it every call does nothing. Spans may stand inside each other, to any depth:
+Without nodewise around it every call does nothing. Spans may be nested to any depth:
 the inner one takes its time from the outer. One thread calls the probe.
 
 The clock runs from `setup`, or else from the first `steps`, to the end of the last `steps`. So with
@@ -54,7 +54,7 @@ _STAGES = ("compute", "communication", "idle", "io", "serial")
 # long for other load afterwards: with 100 ms, ranks were late two to five times as much.
 _COMPUTE_SLICE_NS, _URGENT_SLICE_NS = 500_000, 100_000
 _MOST_LATE_NS = 100_000_000  # of a timer: beyond, the machine stood still
-_MEET_SECONDS = 600.0  # a rank that never comes must not hold the others for ever
+_MEET_SECONDS = 600.0  # a rank that never comes must not block the others without end
 # Between looks at a shared folder: many ranks must not load its server while the last one loads.
 _FIRST_POLL_SECONDS, _LAST_POLL_SECONDS = 0.01, 0.1
 
@@ -570,7 +570,7 @@ def _paced_facts(pace: _Pace) -> dict[str, float]:
 
 def _no_rank_came(missing: list[str]) -> RuntimeError:
     listed = ", ".join(missing[:8])
-    return RuntimeError(f"nodewise: rank {listed} did not come to the start within 10 minutes")
+    return RuntimeError(f"nodewise: rank {listed} did not reach the start within 10 minutes")
 
 
 def _finite(value: float | None) -> float | None:

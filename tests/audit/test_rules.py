@@ -125,7 +125,7 @@ def test_repeats_with_their_spread_are_not_said_to_have_none():
     rows = [f"{k},{rep},{10 / k + 0.013 * rep}" for k in (1, 2, 4) for rep in range(7)]
     found = answers("\n".join(["K,rep,time_s", *rows]))
     assert found["repeats"].evidence == "7 runs at each scale, with their spread"
-    assert found["digits"].evidence == "raw runs: no rounded figures to judge"
+    assert found["digits"].evidence == "raw runs have no rounded figures"
 
 
 def planted_study(**changes):

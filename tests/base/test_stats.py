@@ -1,3 +1,5 @@
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from nodewise.base.stats import (
     center_of,
     margins_of,
     median,
+    normal_quantile,
     normal_share_below,
     percentile_interval,
     plausible_centers,
@@ -174,3 +177,9 @@ def test_quantiles_and_medians_are_exactly_those_of_numpy(values, columns, share
         for axis in range(samples.ndim):
             reference = np.median(samples, axis=axis)
             assert np.array_equal(median(samples, axis), reference, equal_nan=True)
+
+
+@given(st.floats(1e-12, 1 - 1e-12))
+def test_the_normal_quantile_is_that_of_the_standard_library(share):
+    assert normal_quantile(share) == pytest.approx(NormalDist().inv_cdf(share), abs=1e-11)
+    assert normal_share_below(normal_quantile(share)) == pytest.approx(share, abs=1e-12)

@@ -197,7 +197,7 @@ def test_a_spot_run_that_never_ends_has_a_reason_and_no_price(nodewise, tmp_path
     assert spot["cheapest"] is None
     assert [row["cost"] for row in spot["rows"]] == [None, None]
     assert [row["seconds"] for row in spot["rows"]] == [None, None]
-    assert spot["rows"][0]["never_ends"] == "a save takes 10 min, the gang lives 14 s"
+    assert spot["rows"][0]["never_ends"] == "a save takes 10 min, the gang runs 14 s on average"
     assert found["spot"]["K"] is None
     assert found["spot"]["moves"][-1]["cost"] is None
     text = nodewise(*options, "-v").out
@@ -208,7 +208,7 @@ def test_a_spot_run_that_never_ends_has_a_reason_and_no_price(nodewise, tmp_path
 def test_an_endless_scale_on_demand_is_excluded():
     found = asked("K,time_s\n1,1000\n2,520\n64,400\n", price=2, mtbf="20min", checkpoint="10min")
     assert [row.nodes for row in found.rows] == [1, 2]
-    assert payment(found, "on-demand").rows[-1].never_ends.endswith("the gang lives 19 s")
+    assert payment(found, "on-demand").rows[-1].never_ends.endswith("the gang runs 19 s on average")
     assert found.fastest.nodes == 2
     with pytest.raises(DataError, match="No run ever ends"):
         asked("K,time_s\n1,1000\n2,520\n", price=2, mtbf="10s", checkpoint="10min")
@@ -294,7 +294,7 @@ def test_what_moves_the_cheapest_scale_is_named():
     stopped = asked(law, price=2.1, fixed=9, preempt="1/h")
     by = [(one.by, one.before, one.after) for one in payment(stopped, "spot").moved]
     assert by == [("price", 8, 13), ("preemptions", 13, 4)]
-    assert "preemptions make K=13 dearer (K=4)" in stopped.cheaper_nodes
+    assert "preemptions make K=13 more expensive (K=4)" in stopped.cheaper_nodes
     plain = asked(TABLE, price=2, preempt="1/h", checkpoint="none")
     assert "do not move" in plain.cheaper_nodes
     in_budget = asked(TABLE, price=2, budget=15, value_per_hour=100)

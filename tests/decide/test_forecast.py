@@ -156,7 +156,7 @@ def test_beyond_a_saturation_nothing_is_claimed():
     assert "Nothing is predicted above K=64" in text
     assert "128  unknown" in [line.strip() for line in text.splitlines()]
     figure = beyond(find(study, PRICED).forecast)
-    assert figure is not None and figure.caption.startswith("Beyond K=64 nothing is claimed")
+    assert figure is not None and figure.caption.startswith("Nothing is predicted above K=64")
     assert figure.rows[-1]["K"] == 64
 
 

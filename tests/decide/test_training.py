@@ -60,7 +60,7 @@ def test_the_time_to_a_loss_is_where_the_smoothed_curve_comes_to_it():
 def test_a_loss_that_no_run_reached_is_not_extrapolated():
     found = training(target_loss=1.0)
     assert all(row.seconds_to_loss is None for row in found.rows)
-    assert "no run at K=1, 2, 4 comes to 1; the lowest loss of a step is 3.1" in (
+    assert "no run at K=1, 2, 4 reaches 1; the lowest loss of a step is 3.1" in (
         found.checks[0].evidence
     )
 
@@ -77,4 +77,4 @@ def test_a_loss_that_is_reached_in_the_warm_up_has_no_time():
     found = find(Study(name="job", regime="strong", runs=runs), question).training
     assert [row.seconds_to_loss for row in found.rows] == [None] * 3
     assert [row.cost_to_loss for row in found.rows] == [None] * 3
-    assert "comes to 4.7 in its warm-up, which is not timed" in found.checks[0].evidence
+    assert "reaches 4.7 in its warm-up, which is not timed" in found.checks[0].evidence

@@ -141,7 +141,7 @@ def test_scales_of_different_rounds_are_not_paired_and_said():
 
 
 def test_one_scale_is_not_a_study():
-    with pytest.raises(DataError, match="only one scale"):
+    with pytest.raises(DataError, match="Only one scale"):
         scale(parse_table("K,time_s\n4,3\n"))
 
 

@@ -63,7 +63,7 @@ def left_behind(program):
         ("abort", "crashed: exit code 7: rank 1 called MPI_Abort with code 7"),
         ("exit", "rank 1 ended without MPI_Finalize: solver error: no convergence"),
         ("leave", "crashed: rank 1 ended without MPI_Finalize"),
-        ("segv", "rank 1 never came to MPI_Finalize"),
+        ("segv", "rank 1 never reached MPI_Finalize"),
     ],
 )
 def test_how_a_rank_failed_is_said_and_nothing_is_left(programs, tmp_path, how, said):
@@ -75,8 +75,8 @@ def test_how_a_rank_failed_is_said_and_nothing_is_left(programs, tmp_path, how, 
 
 def test_a_rank_that_never_ends_is_named(programs, tmp_path):
     done, runs = run_at_two(programs, tmp_path, programs / "ends", "hang", timeout="12")
-    assert "timeout: stopped after 12 s: rank 1 never came to MPI_Finalize" in done.stderr
-    assert "timeout: stopped after 12 s: no rank came to MPI_Finalize" in done.stderr  # K=1
+    assert "timeout: stopped after 12 s: rank 1 never reached MPI_Finalize" in done.stderr
+    assert "timeout: stopped after 12 s: no rank reached MPI_Finalize" in done.stderr  # K=1
     assert runs[2]["outcome"] == "timeout"
     assert not left_behind(programs / "ends")
 

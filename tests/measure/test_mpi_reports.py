@@ -158,7 +158,7 @@ def test_how_ranks_end(tmp_path):
     leave_report(tmp_path, 1, [], ranks=3, finalized=False, aborted=True, abort_code=7)
     reports = read_mpi_reports(tmp_path)
     assert unfinished(reports, 3) == "rank 1 called MPI_Abort with code 7"
-    assert unfinished(reports[:1], 3) == "ranks 1, 2 never came to MPI_Finalize"
+    assert unfinished(reports[:1], 3) == "ranks 1, 2 never reached MPI_Finalize"
     leave_report(tmp_path, 1, [], ranks=3, finalized=False)
     assert unfinished(read_mpi_reports(tmp_path), 3) == "rank 1 ended without MPI_Finalize"
 

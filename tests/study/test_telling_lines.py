@@ -150,7 +150,7 @@ You can avoid this message by specifying -quiet on the mpiexec command line."""
 
 
 def test_that_a_stopped_run_was_stopped_is_not_its_cause():
-    detail = """stopped after 4 s: rank 1 never came to MPI_Finalize
+    detail = """stopped after 4 s: rank 1 never reached MPI_Finalize
 =   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES
 =   EXIT CODE: 15
 YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Terminated (signal 15)

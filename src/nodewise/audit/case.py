@@ -85,7 +85,7 @@ class Case:
 
     @property
     def guessed(self) -> str:
-        """The column of the curve that was only guessed; empty where titles or units say it."""
+        """The column whose meaning was guessed; empty if a title or a unit gives it."""
         main = self.claim.main
         return next(
             (one.title for one in self.claim.reading
@@ -156,7 +156,7 @@ class Case:
 
     @cached_property
     def way(self) -> Summary | None:
-        """How claimed speedups were made from repeats that stand beside them."""
+        """How claimed speedups were computed from the repeats beside them."""
         written = self.figures("speedup")
         if written is None or self.study.rounds < 2:
             return None
@@ -186,13 +186,13 @@ class Case:
 
     @cached_property
     def tells_kinds(self) -> bool:
-        """Whether a column says of every row if it was run."""
+        """Whether a column marks every row as measured or predicted."""
         words = {word for some in self.claim.words("kind").values() for word in some}
         return bool(words) and all(_KIND.search(word) for word in words)
 
     @cached_property
     def has(self) -> frozenset[Need]:
-        """Which needs of the rules are met."""
+        """Which data needed by rules the claim has."""
         columns, runs, text = self.claim.columns, self.runs, self.claim.text
         spec = self.study.spec
         ratios = {"speedup", "efficiency"} & columns

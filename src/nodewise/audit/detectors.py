@@ -1,4 +1,4 @@
-"""Detectors of inflated curves: bare numbers in, what they show out.
+"""Detectors of inflated curves: from plain numbers to what they show.
 
 Every honest curve, strong or weak, obeys one inequality: the cost 1/E = k*T(k)/T0 of a unit of work
 (T(k)/T0 where the job grows with k) starts at one and does not fall. So a detector is a test of
@@ -31,10 +31,12 @@ Summary = Literal["ratio of means", "mean of ratios", "best of the repeats"]
 
 
 def too_straight(points: Points) -> Detection:
-    """No visible bend: efficiency within one percent of one at every scale, eight or more apart."""
+    """No visible bend: efficiency within 1 % of one, over scales that span a factor of 8."""
     k = points.k
     if len(k) < 3 or k[-1] < _STRAIGHT_UP_TO:
-        return Detection(None, f"the scales span only {k[-1]:g} times; a bend may lie beyond")
+        return Detection(
+            None, f"the scales span only a factor of {k[-1]:g}; efficiency may fall beyond"
+        )
     away = float(np.max(np.abs(1 / points.cost - 1)))
     if away <= _STRAIGHT:
         evidence = (
@@ -46,7 +48,7 @@ def too_straight(points: Points) -> Detection:
 
 
 def bends_back(points: Points) -> Detection:
-    """A curve that gets better again: the job shrank, or began to grow with K, on the way.
+    """A curve whose cost falls again: the job shrank, or began to grow with K.
 
     Either a unit of work costs less than at a smaller scale beyond the base, or (strong) the share
     that does not split, having held or risen, falls. Of single runs one scale may be off, at the
@@ -72,7 +74,7 @@ def bends_back(points: Points) -> Detection:
 
 
 def _dearer_before(points: Points, at: int) -> int | None:
-    """The scale that a later one is held against; of single runs one that a neighbour confirms."""
+    """The scale that a later one is compared with; a neighbour must confirm a single run."""
     cost = points.cost
     if points.freedom:
         return 1 + int(np.argmax(cost[1:at]))
@@ -101,8 +103,8 @@ def _share_falls(points: Points, reach: float) -> Detection:
     if not held or len(later) < needed or not np.all(falls[-needed:]):
         return never
     evidence = (
-        f"the share that does not split falls from {share[most]:.4f} at "
-        f"K={nodes[most + 1]:g} to {later[0]:.4f} at K={nodes[most + 2]:g}, having risen before"
+        f"the serial share first rises, and then falls from {share[most]:.4f} at "
+        f"K={nodes[most + 1]:g} to {later[0]:.4f} at K={nodes[most + 2]:g}"
     )
     return Detection(True, evidence, float(share[most] / max(share[-1], 1e-6)))
 
@@ -138,13 +140,13 @@ def column_mismatch(
     if problems:
         off, name, given, follows = max(problems)
         more = "" if len(problems) == 1 else f"; {len(problems)} figures do not agree"
-        evidence = f"{name} is written as {given:g} and follows as {follows:.4g}{more}"
+        evidence = f"{name} is stated as {given:g}, and the times give {follows:.4g}{more}"
         return Detection(True, evidence, math.exp(off))
     if bases:
         return Detection(
-            False, f"the ratios follow from the figures over another base ({bases[0]:.3g})"
+            False, f"the ratios fit the figures relative to another base ({bases[0]:.3g})"
         )
-    return Detection(False, "the columns follow from each other, digit by digit")
+    return Detection(False, "the columns agree with each other to the last digit")
 
 
 def _ratio(
@@ -185,7 +187,7 @@ def _apart_from(
 
 
 def _apart(given: float, right: float) -> float:
-    """The logarithm of the ratio of two ratios; a zero is as far as it gets."""
+    """The logarithm of the ratio of two ratios; zero counts as infinitely far."""
     return abs(math.log(max(given, 1e-12) / max(right, 1e-12)))
 
 
@@ -208,8 +210,8 @@ def summary_used(
 ) -> Summary | None:
     """How claimed speedups were made out of repeats, where only one way gives them.
 
-    The ratio of means is tried first, then that of medians: where they give every figure, nothing
-    is said against them.
+    The ratio of means is tried first, then that of medians: if they give every figure, the
+    column is in order.
     """
     grown = k if regime == "weak" else np.ones_like(k)
     paired = len({len(values) for values in samples}) == 1
@@ -258,7 +260,7 @@ def idle_digits(figures: Sequence[tuple[float, float]], spreads: Sequence[float]
         idle = int(math.log10(worst)) - 1
         digits = "a digit" if idle == 1 else f"{idle} digits"
         return Detection(True, f"{digits} more than the stated spread supports", worst)
-    return Detection(False, "the digits end where the spread begins", worst)
+    return Detection(False, "no digits beyond the stated spread", worst)
 
 
 def identical_repeats(samples: Sequence[Floats]) -> Detection:
@@ -280,13 +282,13 @@ def identical_repeats(samples: Sequence[Floats]) -> Detection:
     if all(len(values) < 2 for values in samples):
         return Detection(None, "no repeats are given")
     if pairs and _poisson_tail(pairs, expected) < FALSE_ALARMS / 5:
-        evidence = f"{pairs} pairs of equal repeats, where chance gives {expected:.1g}"
+        evidence = f"{pairs} pairs of equal repeats, {expected:.1g} expected by chance"
         return Detection(True, evidence, float(pairs))
     copied = _copied(samples, unit)
     if copied is not None:
         evidence = "two scales repeat the same deviations, round by round, at another size"
         return Detection(True, evidence, copied)
-    return Detection(False, "the repeats differ as repeats do", float(pairs))
+    return Detection(False, "run-to-run variation looks natural", float(pairs))
 
 
 def _last_digit(samples: Sequence[Floats]) -> float:
@@ -358,7 +360,7 @@ def dependent_repeats(samples: Sequence[Floats]) -> Detection:
         below += float(away @ away)
         count += len(values)
     if count < 12 or below == 0:
-        return Detection(None, "too few repeats to see whether they depend on each other")
+        return Detection(None, "too few repeats to test whether they are independent")
     # The deviations of n values from their own mean are correlated by -1/n.
     correlation = above / below + sum(len(v) >= 4 for v in samples) / count
     z = correlation * math.sqrt(count)
@@ -366,8 +368,8 @@ def dependent_repeats(samples: Sequence[Floats]) -> Detection:
     share = (1 - rho) / (1 + rho)
     if 1 - normal_share_below(z) < FALSE_ALARMS / 2 and share < 0.5:
         evidence = (
-            f"repeats follow each other (lag-1 correlation {correlation:.2f}): {count} are worth "
-            f"{count * share:.0f}"
+            f"repeats are correlated (lag-1 correlation {correlation:.2f}): {count} are worth "
+            f"{count * share:.0f} independent ones"
         )
         return Detection(True, evidence, correlation)
     return Detection(False, f"lag-1 correlation of the repeats is {correlation:.2f}", correlation)

@@ -1,4 +1,4 @@
-"""What a measured study answers for itself: to the honesty rules, by key, and beyond them.
+"""Answers of a measured study to the rules of the audit, by key, and checks beyond the rules.
 
 The rules themselves are data (rules.toml), and `rules` asks them.
 """
@@ -33,7 +33,7 @@ _CHANGES_WITH_SCALE = {
     *("mpi_hosts", "mpi_options"),  # one more option where ranks share cores
     "spec_hash",  # a folder takes no spec that measures something else
 }
-# What an engine measured of each run says nothing of the place that it ran in.
+# What an engine measures in each run does not describe the machine.
 _OF_ONE_RUN = (
     *("rehearsal_", "slurm_", "sacct_", "ray_", "dask_", "spark_"),
     *("gpu_", "energy_samples", "energy_hertz", "no_counters", "threads_idle_share"),
@@ -51,7 +51,7 @@ _PERIODS_PER_STEP = 6  # at 8 and more steps were true to compute/K; at 3 they w
 
 
 class Answer(NamedTuple):
-    """What is said to one rule."""
+    """The answer to one rule."""
 
     verdict: Verdict
     evidence: str
@@ -59,7 +59,7 @@ class Answer(NamedTuple):
 
 
 def answers(study: Study, spec: Spec, scaling: Scaling) -> dict[str, Answer]:
-    """What the runs say to the rules that a table of figures can only be asked about, by key."""
+    """Answers from the runs to rules that a table alone cannot answer, by key."""
     return {
         "baseline": _baseline(study, scaling),
         "workload": _fixed_workload(spec, study),
@@ -77,7 +77,7 @@ def answers(study: Study, spec: Spec, scaling: Scaling) -> dict[str, Answer]:
 
 
 def own_checks(study: Study, needs: Needs, spec: Spec, scaling: Scaling) -> tuple[Check, ...]:
-    """What only this study is asked: of its emulated nodes, and by the gates of its spec."""
+    """Checks that are not rules: of the emulated nodes, and of the gates of the spec."""
     rehearsal = _rehearsal(spec, study) if spec.engine.name == "rehearsal" else {}
     limits = limit_check(study)
     return (
@@ -321,7 +321,7 @@ def _same_place(study: Study) -> Answer:
 
 
 def _rehearsal(spec: Spec, study: Study) -> dict[str, Answer]:
-    """What emulated nodes can answer for: their CPU, their link, and that nothing went round it."""
+    """Checks of emulated nodes: their CPU, their link, and that no traffic bypassed it."""
     runs = [run for run in study.runs if run.outcome == "ok"]
     if any(run.provenance.get("rehearsal_limited_by") not in LIMITED_IN_TIME for run in runs):
         return {}  # `limit_check` says so
@@ -339,7 +339,7 @@ def _rehearsal(spec: Spec, study: Study) -> dict[str, Answer]:
 
 
 def _rehearsed_cpu(spec: Spec, runs: list[Run], limits: Check) -> Answer:
-    """Quotas must hold, be filled, and be short against a step; a pace has no periods."""
+    """A quota must hold, be used up, and have periods much shorter than a step."""
     if limits.verdict == "unknown":
         return Answer("unknown", limits.evidence, limits.remedy)
     if all(run.provenance.get("rehearsal_cpu") == "paced" for run in runs):
@@ -379,7 +379,7 @@ def _filled(run: Run, at: int) -> float | None:
 
 
 def _rehearsed_link(study: Study, runs: list[Run]) -> Answer:
-    """Transfer must take about as long as its bytes need; the rest would be latency of ours."""
+    """Transfer must take about as long as its bytes need; the rest is latency of the emulation."""
     if not any(transfer_seconds(run) for run in runs):
         return Answer("unknown", "no communication is recorded", "Put it into probe.comm.")
     link = link_of(study)
@@ -395,7 +395,7 @@ def _rehearsed_link(study: Study, runs: list[Run]) -> Answer:
 
 
 def _rehearsed_bytes(runs: list[Run]) -> Answer:
-    """An all-reduce cannot send less than a ring does; if it did, there was another way."""
+    """An all-reduce cannot send less than a ring does; if it did, bytes took another path."""
     shares = []
     for run in runs:
         ring = 2 * (run.nodes - 1) / run.nodes * float(run.facts["allreduce_bytes"])

@@ -52,7 +52,7 @@ _BEST = re.compile(r"\b(best|fastest|minimum|min) of \d+|\bbest run\b", re.I)
 
 
 def _of(detection: Detection) -> Answer:
-    """A detection as an answer: seen is a failure, and what cannot be decided is unknown."""
+    """A detection as an answer: found is a failure, undecided is unknown."""
     verdicts: dict[bool | None, Verdict] = {True: "fail", False: "pass", None: "unknown"}
     return Answer(verdicts[detection.seen], detection.evidence)
 
@@ -62,7 +62,9 @@ def _baseline(case: Case) -> Answer:
         return _of(case.slow)
     base = case.study.scales[0]
     if not case.claim.has_seconds and case.unread:
-        return Answer("unknown", f"'{case.unread}' could not be read, the rest are ratios")
+        return Answer(
+            "unknown", f"'{case.unread}' could not be read, and the other columns are ratios"
+        )
     if not case.claim.has_seconds:
         return Answer("fail", f"no seconds are given for K={base}, only ratios")
     if base != 1:
@@ -115,7 +117,7 @@ def _growing_size(case: Case) -> Answer | None:
         if len(set(sizes.values())) == 1 or regime_of_amounts(sizes) == "weak":
             continue
         if column == "size" and "weak" in (claim.regime, claim.read_regime):
-            continue  # how work goes with the grid is not said
+            continue  # how work depends on the grid is not stated
         shown = ", ".join(f"{min(words[nodes])} at K={nodes}" for nodes in list(words)[:4])
         name = "the model" if column == "model" else "the problem"
         return Answer("fail", f"{name} changes with K: {shown}")
@@ -164,7 +166,7 @@ def _regime(case: Case) -> Answer:
 
 
 def _own_share(case: Case) -> str:
-    """What speaks for a fixed share of each device, under a title of strong scaling."""
+    """Evidence for a fixed share of each device in a table titled strong scaling."""
     claim, rows = case.claim, case.scaling.rows
     least = min(row.efficiency for row in rows)
     span = claim.scales[-1] / claim.scales[0]
@@ -209,7 +211,9 @@ def _straight(case: Case) -> Answer:
 
 def _seconds(case: Case) -> Answer:
     if not case.claim.has_seconds and case.unread:
-        return Answer("unknown", f"'{case.unread}' could not be read, the rest are ratios")
+        return Answer(
+            "unknown", f"'{case.unread}' could not be read, and the other columns are ratios"
+        )
     if not case.claim.has_seconds:
         return Answer("fail", "only ratios are given")
     if "seconds" in case.claim.columns or case.claim.source is not None:
@@ -274,8 +278,8 @@ def _digits(case: Case) -> Answer:
     if most > _MOST_DIGITS + 1:
         return Answer("fail", f"ratios with {most} digits and no spread of them")
     if case.study.rounds > 1:
-        return Answer("unknown", "raw runs: no rounded figures to judge")
-    return Answer("unknown", "no spread is given to judge the digits by")
+        return Answer("unknown", "raw runs have no rounded figures")
+    return Answer("unknown", "no spread is given, so the digits cannot be judged")
 
 
 def _identical(case: Case) -> Answer:
@@ -287,7 +291,7 @@ def _seeds(case: Case) -> Answer:
     for row in case.claim.rows:
         seen.setdefault(int(row["nodes"].value), []).append(row["seed"].text)
     if max(len(seeds) for seeds in seen.values()) < 2:
-        return Answer("unknown", "one run a scale: nothing repeats a seed")
+        return Answer("unknown", "one run per scale: no seed can repeat")
     twice = [nodes for nodes, seeds in seen.items() if len(set(seeds)) < len(seeds)]
     if twice:
         return Answer("fail", f"runs share a seed at K={', '.join(map(str, twice))}")
@@ -398,7 +402,7 @@ def _order(case: Case) -> Answer:
     ordered = [run.nodes for run in sorted(case.runs, key=lambda run: run.started)]
     changes = sum(a != b for a, b in pairwise(ordered))
     if case.study.rounds < 2:
-        return Answer("unknown", "one run a scale has no order to judge")
+        return Answer("unknown", "one run per scale: no order to check")
     if len({run.started for run in case.runs}) < len(case.runs):
         return Answer("unknown", "several runs have the same start time")
     if changes == len(case.study.scales) - 1:

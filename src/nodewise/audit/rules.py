@@ -1,4 +1,4 @@
-"""The honesty rules, asked of a claim: pass, fail or unknown, each with its evidence.
+"""The rules of the audit, applied to a claim: pass, fail or unknown, each with its evidence.
 
 The rules are data (rules.toml); `predicates` has what each asks. They judge a claimed table and a
 measured study alike; what the study answers for itself (`own_study`) comes first.
@@ -49,7 +49,7 @@ class RuleCheck(Check, frozen=True, kw_only=True):
 
     @property
     def shown_verdict(self) -> Verdict:
-        """As a reader sees it: a light rule that is broken is a warning."""
+        """The verdict that is shown: a broken rule of low severity is a warning."""
         return "warn" if self.verdict == "fail" and self.severity == "warn" else self.verdict
 
 
@@ -76,7 +76,7 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """Where the bend goes."""
+        """How the bend moves."""
         if self.bend == self.claimed_bend:
             last = self.rows[-1]
             return (
@@ -89,7 +89,7 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Audit(msgspec.Struct, frozen=True, kw_only=True):
-    """What the rules say of one claim, what to ask its author, and the curve that is left."""
+    """The verdicts on one claim, the questions to its author, and the corrected curve."""
 
     name: str
     standing: Standing
@@ -105,7 +105,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def passes(self) -> bool:
         """Whether no rule of severity `fail` failed, nor a gate of the spec."""
-        return not any(is_grave(check) for check in self.checks if check.verdict == "fail")
+        return not any(is_severe(check) for check in self.checks if check.verdict == "fail")
 
 
 def parse_rules(text: str) -> tuple[Rule, ...]:
@@ -123,7 +123,7 @@ def read_rules() -> tuple[Rule, ...]:
 
 
 def audit(claim: Claim, rules: Sequence[Rule], threshold: float = THRESHOLD) -> Audit:
-    """Ask every rule; where a table can be read in two ways, accuse only of what holds in both."""
+    """Apply every rule; if a table has two readings, a rule fails only if both break it."""
     case = _case_of(claim, threshold)
     asked = [rule for rule in rules if rule.applies == "all" or "serving" in case.has]
     if claim.second is None:
@@ -172,13 +172,13 @@ def check_study(
     return (*(_ask(rule, case) for rule in asked), *case.own_checks)
 
 
-def is_grave(check: Check) -> bool:
+def is_severe(check: Check) -> bool:
     """Whether breaking it voids a claim: a rule of severity fail, or a gate of the spec."""
     return check.is_gate or (isinstance(check, RuleCheck) and check.severity == "fail")
 
 
 def _ask(rule: Rule, case: Case) -> RuleCheck:
-    """The answer, unless it would accuse on a column whose meaning is only a guess."""
+    """The answer; unknown if it fails because of a column whose meaning is a guess."""
     check = _answer(rule, case)
     if check.verdict != "fail" or rule.key not in OF_CURVE or not case.guessed:
         return check
@@ -212,7 +212,7 @@ def _answer(rule: Rule, case: Case) -> RuleCheck:
 
 
 def _questions(rules: Sequence[Rule], answered: Sequence[Check]) -> tuple[str, ...]:
-    """What to ask for: first what failed, then what is not known, the grave before the light."""
+    """The questions to ask: failed rules first, then unknown ones, by severity."""
     ranked = []
     for at, (rule, check) in enumerate(zip(rules, answered, strict=True)):
         if check.verdict == "pass" or (check.verdict == "unknown" and rule.ask == "when broken"):
@@ -227,7 +227,7 @@ def _verdict(
     name: str, answered: Sequence[Check], correction: Correction | None
 ) -> tuple[Standing, str]:
     failed = [check for check in answered if check.verdict == "fail"]
-    grave = [check.rule for check in failed if is_grave(check)]
+    grave = [check.rule for check in failed if is_severe(check)]
     unknown = sum(check.verdict == "unknown" for check in answered)
     open_ones = f"{unknown} of {len(answered)} rules cannot be judged from it"
     if grave:

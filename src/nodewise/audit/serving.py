@@ -55,22 +55,22 @@ def _quoted(claim: Claim, pattern: re.Pattern[str]) -> str:
 
 
 def tokens(claim: Claim) -> Answer:
-    """Whether the rate counts what was read as if it had been written."""
+    """Whether the rate counts input tokens as output."""
     if said := _quoted(claim, _BOTH_TOKENS):
-        return Answer("fail", f"the rate adds tokens that were read to those written: {said}")
+        return Answer("fail", f"the rate adds input tokens to output tokens: {said}")
     if said := _quoted(claim, _OUTPUT):
         return Answer("pass", f"stated: {said}")
-    return Answer("unknown", "whether the rate counts input tokens is not said")
+    return Answer("unknown", "not stated whether the rate counts input tokens")
 
 
 def devices(claim: Claim) -> Answer:
     """Whether rates per device count all devices of a split set-up."""
     apart = _quoted(claim, _APART)
     if not apart:
-        return Answer("pass", "prefill and decode are not said to be apart")
+        return Answer("pass", "no separate prefill and decode devices are stated")
     if said := _quoted(claim, _DECODE_ONLY):
         return Answer("fail", f"prefill devices are left out of the division: {said} under {apart}")
-    return Answer("unknown", f"which devices the rate is divided by is not said: {apart}")
+    return Answer("unknown", f"not stated which devices the rate is divided by: {apart}")
 
 
 def loop(claim: Claim) -> Answer:
@@ -79,7 +79,7 @@ def loop(claim: Claim) -> Answer:
         return Answer("pass", f"stated: {said}")
     if said := _quoted(claim, _CLOSED):
         return Answer("fail", f"a closed loop sends less when answers are slow: {said}")
-    return Answer("unknown", "how requests arrived is not said")
+    return Answer("unknown", "not stated how requests arrived")
 
 
 def percentile(claim: Claim) -> Answer:
@@ -90,7 +90,7 @@ def percentile(claim: Claim) -> Answer:
     counts = [row["requests"].value for row in claim.rows if "requests" in row]
     counts += [float(found[1].replace(",", "")) for found in _REQUESTS.finditer(claim.text)]
     if not counts:
-        return Answer("unknown", f"of how many requests is not said: {said}")
+        return Answer("unknown", f"number of requests not stated: {said}")
     if min(counts) < _ENOUGH_FOR_P99:
         return Answer("fail", f"{said} of {min(counts):g} requests; {_ENOUGH_FOR_P99} are needed")
     return Answer("pass", f"{said} of {min(counts):g} requests or more")
@@ -100,11 +100,11 @@ def cache(claim: Claim) -> Answer:
     """Whether the prompt cache state is stated."""
     if said := _quoted(claim, _CACHE):
         return Answer("pass", f"stated: {said}")
-    return Answer("unknown", "whether prompts came from a cache is not said")
+    return Answer("unknown", "not stated whether prompts came from a cache")
 
 
 def one_run(claim: Claim) -> Answer:
     """Whether latency and throughput are of the same run."""
     if said := _quoted(claim, _OTHER_RUN):
         return Answer("fail", f"latency and throughput are of different runs: {said}")
-    return Answer("unknown", "whether latency and throughput come from the same run is not said")
+    return Answer("unknown", "not stated whether latency and throughput are of one run")

@@ -25,17 +25,17 @@ class Interval(msgspec.Struct, frozen=True):
 
     @property
     def center(self) -> float:
-        """What is taken where one number is needed."""
+        """The value to use where one number is needed."""
         return (self.low + self.high) / 2
 
     @property
     def is_known(self) -> bool:
-        """Whether there is but one value."""
+        """Whether both bounds are equal."""
         return self.low == self.high
 
 
 def parse_range(text: str, parse: Callable[[str], float]) -> Interval:
-    """A number, or two of them with dots between; the unit may stand at the end alone.
+    """A number or a range `low..high`; a unit at the end holds for both numbers.
 
     >>> from nodewise.base.units import parse_amount, parse_seconds
     >>> parse_range("2.1..3.5", parse_amount), parse_range("1..5min", parse_seconds)

@@ -1,4 +1,4 @@
-"""How long requests wait before `servers` alike, on paper: Erlang's C and its general form.
+"""How long requests wait for one of several equal servers: Erlang's C and its general form.
 
 For Poisson arrivals and exponential service this is exact. For other service times the wait is
 scaled by (1 + CV^2) / 2 (Allen and Cunneen), an approximation. Continuous batching is not such
@@ -70,7 +70,7 @@ def waiting(
         )
     if load >= servers:
         raise SpecError(
-            f"{load:.4g} servers' worth of requests come to {servers}: the queue grows for ever.",
+            f"The requests need {load:.4g} servers, not {servers}: the queue grows without limit.",
             f"Take {math.floor(load) + 1} servers or more, or fewer requests.",
         )
     chance = erlang_c(servers, load)

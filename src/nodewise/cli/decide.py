@@ -111,7 +111,7 @@ def command(tables: tuple[Source, ...], as_json: bool, **options: Any) -> None:
 
 
 def _of_table(tables: Sequence[Source], options: dict[str, Any], as_json: bool) -> bool:
-    """Print what a study says, without the honesty rules; whether every gate is met."""
+    """Print the decision on a study, without the audit; return whether every gate is met."""
     from nodewise.report.findings import find
     from nodewise.report.text.findings import findings_report
 
@@ -126,7 +126,7 @@ def _of_table(tables: Sequence[Source], options: dict[str, Any], as_json: bool) 
 
 
 def _of_law(options: dict[str, Any], as_json: bool) -> bool:
-    """Print what a law says without data; whether some scale passes every gate."""
+    """Print the decision on a law; return whether some scale passes every gate."""
     from nodewise.decide.decide import decide_law
     from nodewise.decide.inputs import Question
     from nodewise.explain.laws import parse_law
@@ -143,7 +143,7 @@ def _of_law(options: dict[str, Any], as_json: bool) -> bool:
 
 
 def _refuse(*names: str, because: str) -> None:
-    """An option that would be ignored is an error, not a silence."""
+    """Raise an error for an option that would be ignored."""
     for name in names:
         if is_given(name):
             option = f"--{name.replace('_', '-')}"

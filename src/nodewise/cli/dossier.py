@@ -33,7 +33,7 @@ def _read_job(text: str) -> "Job":
     if found is None:
         raise SpecError(
             f"'{text}' does not say which runs are planned.",
-            "Write NAME=COUNT@K, for example 'production=40@16'; *3 behind K: as long three times.",
+            "Write NAME=COUNT@K, for example 'production=40@16'; *3 after K: three times as long.",
         )
     return Job(
         name=found["name"].strip(),
@@ -61,7 +61,7 @@ def _read_job(text: str) -> "Job":
     multiple=True,
     metavar="NAME=COUNT@K",
     type=Parsed("runs", _read_job),
-    help="Planned runs, for the resource table; *3 behind K: three times as long.",
+    help="Planned runs, for the resource table; *3 after K: three times as long.",
 )
 @click.option("--cores-per-node", type=click.IntRange(1, 100_000), help="Of the machine.")
 @click.option("--gpus-per-node", type=click.IntRange(1, 1000), help="Of the machine.")

@@ -408,7 +408,7 @@ def _price(fleet: "FleetSpec") -> "Price":
 
 
 def _asked(fleet: "FleetSpec | None", asked: dict[str, Any]) -> "tuple[FleetQuestion, Price]":
-    """What the options ask, over what the spec asks."""
+    """The question: options override the spec."""
     import msgspec
 
     from nodewise.decide.prices.bill import Price
@@ -428,7 +428,7 @@ def _asked(fleet: "FleetSpec | None", asked: dict[str, Any]) -> "tuple[FleetQues
 
 
 def _objective(fleet: "FleetSpec | None", asked: dict[str, Any]) -> "Objective":
-    """Limits that are named here stand instead of all limits of the spec."""
+    """Limits given as options replace all limits of the spec."""
     from nodewise.study.service_objective import Objective
 
     limits = {name: asked.pop(name) for name in ("ttft", "tpot", "latency")}

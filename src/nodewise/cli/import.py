@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 )
 @click.option("--k", "scale", default="", metavar="PATTERN", help="K in a path: 'n(\\d+)'.")
 @click.option("--pattern", type=click.Path(path_type=Path), help="Your own format, in TOML.")
-@click.option("--explain", is_flag=True, help="Show which lines of a log matched what.")
+@click.option("--explain", is_flag=True, help="Show which lines of a log matched which rule.")
 @click.option("--region", default="", help="The region, project, window or job to take.")
 @click.option(
     "--missing",

@@ -67,7 +67,7 @@ def command(schema: bool, output: Path, **answers: Any) -> None:
 
 
 def _ask(defaults: dict[str, Any]) -> dict[str, Any]:
-    """The same answers, from whoever sits at the terminal."""
+    """Ask for these values on the terminal."""
     return {
         "name": click.prompt("What is the study called", default=defaults["name"]),
         "workload": click.prompt("The command of the job", default=defaults["workload"]),

@@ -166,7 +166,7 @@ def _as_ctrl_c(number: int, frame: FrameType | None) -> None:
 
 
 def _message(error: click.ClickException) -> str:
-    """What click says; of an unknown option only a near one, and dashes make none near."""
+    """The message of click; for an unknown option, it suggests a similar one only."""
     if not isinstance(error, click.NoSuchOption):
         return error.format_message()
     from difflib import get_close_matches

@@ -38,7 +38,7 @@ class ProgressLine:
     def step(self, line: str, left: int | None = None, alike: bool = True) -> float:
         """A step is finished, and `left` are still to be made; the seconds that one takes.
 
-        Unless those left are `alike` those before, nothing is said of how long they take.
+        The time left is shown only if the steps left are `alike` the finished ones.
         """
         self._done += 1
         each = (time.monotonic() - self._begin) / self._done

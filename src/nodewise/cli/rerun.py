@@ -104,7 +104,7 @@ def _compare(first: "Study", second: "Study") -> _Rerun:
 
 
 def _repeated(row: "ComparisonRow", comparison: "Comparison") -> _Repeated:
-    """Two intervals of the speedup that do not meet differ; without intervals nothing is known."""
+    """Speedups differ if their intervals do not overlap; without intervals, unknown."""
     ours, theirs = (
         None if one is None else one.row(row.nodes)
         for one in (comparison.first_scaling, comparison.second_scaling)

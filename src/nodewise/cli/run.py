@@ -178,9 +178,7 @@ def _read(source: Path) -> "tuple[str, Spec]":
         text = read_regular(source).decode()
         return text, parse_text(text)
     except (OSError, UnicodeDecodeError, NodewiseError):
-        raise SpecError(
-            f"{source} is there already and is not a spec.", f"{_OTHER_NAME}."
-        ) from None
+        raise SpecError(f"{source} already exists and is not a spec.", f"{_OTHER_NAME}.") from None
 
 
 def _refuse_another_job(
@@ -231,7 +229,7 @@ def _check(text: str, home: Path, folder: Path) -> None:
 
 
 def _write(path: Path, text: str, kept: str | None) -> None:
-    """Write the spec and say so, unless it is there already."""
+    """Write the spec and say so, unless it exists already."""
     if not path.exists():
         write_spec(path, text)
         click.echo(f"Wrote {path}.", err=True)

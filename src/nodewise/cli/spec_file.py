@@ -107,7 +107,7 @@ def with_values(text: str, values: Mapping[str, Any]) -> str:
         inner[key] = value
         text = _with_line(text, table, key, toml_value(value))
         if read_toml(text) != wanted:
-            raise SpecError(f"Cannot set {path} in the spec.", "Write it there by hand.")
+            raise SpecError(f"Cannot set {path} in the spec.", "Edit the file yourself.")
     return text
 
 
@@ -137,7 +137,7 @@ def _with_line(text: str, table: str, key: str, value: str) -> str:
 
 
 def write_spec(path: Path, text: str, replace: bool = False) -> None:
-    """Write a spec file; one that is there already is an error, unless it is to be replaced."""
+    """Write a spec file; an existing file is an error unless it is to be replaced."""
     try:
         content = text.encode()
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -147,7 +147,7 @@ def write_spec(path: Path, text: str, replace: bool = False) -> None:
         with path.open("xb") as file:
             file.write(content)
     except FileExistsError:
-        raise SpecError(f"{path} is there already.", "Name another file with -o.") from None
+        raise SpecError(f"{path} already exists.", "Name another file with -o.") from None
     except UnicodeEncodeError:
         raise SpecError("The command is not UTF-8.", "Give its files names in UTF-8.") from None
     except OSError as error:

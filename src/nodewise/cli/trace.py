@@ -121,7 +121,7 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 def _staged_runs(sources: "Sequence[Source]", form: str) -> "list[Run]":
-    """Runs that know what their seconds were spent on."""
+    """Runs with recorded stages."""
     from nodewise.importers import registry
 
     found: list[Run] = []

@@ -38,7 +38,7 @@ def command(folder: Path, port: int, no_open: bool) -> None:
             f"Cannot listen at port {port}: {(error.strerror or 'it fails').lower()}.",
             "Name another one with --port, or leave it out for a free one.",
         ) from None
-    # Whoever looks should disturb what is being measured as little as possible.
+    # Reading should disturb a running measurement as little as possible.
     os.nice(10)
     with server:
         try:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nodewise.decide.prices.bill import Price
     from nodewise.study.study import Study
 
-# Before the function of that name: whoever imports the module later finds it loaded.
+# Before the function of that name, so that a later import finds the module loaded.
 importlib.import_module("nodewise.decide.decide")
 
 

@@ -4,7 +4,6 @@ Everything after this point treats both alike; only a measured candidate can sup
 """
 
 from collections.abc import Sequence
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,6 +18,7 @@ from nodewise.base.stats import (
     center_of,
     common_log_spread,
     longest_run,
+    normal_quantile,
     normal_share_below,
     plausible_centers,
     quantiles_of_run,
@@ -207,7 +207,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
         return 0.0 if self.noise is None else common_log_spread(self.samples)
 
     def rates_at(self, nodes: Floats) -> Floats:
-        """What all nodes of other scales cost an hour; nan where the table does not tell."""
+        """What all nodes of other scales cost an hour; nan if the table does not give it."""
         if not self.price.is_money:
             return self.unit.nodes(nodes)
         if self.price.per_node_hour is not None:
@@ -378,7 +378,7 @@ def left_seconds(question: "Question") -> float | None:
 
 
 def longest_startup(question: "Question") -> float:
-    """The start-up that a deadline is held against: the end of its range, where it is one."""
+    """The start-up that counts for a deadline: the upper end, if it is a range."""
     given = question.ranges.get("startup")
     return question.price.startup_seconds if given is None else given.high
 
@@ -413,7 +413,7 @@ def _deadline_checks(times: Timings, needs: Needs) -> list[Check]:
     if needs.deadline_seconds is None:
         return []
     if times.draws is None:
-        evidence = "single runs: the deadline is held by the time seen once"
+        evidence = "single runs: the deadline is compared with one time per scale"
         return [warning(_DEADLINE, evidence, "Repeat to be sure.")]
     fewest = min(len(samples) for samples in times.samples)
     if fewest < ENOUGH_ROUNDS:
@@ -426,8 +426,8 @@ def _deadline_checks(times: Timings, needs: Needs) -> list[Check]:
 def _gates_quality(study: Study, needs: Needs) -> bool:
     """Whether a drift of the quality may exclude a scale.
 
-    Not of a loss that only hooks saw, without a word on how far it may drift: it is the loss of a
-    few batches, and the usual tolerance is one of an accuracy.
+    A loss that only hooks recorded excludes no scale unless a tolerance is stated: it is the loss
+    of a few batches, and the default tolerance is for an accuracy.
     """
     stated = "tolerance" in study.asked.get("quality", {})
     stated = stated or needs.quality_tolerance != QUALITY_TOLERANCE
@@ -530,5 +530,5 @@ def _freedom(samples: Sequence[Floats]) -> int:
 
 def _normal_spread(noise: float, count: int) -> Floats:
     """Single runs over the centre of their scale, as a relative spread has them."""
-    runs = [1 + noise * NormalDist().inv_cdf(share) for share in _QUANTILES]
+    runs = [1 + noise * normal_quantile(share) for share in _QUANTILES]
     return np.broadcast_to(np.maximum(runs, 0.0)[:, None], (len(runs), count))

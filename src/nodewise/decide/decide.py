@@ -1,6 +1,6 @@
 """The joint verdict: seconds, speedup, efficiency, quality and cost of each scale, and the choice.
 
-A decision never runs ahead of a named cause: `decide` attributes first. The scale is chosen by the
+`decide` attributes the lost speedup first. The scale is chosen by the
 one objective (`objective.py`); the cheapest, the balanced and the fastest are shown beside it, and
 scales between which the runs do not decide are named.
 """
@@ -37,6 +37,7 @@ from nodewise.decide.objective import Judged, Objective, judge
 from nodewise.decide.payment.spot import rate_check
 from nodewise.decide.payment.ways import (
     OwnedOutlook,
+    Paid,
     PaymentPrice,
     SpotOutlook,
     cheaper_nodes,
@@ -179,7 +180,7 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes":
 
     nodes: int | None
     because: str
-    probability: float | None = None  # null: single runs say nothing about it
+    probability: float | None = None  # null: unknown from single runs
     undecided: tuple[int, ...] = ()  # the scales that may be the right one; empty: decided
     repeat: tuple[int, ...] = ()  # the scales whose further rounds would decide
     rounds_to_decide: int | None = None  # more rounds of those; null: decided, or more than 100
@@ -359,26 +360,15 @@ def decide_candidates(
     scales, bills = judged.scales, judged.bills
     unit_bill, ladder = judged.unit_bill, judged.ladder
     cheapest, fastest = judged.cheapest, judged.fastest
-    frontier = frontier_of(scales, unit_bill, ladder)
     regret = regret_of(judged, question, scales.noise)
     recommended, chosen = _recommend(judged, question, regret)
     doublings = _doublings(scales, ladder)
-    unfavourable = [
-        (scales.nodes[low], scales.nodes[high])
-        for low, high in doublings
-        if unit_bill[high] > unit_bill[low] * (1 + TIE)
-    ]
     has_money = price.is_money
     spot = on_spot(scales, price, needs, payment) if has_money else None
     paid = payments(hired, spot, price, needs, payment)
     if spot is not None and payment.asks_spot:
-        spot_judged = judge(spot.scales, spot.bills, question, judged.objective)
-        choice = choice_at(spot_judged.scales, spot_judged.bills, spot_judged.chosen)
-        paid = tuple(
-            msgspec.structs.replace(one, chosen=choice) if one.asked else one for one in paid
-        )
+        paid = _with_spot_choice(paid, spot, judged, question)
     least = _least(scales, unit_bill, ladder)
-    off = has_money and chosen is not None and not question.ranges
     better = None
     decidable = recommended.undecided and recommended.rounds_to_decide is not None
     if curve is not None and not decidable:  # repeats come first
@@ -420,9 +410,9 @@ def decide_candidates(
         price_of_speed=_price_of_speed(scales, unit_bill, cheapest, fastest),
         marginal=tuple(_marginal(scales, unit_bill, *pair) for pair in pairwise(ladder)),
         doublings=tuple(_marginal(scales, unit_bill, *pair) for pair in doublings),
-        first_unfavourable_doubling=unfavourable[0] if unfavourable else None,
+        first_unfavourable_doubling=_first_unfavourable(scales, unit_bill, doublings),
         within_1_percent=_indifferent(scales, unit_bill, ladder),
-        frontier=tuple(scales.nodes[at] for at in frontier),
+        frontier=tuple(scales.nodes[at] for at in frontier_of(scales, unit_bill, ladder)),
         pareto=_pareto(scales, needs, unit_bill, ladder),
         recommended=recommended,
         better=better,
@@ -434,7 +424,7 @@ def decide_candidates(
         tornado=swings if question.ranges or any(one.moves for one in swings) else (),
         flips=flips(scales, question) if chosen is not None else (),
         sensitivity=prices_off(scales, bills, judged.allowed, chosen)
-        if off and chosen is not None
+        if has_money and chosen is not None and not question.ranges
         else (),
         would_change=what_would_change(judged, question, chosen),
         claim=claim(
@@ -448,6 +438,25 @@ def decide_candidates(
         checks=(*scales.checks, *_checks(question, scales)),
     )
     return Decided(decision, judged, curve)
+
+
+def _with_spot_choice(
+    paid: Sequence[PaymentPrice], spot: Paid, judged: Judged, question: Question
+) -> tuple[PaymentPrice, ...]:
+    """The ways to pay; the spot row that was asked for gets the scale of the objective."""
+    on_it = judge(spot.scales, spot.bills, question, judged.objective)
+    choice = choice_at(on_it.scales, on_it.bills, on_it.chosen)
+    return tuple(msgspec.structs.replace(one, chosen=choice) if one.asked else one for one in paid)
+
+
+def _first_unfavourable(
+    scales: Candidates, unit_bill: Floats, doublings: Sequence[tuple[int, int]]
+) -> tuple[int, int] | None:
+    """The first doubling of K that raises the cost."""
+    for low, high in doublings:
+        if unit_bill[high] > unit_bill[low] * (1 + TIE):
+            return scales.nodes[low], scales.nodes[high]
+    return None
 
 
 def _checks(question: Question, scales: Candidates) -> tuple[Check, ...]:

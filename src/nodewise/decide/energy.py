@@ -42,7 +42,7 @@ class NodePower(msgspec.Struct, frozen=True, kw_only=True):
     source: str = "stated"
 
     def __post_init__(self) -> None:
-        """Refuse powers that are none."""
+        """Refuse impossible powers."""
         if not 0 <= self.idle_watts <= self.busy_watts < math.inf:
             raise SpecError(
                 f"A node draws {self.idle_watts:g} W idle and {self.busy_watts:g} W busy.",
@@ -89,7 +89,7 @@ class Energy(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def was_sought(self) -> bool:
-        """Whether there is anything to say of it: a figure, or why there is none."""
+        """Whether there is a figure, or a reason why it is missing."""
         return self.basis != "unknown" or self.note != UNKNOWN.note
 
     def times(self, factor: Floats) -> "Energy":
@@ -158,7 +158,7 @@ def _refuse_pue(pue: float) -> None:
 
 
 def metered(hours: Floats, nodes: Floats, per_node: float, shared: float) -> Floats:
-    """(T + L) (K * per node + shared): money, energy or carbon by what is put in."""
+    """(T + L) (K * per node + shared): money, energy or carbon, depending on the inputs."""
     return np.asarray(hours * (nodes * per_node + shared), dtype=np.float64)
 
 
@@ -206,7 +206,7 @@ def energy_check(energy: Energy) -> Check:
 
 
 class Grid(msgspec.Struct, frozen=True, kw_only=True):
-    """How dirty the electricity of a place is, from a dated table."""
+    """The carbon intensity of the grid of a place, from a dated table."""
 
     scope: str  # country, gcp-region or world
     code: str

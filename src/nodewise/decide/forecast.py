@@ -512,8 +512,8 @@ def _most_worth(
     if regret is None or top.saving <= 0.05 * regret:
         return _stop(runs, whole)
     because = (
-        f"it takes away {format_percent(top.saving / regret)} of the expected regret for the least "
-        f"money, and changes the choice with a chance of {format_percent(top.could_change)}"
+        f"it removes {format_percent(top.saving / regret)} of the expected regret at the lowest "
+        f"cost, and changes the choice with a probability of {format_percent(top.could_change)}"
     )
     return _Step(because, top.nodes, cost=top.cost)
 

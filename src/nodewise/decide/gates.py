@@ -198,7 +198,7 @@ def _gate_check(scaling: Scaling, name: str, nodes: int, limit: float) -> Check:
     rule = f"{name} {'at most' if name == 'seconds' else 'at least'} {limit:g} at K={nodes}"
     row = next((row for row in scaling.rows if row.nodes == nodes), None)
     if row is None:
-        evidence, remedy = f"no run at K={nodes} ended well", "Measure that K, or drop its gate."
+        evidence, remedy = f"no run at K={nodes} succeeded", "Measure that K, or drop its gate."
         return Check(rule=rule, verdict="fail", evidence=evidence, remedy=remedy, is_gate=True)
     value = getattr(row, name)
     low, high = getattr(row, f"{name}_low"), getattr(row, f"{name}_high")

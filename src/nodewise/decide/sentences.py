@@ -93,7 +93,7 @@ def _rule(judged: Judged, question: Question) -> str:
 def _limit(scales: Candidates, needs: Needs) -> str:
     assert needs.deadline_seconds is not None
     limit = format_duration(needs.deadline_seconds)
-    if scales.in_time is None:  # single runs: the time seen once decides
+    if scales.in_time is None:  # single runs: the one measured time decides
         return limit
     return f"{limit} in {format_percent(needs.deadline_confidence)} of runs"
 

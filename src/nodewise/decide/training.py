@@ -6,7 +6,6 @@ over a few steps; a loss that no run reached is not extrapolated.
 """
 
 from collections.abc import Sequence
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -51,7 +50,7 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def training_of(study: Study, decision: "Decision", needs: "Needs") -> Training | None:
-    """The figures of a study whose workload was seen to train; None of any other."""
+    """The figures of a study of a training; None of any other study."""
     if study.seen is None or decision.validity.state == "invalid":
         return None
     by_scale = {row.nodes: row for row in decision.rows}
@@ -111,7 +110,7 @@ def _step_of_loss(run: Run, target: float) -> int | None:
     values = [loss for _, loss in run.losses]
     for at, (step, _) in enumerate(run.losses):
         around = values[max(0, at + 1 - _SMOOTH) : at + 1]
-        if len(around) == _SMOOTH and fmean(around) <= target:
+        if len(around) == _SMOOTH and sum(around) / len(around) <= target:
             return step
     return None
 
@@ -126,7 +125,7 @@ def _loss_checks(study: Study, rows: Sequence[TrainingRow], needs: "Needs") -> l
     early = [nodes for nodes, of in steps.items() if any(at is not None and at < 0 for at in of)]
     if early:
         listed = ", ".join(map(str, early))
-        evidence = f"a run at K={listed} comes to {target:g} in its warm-up, which is not timed"
+        evidence = f"a run at K={listed} reaches {target:g} in its warm-up, which is not timed"
         return [warning(rule, evidence, "Set a lower target loss, or fewer warmup_steps.")]
     missed = [row.nodes for row in rows if row.seconds_to_loss is None]
     if missed:
@@ -135,7 +134,7 @@ def _loss_checks(study: Study, rows: Sequence[TrainingRow], needs: "Needs") -> l
             "no loss is recorded" if least is None else f"the lowest loss of a step is {least:.4g}"
         )
         listed = ", ".join(map(str, missed))
-        evidence = f"no run at K={listed} comes to {needs.target_loss:g}; {lowest}"
+        evidence = f"no run at K={listed} reaches {needs.target_loss:g}; {lowest}"
         return [warning(rule, evidence, "Train longer; the curve is not extrapolated.")]
     evidence = "the time to a loss is of these short runs, from their first timed step"
     return [warning(rule, evidence, "Check it with a whole training.")]
@@ -148,4 +147,4 @@ def _number(run: Run, name: str) -> float | None:
 
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return fmean(known) if known and len(known) == len(values) else None
+    return sum(known) / len(known) if known and len(known) == len(values) else None

@@ -259,8 +259,8 @@ def repeats_to_decide(judged: Judged, question: Question, among: Sequence[int]) 
     """The cheapest further rounds found that would decide, if times and spreads are as measured.
 
     Rounds of all scales are tried first, then scales whose noise does not matter are left out, the
-    dearest first. `among` are the scales that may be right. None: not even a hundred rounds of all
-    scales would do, or no round was repeated.
+    most expensive first. `among` are the scales that may be right. None: not even a hundred rounds
+    of all scales would do, or no round was repeated.
     """
     if judged.scales.noise is None:
         return None

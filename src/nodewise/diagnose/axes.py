@@ -1,7 +1,7 @@
 """The menu: each ceiling, the axis that lifts it, the tools; and why another axis would not.
 
 Every axis removes one kind of ceiling. A remedy for another one leaves the real ceiling where it is
-and adds communication, so a proposal is held against the named ceiling before anything is built.
+and adds communication, so a proposal is compared with the named ceiling before anything is built.
 """
 
 from typing import Literal, get_args

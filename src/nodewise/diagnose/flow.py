@@ -128,7 +128,7 @@ def _remedy_fields(ceiling: CeilingName | None) -> dict[str, Any]:
 def _is_enough(facts: Facts, fine: list[Branch]) -> bool:
     """Whether the facts answer the whole question: time to answer, or time to read.
 
-    That a model fits says nothing about its speed, so it is not enough by itself.
+    That a model fits does not show its speed, so it is not enough by itself.
     """
     asked = {one.ceiling for one in fine}
     if facts.service is not None:

@@ -216,5 +216,5 @@ def _axis(step: Roofline) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    """Three digits after the point, or three significant ones where that says nothing."""
+    """Three digits after the point, or three significant ones for smaller values."""
     return f"{seconds:.3f} s" if seconds >= 0.1 else f"{seconds:.3g} s"

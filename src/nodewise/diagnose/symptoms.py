@@ -146,7 +146,7 @@ def _weigh(
     shares: dict[str, float],
     figures: dict[str, float],
 ) -> tuple[CeilingName | None, Confidence, list[str]]:
-    """The ceiling that most windows show, unless something speaks against it."""
+    """The ceiling that most windows show, unless other evidence contradicts it."""
     ended = _ended_by_memory(seen)
     if ended is not None:
         return ended
@@ -275,7 +275,7 @@ def _notes(
         spots = ", ".join(
             f"{name} {format_percent(share)}" for name, share in seen.hot_spots.items()
         )
-        notes.append(f"Where Python was, by py-spy: {spots}.")
+        notes.append(f"Python spent its time in (py-spy): {spots}.")
     if figures["run_delay"] > 0.1 * max(figures["cores"], 0.1):
         notes.append(
             "Other processes had its cores part of the time. The shares exclude that part."

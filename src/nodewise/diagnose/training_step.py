@@ -1,6 +1,6 @@
 """A step of a torch program under the roofline: its operations and bytes, and where its time goes.
 
-Each stage is held against the ceilings of as many cores as it kept busy. The ceiling under which
+Each stage is compared with the ceilings of as many cores as it kept busy. The ceiling under which
 most of the step's time is spent is the step's; if none holds most of it, that is said. Operations
 without a formula are listed with their share of the time, as they are missing in the counts.
 """

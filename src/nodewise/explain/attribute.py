@@ -7,7 +7,7 @@ its ideal share of the same part at the base. So the losses add up by constructi
 record explains stays under `unexplained`.
 
 Communication (then input and output) that runs beside compute is hidden: it takes none of the wall
-time and costs nothing. What some parts gain, as a cache does, pays for a share of every loss, so
+time and costs nothing. Gains of some parts, as by a cache, reduce every loss in proportion, so
 that no cause returns more than is lost.
 
 Evidence, best first: stages of each rank, stages of the whole run, laws fitted to bare timings.
@@ -428,7 +428,7 @@ def _rank_checks(study: Study, ledger: _Ledger) -> Iterator[Check]:
     if "late rank" in ledger.losses and np.any(ledger.losses["late rank"] > CLOCK_RESOLUTION):
         yield warning(
             "slow node or chance",
-            "these rounds cannot tell whether a rank is late every time or was once, by chance",
+            "these rounds do not show whether a rank is always late or was late by chance",
             "Measure more rounds.",
         )
     if any(work_of(rank) is None for run in study.good_runs for rank in run.ranks):

@@ -1,4 +1,4 @@
-"""Whether the base of a curve fits the rest of it: bare numbers in, what they show out.
+"""Whether the base of a curve fits the rest of it: from plain numbers to what they show.
 
 Every honest curve, strong or weak, obeys one inequality: the cost 1/E = k*T(k)/T0 of a unit of work
 (T(k)/T0 where the job grows with k) starts at one and does not fall. Each test raises at most one
@@ -22,7 +22,7 @@ SINGLE_RUN_NOISE = 0.03  # relative, of a run whose spread is not known
 LEAST_NOISE = 0.002  # no clock and no machine repeats better
 MIN_INFLATION = 0.02  # relative; a smaller one is not worth an alarm
 _MIN_OF_SINGLE_RUNS = 0.05  # the same where the noise is assumed, not measured
-_MAX_MISFIT = 0.06  # a law that misses the points by more says nothing about the base
+_MAX_MISFIT = 0.06  # a law that misses the points by more is not used to judge the base
 _DRAWS = 400
 _SEED = 7
 _GROWTHS: tuple[Growth, ...] = ("none", "log2", "linear")
@@ -55,7 +55,7 @@ class Points(NamedTuple):
 
 
 class Detection(NamedTuple):
-    """What a detector saw: yes, no, or that it cannot tell; and of which size."""
+    """The result of a detector: yes, no or undecided, and the size of the effect."""
 
     seen: bool | None
     evidence: str
@@ -175,7 +175,10 @@ def _slow_by_bound(points: Points) -> Detection:
         return Detection(None, evidence)
     if above.seen:
         assert above.size is not None
-        evidence = f"{base} is at least {above.size:.2f} times too long: no scale may cost less"
+        evidence = (
+            f"{base} is at least {above.size:.2f} times too long: "
+            "a larger scale costs less per unit of work"
+        )
         return Detection(True, evidence, above.size, above.low, None)
     if len(points.k) < 3:
         return Detection(None, "two scales imply nothing about the base")

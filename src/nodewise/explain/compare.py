@@ -1,6 +1,7 @@
 """Studies side by side: two, such as before and after a fix, or several ways to run one job.
 
-Speedups on a base of their own cannot be compared: who is slow on one worker scales well. So
+Speedups with different bases cannot be compared: a program that is slow on one worker scales
+well. So
 `compare` takes only the scales that both studies have, and their smallest is the base of both.
 `line_up` measures every study against the quickest one on the smallest common scale. With its
 seconds T0 there, k = K/K0 and seconds T at K, a study loses k - T0/T in speedup; overhead of o s
@@ -257,7 +258,7 @@ def _ledger_difference(first: LedgerRow, second: LedgerRow) -> LedgerDifference:
 def _cause_difference(
     cause: CauseName, losses: Sequence[Loss | None], rows: Sequence[LedgerRow]
 ) -> CauseDifference:
-    """Intervals that do not meet differ; without intervals nothing is known."""
+    """Losses differ if their intervals do not overlap; without intervals, unknown."""
     first, second = (
         loss.folds if loss else 0.0 if cause in row.recorded_causes else None
         for loss, row in zip(losses, rows, strict=True)
@@ -282,7 +283,7 @@ def _bounds(loss: Loss | None) -> Interval | None:
 
 
 def _validity(study: Study, center: Center) -> Validity:
-    """Of the whole study; one scale alone says nothing against itself."""
+    """The validity of the whole study, since one scale alone shows too little."""
     if len(study.scales) < 2:
         return Validity()
     return validity_of(measurement_checks(study, timings(study, center)))

@@ -1,4 +1,4 @@
-"""What the GPUs of a run say against trusting it: clocks that heat or a power limit lowered."""
+"""Doubts from the GPUs of a run: clocks that heat or a power limit lowered."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ _RULE = "GPU clocks"
 
 
 def device_checks(study: Study) -> Iterator[Check]:
-    """Doubt where GPUs were slowed down. Nothing is said of runs in which no GPU was looked at."""
+    """Doubt where GPUs were slowed down. Runs without GPU readings give no check."""
     hot = _shares(study, GPU_HOT)
     capped = _shares(study, GPU_CAPPED)
     if not hot and not capped:
@@ -21,7 +21,7 @@ def device_checks(study: Study) -> Iterator[Check]:
     if worst and hot[worst] > _OFTEN:
         yield warning(
             _RULE,
-            f"heat or its hardware slowed a GPU down in {format_percent(hot[worst])} of looks "
+            f"heat or its hardware slowed a GPU down in {format_percent(hot[worst])} of samples "
             f"at K={worst}",
             "Improve the cooling or leave this GPU out, then measure again.",
             makes="doubtful",
@@ -30,7 +30,7 @@ def device_checks(study: Study) -> Iterator[Check]:
         low, high = (at(capped, key=lambda nodes: capped[nodes]) for at in (min, max))
         yield warning(
             _RULE,
-            f"the power limit lowered clocks in {format_percent(capped[high])} of looks at "
+            f"the power limit lowered clocks in {format_percent(capped[high])} of samples at "
             f"K={high}, and in {format_percent(capped[low])} at K={low}",
             "Lock the clocks (nvidia-smi -lgc) so that all scales run at the same speed.",
             makes="doubtful",
@@ -43,7 +43,7 @@ def device_checks(study: Study) -> Iterator[Check]:
         yield Check(
             rule=_RULE,
             verdict="pass",
-            evidence=f"heat slowed no GPU in more than {format_percent(hot[worst])} of looks{limit}"
+            evidence=f"heat slowed no GPU in over {format_percent(hot[worst])} of samples{limit}"
             if worst
             else "heat slowed no GPU",
         )

@@ -4,7 +4,6 @@ A study on emulated nodes states these figures, and is doubtful or invalid where
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from statistics import mean, median
 from typing import NamedTuple
 
 from nodewise.base.units import format_duration, format_percent
@@ -38,7 +37,7 @@ class Link(NamedTuple):
 
 
 def rehearsed_runs(study: Study) -> list[Run]:
-    """The runs on emulated nodes that ended well."""
+    """The successful runs on emulated nodes."""
     return [run for run in study.runs if run.outcome == "ok" and run.provenance.get("emulated")]
 
 
@@ -106,6 +105,8 @@ def latency_words(link: Link) -> str:
 
 def link_of(study: Study) -> Link | None:
     """The real link against its floor, where it is farthest from it; None: nothing was sent."""
+    from statistics import median
+
     rate = study.spec.engine.rehearsal.link_mbit_per_second if study.spec is not None else None
     warmup = study.spec.workload.warmup_steps if study.spec is not None else 0
     links = []
@@ -208,8 +209,14 @@ def _dry_wait(run: Run) -> float | None:
     return min(float(run.provenance[DRY_WAIT]) / step, 1.0)
 
 
+def mean(values: Iterable[float]) -> float:
+    """The arithmetic mean."""
+    known = list(values)
+    return sum(known) / len(known)
+
+
 def _mean(values: Iterable[float | None]) -> float | None:
-    """The mean of the values that are known; None: none is."""
+    """The mean of the known values; None if all are unknown."""
     known = [value for value in values if value is not None]
     return mean(known) if known else None
 
@@ -233,7 +240,7 @@ def _by_scale(runs: list[Run]) -> dict[int, list[Run]]:
 
 
 def _effect(crossed: dict[str, bool]) -> Effect | None:
-    """The gravest effect whose limit is crossed."""
+    """The most severe effect whose limit is exceeded."""
     return "invalid" if crossed["invalid"] else "doubtful" if crossed["doubtful"] else None
 
 

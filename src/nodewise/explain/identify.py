@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nodewise.base.stats import Floats, student_quantile
+from nodewise.base.stats import Floats, normal_quantile, student_quantile
 from nodewise.explain.causes import CauseName
 from nodewise.explain.scaling import Timings, relative_errors
 from nodewise.study.spec import Regime
@@ -84,10 +84,8 @@ def _terms(k: Floats, regime: Regime) -> list[tuple[CauseName, Floats]]:
 
 def _slowest_by_chance(k: Floats) -> Floats:
     """How many spreads the slowest of k ranks lies above the mean (Blom's approximation)."""
-    from statistics import NormalDist
-
     shares = (k - 0.375) / (k + 0.25)
-    return np.array([NormalDist().inv_cdf(float(share)) for share in shares])
+    return np.array([normal_quantile(float(share)) for share in shares])
 
 
 def _extremes(

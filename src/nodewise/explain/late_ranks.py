@@ -122,7 +122,7 @@ def _relative_rates(one: Measured) -> Floats:
 def rank_spread(measured: Sequence[Measured]) -> tuple[float, int]:
     """How much the rate of one rank varies between rounds, and the degrees of freedom.
 
-    In single rounds the ranks that are not last stand in: how much do they differ?
+    In single rounds, the differences between the ranks that are not last are used instead.
     """
     squares, freedom = 0.0, 0
     for one in measured:

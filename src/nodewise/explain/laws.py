@@ -219,11 +219,9 @@ def cannot_tell(
     same = len(k) * (far**2 - near**2) <= misfit * student_quantile(_LEVEL, freedom) ** 2
     if not (laws.universal.c or laws.log2.c):
         if not (laws.universal.s or laws.log2.s):
-            return (
-                "No part of the time fails to shrink with K in these scales: nothing is lost yet."
-            )
-        text = "No part of the time grows with K in these scales: the loss looks serial, "
-        return text + "and a cost that begins beyond them would not show here."
+            return "All of the time shrinks with K at these scales: no speedup is lost yet."
+        text = "No part of the time grows with K at these scales: the loss looks serial, "
+        return text + "and a cost that begins at larger scales would not show."
     if same:
         return (
             "A cost that grows with K and one that grows with log2 K fit these scales about "

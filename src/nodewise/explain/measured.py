@@ -1,7 +1,6 @@
 """What was recorded at one scale: seconds and stages by round and rank."""
 
 from collections.abc import Sequence
-from statistics import mean
 from typing import NamedTuple
 
 import numpy as np
@@ -56,12 +55,19 @@ def has_stages(run: Run) -> bool:
 def measured_at(study: Study, nodes: int, by_rank: bool) -> Measured:
     """The records of the runs at one scale, of each rank or of whole runs."""
     runs = study.at(nodes)
+    return _of_ranks(runs) if by_rank else _of_whole_runs(runs)
+
+
+def _of_whole_runs(runs: Sequence[Run]) -> Measured:
+    seconds = np.array([run.seconds for run in runs])
+    recorded = [stage for stage in STAGES if all(stage in run.stages for run in runs)]
+    totals = {stage: np.array([[run.stages[stage]] for run in runs]) for stage in recorded}
+    return Measured(seconds, *_exposed(totals, seconds), None)
+
+
+def _of_ranks(runs: Sequence[Run]) -> Measured:
     ranked = [run.ranks for run in runs]
     seconds = np.array([run.seconds for run in runs])
-    if not by_rank:
-        recorded = [stage for stage in STAGES if all(stage in run.stages for run in runs)]
-        totals = {stage: np.array([[run.stages[stage]] for run in runs]) for stage in recorded}
-        return Measured(seconds, *_exposed(totals, seconds), None)
     recorded = [s for s in STAGES if all(s in rank.stages for ranks in ranked for rank in ranks)]
     stages = {
         stage: np.array([[rank.stages[stage] for rank in ranks] for ranks in ranked])
@@ -109,7 +115,7 @@ def work_of(rank: Rank) -> float | None:
 
 def _dry_wait(runs: Sequence[Run]) -> float | None:
     known = [float(run.provenance[DRY_WAIT]) for run in runs if DRY_WAIT in run.provenance]
-    return mean(known) if len(known) == len(runs) else None
+    return sum(known) / len(known) if len(known) == len(runs) else None
 
 
 def _exposed(
@@ -135,7 +141,7 @@ def _foreign_delays(
     The wait is known for the whole timed region: compute has the share of it that it has of the
     time, and so has the communication of MPI programs. A rank that was paced as an emulated node
     counts its wait beyond the pace itself. Under a quota a rank waits for its core by design, so
-    there it says nothing of other load.
+    that wait does not show other load.
     """
     if "compute" not in stages:
         return None, None

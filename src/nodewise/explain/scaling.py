@@ -222,7 +222,7 @@ def timings(study: Study, center: Center = "mean") -> Timings:
                 f"{remedy(failed)}, delete the study, and measure again.",
             )
         raise DataError(
-            f"There is only one scale, K={nodes[0]}; scaling needs at least two.",
+            f"Only one scale, K={nodes[0]}; scaling needs two or more.",
             "Add runs at another number of nodes.",
         )
     samples = tuple(np.array([run.seconds for run in study.at(count)]) for count in nodes)
@@ -259,7 +259,7 @@ def scale(
 def scale_timings(
     study: Study, times: Timings, threshold: float = THRESHOLD, at_efficiency: float = 0.5
 ) -> Scaling:
-    """The same for timings that are already at hand."""
+    """The scaling table of timings that are already computed."""
     knee = knee_of(times)
     laws = fit_laws(times.k, times.seconds, times.draws, times.regime, times.rounds)
     errors, freedom = relative_errors(times)
@@ -488,7 +488,7 @@ def _checks(study: Study, times: Timings) -> Iterator[Check]:
 
 
 def _checks_of_rounds(study: Study, times: Timings) -> Iterator[Check]:
-    """What the repeats can tell, and what they cannot."""
+    """Checks of the number and the spread of the repeats."""
     repeats = "repeats and spread"
     singles = [nodes for nodes in times.nodes if len(study.at(nodes)) == 1]
     if singles:
@@ -534,7 +534,7 @@ def _checks_of_rounds(study: Study, times: Timings) -> Iterator[Check]:
 
 
 def _checks_of_runs(study: Study) -> Iterator[Check]:
-    """What the runs themselves say against trusting them."""
+    """Doubts from the runs themselves."""
     if study.base_is_baseline:
         ones = [r.seconds for r in study.runs if r.nodes == 1 and not r.baseline]
         yield Check(

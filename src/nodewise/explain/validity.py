@@ -6,7 +6,6 @@ other processes took the CPU, or workers shared cores. `scaling` checks the numb
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import mean
 from typing import TYPE_CHECKING
 
 from nodewise.base.units import format_duration, format_percent
@@ -43,7 +42,7 @@ _DIFFERS = "differs between ranks"  # where each rank reports its own share
 
 
 def validity_checks(study: Study, times: "Timings") -> Iterator[Check]:
-    """What makes the measurement invalid or doubtful, the gravest first."""
+    """What makes the measurement invalid or doubtful, the most severe first."""
     found = (rank_check(study), step_check(study), limit_check(study), workload_check(study))
     yield from (check for check in found if check is not None and check.verdict == "fail")
     yield from regime_checks(study)
@@ -57,7 +56,7 @@ def validity_checks(study: Study, times: "Timings") -> Iterator[Check]:
 
 
 def distributed_runs(study: Study) -> list[Run]:
-    """The runs that ended well, without those of a single-worker program."""
+    """The successful runs, without those of a single-worker program."""
     return [run for run in study.runs if run.outcome == "ok" and not run.baseline]
 
 
@@ -148,7 +147,7 @@ def step_check(study: Study) -> Check | None:
 
 
 def _last_line(run: Run) -> list[str]:
-    """What the program said last, of a run that kept it."""
+    """The last line that the program printed, if it was kept."""
     lines = [line.strip() for line in run.detail.splitlines() if line.strip()]
     return [f"'{lines[-1][:_SHOWN_CHARACTERS]}'"] if lines and run.steps == 0 else []
 
@@ -313,7 +312,7 @@ def limit_check(study: Study) -> Check | None:
 
 
 def _pace_doubt(paced: Sequence[Run]) -> Check | None:
-    """What speaks against the pace of the runs that were paced; None: nothing."""
+    """A doubt about the pacing of the paced runs; None without a doubt."""
     escapes = [(run.nodes, _escapes_pace(run, at)) for run in paced for at in range(run.nodes)]
     for nodes, escaped in escapes:
         if escaped:
@@ -461,7 +460,7 @@ def _amounts(study: Study) -> dict[int, float]:
         if run.work is None or run.work <= 0:
             return {}
         work.setdefault(run.nodes, []).append(run.work)
-    return {nodes: mean(work[nodes]) for nodes in sorted(work)}
+    return {nodes: sum(work[nodes]) / len(work[nodes]) for nodes in sorted(work)}
 
 
 def _numbers(study: Study, name: str) -> dict[int, float]:

@@ -26,7 +26,7 @@ from nodewise.study.service_objective import Objective
 
 Evidence = Literal["measured", "simulated"]
 
-_FAR = 2.0  # times the middle rate: there misses say nothing about the limit
+_FAR = 2.0  # times the middle rate: misses there do not show the limit
 _SLOPE, _SLOPE_SPREAD = 20.0, 10.0  # of log odds over log rate, where few rates are known
 _STEPS = 50
 LOOKS = 3  # windows of a search at one rate in one round, each twice as long as the one before

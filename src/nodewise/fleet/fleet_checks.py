@@ -1,4 +1,4 @@
-"""What speaks against the windows of a sweep: the client, their length, and shared cores."""
+"""Doubts about the windows of a sweep: the client, their length, and shared cores."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -95,7 +95,7 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_client_fault(self) -> bool:
-        """Whether the client was late or busy, so that a miss says nothing about the fleet."""
+        """Whether the client was late or busy, so that a miss does not count against the fleet."""
         return self._fails(*CLIENT_RULES)
 
     @property

@@ -286,7 +286,7 @@ def _check_one_port(spec: FleetSpec) -> None:
     if not spec.server.command:
         raise SpecError(
             "server.behind_one_port: it needs server.command.",
-            "Leave it out; endpoints that are there already are used as they are.",
+            "Leave it out: existing endpoints are used as they are.",
         )
     if len(spec.replicas) > 1 and not any("{replicas}" in word for word in spec.server.command):
         raise SpecError(

@@ -36,7 +36,7 @@ class Barrier:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close; whoever still waits is turned away."""
+        """Close; ranks that still wait are refused."""
         for door in (self._listener, *self._inside):
             with contextlib.suppress(OSError):
                 door.shutdown(socket.SHUT_RDWR)

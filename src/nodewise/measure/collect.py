@@ -137,7 +137,7 @@ def collect(
     started: str,
     read_traces: ReadTraces | None = None,
 ) -> Run:
-    """The run that its workers and its engine tell of, or how it failed.
+    """The run from the reports of its workers and its engine, or how it failed.
 
     `ranks` workers must have taken part. None: the command starts them, and only their reports
     count them; a report without a rank is of the program that starts them.
@@ -202,13 +202,13 @@ def _judged(
     outcome: Outcome, detail: str, finished: Finished, mpi: list[MpiReport], ranks: int | None,
     reported: bool,
 ) -> tuple[Outcome, str]:  # fmt: skip
-    """How a run of MPI ranks ended, by what they left: one world, and all came to its end."""
+    """How a run of MPI ranks ended, by what they left: one world, and all reached its end."""
     if outcome == "ok" and finished.interposed and not reported:
         return "wrong workers", (
             "no rank called MPI_Init: the program does not use MPI, or has it linked statically"
         )
     if not mpi:
-        never = "no rank came to MPI_Finalize" if finished.interposed and not reported else ""
+        never = "no rank reached MPI_Finalize" if finished.interposed and not reported else ""
         return outcome, f"{detail}: {never}" if outcome == "timeout" and never else detail
     problem = world_problem(mpi, ranks)
     if outcome == "ok" and problem:
@@ -223,7 +223,7 @@ def _judged(
 
 
 def _joined(reports: list[RankReport], mpi: list[MpiReport]) -> list[RankReport]:
-    """The reports of the probe and of the interposer; a probe whose clock ran knows better."""
+    """The reports of the probe and of the interposer; a probe whose clock ran takes precedence."""
     own = {report.rank: report for report in reports if report.has_rank}
     if not mpi:
         return reports
@@ -409,7 +409,7 @@ def _device_shares(
 
 
 def _withheld(reports: list[RankReport]) -> str:
-    """Why the clocks of the host say nothing of the stages; nothing where they do."""
+    """Why the clocks of the host do not show the stages; empty if they do."""
     devices = {report.seen.device for report in reports} - {"cpu"}
     if devices:
         failed = next(

@@ -1,6 +1,6 @@
 """The GPUs of this node while a run goes on: clock, power, memory, use, and what slows them down.
 
-NVML (`pynvml`) for NVIDIA, AMD SMI (`amdsmi`) for AMD. What a driver does not say stays unknown.
+NVML (`pynvml`) for NVIDIA, AMD SMI (`amdsmi`) for AMD. Values that a driver lacks stay unknown.
 Tested with fakes of both libraries; not yet run on a GPU.
 """
 

@@ -96,7 +96,7 @@ def measure(
 
 @contextlib.contextmanager
 def _full_disk_said(folder: Path) -> Iterator[None]:
-    """A study is not worth less for a disk that fills up on the way."""
+    """A full disk ends the measuring with an error; every finished run is kept."""
     try:
         yield
     except OSError as error:
@@ -192,7 +192,7 @@ def _job(spec: Spec, home: Path, scratch: Path, engine: Engine, task: Task) -> J
 
 
 def _prepare(spec: Spec, home: Path, folder: Path, engine: Engine, tasks: list[Task]) -> None:
-    """Tell a detached engine what is to come, and end what is not wanted any more."""
+    """Give a detached engine the coming runs, and end those that are no longer wanted."""
     if not engine.detached:
         return
     place = own_folder(folder / _JOBS).resolve()
@@ -227,7 +227,7 @@ def _scratch(folder: Path, engine: Engine, task: Task) -> Iterator[Path]:
     if engine.detached:
         yield shared
         return
-    shutil.rmtree(shared, ignore_errors=True)  # of a run that did not come to its end
+    shutil.rmtree(shared, ignore_errors=True)  # of a run that did not finish
     shared.mkdir()
     try:
         yield shared
@@ -308,7 +308,7 @@ def _run(
 
 
 def _shares_cores(engine: Engine, nodes: int, watch: Watch) -> bool:
-    """Whether more workers than cores ran on this machine, which says nothing about scaling.
+    """Whether more workers than cores ran on this machine, which does not show scaling.
 
     Where the command starts its workers, those that ran here kept its cores busy.
     """

@@ -1,4 +1,4 @@
-"""Temporary folders that do not outlive us: what a killed process left goes with the next start."""
+"""Temporary folders that do not outlive us: the next start removes what a killed process left."""
 
 import contextlib
 import fcntl

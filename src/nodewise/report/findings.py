@@ -1,4 +1,4 @@
-"""Everything that one study says, given one question: what every view is made from."""
+"""All results for one study and one question; every view is made from them."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -116,12 +116,12 @@ class Findings:
 
 
 def find(study: Study, question: Question, rules: "Sequence[Rule]" = ()) -> Findings:
-    """Everything that a study says to a question; the honesty rules are asked where given."""
+    """All results for a study and a question; the rules of the audit apply if given."""
     return Findings(study, question, rules)
 
 
 def one_row_each(checks: Sequence[Check]) -> tuple[Check, ...]:
-    """The checks without repeats: of those that answer one rule, the gravest, then the first."""
+    """The checks without repeats: of those for one rule, the most severe, then the first."""
     kept: dict[str, Check] = {}
     for check in checks:
         name = check.key or f"{check.rule}: {check.evidence}"

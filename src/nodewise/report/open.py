@@ -204,7 +204,7 @@ def shares_in_traces(paths: Sequence[Path]) -> "dict[int, dict[Stage, float]]":
     from nodewise.explain.trace.breakdown import break_down, digest, stage_shares
     from nodewise.importers.profilers.read import TraceReading, read_digests
 
-    # the profiler often stops in the midst of the last step, which this window leaves out
+    # the profiler often stops in the middle of the last step, which this window leaves out
     reading = TraceReading(window="hta")
     return stage_shares(break_down(read_digests(paths, digest, reading), reading.window))
 

@@ -78,7 +78,7 @@ def is_doubt(check: Check) -> bool:
 
 
 def checklist(checks: Sequence[Check]) -> Report:
-    """Rows by their verdict, the gravest first, each with its fix."""
+    """Rows by their verdict, the most severe first, each with its fix."""
     lines: Report = []
     for check in in_order(checks):
         lines.append(f"  {check.shown_verdict:<7}  {check.rule}: {check.evidence}.")
@@ -88,7 +88,7 @@ def checklist(checks: Sequence[Check]) -> Report:
 
 
 def in_order(checks: Iterable[Check]) -> list[Check]:
-    """The gravest first; before all, that a bill may be for too many nodes."""
+    """The most severe first, but a bill for too many nodes before all others."""
     return sorted(
         checks, key=lambda check: (check.key != BILLED, _VERDICTS.index(check.shown_verdict))
     )

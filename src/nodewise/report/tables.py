@@ -46,7 +46,7 @@ _DASH = "\N{EN DASH}"
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """Cells as they are read; columns of words are named in `left`, figures stand to the right."""
+    """Cells as text; columns of words are named in `left`, figures are aligned to the right."""
 
     name: str
     titles: tuple[str, ...]
@@ -621,7 +621,7 @@ def input_words(name: str, value: float, result: Decision) -> str:
 
 
 def checks_table(result: Sequence[Check]) -> Table:
-    """The honesty checklist."""
+    """The checks."""
     titles = ("verdict", "rule", "evidence", "remedy")
     rows = [
         {**{title: getattr(one, title) for title in titles}, "verdict": one.shown_verdict}
@@ -631,20 +631,20 @@ def checks_table(result: Sequence[Check]) -> Table:
 
 
 def failures_table(study: Study) -> Table | None:
-    """The runs that did not end well: where scaling broke is a result."""
+    """The failed runs: where scaling broke is a result."""
     rows = [
         {
             "K": run.nodes,
             "round": run.round + 1,
             "outcome": run.outcome,
             "after": format_duration(run.seconds),
-            "what it said": run.detail.partition("\n")[0],
+            "message": run.detail.partition("\n")[0],
         }
         for run in study.runs
         if run.outcome != "ok"
     ]
-    name = "Runs that did not end well"
-    return rows_table(name, rows, left=("outcome", "what it said")) if rows else None
+    name = "Failed runs"
+    return rows_table(name, rows, left=("outcome", "message")) if rows else None
 
 
 def provenance_table(study: Study) -> Table | None:

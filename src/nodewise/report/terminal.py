@@ -83,7 +83,7 @@ def _more(shown: Output) -> list[str]:
 
 
 def _doubt_rows(checks: Sequence[Check], room: int, width: int, colour: bool) -> list[str]:
-    """The doubts that fit, the gravest first, and how many do not."""
+    """The doubts that fit, the most severe first, and how many do not."""
     rows: list[str] = []
     for number, check in enumerate(checks):
         left = len(checks) - number

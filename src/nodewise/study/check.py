@@ -27,12 +27,12 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown_verdict(self) -> Verdict:
-        """As a reader sees it: what makes a measurement doubtful, but not invalid, is a warning."""
+        """The verdict that is shown: a doubt that does not make a study invalid is a warning."""
         return "warn" if self.verdict == "fail" and self.makes == "doubtful" else self.verdict
 
 
 class Validity(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether an answer may be given from a measurement, and what speaks against it."""
+    """Whether a measurement may be answered from, and the doubts."""
 
     state: State = "valid"
     reasons: tuple[str, ...] = ()

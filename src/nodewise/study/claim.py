@@ -1,4 +1,4 @@
-"""A claimed table: what was written down, digit by digit, before anyone believes it.
+"""A claimed table: its figures as written, digit by digit.
 
 A `Study` holds measured runs; a `Claim` holds cells. So it keeps what a study would refuse or
 recompute: speedup and efficiency columns, rounded figures, work that changes between rows.
@@ -61,7 +61,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     source: Study | None = None  # the runs behind it, where it was read from runs
     scale_unit: ScaleUnit = ScaleUnit()
     reading: tuple[ColumnReading, ...] = ()  # of the table, in its order
-    read_regime: Regime | None = None  # what the figures were read as, where it is not said
+    read_regime: Regime | None = None  # what the figures were read as, if it is not stated
     is_load: bool = False  # K is the load on one set-up, not a number of devices
     second: "Claim | None" = None  # the same cells read in the other way that they allow
     second_reading: str = ""  # what differs in it

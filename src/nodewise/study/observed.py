@@ -56,7 +56,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A program that was watched, from its start to its end or to the end of our patience."""
+    """A program that was watched, from its start to its end or to the time limit."""
 
     command: tuple[str, ...]
     seconds: float

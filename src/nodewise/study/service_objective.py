@@ -49,7 +49,7 @@ class Objective(
 
     @property
     def words(self) -> str:
-        """The objective as it is said in a sentence."""
+        """The objective in words."""
         limits = [f"{TITLES[name]} <= {1000 * limit:.4g} ms" for name, limit in self.limits.items()]
         return f"{' and '.join(limits)} for {format_share(self.share)} of the requests"
 

@@ -30,13 +30,13 @@ OWN_WORKERS = "command"  # the engine of a command that starts its own K workers
 class Part(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """A table of the file; a field that it does not know is an error, not a silence."""
+    """A table of the file; an unknown field is an error."""
 
 
 class Pattern(Part, frozen=True, kw_only=True):
     """A regular expression over the output of a program, with a group for the number."""
 
-    pattern: str
+    pattern: str  # with one group
     take: Literal["last", "first", "sum"] = "last"  # of several matches
 
 
@@ -47,25 +47,25 @@ class Workload(Part, frozen=True, kw_only=True):
     `nodewise.study.log_patterns` for the figures that are read from the output.
     """
 
-    command: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()  # the program and its arguments
     arguments: dict[Nodes, tuple[str, ...]] = {}  # further ones, by scale
     requires: str | None = None  # a condition that every scale must meet
     function: str | None = None  # module:function instead of a command
     directory: str = "."  # from the folder of the spec
-    environment: dict[str, str] = {}
-    warmup_steps: Annotated[int, msgspec.Meta(ge=0)] = 0
+    environment: dict[str, str] = {}  # variables of the job
+    warmup_steps: Annotated[int, msgspec.Meta(ge=0)] = 0  # before the clock starts
     log: str | None = None  # a preset of patterns
     output: str | None = None  # the file they are searched in; default: standard output
-    seconds: str | Pattern | None = None
-    work: str | Pattern | None = None
-    quality: str | Pattern | None = None
-    stage: dict[str, str | Pattern] = {}
+    seconds: str | Pattern | None = None  # pattern of the time in the output
+    work: str | Pattern | None = None  # of the work
+    quality: str | Pattern | None = None  # of the figure of merit
+    stage: dict[str, str | Pattern] = {}  # of the seconds in each stage
     # What is timed of an MPI program: between MPI_Pcontrol(1) and (0), or from the first to the
     # last call of a collective, or between two of them ("MPI_Barrier 3-4"); nothing: from MPI_Init
     # to MPI_Finalize.
     region: Annotated[
         str, msgspec.Meta(pattern="^(pcontrol|MPI_[A-Z][a-z_]+( [1-9][0-9]*-[1-9][0-9]*)?|)$")
-    ] = ""
+    ] = ""  # the timed part of an MPI program: pcontrol, or a collective such as MPI_Barrier 3-4
 
     def at(self, scales: Sequence[int]) -> "Workload":
         """The job at these scales alone."""
@@ -76,30 +76,30 @@ class Workload(Part, frozen=True, kw_only=True):
 class Baseline(Part, frozen=True, kw_only=True):
     """The fastest correct program on one worker, measured in the same rounds."""
 
-    command: tuple[str, ...]
+    command: tuple[str, ...]  # the program and its arguments
 
 
 class Rehearsal(Part, frozen=True, kw_only=True):
     """Emulated nodes on one machine: what each of them has, and what runs on them."""
 
-    launcher: Literal["local", "mpi", "torchrun"] = "mpi"
-    cores_per_node: Positive = 0.1
+    launcher: Literal["local", "mpi", "torchrun"] = "mpi"  # what starts the ranks
+    cores_per_node: Positive = 0.1  # share of a core, or several cores
     # paced: a program with a probe or torch hooks sleeps to its share; one without has a quota
-    cpu: Literal["paced", "quota"] = "paced"
+    cpu: Literal["paced", "quota"] = "paced"  # how the share of the CPU is kept
     period_ms: Annotated[float, msgspec.Meta(ge=1, le=1000)] = 20.0  # of a quota
     link: Literal["auto", "real", "modelled"] = "auto"  # auto: real where that is possible
-    link_mbit_per_second: Positive = 300.0
+    link_mbit_per_second: Positive = 300.0  # of each node
     link_latency_ms: Amount = 0.05  # of a message on a modelled link
-    memory_bytes: Annotated[int, msgspec.Meta(gt=0)] | None = None
-    disk_bytes_per_second: Annotated[int, msgspec.Meta(gt=0)] | None = None
+    memory_bytes: Annotated[int, msgspec.Meta(gt=0)] | None = None  # limit of each node
+    disk_bytes_per_second: Annotated[int, msgspec.Meta(gt=0)] | None = None  # limit of each node
     slow_node: Annotated[int, msgspec.Meta(ge=-1)] | None = None  # -1: the last one
-    slow_factor: Annotated[float, msgspec.Meta(ge=1)] = 1.0
+    slow_factor: Annotated[float, msgspec.Meta(ge=1)] = 1.0  # how much slower it is
 
 
 class EngineSpec(Part, frozen=True, kw_only=True):
     """Where the job runs."""
 
-    name: str = "local"
+    name: str = "local"  # see engines.md
     rehearsal: Rehearsal = Rehearsal()
     study: str | None = None  # replay: the folder to play
     options: tuple[str, ...] = ()  # more arguments for mpiexec or torchrun
@@ -109,15 +109,15 @@ class EngineSpec(Part, frozen=True, kw_only=True):
 class Quality(Part, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """The figure of merit that the workload reports."""
 
-    name: str = "quality"
-    split: str = ""
+    name: str = "quality"  # as the workload reports it
+    split: str = ""  # of the data that it is evaluated on
 
 
 class Precision(Part, frozen=True, kw_only=True):
     """Stop early or go on until the speedup of every scale is known this well."""
 
-    speedup: Share
-    most_rounds: Annotated[int, msgspec.Meta(ge=6, le=100_000)] = 40
+    speedup: Share  # half width of its interval, relative
+    most_rounds: Annotated[int, msgspec.Meta(ge=6, le=100_000)] = 40  # stop here in any case
 
 
 class Spec(Part, frozen=True, kw_only=True, forbid_unknown_fields=False):
@@ -127,12 +127,12 @@ class Spec(Part, frozen=True, kw_only=True, forbid_unknown_fields=False):
     key is refused by `parse_file`.
     """
 
-    format: Literal[1] = 1
-    name: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
-    scales: Annotated[tuple[Nodes, ...], msgspec.Meta(min_length=1)]
-    rounds: Rounds = 7
-    timeout_seconds: Positive = 600.0
-    seed: int = 7
+    format: Literal[1] = 1  # of the file
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]  # of the study
+    scales: Annotated[tuple[Nodes, ...], msgspec.Meta(min_length=1)]  # the K to measure
+    rounds: Rounds = 7  # each runs every K once, in random order
+    timeout_seconds: Positive = 600.0  # for one run
+    seed: int = 7  # of the order of the runs; {seed} in the command
     fixed: tuple[str, ...] = ()  # facts that must be the same at every scale
     workload: Workload
     baseline: Baseline | None = None
@@ -192,10 +192,10 @@ def _check_workload(spec: Spec) -> None:
 
 
 def refuse_one_scale(scales: Sequence[int]) -> None:
-    """A study of one scale cannot answer anything, however long it is measured."""
+    """Refuse a study of one scale: it cannot answer any question."""
     if len(set(scales)) < 2:
         raise SpecError(
-            f"scales: there is only K={scales[0]}, and scaling needs two scales.",
+            f"scales: only K={scales[0]} is given, and scaling needs two scales.",
             "Name two scales or more, such as 1,2.",
         )
 
@@ -234,7 +234,7 @@ def _refuse_unknown(raw: Tables, kind: type[Part], path: str) -> None:
 
 
 def _refuse_unmeasured(gates: object, scales: tuple[int, ...]) -> None:
-    """A gate at a scale that is not measured would never be looked at."""
+    """Refuse a gate at a scale that is not measured."""
     for name, by_scale in (gates if isinstance(gates, dict) else {}).items():
         for nodes in by_scale if isinstance(by_scale, dict) else ():
             if nodes not in map(str, scales):

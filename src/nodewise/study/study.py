@@ -36,7 +36,7 @@ PROGRAM = "program_"  # and the name of a file: its checksum, in the provenance 
 
 
 SAME_REGION = 0.05  # relative: stages of ranks and the clock of a log cover the same time
-SHORTEST_SECONDS = 1e-15  # of a run that ended well; also one operation at 1e15 a second
+SHORTEST_SECONDS = 1e-15  # of a successful run; also one operation at 1e15 a second
 
 
 class NoTime(DataError, ValueError):
@@ -231,7 +231,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
 
     @property
     def good_runs(self) -> tuple[Run, ...]:
-        """The runs that ended well, at every scale; at K=1 those of the better program."""
+        """The successful runs at every scale; at K=1 those of the faster program."""
         return tuple(run for runs in self._by_scale.values() for run in runs)
 
     @property

@@ -1,7 +1,7 @@
 """CSV tables of timings: text to a `Study` and back.
 
 A row is a run, or one rank of a run when there is a `rank` column. Bad cells are named by line and
-column; nothing is guessed silently: what was assumed is in the study's notes.
+column; assumptions are in the notes of the study.
 """
 
 import csv
@@ -101,7 +101,7 @@ def parse_table(
         work = units_of_a_rate
         many = "one unit" if work == 1 else f"{work:,.0f} units"
         unit = f"{many} of work" + ("" if study_regime == "strong" else " for each node")
-        notes.append(f"No work column: a run is taken as {unit}, and its seconds are for that.")
+        notes.append(f"No work column: each run counts as {unit}.")
     if declared is None and found == "weak":
         notes.append("The work grows with K: read as weak scaling.")
     least = min(row["nodes"] for row in rows)
@@ -124,33 +124,36 @@ def format_table(study: Study, comments: Sequence[str] = ()) -> str:
 
     A run that failed has no row: its seconds are not the time of the job.
     """
-    runs = [run for run in study.runs if run.outcome == "ok"]
-    ranked = any(run.ranks for run in study.runs)
-    stages = [stage for stage in STAGES if any(stage in _stages_of(run) for run in study.runs)]
-    is_rate = study.is_rate and not ranked
-    columns: list[Column] = ["nodes", "round", "throughput" if is_rate else "seconds"]
-    columns += ["rank"] if ranked else []
-    columns += stages
-    unit = study.scale_unit
-    if unit.per_node is not None:
-        columns.append("per_node")
-    for extra in ("work", "quality", "rate_per_hour", "energy_joules"):
-        if extra == "work" and is_rate:
-            continue
-        if any(getattr(run, extra) is not None for run in study.runs):
-            columns.append(extra)
-    if study.regime == "weak":
-        columns.append("regime")
-    lines = [f"# {comment}" for comment in comments]
+    columns, unit = _columns_of(study), study.scale_unit
     titles = {column: _NAMES[column][0] for column in columns}
     titles["nodes"] = _scale_title(unit)
     if unit.device:
         titles["per_node"] = f"{plural(unit.device).lower()}_per_node"
+    lines = [f"# {comment}" for comment in comments]
     lines.append(",".join(titles[column] for column in columns))
-    for run in runs:
-        for cells in _cells(run, study):
-            lines.append(",".join(_cell(cells[column]) for column in columns))
+    for run in study.runs:
+        if run.outcome == "ok":
+            for cells in _cells(run, study):
+                lines.append(",".join(_cell(cells[column]) for column in columns))
     return "\n".join(lines) + "\n"
+
+
+def _columns_of(study: Study) -> list[Column]:
+    """The columns that a study fills, in the order of the file."""
+    ranked = any(run.ranks for run in study.runs)
+    is_rate = study.is_rate and not ranked
+    columns: list[Column] = ["nodes", "round", "throughput" if is_rate else "seconds"]
+    columns += ["rank"] if ranked else []
+    columns += [s for s in STAGES if any(s in _stages_of(run) for run in study.runs)]
+    columns += ["per_node"] if study.scale_unit.per_node is not None else []
+    extras: list[Column] = ["quality", "rate_per_hour", "energy_joules"]
+    if not is_rate:
+        extras.insert(0, "work")
+    for extra in extras:
+        if any(getattr(run, extra) is not None for run in study.runs):
+            columns.append(extra)
+    columns += ["regime"] if study.regime == "weak" else []
+    return columns
 
 
 def _scale_title(unit: ScaleUnit) -> str:

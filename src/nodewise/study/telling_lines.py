@@ -1,7 +1,7 @@
 """Which lines of a log say why a program failed.
 
-The first error is usually the cause. What a launcher prints afterwards (who was aborted, whom to
-ask) comes last in the log and says nothing about it.
+The first error is usually the cause. What a launcher prints afterwards (aborted ranks, where to
+ask for help) comes last in the log and does not name the cause.
 """
 
 import re

@@ -6,7 +6,6 @@ the batch of each device and the steps are fixed.
 """
 
 from collections.abc import Sequence
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,7 +20,7 @@ BATCH = "global_batch"
 ALL_SAMPLES = "all_samples"  # with those of the warm-up; `work` has the timed ones
 DEVICES = "devices_per_node"  # accelerators of a host that a training uses
 SEEN_LOSS = "quality_is_seen_loss"  # no rank reported a quality
-WITHHELD = "stages_withheld"  # why host clocks say nothing of this run
+WITHHELD = "stages_withheld"  # why host clocks do not show the stages of this run
 
 
 class SeenWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +114,7 @@ def _by_scale(runs: "Sequence[Run]", name: str) -> dict[int, float]:
         if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
             return {}
         found.setdefault(run.nodes, []).append(float(value))
-    return {nodes: fmean(found[nodes]) for nodes in sorted(found)}
+    return {nodes: sum(found[nodes]) / len(found[nodes]) for nodes in sorted(found)}
 
 
 def _is_fixed(values: dict[int, float]) -> bool:

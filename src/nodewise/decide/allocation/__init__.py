@@ -1,1 +1,1 @@
-"""Applications for computing time: what a centre asks for, and what a study says to it."""
+"""Applications for computing time: what a centre requires, and how a study meets it."""

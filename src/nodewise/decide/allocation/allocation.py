@@ -1,4 +1,4 @@
-"""What a study says to a centre's rule: the largest size that passes, and what runs will use."""
+"""A study against the rule of a centre: the largest size that passes, and the resources needed."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -69,7 +69,7 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node of the machine applied for has; null: not said."""
+    """What a node of the machine applied for has; null: not stated."""
 
     cores_per_node: int | None = None
     gpus_per_node: int | None = None
@@ -228,7 +228,7 @@ def _unknown(
     jobs: Sequence[Job],
     sizes: Sequence[float | None],
 ) -> tuple[str, ...]:
-    """What only the author can say."""
+    """What only the author knows."""
     found = []
     if None in sizes:
         found.append(f"how many {centre.unit}s one node of the machine has")

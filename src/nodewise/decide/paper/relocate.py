@@ -132,7 +132,7 @@ def relocate(study: Study, move: Move, question: Question, nodes: Sequence[int] 
     if move.price is not None:
         question = msgspec.structs.replace(question, price=_price_there(move.price, question.price))
     elif question.price.per_node_hour is not None:
-        assumed.append("A node costs there what it costs here: the file names no price.")
+        assumed.append("The file names no price, so a node costs the same there.")
     question = with_scale_unit(study.scale_unit, question)
     found = forecast_curve(curve, study.name, question, nodes)
     rows = tuple(msgspec.structs.replace(row, measured=False) for row in found.rows)
@@ -178,7 +178,7 @@ def _move(
     if np.any(hidden > 0.02 * _total(here)):
         assumed.append("The share of the transfer that is hidden behind work stays the same.")
     if np.any(here["io"] > 0.01 * _total(here)):
-        assumed.append("Input and output take as long as here: the file says nothing about disks.")
+        assumed.append("Input and output take as long as here: the file does not describe disks.")
     return there
 
 
@@ -253,9 +253,7 @@ def _communication(
         assumed.append("The number of messages is not stated: latency stays as it is here.")
         messages = 0.0
     elif not move.source.network.latency_seconds:
-        assumed.append(
-            "The latency here is unknown: what it took stays, and there it comes on top."
-        )
+        assumed.append("The latency here is unknown, so that of the new link is added to it.")
     new_beta, new_alpha = all_reduce_cost(move.target, nodes)
     explained = size * beta + messages * alpha
     target = size * new_beta + messages * new_alpha

@@ -41,7 +41,7 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     maintenance_share: float = 0.0  # of the capital, a year
 
     def __post_init__(self) -> None:
-        """Refuse what no node can have."""
+        """Refuse impossible values."""
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if not 0 <= value <= _MOST:
@@ -138,7 +138,7 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
 def sensitivity(
     owned: Owned, rent_per_hour: float, changes: Mapping[str, tuple[float, ...]] | None = None
 ) -> tuple[Sensitivity, ...]:
-    """The break-even use with one assumption changed at a time, the most telling ones first.
+    """The break-even use with one assumption changed at a time, the largest effects first.
 
     Without `changes`, each assumption that is not zero is moved by 20 % down and up.
     """
@@ -188,7 +188,7 @@ class Commitment(msgspec.Struct, frozen=True, kw_only=True):
     discount: float
 
     def __post_init__(self) -> None:
-        """Refuse a discount that is none."""
+        """Refuse a discount outside 0 to 1."""
         if not 0 <= self.discount < 1:
             raise SpecError(
                 f"A discount of {self.discount:g} is not between 0 and 1.", "Write 0.4 or 40%."
@@ -210,7 +210,7 @@ class Commitment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to charge an owned node to a run, and the question that makes it the right one."""
+    """One way to charge an owned node to a run, and the case that it holds for."""
 
     accounting: Accounting
     per_node_hour: Floats  # one, or one for each utilisation
@@ -226,12 +226,12 @@ def accounts(
         Account(
             accounting="marginal",
             per_node_hour=np.full_like(full, owned.marginal_per_hour(idle_stays_on)),
-            question="Would the nodes stand idle otherwise? Then a run costs its energy.",
+            question="If the nodes would otherwise be idle: a run costs its energy.",
         ),
         Account(
             accounting="full",
             per_node_hour=full,
-            question="Does a queue wait behind you? Then a run costs what an hour of use costs.",
+            question="If other jobs queue for the nodes: a run costs its hours of use.",
         ),
     )
 

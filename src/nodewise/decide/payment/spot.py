@@ -78,7 +78,7 @@ class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):
     restart_seconds: float = 0.0  # reloading; may be interrupted in its turn
 
     def __post_init__(self) -> None:
-        """Refuse times that are none."""
+        """Refuse negative times."""
         for name in self.__struct_fields__:
             _refuse_negative(getattr(self, name), name.replace("_", " "))
 
@@ -96,7 +96,7 @@ class Preemptions(msgspec.Struct, frozen=True, kw_only=True):
     basis: str = "stated"
 
     def __post_init__(self) -> None:
-        """Refuse rates that are none."""
+        """Refuse impossible rates."""
         _refuse_negative(self.per_second, "preemption rate")
         if not 0 <= self.correlation_exponent <= 1:
             raise SpecError(
@@ -106,7 +106,7 @@ class Preemptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def per_hour(self) -> float:
-        """The same rate by the hour, as people say it."""
+        """The rate per hour."""
         return self.per_second * SECONDS_PER_HOUR
 
     def of_gang(self, nodes: Floats) -> Floats:
@@ -231,7 +231,7 @@ def why_endless(
             seconds, words = times.downtime_seconds, "lost nodes take {} to come back"
         longest = words.format(format_duration(seconds))
         who = "the gang" if nodes[at] > 1 else "the node"
-        found.append(f"{longest}, {who} lives {format_duration(float(f'{life:.2g}'))}")
+        found.append(f"{longest}, {who} runs {format_duration(float(f'{life:.2g}'))} on average")
     return tuple(found)
 
 
@@ -404,7 +404,7 @@ SPOT_ITEMS = SpotBill.__struct_fields__
 
 
 class SpotBills(Bills, frozen=True, kw_only=True):
-    """The same for many runs at once."""
+    """The line items of many such runs, as arrays of one shape."""
 
     saving: Floats
     restarts: Floats  # work done again, and reloading
@@ -603,7 +603,7 @@ def rate_where(cost: Callable[[float], float], limit: float, guess: float) -> fl
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """When nodes were there, seen once: up runs and the gap after each, in seconds."""
+    """One record of when nodes were available: up runs and the gap after each, in seconds."""
 
     up_seconds: Floats
     down_seconds: Floats

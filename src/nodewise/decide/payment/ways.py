@@ -542,7 +542,7 @@ def _why_moved(
     if by == "budget":
         return "the budget admits other scales at this price"
     if by == "preemptions":
-        return f"preemptions make K={before} dearer"
+        return f"preemptions make K={before} more expensive"
     refused = refusals(paid.scales, price, needs, paid.bills)
     why = None if before is None else refused[paid.scales.nodes.index(before)]
     if why is None:

@@ -1,4 +1,4 @@
-"""A question with what its names stand for in the lists: instances, clouds, countries, today."""
+"""A question with the names in it looked up in the lists: instances, clouds, countries, today."""
 
 import os
 from datetime import UTC, date, datetime

@@ -1,4 +1,4 @@
-"""Price records: what was asked for, where, when, by whom it was said; and whether it can be true.
+"""Price records: the amount, place, date and source of a price, and whether it is plausible.
 
 A price without a date is not evidence: the same node went from 105 to 59 dollars in a year.
 """
@@ -75,7 +75,7 @@ class PriceRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def name(self) -> str:
-        """The instance as people write it."""
+        """The instance with its place."""
         place = f"@{self.zone or self.region}" if self.zone or self.region else ""
         return f"{self.cloud}:{self.instance}{place}" if self.cloud else self.instance or "a node"
 
@@ -161,7 +161,7 @@ def checks(
 ) -> tuple[Check, ...]:
     """Whether the prices of a decision are possible and current.
 
-    A spot price is held against the on-demand price of the same node, here or among those `known`.
+    A spot price is compared with the on-demand price of the same node, here or among those `known`.
     """
     found: list[Check] = []
     for record in used:
@@ -189,10 +189,10 @@ def _age(name: str, day: date, today: date | None) -> Check:
     said = f"{name} is of {day.isoformat()}"
     if today is None:
         return Check(rule=rule, verdict="unknown", evidence=said,
-                     remedy="Hold it against the day on which you decide.")  # fmt: skip
+                     remedy="Compare it with the date of your decision.")  # fmt: skip
     days = (today - day).days
     if days < 0:
-        return Check(rule=rule, verdict="fail", evidence=f"{said}, which is to come",
+        return Check(rule=rule, verdict="fail", evidence=f"{said}, which is in the future",
                      remedy="Write the day on which it was read.")  # fmt: skip
     if days > STALE_DAYS:
         return Check(

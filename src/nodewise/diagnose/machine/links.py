@@ -1,7 +1,7 @@
 """Links between processes: alpha, the time of a small message, and beta by message size.
 
 One straight line does not fit all sizes (caches, segments, wake-ups), so the bandwidth is given for
-each size and a job is held against the one that is nearest to its own messages.
+each size and a job is compared with the one that is nearest to its own messages.
 """
 
 import contextlib

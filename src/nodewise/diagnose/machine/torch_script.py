@@ -32,7 +32,7 @@ from nodewise.measure import launch
 from nodewise.study.observed import CountedOperation, CountedRun, CountedStage
 
 _KINDS = ("call of the model", "batch", "step of the optimizer", "step of the probe")
-_COUNTED = (0, 2, 4)  # of the steps; the first warms up, the others stand between timed ones
+_COUNTED = (0, 2, 4)  # of the steps; the first warms up, the others are between timed ones
 _ENOUGH_STEPS = 100
 _GRACE_SECONDS = 30.0  # to load torch, and to end
 _BETWEEN = "other"

@@ -611,7 +611,7 @@ def _step_rows(
 def runs_of(job: JobBreakdown, nodes: int) -> tuple[Run, ...]:
     """A run for each step of a job, with the stages of its ranks; without steps, one for all.
 
-    The last of three or more steps is left out: profilers often stop in its midst.
+    The last of three or more steps is left out: profilers often stop in the middle of it.
     """
     steps = job.steps[:-1] if len(job.steps) > 2 else job.steps
     if not steps:

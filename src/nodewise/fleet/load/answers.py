@@ -50,7 +50,7 @@ _decode = msgspec.json.Decoder(_Answer).decode
 
 
 class Unread:
-    """An answer whose body says nothing of interest: it has no tokens, and counts as a request."""
+    """An answer whose body is not read: it has no tokens, and counts as a request."""
 
     def __init__(self) -> None:
         """Nothing is kept."""

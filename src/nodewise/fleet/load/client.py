@@ -512,7 +512,7 @@ class _ReadingConnection(_Connection):
 
 
 def _connection(endpoint: _Endpoint) -> _Connection:
-    """A body that says nothing is not even handed over by the parser."""
+    """A body that is not read is not passed on by the parser."""
     unread = endpoint.client.load.reader is Unread
     return _Connection(endpoint) if unread else _ReadingConnection(endpoint)
 

@@ -1,7 +1,7 @@
 """One request before the load: what it returns, or what is wrong and how to correct it.
 
 A wrong path, key, model name or certificate would fail every request of every window alike. That
-is a mistake of the spec and says nothing about the fleet.
+is an error in the spec, not a property of the fleet.
 """
 
 import http.client

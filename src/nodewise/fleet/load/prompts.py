@@ -65,7 +65,7 @@ def read_prompts(path: Path) -> list[Conversation]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _unusable(path, str(error)) from None
     if not found:
-        raise _unusable(path, "it holds no prompt")
+        raise _unusable(path, "it has no prompts")
     return found
 
 

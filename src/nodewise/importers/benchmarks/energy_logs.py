@@ -64,10 +64,10 @@ def _rows(path: Path, what: str, column: str, wanted: str) -> list[_Row]:
         raise wrong_format(path, what, f"no row has {column}")
     for at, row in enumerate(rows, start=1):
         if None in row or None in row.values():
-            raise wrong_format(path, what, f"its row {at} has not a value for each column")
+            raise wrong_format(path, what, f"row {at} has more or fewer values than columns")
     names = sorted({row[column] for row in rows})
     if wanted and wanted not in names:
-        raise DataError(f"{path} has no {column} {wanted}.", f"There are {', '.join(names)}.")
+        raise DataError(f"{path} has no {column} {wanted}.", f"Use one of: {', '.join(names)}.")
     if not wanted and len(names) > 1:
         # one may lie within the other, and then their sum counts it twice
         raise SpecError(

@@ -86,7 +86,7 @@ def _split(path: Path, document: dict[str, Any]) -> Iterator[_Record]:
     names = _names(nodes)
     for row in rows:
         if not isinstance(row, list) or len(row) != len(titles):
-            raise wrong_format(path, WHAT, "a row has not a value for each column")
+            raise wrong_format(path, WHAT, "a row has more or fewer values than columns")
         cells = dict(zip(titles, row, strict=True))
         at = number(cells[place])
         found = names(int(at)) if at is not None else (str(cells[place] or ""),)

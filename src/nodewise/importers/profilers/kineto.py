@@ -92,7 +92,7 @@ def read(path: Path, collective_kernels: str = "") -> RankTrace:
     if not threads.count:
         why = f" ({damage or reader.damage})" if damage or reader.damage else ""
         raise DataError(
-            f"{path} has no work of a device and no operators{why}.",
+            f"{path} has no events of a device and no operators{why}.",
             "Record with torch.profiler and its activities CPU and CUDA.",
         )
     return threads.trace(path, reader)

@@ -89,6 +89,15 @@ def percentiles(block: Mapping[str, Any] | None, scale: float) -> dict[str, floa
     return found
 
 
+def figures_by_metric(found: Mapping[str, Any], figure: re.Pattern[str]) -> dict[str, Any]:
+    """The figures of each metric by their name, from keys such as p99_ttft_ms."""
+    blocks: dict[str, dict[str, Any]] = {}
+    for key, value in found.items():
+        if match := figure.match(key):
+            blocks.setdefault(match[2], {})[match[1]] = value
+    return blocks
+
+
 def _share(name: str) -> str | None:
     if name in ("max", "med", "median"):
         return "1" if name == "max" else "0.5"

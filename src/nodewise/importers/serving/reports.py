@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nodewise.importers.files import number
-from nodewise.importers.serving.records import percentiles, sent_rate
+from nodewise.importers.serving.records import figures_by_metric, percentiles, sent_rate
 from nodewise.study.window import Summary, Window
 
 _UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
@@ -98,11 +98,7 @@ def sglang(records: list[dict[str, Any]], replicas: int) -> list[Window | Summar
 
 
 def _sglang(found: dict[str, Any], replicas: int) -> Summary:
-    blocks: dict[str, dict[str, Any]] = {}
-    for key, value in found.items():
-        match = _FIGURE.match(key)
-        if match:
-            blocks.setdefault(match.group(2), {})[match.group(1)] = value
+    blocks = figures_by_metric(found, _FIGURE)
     done, seconds = int(found["completed"]), float(found["duration"])
     errors = found.get("errors") or []
     failed = sum(1 for one in errors if one)

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from nodewise.importers.files import number
-from nodewise.importers.serving.records import percentiles, sent_rate, window_of
+from nodewise.importers.serving.records import figures_by_metric, percentiles, sent_rate, window_of
 from nodewise.study.window import Request, Summary, Window
 
 TOOL = "vllm bench serve"
@@ -53,11 +53,7 @@ def _rate(found: dict[str, Any]) -> float | None:
 
 
 def _summary(found: dict[str, Any], replicas: int) -> Summary:
-    blocks: dict[str, dict[str, float]] = {}
-    for key, value in found.items():
-        match = _FIGURE.match(key)
-        if match:
-            blocks.setdefault(match.group(2), {})[match.group(1)] = value
+    blocks = figures_by_metric(found, _FIGURE)
     seconds, done = float(found["duration"]), int(found["completed"])
     failed = int(found.get("failed") or 0)
     offered, notes = sent_rate(_rate(found), done + failed, seconds)

@@ -72,7 +72,7 @@ class Read(NamedTuple):
     cells: tuple[Cell | None, ...]
 
     def reading(self) -> ColumnReading:
-        """As it is shown."""
+        """The words that are shown."""
         written = [text for text in self.texts if text]
         ends = [written[0], written[-1]] if len(written) > 1 else written
         names = ROLES.get(self.column) if self.column else None

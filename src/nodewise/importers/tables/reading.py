@@ -1,7 +1,7 @@
 """From read columns to claims: which rows are one curve, which figure is its measure, what K held.
 
 Where the cells allow two readings the claim carries both: the likelier one, and the second, so
-that a rule accuses only of what holds in both.
+that a rule fails only if both break it.
 """
 
 import math
@@ -124,7 +124,7 @@ def _has(reads: Sequence[Read], column: Column) -> bool:
 
 
 def _without_scale(reads: Sequence[Read], scale: Scale) -> list[Read]:
-    """The columns with that of K marked: other counts stand beside it, they are not the scale."""
+    """The columns with that of K marked: other counts beside it are not the scale."""
     marked = []
     for at, read in enumerate(reads):
         if at == scale.at and read.column != "nodes":
@@ -357,7 +357,7 @@ class _Curve:
         return _Measure(read, "total", "guess", "it grows little with K", "per device")
 
     def _has_flat_flops(self, rate: Read) -> bool:
-        """Whether FLOP/s stand beside a rate, and do not grow with K either."""
+        """Whether FLOP/s are beside a rate, and do not grow with K either."""
         return any(
             _FLOPS.search(read.title) and read is not rate and self._exponent(read) <= _FLAT
             for read in self.reads

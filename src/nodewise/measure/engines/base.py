@@ -139,7 +139,7 @@ class Engine:
         """Leave nothing behind; called once, also after a failure."""
 
     def hold(self) -> None:
-        """The first rank has come to the gate."""
+        """The first rank has reached the gate."""
 
     def limit(self) -> None:
         """All ranks are at the gate, and go on after this."""
@@ -246,7 +246,7 @@ def outcome_of(code: int) -> Outcome:
 
 
 def in_words(code: int) -> str:
-    """An exit code or a signal as a person would say it."""
+    """An exit code or a signal in words."""
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 

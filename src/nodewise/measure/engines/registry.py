@@ -66,7 +66,7 @@ def engine_of(chosen: EngineSpec, home: Path) -> Engine:
 
 
 def _entry_points() -> dict[str, EntryPoint]:
-    """By name; a package cannot take the name of one of ours."""
+    """By name; a package cannot take the name of a built-in engine."""
     others = {point.name: point for point in entry_points(group=GROUP)}
     ours = {name: EntryPoint(name, value, GROUP) for name, value in _OURS.items()}
     return ours | {name: others[name] for name in sorted(others.keys() - ours.keys())}

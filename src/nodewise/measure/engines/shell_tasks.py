@@ -1,4 +1,4 @@
-"""What is known of a worker on another machine that says nothing itself: when it ran, and where.
+"""What is known of a worker on another machine that reports nothing itself: when it ran, and where.
 
 Each worker is started by a few lines of shell that leave a line in the run's folder, which all
 machines must see. So a program that knows nothing of us has its ranks recorded too.

@@ -1,7 +1,7 @@
 """K nodes or tasks of a Slurm cluster: a batch job for each run, or one for all of them.
 
 Jobs go on without us. Each leaves its number, its log and how it ended in its folder in the study
-folder, which must be on a file system that the nodes share; whoever measures next collects them.
+folder, which must be on a file system that the nodes share; the next `measure` collects them.
 """
 
 import math
@@ -353,7 +353,7 @@ def _ended(folder: Path) -> _Ended | None:
     try:
         code, begin, end, nodes, restarts = (folder / "ended").read_text().split()
         return _Ended(int(code), float(begin), float(end), nodes, int(restarts))
-    except (OSError, ValueError):  # cut off by a full disk, it says nothing
+    except (OSError, ValueError):  # cut off by a full disk
         return None
 
 
@@ -406,7 +406,7 @@ def _queue() -> dict[int, str]:
     done = _ask("squeue", "-h", "--me", "-o", "%A %k")
     if done.returncode:
         raise RunError(
-            f"Slurm does not tell its queue: {_first_line(done.stderr)}.",
+            f"Slurm does not show its queue: {_first_line(done.stderr)}.",
             "Repeat the command when it answers. Submitted jobs continue meanwhile.",
         )
     rows = [line.partition(" ") for line in done.stdout.splitlines()]
@@ -435,7 +435,7 @@ def _accounts(number: int) -> dict[str, str]:
     done = _ask("sacct", "-n", "-P", "-j", str(number), "-o", ",".join(_ACCOUNTED))
     if done.returncode or not done.stdout.strip():
         return {}
-    # The first line is the job, those after it are its steps: memory and disk stand there.
+    # The first line is the job, those after it are its steps: memory and disk are there.
     rows = [line.split("|") for line in done.stdout.splitlines()]
     told: dict[str, str] = {}
     for row in rows:
@@ -457,7 +457,7 @@ def _facts(job: Job, number: int) -> dict[str, Fact]:
         for name in ("SubmitTime", "EligibleTime", "StartTime", "EndTime")
     )
     if start is not None and submitted is not None:
-        # In whole seconds. A job that waits for one of ours is not eligible meanwhile.
+        # In whole seconds. A job that waits for another run is not eligible meanwhile.
         facts["queue_seconds"] = max(start - max(submitted, eligible or submitted), 0.0)
     if start is not None and end is not None:
         facts["slurm_elapsed_seconds"] = end - start
@@ -475,7 +475,7 @@ def _failure(
     if shell_tasks.is_timeout(ended.code, seconds, timeout_seconds) or state == "TIMEOUT":
         return "timeout", f"stopped after {timeout_seconds:g} s"
     if state == "OUT_OF_MEMORY":
-        return "out of memory", "Slurm says: out of memory"
+        return "out of memory", "Slurm: out of memory"
     return shell_tasks.first_failure(tasks) or (
         base.outcome_of(ended.code),
         base.in_words(ended.code),
@@ -483,11 +483,11 @@ def _failure(
 
 
 def _unfinished(state: str, facts: dict[str, Fact]) -> Finished:
-    """How a run ended whose script could not say it."""
+    """How a run ended whose script left no record."""
     words = {
         "COMPLETED": "the nodes do not see the study folder: name one on a shared file system",
         "UNKNOWN": "Slurm does not know the job any more",
-    }.get(state, f"Slurm says: {state.lower().replace('_', ' ')}")
+    }.get(state, f"Slurm: {state.lower().replace('_', ' ')}")
     outcomes: dict[str, Outcome] = {"OUT_OF_MEMORY": "out of memory", "TIMEOUT": "timeout"}
     elapsed = facts.get("slurm_elapsed_seconds", 0.0)
     return Finished(
@@ -497,7 +497,7 @@ def _unfinished(state: str, facts: dict[str, Fact]) -> Finished:
 
 def _first_line(text: str) -> str:
     line = text.strip().partition("\n")[0]
-    return line.rpartition("error: ")[2].rstrip(".") or "it says nothing"
+    return line.rpartition("error: ")[2].rstrip(".") or "no message"
 
 
 def _ask(*command: str, seconds: float = _ANSWER_SECONDS) -> subprocess.CompletedProcess[str]:

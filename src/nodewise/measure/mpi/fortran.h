@@ -1,7 +1,7 @@
 /* The wrapped calls of Fortran, one row each. Every argument is an address and goes on as it is to
    pmpi_NAME_ (mpif.h, use mpi) or pmpi_NAME_f08_ (use mpi_f08); where that calls the C function, the
    wrapper of C sees that it is inside another call. Gathers and scatters are counted without their
-   bytes, as the arguments that are not significant cannot be told here. */
+   bytes, as the arguments that are not significant are not known here. */
 
 typedef void *A;
 

@@ -111,7 +111,7 @@ def _vendor_of_compiler(compiler: str) -> str:
 def library_of(command: Sequence[str], directory: Path) -> Path | None:
     """The libmpi of the first program in a command that has one; None: not known.
 
-    The command may begin with a launcher, whose own libraries say nothing.
+    The command may begin with a launcher, whose own libraries do not count.
     """
     for word in command:
         if " " in word and (found := _library_of_words(word.split(), directory)):

@@ -163,7 +163,7 @@ def unfinished(reports: list[MpiReport], ranks: int | None) -> str:
     missing = sorted({*range(expected)} - {report.rank for report in reports})
     if reports and missing:
         listed = ", ".join(map(str, missing[:8]))
-        return f"rank{'s' if len(missing) > 1 else ''} {listed} never came to MPI_Finalize"
+        return f"rank{'s' if len(missing) > 1 else ''} {listed} never reached MPI_Finalize"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Make a call once a module has been imported, or at once where it is there already."""
+"""Make a call once a module has been imported, or at once if it is imported already."""
 
 import importlib.util
 import sys

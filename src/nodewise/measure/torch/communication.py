@@ -84,7 +84,7 @@ def watch_collectives(recorder: "Recorder", distributed: Any) -> None:
 
 
 def watch_functional_waits(recorder: "Recorder") -> None:
-    """Time the operator in which functional collectives wait, whoever calls it.
+    """Time the operator in which functional collectives wait, for every caller.
 
     A kernel of the processor is put before the one for all devices, so that compiled graphs and
     DTensor's dispatch go through it and a traced graph is the same.

@@ -178,7 +178,7 @@ def _bars(
     most: float = 0.0,
     limit: tuple[float, str] | None = None,
 ) -> Figure:
-    """A bar for each row with its value behind it, coloured by kind; `limit` is a line."""
+    """A bar for each row with its value after it, coloured by kind; `limit` is a line."""
     ends = [*values_of(rows, "value"), *([limit[0]] if limit else []), most]
     ticks = {"values": [0, 20, 40, 60, 80, 100]} if most else None
     x = linear("value", unit, 0, 1.3 * max(ends), ticks)

@@ -57,7 +57,9 @@ def beyond(forecast: Forecast | None) -> Figure | None:
             mark("rule", [{"K": end}], "bend", x=x),
             label("unknown beyond", x, y, (end, low), style="warning", align="right"),
         ]
-        caption = f"Beyond K={end} nothing is claimed: more load brings no more there."
+        caption = (
+            f"Nothing is predicted above K={end}: throughput no longer grows with the load there."
+        )
     read = "filled: measured; hollow and dashed: predicted, with the interval that holds 80 of 100"
     return figure(
         "forecast",

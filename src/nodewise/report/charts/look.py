@@ -1,6 +1,6 @@
 """What every chart shares: colours, sizes, the axis of K, intervals, labels, the finished figure.
 
-Colours and fonts stand in the config of the finished chart, under the names of styles that the
+Colours and fonts are in the config of the finished chart, under the names of styles that the
 marks refer to. So a chart says what a mark is (measured, predicted, ideal), and only this file says
 what that looks like.
 """
@@ -21,7 +21,7 @@ Size = Literal["screen", "page", "third", "paper", "slide"]
 Row = dict[str, Any]  # text and numbers by column; None where there is none
 Rows = Sequence[Mapping[str, Any]]
 
-# Okabe and Ito's colours, which people with any colour vision tell apart, in shades that stand out
+# Okabe and Ito's colours, which people with any colour vision tell apart, in shades that differ
 # from white and black alike. Each is one role: a page replaces them by variables for dark mode.
 PALETTE: dict[str, str] = {
     "ink": "#1f2328",
@@ -345,7 +345,7 @@ def _styles(look: _Look) -> dict[str, Any]:
         "wall": line("ink", thin),
         "chosen": line("chosen", thin, strokeDash=[look.line, look.line]),
         "label": text("ink"),
-        "head": text("ink", fontSize=0.83 * look.font),  # seven of them stand beside each other
+        "head": text("ink", fontSize=0.83 * look.font),  # seven of them are beside each other
         "inside": text("paper"),
         "remark": text("muted"),
         "expected": text("predicted"),

@@ -684,7 +684,7 @@ def _marginal_caption(decision: Decision, steps: Sequence[Marginal]) -> str:
     first, last = steps[0], steps[-1]
     text = (
         f"From K={first.from_nodes} to K={first.to_nodes} an added node returns "
-        f"{format_speedup(_per_node(first))} folds"
+        f"{format_speedup(_per_node(first))}x of speedup"
     )
     if last is not first:
         text += (

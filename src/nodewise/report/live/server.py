@@ -1,4 +1,4 @@
-"""The server of the local page: this machine only, and only who knows the address."""
+"""The server of the local page: for this machine only, and only with the address."""
 
 import base64
 import hashlib
@@ -55,7 +55,7 @@ class Server(ThreadingHTTPServer):
         return f"http://{_ADDRESS}:{self.server_port}/{self.token}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a browser that has gone; everything else is answered with a page."""
+        """Ignore a closed connection; every other error is answered with a page."""
 
     def answer(self, host: str, address: str) -> Answer:
         """The answer to a request for an address, sent to a host of this name."""
@@ -161,7 +161,7 @@ def _with_inline_script(page: str) -> Answer:
 
 
 def _refused(status: int, why: str, root: str | None = None) -> Answer:
-    """Plain words: who is refused gets no style and no links either."""
+    """A refusal as plain text, without style and links."""
     if root is None:
         return Answer(f"{why}\n", "text/plain", status)
     return Answer(views.message("Not here", why, root=root), status=status)

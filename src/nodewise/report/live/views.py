@@ -240,7 +240,7 @@ def _study(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _cards(reading: Reading, state: State) -> list[Card]:
-    """What one who waits looks for."""
+    """The figures of a running study."""
     if reading.study is None or reading.spec is None:
         return []
     runs, left = reading.study.runs, reading.left

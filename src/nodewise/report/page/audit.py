@@ -28,7 +28,7 @@ _BASIS = "All figures are computed from the claim; nothing was measured."
 
 
 def audit_page(result: Audit) -> Page:
-    """Whether a claim holds: its curve, what it implies, and the rules."""
+    """The page of a claim: its curve, what it implies, and the rules."""
     verdicts = [check.shown_verdict for check in result.checks]
     cards = [Card(title, str(verdicts.count(verdict))) for verdict, title in _CARDS.items()]
     asked: Report = [f"  {at}. {question}" for at, question in enumerate(result.questions, start=1)]

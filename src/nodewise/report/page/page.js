@@ -82,7 +82,7 @@ function decide(asked) {
     const least = Math.min(...ladder.map((at) => cost[at])) * (1 + tie);
     return ladder.filter((at) => cost[at] <= least).reduce(faster);
   };
-  // The fewest nodes that cannot be told from the fastest.
+  // The fewest nodes that cannot be distinguished from the fastest.
   const fastestOf = (some) => {
     const best = some.reduce(faster);
     if (live.margins === null) {

@@ -1,4 +1,4 @@
-"""What the page of a study says; nothing is said twice."""
+"""The content of the page of a study; each statement appears once."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -16,7 +16,7 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def words_of(printed: Output, name: str = "") -> Words:
-    """The parts of what a command prints; a page says nothing twice.
+    """The parts of what a command prints; a page repeats nothing.
 
     `name` is what the answer begins with, and the page has above it.
     """

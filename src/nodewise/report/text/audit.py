@@ -1,8 +1,8 @@
-"""What the honesty rules say of a claim, or of many, as text and tables."""
+"""The audit of one claim, or of many, as text and tables."""
 
 from collections.abc import Sequence
 
-from nodewise.audit.rules import Audit, Correction, is_grave
+from nodewise.audit.rules import Audit, Correction, is_severe
 from nodewise.base.units import capitalised, format_efficiency, format_speedup
 from nodewise.report.sections import Output, Section, output
 from nodewise.report.tables import Table, rows_table
@@ -59,7 +59,7 @@ def _corrected(correction: Correction) -> Table:
 
 def audits_report(audits: Sequence[Audit]) -> Output:
     """Of several claims: which fail, and how many break each rule."""
-    rules = {check.rule: is_grave(check) for one in audits for check in one.checks}
+    rules = {check.rule: is_severe(check) for one in audits for check in one.checks}
     rows = []
     for rule, grave in rules.items():
         verdicts = [check.verdict for one in audits for check in one.checks if check.rule == rule]

@@ -358,7 +358,7 @@ def _spot(result: Decision) -> Report:
 
 
 def _ended(seconds: float | None) -> str:
-    return "for ever" if seconds is None else format_duration(seconds)
+    return "an unlimited time" if seconds is None else format_duration(seconds)
 
 
 def _ownership(result: Decision) -> Report:

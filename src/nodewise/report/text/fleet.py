@@ -271,7 +271,7 @@ def windows_report(windows: Sequence[Served]) -> Report:
 
 
 def _pauses(windows: Sequence[Served]) -> list[str]:
-    """The longest pause of each fleet at rates that are kept, where a reader would notice it."""
+    """The longest pause of each fleet at rates that are kept, if a reader would notice it."""
     longest: dict[int, tuple[float, str]] = {}
     for one in _in_order(windows):
         gap = one.longest_gap

@@ -42,7 +42,7 @@ def history_report(result: History) -> Output:
 
 
 def check_report(result: HistoryCheck) -> Output:
-    """Whether a build passes, and what speaks against it."""
+    """Whether a build passes, and the reasons if it does not."""
     lines = [f"**{capitalised(verdict(result))}.**", *reasons(result)]
     table = gates_table(result.gates) if result.gates else None
     return output(lines, table, ending=again(result))

@@ -1,7 +1,7 @@
 """What engines with a cluster of their own share: it is started once, or found, and kept.
 
 A run at K uses K of its workers; the others are held, and do nothing. The program is an ordinary
-driver of the engine, finds the cluster by a variable, and needs no call of ours: the
+driver of the engine, finds the cluster by a variable, and needs no call of nodewise: the
 seconds of every worker come from what the engine records anyway.
 """
 

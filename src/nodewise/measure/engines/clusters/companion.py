@@ -71,7 +71,7 @@ class Companion:
         return self.answer(timeout_seconds)
 
     def answer(self, timeout_seconds: float) -> Answer:
-        """What it says next."""
+        """Its next answer."""
         assert self._process.stdout is not None
         deadline = time.monotonic() + timeout_seconds
         while b"\n" not in self._heard:
@@ -108,7 +108,7 @@ class Companion:
         self._log.seek(0)
         lines = self._log.read().decode("utf-8", "replace").splitlines()
         told = " / ".join(line.strip() for line in lines[-_MOST_LINES:] if line.strip())
-        return f"It said: {told}" if told else "It said nothing; look at the cluster's own logs."
+        return f"Its output: {told}" if told else "It printed nothing; see the logs of the cluster."
 
 
 def _guard(leader: int) -> subprocess.Popen[bytes]:

@@ -1,7 +1,7 @@
 """K pods of an indexed Job, made and read through kubectl.
 
 Pods share no folder with us: each prints what it recorded at the end of its log. A Job goes on
-without us; its name is in the folder of its run, and whoever measures next collects it.
+without us; its name is in the folder of its run, and the next `measure` collects it.
 """
 
 import base64
@@ -373,4 +373,4 @@ def _conditions(job: Json) -> set[str]:
 
 def _last_line(text: str) -> str:
     lines = text.strip().splitlines()
-    return lines[-1].removeprefix("error: ").rstrip(".") if lines else "it says nothing"
+    return lines[-1].removeprefix("error: ").rstrip(".") if lines else "no message"

@@ -100,8 +100,8 @@ class _Session:
             self._group = groups.placement_group(taken, strategy="STRICT_SPREAD")
             if not self._group.wait(timeout_seconds=self._start_seconds):
                 raise RunError(
-                    f"{len(taken)} of the {len(workers)} nodes could not be held for K={nodes}.",
-                    "Others use the cluster: wait until it is free.",
+                    f"{len(taken)} of {len(workers)} nodes could not be reserved for K={nodes}.",
+                    "Wait until the cluster is free: other jobs use it.",
                 )
             held = set(groups.placement_group_table(self._group)["bundles_to_node_id"].values())
         self._used = [n["NodeID"] for n in workers if n["NodeID"] not in held]

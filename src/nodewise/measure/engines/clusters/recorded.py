@@ -50,7 +50,7 @@ def finished_with(finished: Finished, job: Job, records: Records) -> Finished:
     }
     if finished.outcome == "ok" and not (records.tasks and records.workers):
         unused = "the program gave its workers no tasks: it did not use the cluster of the run"
-        lost = "none of the run's workers was there at its end"
+        lost = "no worker of the run was left at its end"
         return msgspec.structs.replace(
             finished,
             outcome="wrong workers",

@@ -226,7 +226,7 @@ def _task(event: Event, submitted: int | None) -> list[Task]:
 
 
 def _without_log(finished: Finished) -> Finished:
-    """A run that left no event log cannot be believed."""
+    """A run that left no event log has failed."""
     if finished.outcome != "ok":
         return finished
     return msgspec.structs.replace(

@@ -184,7 +184,7 @@ def _answer(process: "subprocess.Popen[str]", deadline: float) -> tuple[int, str
         process.communicate()
         return 255, f"no answer in {_ANSWER_SECONDS:g} s"
     lines = words.strip().splitlines()
-    return process.returncode, lines[-1].strip().rstrip(".") if lines else "it says nothing"
+    return process.returncode, lines[-1].strip().rstrip(".") if lines else "no message"
 
 
 def _version(ssh: str) -> str:

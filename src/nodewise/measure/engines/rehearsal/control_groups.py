@@ -312,7 +312,7 @@ def remove_leftovers() -> list[str]:
 
 
 def _find_groups() -> list[Path]:
-    """All groups of our kind that we may remove, whoever made them."""
+    """All groups of this kind that may be removed, of any process."""
     walks = [os.walk(mount) for mount in set(_mounts().values())]
     found = [Path(folder, name) for walk in walks for folder, names, _ in walk for name in names]
     ours = [group for group in found if re.fullmatch(r"nodewise-\d+-\d+-\d+", group.name)]

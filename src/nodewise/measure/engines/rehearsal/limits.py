@@ -29,7 +29,7 @@ class Limits:
     """None at first; they begin when the ranks are ready, and end when all are through.
 
     Ranks that come to the gate pace themselves, unless a quota is asked for. The gate, the watch
-    and the run speak at once, hence the lock.
+    and the run call it at once, so there is a lock.
     """
 
     def __init__(

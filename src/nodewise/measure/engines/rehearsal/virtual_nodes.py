@@ -145,7 +145,7 @@ class PlainNodes:
     def command(
         self, node: int | None, command: Sequence[str], directory: Path, from_head: bool = False
     ) -> list[str]:
-        """The command as it is started on a node, or on the head if that is None."""
+        """The command as it is started on a node, or on the head if no node is given."""
         there = ["sh", "-c", 'cd "$0" && exec "$@"', str(directory), *command]
         return self.groups.entered(HEAD if node is None else f"node{node}", there)
 
@@ -208,7 +208,7 @@ class VirtualNodes(PlainNodes):
     def command(
         self, node: int | None, command: Sequence[str], directory: Path, from_head: bool = False
     ) -> list[str]:
-        """The command as it is started on a node, or on the head if that is None."""
+        """The command as it is started on a node, or on the head if no node is given."""
         member = self.head if node is None else self._nodes[node]
         there = ["sh", "-c", 'cd "$0" && exec "$@"', str(directory), *command]
         return self.groups.entered(member.name, member.inside(there, from_head=from_head))

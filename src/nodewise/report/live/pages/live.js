@@ -22,7 +22,7 @@ function show(state) {
   offerComparison();
 }
 
-// Each second while something may happen, and not at all while nobody looks.
+// Each second while something may happen, and not at all while the page is hidden.
 async function follow() {
   let pause = 1000;
   if (!document.hidden) {
