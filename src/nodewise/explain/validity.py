@@ -127,7 +127,7 @@ def step_check(study: Study) -> Check | None:
     if empty:
         last = next((line for run in runs for line in _last_line(run)), "")
         evidence = f"no step ran at K={_listed(empty)}{last and f'; its last line: {last}'}"
-        remedy = "Make the script run more steps than warm-up steps."
+        remedy = "Make the script train for more steps than the warm-up."
         return _invalid("timed steps", evidence, remedy, "workload")
     uneven = _uneven_rounds(runs)
     if uneven:
