@@ -19,7 +19,7 @@ from nodewise.fleet.decide import FleetQuestion, decide_fleet
 from nodewise.fleet.fleet_checks import fleet_checks
 from nodewise.fleet.latency import served
 from nodewise.fleet.window_checks import SATURATION
-from nodewise.report.charts.fleet import latency_chart, token_cost_chart
+from nodewise.report.charts.fleet import capacity_chart, latency_chart, token_cost_chart
 from nodewise.report.charts.look import sized
 from nodewise.report.terminal import show
 from nodewise.report.text.fleet import fleet_report
@@ -188,7 +188,9 @@ def test_the_percentile_is_that_of_the_share_and_of_no_other():
         objective = Objective(ttft=0.2, share=share)
         result = decide([one], objective=objective, goal="latency", demand_per_second=8.0)
         assert result.row(1).latency_at_floor == pytest.approx(seconds)
-        assert latency_chart(result).rows[0]["ms"] == pytest.approx(1000 * seconds)
+        (row,) = latency_chart(result).rows
+        assert row["ms"] == pytest.approx(1000 * seconds)
+        assert row["median"] == pytest.approx(60)  # the other end of the fan
 
 
 def test_a_percentile_that_nobody_can_certify_is_not_replaced_by_another():
@@ -519,6 +521,15 @@ def test_charts_hold_the_rows_of_the_decision():
         alt.Chart.from_json(json.dumps(sized(figure.chart)))  # held to the schema of Vega-Lite
     with pytest.raises(DataError):
         token_cost_chart(decide(objective=Objective(ttft=0.001)))
+
+
+@pytest.mark.parametrize(("demand", "align"), [(6.0, "right"), (30.0, "left")])
+def test_the_label_of_the_demand_is_away_from_the_line_of_the_capacity(demand, align):
+    chart = capacity_chart(decide(demand_per_second=demand)).chart
+    text = f"demand {demand:g}/s"
+    (name,) = [key for key, rows in chart["datasets"].items() if rows[0].get("text") == text]
+    (layer,) = [one for one in chart["layer"] if one["data"].get("name") == name]
+    assert layer["mark"]["align"] == align
 
 
 fleets = st.dictionaries(st.sampled_from([1, 2, 3, 4, 8]), st.floats(1.0, 80.0), min_size=1)

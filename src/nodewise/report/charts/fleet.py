@@ -37,6 +37,7 @@ _TITLES = {"ttft": "time to the first token", "tpot": "time per token", "latency
 _COLORS = ("third", "imbalance", "foreign", "slow node", "serial", "overhead")
 _MEETS = "meets the constraint"
 _REPLICAS = "replicas r"
+_FAN = 0.12  # opacity: the fans of several fleets lie over each other
 _TICKS = tuple(base * 10.0**power for power in range(-1, 7) for base in (1, 2, 5))
 
 
@@ -54,7 +55,7 @@ def latency_chart(result: FleetDecision) -> Figure:
     rates, most = values_of(rows, "rate"), 1000 * limit
     left = min(rates) / 1.2
     x = folds("rate", "requests per second, offered to the fleet", left, max(rates) * 1.5)
-    times = [most, *values_of(rows, "ms", "low", "high")]
+    times = [most, *values_of(rows, "ms", "low", "high", "median")]
     low, high = min(times) / 1.4, max(times) * 1.4
     ticks = [tick for tick in _TICKS if low <= tick <= high]
     shown = {"values": ticks, "format": "~g"}
@@ -75,7 +76,7 @@ def latency_chart(result: FleetDecision) -> Figure:
         [
             f"{shortened(result.name)}; {objective.words}",
             "filled: that is kept, with 95 % certainty; hollow: not, or not for certain; "
-            "bars: 95 % interval",
+            "bars: 95 % interval; shaded: down to the median",
         ],
         _latency_caption(result),
         rows,
@@ -84,12 +85,14 @@ def latency_chart(result: FleetDecision) -> Figure:
 
 
 def _latency_rows(result: FleetDecision) -> list[Row]:
+    objective = result.question.objective
+    metric = objective.metric
     groups: dict[tuple[int, float, bool], list[Served]] = {}
     for one in sorted(result.windows, key=lambda one: (one.replicas, one.offered_per_second)):
         groups.setdefault((one.replicas, one.offered_per_second, one.simulated), []).append(one)
     rows: list[Row] = []
     for (replicas, rate, simulated), windows in groups.items():
-        known = [window.percentile_of(result.question.objective) for window in windows]
+        known = [window.percentile_of(objective) for window in windows]
         found = [one for one in known if one.seconds is not None]
         if not found or all(window.is_client_fault for window in windows):
             continue
@@ -101,11 +104,16 @@ def _latency_rows(result: FleetDecision) -> list[Row]:
                 "ms": 1000 * fmean(one.seconds or 0.0 for one in found),
                 "low": _bound(min, [one.low for one in found]),
                 "high": _bound(max, [one.high for one in found]),
+                "median": _bound(min, [_median_of(window, metric) for window in windows]),
                 "kept": "kept" if kept else "not kept",
                 "simulated": "simulated" if simulated else "measured",
             }
         )
     return rows
+
+
+def _median_of(window: Served, metric: str) -> float | None:
+    return next((one.seconds for one in getattr(window, metric) if one.share == 0.5), None)
 
 
 def _bound(pick: Callable[[list[float]], float], bounds: Sequence[float | None]) -> float | None:
@@ -123,7 +131,9 @@ def _line(rows: list[Row], x: Axis, y: Axis, color: str, is_chosen: bool) -> lis
     broken = [row for row in rows if row["kept"] != "kept"]
     look = {"color": tint, "strokeDash": [6, 3] if simulated else [1, 0]}
     name = f"r = {last['replicas']}" + (" (simulated)" if simulated else "")
+    fan = [row for row in rows if row["median"] is not None]
     return [
+        mark("area", fan, "", {"color": tint, "opacity": _FAN}, x=x, y=y, y2="median"),
         mark("line", rows, "join", look, x=x, y=y),
         *intervals(rows, x, y, color),
         mark("point", kept, "measured", {"color": tint}, x=x, y=y, tips=tips),
@@ -200,7 +210,7 @@ def capacity_chart(result: FleetDecision) -> Figure:
     tips = ("K", "rate", "kept at", "broken at", "evidence")
     layers = [
         *_in_proportion(rows, x, y),
-        *_demand(floor, x, y),
+        *_demand(floor, rows, x, y),
         mark("line", rows, "join", x=x, y=y),
         *intervals(rows, x, y),
         mark("point", measured, "measured", x=x, y=y, tips=tips),
@@ -241,14 +251,16 @@ def _in_proportion(rows: Sequence[Row], x: Axis, y: Axis) -> list[Definition]:
     return [mark("line", ideal, "ideal", x=x, y=y)]
 
 
-def _demand(floor: float | None, x: Axis, y: Axis) -> list[Definition]:
+def _demand(floor: float | None, rows: Sequence[Row], x: Axis, y: Axis) -> list[Definition]:
+    """The demand; its label is at the side where the capacity is further from it."""
     if floor is None:
         return []
-    right = x.scale["domain"][1]
-    return [
-        mark("rule", [{"rate": floor}], "limit", y=y),
-        label(f"demand {floor:.4g}/s", x, y, (right, floor), align="right"),
-    ]
+    left, right = x.scale["domain"]
+    near = [abs(row["rate"] - floor) for row in (rows[0], rows[-1])]
+    text, rule = f"demand {floor:.4g}/s", mark("rule", [{"rate": floor}], "limit", y=y)
+    if near[0] > near[1]:
+        return [rule, label(text, x, y, (left, floor))]
+    return [rule, label(text, x, y, (right, floor), align="right")]
 
 
 def _capacity_caption(result: FleetDecision) -> str:
