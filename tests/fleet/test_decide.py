@@ -384,12 +384,28 @@ def test_the_client_is_blamed_for_its_own_check_only():
     growing = Check(rule=SATURATION, verdict="fail", evidence="the queue grew", remedy="x")
     seen = served(slow, LIMITS)
     seen = msgspec.structs.replace(seen, checks=(growing, *seen.checks))
-    (client, *_) = fleet_checks([seen], {})
+    (client, *_) = fleet_checks([seen], {}, LIMITS)
     assert client.verdict == "fail" and "requests left within 50 ms" in client.evidence
 
 
+def test_windows_too_short_for_rare_stalls_are_named():
+    """With TTFT within 200 ms for 99 %, three times 20 s show a stall as rare as matters."""
+
+    def stalls(seconds: float, **limits: float) -> list[tuple[str, str]]:
+        made = msgspec.structs.replace(window(1, 8.0, 0.06, count=400), seconds=seconds)
+        objective = Objective(**limits) if limits else LIMITS
+        found = decide([made], objective=objective, demand_per_second=8.0).checks
+        return [(one.verdict, one.remedy) for one in found if one.rule == "rare stalls"]
+
+    fix = "If your servers stall, set window_seconds to 60."
+    assert stalls(50.0) == [("unknown", fix)]
+    assert stalls(60.0) == [("pass", "")]
+    assert stalls(50.0, ttft=0.2, share=0.95) == [("pass", "")]
+    assert stalls(50.0, tpot=0.2) == []  # a stall hardly changes a mean
+
+
 def test_a_check_of_nothing_is_unknown():
-    assert {one.verdict for one in fleet_checks([], {})} == {"unknown"}
+    assert {one.verdict for one in fleet_checks([], {}, LIMITS)} == {"unknown"}
     empty = window(1, 8.0, 0.1, count=0, notes=("It did not start.",))
     assert {one.verdict for one in decide([empty]).checks} == {"unknown"}
     short = decide([window(1, 8.0, 0.1, count=200)])
