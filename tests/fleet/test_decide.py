@@ -22,7 +22,7 @@ from nodewise.fleet.window_checks import SATURATION
 from nodewise.report.charts.fleet import capacity_chart, latency_chart, token_cost_chart
 from nodewise.report.charts.look import sized
 from nodewise.report.terminal import show
-from nodewise.report.text.fleet import fleet_report
+from nodewise.report.text.fleet import fleet_report, fleets_table
 from nodewise.study.check import Check
 from nodewise.study.service_objective import Objective
 from nodewise.study.window import Request, Summary, Window
@@ -537,6 +537,36 @@ def test_charts_hold_the_rows_of_the_decision():
         alt.Chart.from_json(json.dumps(sized(figure.chart)))  # held to the schema of Vega-Lite
     with pytest.raises(DataError):
         token_cost_chart(decide(objective=Objective(ttft=0.001)))
+
+
+def test_what_is_not_known_of_a_fleet_is_not_drawn_as_zero():
+    """One replica is too slow, three serve the demand, and two are undecided."""
+    windows = [window(1, 15.0, 0.5), window(2, 15.0, 0.1, count=100), window(3, 15.0, 0.1)]
+    result = decide(windows, demand_per_second=15.0)
+    assert (result.chosen, result.rivals) == (3, (2,))
+    made = capacity_chart(result)
+    rates = {row["K"]: row["rate"] for row in made.rows}
+    assert rates[2] is None and rates[3] == 15.0
+    assert made.caption == "r=3 serves at least 15 requests/s within the limit."
+    assert "grey" not in made.reading  # in proportion to what?
+    cells = {row[0]: row for row in fleets_table(result).rows}
+    names = fleets_table(result).titles
+    assert cells["2"][names.index("kept")] == cells["2"][names.index("tokens/s")] == ""
+    assert cells["3"][names.index("kept")] == "15"
+
+
+def test_a_rate_that_its_windows_keep_together_is_drawn_as_kept():
+    """One miss in 400 requests is too many to tell, and three in 1200 are few."""
+    windows = []
+    for number in range(3):
+        first, *others = window(1, 8.0, 0.06, round=number).requests
+        slow = msgspec.structs.replace(first, first=0.5, last=0.6)
+        made = window(1, 8.0, 0.06, round=number)
+        windows.append(msgspec.structs.replace(made, requests=(slow, *others)))
+    result = decide(windows, demand_per_second=8.0)
+    assert {one.verdict for one in result.windows} == {"undecided"}
+    assert result.row(1).rate_per_second == 8.0
+    assert [row["kept"] for row in latency_chart(result).rows] == ["kept"]
 
 
 @pytest.mark.parametrize(("demand", "align"), [(6.0, "right"), (30.0, "left")])

@@ -96,7 +96,13 @@ def _latency_rows(result: FleetDecision) -> list[Row]:
         found = [one for one in known if one.seconds is not None]
         if not found or all(window.is_client_fault for window in windows):
             continue
-        kept = all(window.verdict == "met" for window in windows)
+        row = result.row(replicas)
+        # as the windows of a rate say together, or simulated ones one by one beside measured ones
+        kept = (
+            rate <= row.rate_per_second * (1 + 1e-9)
+            if simulated == (row.evidence != "measured")
+            else all(window.verdict == "met" for window in windows)
+        )
         rows.append(
             {
                 "replicas": replicas,
@@ -192,10 +198,10 @@ def capacity_chart(result: FleetDecision) -> Figure:
     rows = [
         {
             "K": row.replicas,
-            "rate": row.estimate or 0.0,
+            "rate": row.estimate,
             "low": row.rate_per_second if row.breaks_at else None,
             "high": row.breaks_at,
-            "kept at": row.rate_per_second,
+            "kept at": row.rate_per_second or None,
             "broken at": row.breaks_at,
             "efficiency": row.efficiency,
             "evidence": row.evidence,
@@ -203,15 +209,17 @@ def capacity_chart(result: FleetDecision) -> Figure:
         for row in result.rows
     ]
     floor, x = result.question.floor, _sizes(result)
-    most = max([*values_of(rows, "rate", "high"), floor or 0.0])
+    known = [row for row in rows if row["rate"] is not None]
+    ideal = _in_proportion(known)
+    most = max([*values_of([*known, *ideal], "rate"), *values_of(rows, "high"), floor or 0.0])
     y = linear("rate", "requests per second within the limit", 0.0, 1.2 * most or 1.0)
-    measured = [row for row in rows if row["evidence"] == "measured"]
-    simulated = [row for row in rows if row["evidence"] != "measured"]
+    measured = [row for row in known if row["evidence"] == "measured"]
+    simulated = [row for row in known if row["evidence"] != "measured"]
     tips = ("K", "rate", "kept at", "broken at", "evidence")
     layers = [
-        *_in_proportion(rows, x, y),
-        *_demand(floor, rows, x, y),
-        mark("line", rows, "join", x=x, y=y),
+        mark("line", ideal, "ideal", x=x, y=y),
+        *_demand(floor, known, x, y),
+        mark("line", known, "join", x=x, y=y),
         *intervals(rows, x, y),
         mark("point", measured, "measured", x=x, y=y, tips=tips),
         mark("point", simulated, "predicted", x=x, y=y, tips=tips),
@@ -219,7 +227,7 @@ def capacity_chart(result: FleetDecision) -> Figure:
     bars = any(row["high"] for row in rows)
     spread = "bars: from the highest rate kept to the lowest broken, for certain" if bars else ""
     hollow = "hollow: simulated" if simulated else ""
-    gray = "grey: in proportion to the smallest fleet" if len(rows) > 1 else ""
+    gray = "grey: in proportion to the smallest fleet" if ideal else ""
     made = figure(
         "capacity",
         "Capacity within the limit",
@@ -241,14 +249,16 @@ def _marked(made: Figure, result: FleetDecision) -> Figure:
     return made.with_chart(with_recommended(made.chart, result.chosen, _REPLICAS))
 
 
-def _in_proportion(rows: Sequence[Row], x: Axis, y: Axis) -> list[Definition]:
-    """The rate that each replica would add if it served as much as those of the smallest fleet."""
+def _in_proportion(rows: Sequence[Row]) -> list[Row]:
+    """The rate that each replica would add if it served as much as those of the smallest fleet.
+
+    A fleet whose limit was not looked for has no efficiency, and nothing to compare it with.
+    """
     base = next((row for row in rows if row["rate"]), None)
-    if base is None or base is rows[-1]:
+    if base is None or all(row["efficiency"] is None for row in rows if row is not base):
         return []
     sizes = [row["K"] for row in rows if row["K"] >= base["K"]]
-    ideal = [{"K": size, "rate": base["rate"] * size / base["K"]} for size in sizes]
-    return [mark("line", ideal, "ideal", x=x, y=y)]
+    return [{"K": size, "rate": base["rate"] * size / base["K"]} for size in sizes]
 
 
 def _demand(floor: float | None, rows: Sequence[Row], x: Axis, y: Axis) -> list[Definition]:
@@ -256,17 +266,21 @@ def _demand(floor: float | None, rows: Sequence[Row], x: Axis, y: Axis) -> list[
     if floor is None:
         return []
     left, right = x.scale["domain"]
-    near = [abs(row["rate"] - floor) for row in (rows[0], rows[-1])]
+    near = [abs(row["rate"] - floor) for row in (*rows[:1], *rows[-1:])]
     text, rule = f"demand {floor:.4g}/s", mark("rule", [{"rate": floor}], "limit", y=y)
-    if near[0] > near[1]:
+    if near and near[0] > near[-1]:
         return [rule, label(text, x, y, (left, floor))]
     return [rule, label(text, x, y, (right, floor), align="right")]
 
 
 def _capacity_caption(result: FleetDecision) -> str:
-    last = result.rows[-1]
+    able = [row for row in result.rows if row.rate_per_second]
+    if not able:
+        return "No rate keeps the limit for certain."
+    last = able[-1]
     if last.efficiency is None:
-        return f"r={last.replicas} serves {last.rate_per_second:.4g} requests/s within the limit."
+        rate = f"{'' if last.breaks_at else 'at least '}{last.rate_per_second:.4g}"
+        return f"r={last.replicas} serves {rate} requests/s within the limit."
     return (
         f"r={last.replicas} serves about {last.estimate or 0.0:.3g} requests/s within the limit, "
         f"{format_percent(last.efficiency)} of what its replicas would serve in proportion."
