@@ -70,6 +70,7 @@ BENCHMARKS: tuple[tuple[str, ...], ...] = (
     ("fleet", *peer("--wrk2", "NODEWISE_WRK2"), *peer("--guidellm", "NODEWISE_GUIDELLM"),
      *peer("--aiperf", "NODEWISE_AIPERF"), *peer("--tokenizer", "NODEWISE_TOKENIZER")),
     ("fleet_peers", *peer("--guidellm", "NODEWISE_GUIDELLM"), *peer("--aiperf", "NODEWISE_AIPERF")),
+    ("fleet_servers",),
     ("simulator",),
     ("history", *peer("--otava", "NODEWISE_OTAVA")),
     ("history_check",),
