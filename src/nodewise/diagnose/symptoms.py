@@ -13,8 +13,7 @@ from itertools import pairwise
 import msgspec
 
 from nodewise.base.units import format_bandwidth, format_bytes, format_duration, format_percent
-from nodewise.diagnose.axes import MENU, Answer, AxisName, CeilingName, judge
-from nodewise.diagnose.flow import Confidence
+from nodewise.diagnose.axes import MENU, Answer, AxisName, CeilingName, Confidence, judge
 from nodewise.diagnose.own_time import Window, account_of, windows_of
 from nodewise.diagnose.window_rules import (
     Roofs,

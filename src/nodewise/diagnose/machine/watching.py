@@ -29,7 +29,7 @@ from nodewise.diagnose.machine.evidence import (
 from nodewise.diagnose.machine.hot_spots import HotSpots
 from nodewise.diagnose.machine.identity import contention
 from nodewise.diagnose.machine.inside import Inside
-from nodewise.diagnose.machine.memory import limits
+from nodewise.diagnose.machine.limits import limits
 from nodewise.diagnose.machine.touching import Touch
 from nodewise.measure.engines.base import SCRATCH_MARK, die_with_parent, end
 from nodewise.measure.scratch import scratch_folder
@@ -44,8 +44,8 @@ _COST = 0.02  # of one core, at most, for looking
 _ACTIVE = 0.03
 _TAIL_BYTES = 4000
 _MOST_AT_ONCE = 32  # processes in one look; of more, each look takes others
-_FEW = 8  # processes whose control group is looked up each time
-_LOCKS_EVERY = 3  # looks: the kernel's list of file locks is read so often
+_FEW = 8  # processes whose control group is looked up
+_SELDOM = 3  # looks: control groups and the kernel's list of file locks are read so often
 _INSIDE_EVERY = 2  # windows: in so many, samples are taken of where ranks of MPI are
 _MESSAGES = ("libmpi", "libnccl", "libgloo", "libucp", "libpsm")  # libraries that wait by spinning
 _TICK = 1.0 / os.sysconf("SC_CLK_TCK")
@@ -214,7 +214,8 @@ class _Looker:
         states: set[str] = set()
         totals: Counter[str] = Counter()
         self._spent = {}
-        for process in self._alive[:_FEW]:
+        seldom = self._looks % _SELDOM == 0
+        for process in self._alive[:_FEW] if seldom else ():
             self.kills.look(process)
         running = set()
         for process in self._alive:
@@ -222,7 +223,7 @@ class _Looker:
             states |= own
             if not own <= {"S"}:
                 running.add(process)
-        if len(self._alive) > 1 and self._looks % _LOCKS_EVERY == 0:
+        if seldom and len(self._alive) > 1:
             waits, asks = self._file_locks.waiting(self._alive)
             self._lock_looks += 1
             self._locked += len(waits | asks - running)
