@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from nodewise.report.tables import RECOMMENDED, Table
+from nodewise.report.table import RECOMMENDED, Table
 from nodewise.study.check import BILLED, Check, Verdict
 
 Report = list[str | Table]  # **words** are strong; an indented line belongs to the one above
