@@ -173,7 +173,7 @@ def collect(
         outcome, detail = "crashed", f"no run takes {seconds:g} s"
     steps = _steps_of(reports)
     if outcome not in ("ok", "no match") or steps == 0:
-        detail = "\n".join([detail, *failure_lines(log)])
+        detail = "\n".join([detail, *failure_lines(log, finished.printed)])
     versions: dict[str, Fact] = {
         f"version_{name}": version for report in reports for name, version in report.modules.items()
     }
