@@ -8,6 +8,10 @@ invalid on so busy a machine are left out by the check; the second figure judges
 
 Planted: simulated studies with stages, through the command line. After twelve studies the program
 becomes 10 % slower, or communication begins to cost more at K >= 4.
+
+Measured: a git repository whose job sleeps where it would compute and communicate, so that four
+ranks fit on two cores. Eight commits are studied, then three in which the job is 10 % slower, or
+communicates more at K >= 4. Then `history check --confirm` runs the last good commit beside it.
 """
 
 import argparse
@@ -16,6 +20,7 @@ import datetime
 import hashlib
 import io
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -47,6 +52,23 @@ rounds = 4
 [workload]
 command = ["{python}", "job.py"]
 """
+REAL_JOB = """
+import os, time
+from nodewise import probe
+nodes, compute, extra = int(os.environ["NODEWISE_NODES"]), {compute}, {extra}
+for step in probe.steps(range(5)):
+    with probe.compute():
+        time.sleep(compute / nodes)
+    with probe.comm():
+        time.sleep(0.004 + (extra if nodes >= 4 else 0.0))
+"""
+REAL_SPEC = """
+name = "sleeper"
+scales = [1, 2, 4]
+rounds = 4
+[workload]
+command = ["{python}", "job.py"]
+"""
 LOAD = """
 import random, time
 random.seed(7)
@@ -57,6 +79,7 @@ while True:
     time.sleep(random.uniform(0.2, 4.0))
 """
 START = datetime.datetime(2020, 1, 1)
+REAL_BEFORE = 8  # measured studies before the slowdown
 BEFORE, AFTER = 12, 3  # planted: studies before the slowdown, and in which it must be found
 
 
@@ -67,7 +90,12 @@ def commit(number: int) -> str:
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """A command of nodewise."""
-    return subprocess.run([*NODEWISE, *words], cwd=folder, capture_output=True, text=True)
+    # compiled once, as pip does when it installs, whatever this environment asks for
+    compiled = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
+    environment = {**os.environ, **compiled}
+    return subprocess.run(
+        [*NODEWISE, *words], cwd=folder, capture_output=True, text=True, env=environment
+    )
 
 
 def add(folder: Path, study: str, number: int) -> dict[str, Any]:
@@ -148,6 +176,64 @@ def planted() -> None:
                   f"commit right: {found['bad'] == commit(BEFORE)}")  # fmt: skip
 
 
+def measured() -> None:
+    """A slowdown in a repository, found by measured studies and confirmed in a worktree."""
+    plants = {"10 % slower": (0.22, 0.0), "communication at K >= 4": (0.2, 0.012)}
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        git(folder, "init", "-q", "-b", "main")
+        (folder / ".gitignore").write_text("*.study\nhistory.jsonl\ncompiled\n")
+        (folder / "study.toml").write_text(REAL_SPEC)
+        (folder / "job.py").write_text(REAL_JOB.format(compute=0.2, extra=0.0))
+        for number in range(REAL_BEFORE):
+            studied(folder, f"before-{number}")
+        good, kept = git(folder, "rev-parse", "HEAD"), (folder / "history.jsonl").read_bytes()
+        for name, (compute, extra) in plants.items():
+            git(folder, "reset", "-q", "--hard", good)
+            (folder / "history.jsonl").write_bytes(kept)
+            (folder / "job.py").write_text(REAL_JOB.format(compute=compute, extra=extra))
+            result: dict[str, Any] = {}
+            for number in range(AFTER):
+                result = studied(folder, f"{extra}-{number}")
+                if number == 0:
+                    slow = git(folder, "rev-parse", "HEAD")
+                if result["code"]:
+                    break
+            if not result["regressions"]:
+                print(f"planted, measured: {name}: not found in {AFTER} studies")
+                continue
+            found = result["regressions"][0]
+            where = f", K >= {found['from_K']}" if found.get("from_K") else ""
+            ratio = f"{found['ratio']:.3f} ({found['low']:.3f} to {found['high']:.3f})"
+            print(f"planted, measured: {name}: {result['state']} at slow study {number + 1}; "
+                  f"kind {found['kind']}{where}, times {ratio}, cause {found['cause']['name']}, "
+                  f"commit right: {(found['good'], found['bad']) == (good, slow)}")  # fmt: skip
+            again = run(folder, "history", "check", "--confirm", "study.toml", "--json")
+            one = json.loads(again.stdout)["confirmation"]
+            print(f"  confirmed against {one['good'][:8]}: {one['state']} at K={one['nodes']}, "
+                  f"times {one['ratio']:.3f} ({one['low']:.3f} to {one['high']:.3f}), "
+                  f"exit code {again.returncode}", flush=True)  # fmt: skip
+
+
+def studied(folder: Path, name: str) -> dict[str, Any]:
+    """Commit, measure, add and check; what the check says."""
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "--allow-empty", "-m", name)
+    for words in (("measure", "study.toml", "-o", f"{name}.study"),
+                  ("history", "add", f"{name}.study")):  # fmt: skip
+        done = run(folder, *words)
+        assert done.returncode == 0, done.stderr
+    judged = run(folder, "history", "check", "--json")
+    return {"code": judged.returncode, **json.loads(judged.stdout)}
+
+
+def git(folder: Path, *words: str) -> str:
+    """A command of git."""
+    named = ["git", "-c", "user.name=n", "-c", "user.email=n@localhost"]
+    done = subprocess.run([*named, *words], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
 def with_communication(text: str, share: float = 0.12) -> str:
     """The table with communication that takes a share of the time more at K >= 4."""
     head, *rest = [line for line in text.splitlines() if not line.startswith("#")]
@@ -183,6 +269,7 @@ def opening(studies: int) -> None:
         (folder / "history.jsonl").write_bytes(b"\n".join(lines) + b"\n")
         size = (folder / "history.jsonl").stat().st_size / 1e6
         for words in (("show",), ("check",), ("page", "-o", "history.html")):
+            run(folder, "history", *words)  # compiles
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             done = run(folder, "history", *words)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -195,12 +282,14 @@ def opening(studies: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("parts", nargs="*", default=["aa", "planted", "open"])
+    parser.add_argument("parts", nargs="*", default=["aa", "planted", "measured", "open"])
     parser.add_argument("--studies", type=int, default=20)
     asked = parser.parse_args()
     if "open" in asked.parts:
         opening(10_000)
     if "planted" in asked.parts:
         planted()
+    if "measured" in asked.parts:
+        measured()
     if "aa" in asked.parts:
         aa(asked.studies)

@@ -40,6 +40,8 @@ BENCHMARKS: tuple[tuple[str, ...], ...] = (
     ("scale",),
     ("probe_overhead",),
     ("mpi_overhead",),
+    ("mpi_lammps", "real"),
+    ("mpi_lammps", "rehearsed"),
     ("torch_overhead",),
     ("aa_study", "30"),
     ("calibration",),
@@ -70,6 +72,7 @@ BENCHMARKS: tuple[tuple[str, ...], ...] = (
     ("fleet", *peer("--wrk2", "NODEWISE_WRK2"), *peer("--guidellm", "NODEWISE_GUIDELLM"),
      *peer("--aiperf", "NODEWISE_AIPERF"), *peer("--tokenizer", "NODEWISE_TOKENIZER")),
     ("fleet_peers", *peer("--guidellm", "NODEWISE_GUIDELLM"), *peer("--aiperf", "NODEWISE_AIPERF")),
+    ("fleet_servers",),
     ("simulator",),
     ("history", *peer("--otava", "NODEWISE_OTAVA")),
     ("history_check",),
@@ -77,7 +80,7 @@ BENCHMARKS: tuple[tuple[str, ...], ...] = (
     ("fit_serving",),
 )  # fmt: skip
 
-_SEVERAL = ("diagnose", "rehearsal")  # run in several ways, each with a result of its own
+_SEVERAL = ("diagnose", "mpi_lammps", "rehearsal")  # run in several ways, a result for each
 
 
 def main() -> None:

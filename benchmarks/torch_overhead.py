@@ -9,6 +9,9 @@ independent count: the time of each watched call less that of the call inside it
 The cost does not depend on the size of the model. So it is measured where a step takes less than a
 millisecond, and is then no longer lost in the noise; the share is that of a step of about 10 ms on
 two ranks. Longer steps have a smaller share.
+
+A training ends after SECONDS of steps, so that all take about six minutes also on a busy machine.
+Where the interval of the share contains 1 % the answer is "undecided".
 """
 
 import importlib
@@ -34,6 +37,10 @@ SIZES = {  # ranks, rows of 32 tokens, width; cycles of four blocks (with, witho
 }
 BLOCK = 6  # steps; after a switch the interpreter specialises its code again, so 5 are timed
 SKIPPED, COUNTED = 10, 30  # steps before, and steps in which calls are counted
+SECONDS = {"tiny": 15.0, "short": 20.0}  # of steps; what was measured by then counts
+MOST_SECONDS = 180  # of a training with its imports
+LIMIT = 1.0  # percent of a step
+FEWEST_CALLS = 3  # that are counted; one call alone may have waited for a core
 
 
 class Place:
@@ -55,10 +62,11 @@ class Place:
 class Switch:
     """Puts the hooks in and takes them out, and reads the CPU clock between."""
 
-    def __init__(self, cycles: int) -> None:
+    def __init__(self, cycles: int, seconds: float) -> None:
         """Take the place of `replace`, before the hooks import it."""
         from nodewise.measure.torch import wrap
 
+        self.seconds, self.end = seconds, 0.0
         self.places: list[Place] = []
         self.inner = 0  # nanoseconds of torch in the watched call under way
         self.own: dict[str, list[int]] = {}  # nanoseconds of each call of a hook, by name
@@ -130,6 +138,7 @@ class Switch:
         self.steps += 1
         if self.steps == SKIPPED:
             self.put("counted")
+            self.end = time.monotonic() + self.seconds
         block, step = divmod(self.steps - SKIPPED - COUNTED, BLOCK)
         if not 0 <= block <= 4 * self.cycles:
             return
@@ -137,16 +146,31 @@ class Switch:
             self.clock = time.process_time_ns()
         if step == 0 and block:
             self.blocks.append((time.process_time_ns() - self.clock) / (BLOCK - 1))
+            if block % 4 == 0:
+                self.cycle_is_over()
         if step == 0 and block % 4 == 1:
             self.put("plain")
         elif step == 0 and (block == 0 or block % 4 == 3):
             self.put("hooked")
 
+    def cycle_is_over(self) -> None:
+        """Write down what blocks and calls took so far; the other rank is ended with this one."""
+        calls = {
+            name: (len(own) / COUNTED, statistics.median(own))
+            for name, own in self.own.items()
+            if len(own) >= FEWEST_CALLS
+        }
+        place = Path(os.environ["NODEWISE_RUN"], f"found-{os.environ['RANK']}.json")
+        place.with_suffix(".part").write_text(json.dumps({"blocks": self.blocks, "calls": calls}))
+        place.with_suffix(".part").rename(place)
+        if time.monotonic() > self.end or len(self.blocks) == 4 * self.cycles:
+            os._exit(0)
+
 
 def rank_of(trainer: str, size: str) -> None:
-    """Train as one rank; write down what its blocks and calls took."""
+    """Train as one rank, until the time is over."""
     _, rows, width, cycles = SIZES[size]
-    switch = Switch(cycles)
+    Switch(cycles, SECONDS[size])
     sys.path.insert(0, str(EXAMPLES))
     common = importlib.import_module("common")
     common.Model.__init__.__defaults__ = (width, 128)
@@ -157,9 +181,6 @@ def rank_of(trainer: str, size: str) -> None:
     steps = SKIPPED + COUNTED + 4 * cycles * BLOCK + 2
     sys.argv = ["train", "--batch-per-device", str(rows), "--steps", str(steps)]
     runpy.run_path(str(EXAMPLES / f"{trainer}.py"), run_name="__main__")
-    calls = {name: (len(own) / COUNTED, statistics.median(own)) for name, own in switch.own.items()}
-    place = Path(os.environ["NODEWISE_RUN"], f"found-{os.environ['RANK']}.json")
-    place.write_text(json.dumps({"blocks": switch.blocks, "calls": calls}))
 
 
 def train(trainer: str, size: str) -> list[dict[str, Any]]:
@@ -181,10 +202,24 @@ def train(trainer: str, size: str) -> list[dict[str, Any]]:
             )
             for rank in range(count)
         ]  # fmt: skip
-        codes = [rank.wait(timeout=900) for rank in ranks]
-        if any(codes):
-            raise SystemExit(f"{trainer}: a rank ended with exit code {max(codes)}")
+        try:
+            _wait_for_one(trainer, ranks)
+        finally:
+            for rank in ranks:
+                rank.kill()
+                rank.wait()
         return [json.loads((Path(folder) / f"found-{r}.json").read_text()) for r in range(count)]
+
+
+def _wait_for_one(trainer: str, ranks: "list[subprocess.Popen[bytes]]") -> None:
+    """Until one rank is through; the others wait for it then."""
+    deadline = time.monotonic() + MOST_SECONDS
+    while all(rank.poll() is None for rank in ranks):
+        if time.monotonic() > deadline:
+            raise SystemExit(f"{trainer}: no rank ended within {MOST_SECONDS} s")
+        time.sleep(0.1)
+    if all(rank.poll() != 0 for rank in ranks):
+        raise SystemExit(f"{trainer}: a rank ended with exit code {ranks[0].poll()}")
 
 
 def interval(values: list[float]) -> tuple[float, float, float]:
@@ -220,11 +255,13 @@ def main() -> None:
         count = max(sum(n * own for n, own in one["calls"].values()) for one in tiny) / 1e3
         direct, _, step = compared(short)
         middle, least, most = (100 * value / step for value in interval(direct))
+        shares = [100e3 * value / step for value in (low, high)]
+        verdict = "below" if shares[1] < LIMIT else "above" if shares[0] > LIMIT else "undecided at"
         print(
-            f"{trainer}: hooks cost {cost:.0f} us CPU a step ({low:.0f} to {high:.0f}; nothing "
-            f"costs {control:+.0f}; counted call by call {count:.0f}): {100e3 * cost / step:.2f} % "
-            f"of a step of {step / 1e6:.0f} ms. Compared directly at that size: {middle:+.1f} % "
-            f"({least:+.1f} to {most:+.1f} %)",
+            f"{trainer}: {verdict} {LIMIT:g} %. Hooks cost {cost:.0f} us CPU a step ({low:.0f} to "
+            f"{high:.0f}; nothing costs {control:+.0f}; counted call by call {count:.0f}): "
+            f"{100e3 * cost / step:.2f} % of a step of {step / 1e6:.0f} ms. Compared directly at "
+            f"that size: {middle:+.1f} % ({least:+.1f} to {most:+.1f} %)",
             flush=True,
         )
 

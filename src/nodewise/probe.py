@@ -497,7 +497,8 @@ class _Report:
 
     def _lacks_steps(self) -> bool:
         """Whether steps should have run, and none did: the clock was never started."""
-        return self.watches and self.expects_steps and not self.begin_ns
+        told = any((self.facts, self.items, *self.totals.values()))
+        return self.expects_steps and not self.begin_ns and (self.watches or not told)
 
     def write(self) -> None:
         """Leave the report in the folder of the run; the name appears when it is whole."""
@@ -543,6 +544,8 @@ class _Report:
             },
         }
         path = self.folder / f"rank-{self.rank}"
+        if not self.begin_ns and path.with_suffix(".json").exists():
+            return  # a process that a rank started: it has the rank's environment, and no steps
         with path.with_suffix(".bin").open("wb") as file:
             self.comm_calls[: self.calls].tofile(file)
             self.beside_calls[: self.calls_beside].tofile(file)

@@ -101,6 +101,22 @@ def test_scales_between_the_doublings_are_candidates_and_none_beyond_twice_the_l
     assert max(offered - proposed) <= 64
 
 
+@pytest.mark.parametrize("luck", [0.94, 1.0])
+def test_a_scale_that_is_the_cheapest_by_luck_is_repeated(luck):
+    """The other single runs, which one law meets, tell that K=12 costs more than K=8."""
+    question = msgspec.structs.replace(PRICED, needs=Needs(value_per_hour=0.0))
+    exact = ladder(2, 4, 6, 8, 12, 16)
+    runs = [
+        msgspec.structs.replace(run, seconds=run.seconds * (luck if run.nodes == 12 else 1.0))
+        for run in exact.runs
+    ]
+    advice = advise(msgspec.structs.replace(exact, runs=tuple(runs)), question)
+    if luck < 1:
+        assert advice.best == advice.measure == 12
+    else:
+        assert advice.best != 12 != advice.measure
+
+
 def test_it_stops_when_no_run_can_change_the_choice():
     advice = advise(ladder(1, 2, 4, 8, 16, 32, 64, rounds=5, noise=0.002), PRICED)
     assert advice.measure is None

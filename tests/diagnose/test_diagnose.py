@@ -15,7 +15,7 @@ from nodewise.diagnose.window_rules import Roofs
 from nodewise.report.charts.flow import flow_chart
 from nodewise.report.charts.roofline import Point, roofline_chart
 from nodewise.report.steps import Step, counted, steps
-from nodewise.report.text.diagnose import symptoms_report
+from nodewise.report.text.symptoms import symptoms_report
 from nodewise.study.machine import Ceiling, Machine
 from nodewise.study.observed import Observation, Sample, TimedStep
 

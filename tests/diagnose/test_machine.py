@@ -10,7 +10,7 @@ import msgspec
 import psutil
 import pytest
 
-from nodewise.diagnose.machine import compute, links, measured, memory
+from nodewise.diagnose.machine import compute, limits, links, measured, memory
 from nodewise.diagnose.machine.disk import disk
 from nodewise.diagnose.machine.identity import identity, key
 from nodewise.diagnose.machine.probe_all import thread_counts
@@ -81,12 +81,12 @@ def test_memory_of_a_control_group_counts(tmp_path):
     group.mkdir(parents=True)
     (group / "memory.max").write_text("max\n")
     (tmp_path / "a" / "memory.max").write_text("1000000\n")
-    assert memory._group_limit(["0::/a/b"], tmp_path) == 1e6
+    assert limits._group_limit(["0::/a/b"], tmp_path) == 1e6
     old = tmp_path / "memory" / "c"
     old.mkdir(parents=True)
     (old / "memory.limit_in_bytes").write_text("9223372036854771712\n")
-    assert memory._group_limit(["4:memory:/c"], tmp_path) is None
-    assert min(memory.limits().values()) > 0
+    assert limits._group_limit(["4:memory:/c"], tmp_path) is None
+    assert min(limits.limits().values()) > 0
 
 
 def test_working_sets_grow_from_level_to_level():

@@ -77,6 +77,7 @@ def test_a_strong_study_divides_its_size(tmp_path):
     done = measure(spec, "-vv", name="study")
     assert "declared strong, and the work of the runs agrees" in done.stdout, done.stderr
     runs = store.load(tmp_path / "app.study").runs
+    assert {run.outcome for run in runs} == {"ok"}, [run.detail for run in runs]
     assert {(run.nodes, run.work) for run in runs} == {(1, 64.0), (4, 64.0)}
 
 

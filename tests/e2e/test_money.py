@@ -316,7 +316,7 @@ def test_own_prices_age_and_must_be_dated(nodewise, tmp_path):
         day = today() - timedelta(days=days)
         path.write_text(text.replace("2026-08-22", day.isoformat()))
         decision = nodewise(*command).json
-        found = [one["verdict"] for one in decision["checks"] if "90 days" in one["rule"]]
+        found = [one["verdict"] for one in decision["checks"] if "price date" in one["rule"]]
         assert found == [verdict, verdict]
         assert decision["cheapest"]["K"] == 8
     path.write_text(text.replace("date = 2026-08-22\n", ""))
@@ -439,7 +439,7 @@ def test_shipped_prices_that_have_aged_are_a_failing_check_and_no_more(nodewise,
     old = nodewise(*command)
     assert (fresh.code, old.code) == (0, 0)
     verdicts = [
-        {one["verdict"] for one in decision.json["checks"] if "90 days" in one["rule"]}
+        {one["verdict"] for one in decision.json["checks"] if "price date" in one["rule"]}
         for decision in (fresh, old)
     ]
     assert verdicts == [{"pass"}, {"fail"}]

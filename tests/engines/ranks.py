@@ -107,5 +107,11 @@ def run(folder: Path, jobs: list[dict], *imports: str) -> None:
         assert codes == [0] * one["ranks"], (place / "log").read_text()[-3000:]
 
 
+def disturbed(run) -> bool:
+    """Whether a rank was ready to run without a core for a tenth of the run."""
+    delays = [rank.usage.run_delay_seconds or 0.0 for rank in run.ranks]
+    return max(delays) > 0.1 * run.seconds
+
+
 if __name__ == "__main__":
     main()

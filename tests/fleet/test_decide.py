@@ -19,10 +19,10 @@ from nodewise.fleet.decide import FleetQuestion, decide_fleet
 from nodewise.fleet.fleet_checks import fleet_checks
 from nodewise.fleet.latency import served
 from nodewise.fleet.window_checks import SATURATION
-from nodewise.report.charts.fleet import latency_chart, token_cost_chart
+from nodewise.report.charts.fleet import capacity_chart, latency_chart, token_cost_chart
 from nodewise.report.charts.look import sized
 from nodewise.report.terminal import show
-from nodewise.report.text.fleet import fleet_report
+from nodewise.report.text.fleet import fleet_report, fleets_table
 from nodewise.study.check import Check
 from nodewise.study.service_objective import Objective
 from nodewise.study.window import Request, Summary, Window
@@ -188,7 +188,9 @@ def test_the_percentile_is_that_of_the_share_and_of_no_other():
         objective = Objective(ttft=0.2, share=share)
         result = decide([one], objective=objective, goal="latency", demand_per_second=8.0)
         assert result.row(1).latency_at_floor == pytest.approx(seconds)
-        assert latency_chart(result).rows[0]["ms"] == pytest.approx(1000 * seconds)
+        (row,) = latency_chart(result).rows
+        assert row["ms"] == pytest.approx(1000 * seconds)
+        assert row["median"] == pytest.approx(60)  # the other end of the fan
 
 
 def test_a_percentile_that_nobody_can_certify_is_not_replaced_by_another():
@@ -382,12 +384,28 @@ def test_the_client_is_blamed_for_its_own_check_only():
     growing = Check(rule=SATURATION, verdict="fail", evidence="the queue grew", remedy="x")
     seen = served(slow, LIMITS)
     seen = msgspec.structs.replace(seen, checks=(growing, *seen.checks))
-    (client, *_) = fleet_checks([seen], {})
+    (client, *_) = fleet_checks([seen], {}, LIMITS)
     assert client.verdict == "fail" and "requests left within 50 ms" in client.evidence
 
 
+def test_windows_too_short_for_rare_stalls_are_named():
+    """With TTFT within 200 ms for 99 %, three times 20 s show a stall as rare as matters."""
+
+    def stalls(seconds: float, **limits: float) -> list[tuple[str, str]]:
+        made = msgspec.structs.replace(window(1, 8.0, 0.06, count=400), seconds=seconds)
+        objective = Objective(**limits) if limits else LIMITS
+        found = decide([made], objective=objective, demand_per_second=8.0).checks
+        return [(one.verdict, one.remedy) for one in found if one.rule == "rare stalls"]
+
+    fix = "If your servers stall, set window_seconds to 60."
+    assert stalls(50.0) == [("unknown", fix)]
+    assert stalls(60.0) == [("pass", "")]
+    assert stalls(50.0, ttft=0.2, share=0.95) == [("pass", "")]
+    assert stalls(50.0, tpot=0.2) == []  # a stall hardly changes a mean
+
+
 def test_a_check_of_nothing_is_unknown():
-    assert {one.verdict for one in fleet_checks([], {})} == {"unknown"}
+    assert {one.verdict for one in fleet_checks([], {}, LIMITS)} == {"unknown"}
     empty = window(1, 8.0, 0.1, count=0, notes=("It did not start.",))
     assert {one.verdict for one in decide([empty]).checks} == {"unknown"}
     short = decide([window(1, 8.0, 0.1, count=200)])
@@ -519,6 +537,45 @@ def test_charts_hold_the_rows_of_the_decision():
         alt.Chart.from_json(json.dumps(sized(figure.chart)))  # held to the schema of Vega-Lite
     with pytest.raises(DataError):
         token_cost_chart(decide(objective=Objective(ttft=0.001)))
+
+
+def test_what_is_not_known_of_a_fleet_is_not_drawn_as_zero():
+    """One replica is too slow, three serve the demand, and two are undecided."""
+    windows = [window(1, 15.0, 0.5), window(2, 15.0, 0.1, count=100), window(3, 15.0, 0.1)]
+    result = decide(windows, demand_per_second=15.0)
+    assert (result.chosen, result.rivals) == (3, (2,))
+    made = capacity_chart(result)
+    rates = {row["K"]: row["rate"] for row in made.rows}
+    assert rates[2] is None and rates[3] == 15.0
+    assert made.caption == "r=3 serves at least 15 requests/s within the limit."
+    assert "grey" not in made.reading  # in proportion to what?
+    cells = {row[0]: row for row in fleets_table(result).rows}
+    names = fleets_table(result).titles
+    assert cells["2"][names.index("kept")] == cells["2"][names.index("tokens/s")] == ""
+    assert cells["3"][names.index("kept")] == "15"
+
+
+def test_a_rate_that_its_windows_keep_together_is_drawn_as_kept():
+    """One miss in 400 requests is too many to tell, and three in 1200 are few."""
+    windows = []
+    for number in range(3):
+        first, *others = window(1, 8.0, 0.06, round=number).requests
+        slow = msgspec.structs.replace(first, first=0.5, last=0.6)
+        made = window(1, 8.0, 0.06, round=number)
+        windows.append(msgspec.structs.replace(made, requests=(slow, *others)))
+    result = decide(windows, demand_per_second=8.0)
+    assert {one.verdict for one in result.windows} == {"undecided"}
+    assert result.row(1).rate_per_second == 8.0
+    assert [row["kept"] for row in latency_chart(result).rows] == ["kept"]
+
+
+@pytest.mark.parametrize(("demand", "align"), [(6.0, "right"), (30.0, "left")])
+def test_the_label_of_the_demand_is_away_from_the_line_of_the_capacity(demand, align):
+    chart = capacity_chart(decide(demand_per_second=demand)).chart
+    text = f"demand {demand:g}/s"
+    (name,) = [key for key, rows in chart["datasets"].items() if rows[0].get("text") == text]
+    (layer,) = [one for one in chart["layer"] if one["data"].get("name") == name]
+    assert layer["mark"]["align"] == align
 
 
 fleets = st.dictionaries(st.sampled_from([1, 2, 3, 4, 8]), st.floats(1.0, 80.0), min_size=1)

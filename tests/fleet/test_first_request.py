@@ -24,6 +24,7 @@ from nodewise.fleet.load.requests import load_of
 from nodewise.fleet.load.sweep import sweep
 from nodewise.fleet.load.tls import context_of
 from nodewise.fleet.spec import FleetSpec, Server, parse_fleet, text_without_keys
+from nodewise.study.window import Window
 
 pytest.importorskip("httptools", reason="httptools is not installed: pip install 'nodewise[fleet]'")
 
@@ -276,7 +277,17 @@ def test_a_server_without_tokens_is_priced_by_its_requests(tmp_path):
         result = decide_fleet("x", made, question, price)
         assert (result.unit, result.chosen) == ("requests", 1)
         allocation = result.row(1).allocation
-        assert allocation is not None and allocation.amount == pytest.approx(10.0)  # 0.72/3600/20
+        assert allocation is not None
+        # on a busy machine requests miss, and answers come after the window
+        most = max(_seconds_of_answers(one) / one.seconds for one in made)
+        most = max(most, 1.0) / min(one.attainment for one in result.windows)
+        assert allocation.amount * (1 + 1e-6) >= 10.0  # 0.72/3600/20
+        assert allocation.amount <= 10.0 * most * (1 + 1e-6)
+
+
+def _seconds_of_answers(made: Window) -> float:
+    ends = [one.last for one in made.requests if one.last is not None]
+    return max(ends) - min(ends)
 
 
 # ---- certificates

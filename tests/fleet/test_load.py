@@ -25,13 +25,13 @@ from nodewise.fleet.load import arrivals, windows
 from nodewise.fleet.load.answers import Events, Streamed, Unread, Whole
 from nodewise.fleet.load.client import Load, _without_garbage_collection, drive
 from nodewise.fleet.load.requests import bodies, load_of
-from nodewise.fleet.load.sweep import _Running, _with_energy
+from nodewise.fleet.load.sweep import _Running, _with_energy, backlog_seconds
 from nodewise.fleet.load.workload import NO_MATERIAL
 from nodewise.fleet.search import Step
-from nodewise.fleet.spec import Server, parse_fleet
+from nodewise.fleet.spec import LoadSpec, Server, parse_fleet
 from nodewise.measure.energy import Meter, Reading
 from nodewise.measure.engines.base import RUN_MARK, end_marked
-from nodewise.study.window import Window
+from nodewise.study.window import Request, Window
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("httptools", reason="httptools is not installed: pip install 'nodewise[fleet]'")
@@ -419,6 +419,24 @@ def test_what_is_not_answered_in_time_is_given_up():
         assert window.notes == ("2 requests were unfinished 0.2 s after the last.",)
         window = drive(load(url, times=[0.0, 0.1], timeout_seconds=0.2, most_connections=1), 1)
         assert [r.error for r in window.requests] == ["no answer within 0.2 s"] * 2
+
+
+def test_a_server_gets_the_time_to_end_what_was_given_up():
+    def after(answered: int, unfinished: int) -> float:
+        requests = tuple(
+            Request(intended=at / 10, sent=at / 10, first=at / 10, last=(at + 1) / 10)
+            for at in range(answered)
+        )
+        window = Window(
+            replicas=1, offered_per_second=30.0, seconds=10.0, requests=requests,
+            unfinished=unfinished,
+        )  # fmt: skip
+        return backlog_seconds(window, LoadSpec(drain_seconds=2.0, most_window_seconds=60.0))
+
+    assert after(100, 200) == pytest.approx(20.0)  # ten a second were answered
+    assert after(100, 1) == 2.0
+    assert after(100, 10_000) == 60.0
+    assert after(0, 5) == 2.0
 
 
 def test_a_slow_answer_after_a_given_up_one_is_not_mixed_up():

@@ -347,7 +347,8 @@ SAMPLES = (
         "{'train_runtime': 177027.6262, 'train_samples_per_second': 0.705, "
         "'train_steps_per_second': 0.022, 'train_loss': 4.349117130757597, 'epoch': 10.0}\n"
         "100%|██████████████| 3910/3910 [49:10:27<00:00, 45.28s/it]\n",
-        {"iterations": 3910, "mean_step_s": 45.2756, "global_batch": None, "world_size": None},
+        {"iterations": 3910, "mean_step_s": 45.2756, "world_size": None,
+         "global_batch": 32},  # with 31.9 samples a step, the only one with 391 steps an epoch
     ),
     Sample(
         "hf-tensor-parallel", "notes on Trainium, 32 cores with tensor_parallel_size 4",

@@ -11,11 +11,12 @@ import pytest
 from nodewise.importers.logs.record import LogRun
 from nodewise.importers.logs.survey import survey
 
-from . import more_real_logs, public_logs, real_hpc_logs, real_logs
+from . import logs_of_2026, more_real_logs, public_logs, real_hpc_logs, real_logs
 from .log_sample import Sample, figures
 
 SAMPLES = (
     *real_logs.SAMPLES, *more_real_logs.SAMPLES, *real_hpc_logs.SAMPLES, *public_logs.SAMPLES,
+    *logs_of_2026.SAMPLES,
 )  # fmt: skip
 
 _COUNTS = {"world_size", "nodes", "global_batch", "iterations", "seq_length", "tp", "pp", "dp",
@@ -29,6 +30,10 @@ _MISSING = {
     ("deepspeed-wrapped", "iterations"),  # one record in five lines
     ("gromacs-sunway-end", "iterations"),  # no accounting, and no line with the planned steps
     ("gromacs-sunway-end", "mean_step_s"),
+    ("megatron-t5-three-lines", "global_batch"),  # it is on the line below
+    ("hf-metrics-genomes", "iterations"),  # 9176 or, without the last batch, 9172
+    ("hf-metrics-ipu", "global_batch"),  # 256 or 257 samples
+    ("hf-whisper-58-epochs", "global_batch"),  # 15 to 17, epochs end with a smaller batch
 }
 
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from nodewise import probe
 from nodewise.measure.barrier import Barrier
+from tests.jobs import wait_until
 
 
 def run(code: str, folder: Path | None = None, **variables: str) -> dict:
@@ -560,3 +561,45 @@ def test_the_clock_of_an_ended_thread_keeps_its_last_value(monkeypatch):
     clocks[-14] = 5_000
     assert pace._cpu() == 2_000
     assert pace.other_clocks == [-14]
+
+
+def launched(folder: Path, text: str) -> dict:
+    """A script that was started as a rank of torchrun; its report."""
+    script = folder / "script.py"
+    script.write_text(text)
+    code = "from nodewise.measure.launch import main\nmain()"
+    rank = {"TORCHELASTIC_RUN_ID": "1", "RANK": "0", "LOCAL_RANK": "0", "NODEWISE_RUN": str(folder)}
+    command = [sys.executable, "-c", code, str(script)]
+    subprocess.run(command, env={**os.environ, **rank}, check=True, timeout=240)
+    return json.loads((folder / "rank-0.json").read_text())
+
+
+def test_a_rank_of_torchrun_that_never_imports_torch_made_no_step(tmp_path):
+    told = launched(tmp_path, "print('done')")
+    assert told["counts_steps"]
+    assert told["steps"] == 0
+
+
+def test_a_rank_of_torchrun_that_tells_its_work_need_not_count_steps(tmp_path):
+    text = "from nodewise import probe\nwith probe.compute():\n    probe.work(items=4)"
+    assert not launched(tmp_path, text)["counts_steps"]
+
+
+def test_a_process_that_a_rank_leaves_behind_does_not_replace_its_report(tmp_path):
+    child = """
+import atexit, pathlib, time
+atexit.register(pathlib.Path("done").touch)
+while not pathlib.Path("rank-0.json").exists():
+    time.sleep(0.01)
+import nodewise.probe
+"""
+    text = f"""
+import os, subprocess, sys
+subprocess.Popen([sys.executable, "-c", {child!r}], cwd=os.environ["NODEWISE_RUN"])
+from nodewise import probe
+for step in probe.steps(range(3)):
+    pass
+"""
+    launched(tmp_path, text)
+    wait_until((tmp_path / "done").exists)
+    assert json.loads((tmp_path / "rank-0.json").read_text())["steps"] == 3

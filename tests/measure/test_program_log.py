@@ -11,11 +11,14 @@ from benchmarks import log_samples
 from nodewise.base import time_limit
 from nodewise.importers.logs.survey import survey
 from nodewise.measure import program_log
+from nodewise.measure.engines import base
+from nodewise.measure.engines.base import Job
 from nodewise.measure.program_log import KEPT_BYTES, failure_lines, kept_output, with_figures
 from nodewise.study import store
 from nodewise.study.log_patterns import log_patterns, presets
 from nodewise.study.spec import Workload
 from nodewise.study.study import Rank, Run
+from tests.jobs import wait_until
 from tests.study.test_spec import MINIMAL
 
 LAMMPS = """\
@@ -169,6 +172,20 @@ def test_the_cause_of_a_crash_is_kept_however_much_follows(tmp_path):
     log.write_text("begin\nValueError: bad mesh\n" + "cleaning rank\n" * 500)
     lines = failure_lines(log)
     assert lines[0] == "ValueError: bad mesh" and len(lines) <= 22
+
+
+def test_what_a_program_prints_as_it_is_stopped_is_not_why_it_hung(tmp_path):
+    shell = "trap 'echo ERROR: segmentation fault; exit 1' TERM; echo step 1; while :; do :; done"
+    job = Job(
+        command=("sh", "-c", shell), nodes=1, directory=tmp_path, environment=os.environ,
+        own_environment={}, folder=tmp_path, timeout_seconds=1,
+    )  # fmt: skip
+    worker = base.start(job.command, job, job.environment)
+    wait_until(lambda: b"step 1" in job.log.read_bytes())
+    finished = base.wait_for_all([worker], job, time.monotonic() - 2)
+    assert finished.outcome == "timeout"
+    assert b"segmentation" in job.log.read_bytes()
+    assert failure_lines(job.log, finished.printed) == ["step 1"]
 
 
 def test_stages_of_ranks_count_only_where_they_cover_the_timed_part():

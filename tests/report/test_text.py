@@ -8,7 +8,7 @@ from nodewise.explain.laws import Law
 from nodewise.explain.scaling import scale
 from nodewise.explain.simulate import PlantedTruth, simulate
 from nodewise.report.findings import find
-from nodewise.report.sections import everything
+from nodewise.report.sections import everything, output
 from nodewise.report.tables import Table
 from nodewise.report.terminal import render, show
 from nodewise.report.text.findings import (
@@ -17,6 +17,7 @@ from nodewise.report.text.findings import (
     law_report,
     scaling_report,
 )
+from nodewise.study.check import Check
 from nodewise.study.study import Contention
 from nodewise.study.table import parse_table
 from tests.conftest import golden_study
@@ -197,3 +198,17 @@ def test_foreign_load_bounds_how_sure_the_headline_is_and_not_the_json():
     assert "(more than 99 % sure)" in calm
     assert "doubtful: other processes took up to 79 % of the CPU" in loaded
     assert "(at most 95 % sure)" in loaded and "99 %" not in loaded
+
+
+def test_the_gravest_doubt_is_first_also_where_two_have_the_same_evidence():
+    same = {"evidence": "the work changes"}
+    checks = [
+        Check(rule="setup", verdict="warn", evidence="no warm-up"),
+        Check(rule="work", verdict="fail", **same),
+        Check(rule="fixed", verdict="warn", **same),
+    ]
+    doubts = output(["no answer"], checks=checks).doubts
+    assert [(check.rule, check.verdict) for check in doubts] == [
+        ("work", "fail"),
+        ("setup", "warn"),
+    ]

@@ -123,6 +123,20 @@ def test_rounds_of_different_length_are_not_one_workload():
     assert "the rounds of K=1 made 9 to 10 steps" in found.clause
 
 
+def test_ranks_that_differ_in_their_steps_are_not_one_workload():
+    runs = [
+        Run(
+            nodes=nodes, round=number, seconds=1.0, steps=40,
+            facts={"steps_of_the_ranks": "30 to 40"} if nodes == 2 else {},
+        )
+        for nodes in (1, 2)
+        for number in range(2)
+    ]  # fmt: skip
+    found = validity_of(scale(Study(name="job", regime="weak", runs=tuple(runs))).checks)
+    assert found.state == "invalid"
+    assert "the ranks at K=2 made 30 to 40 steps" in found.clause
+
+
 def test_ranks_with_a_device_each_are_devices_of_a_node():
     def on_devices(nodes: int, world: int) -> Run:
         run = fixed_global(nodes)

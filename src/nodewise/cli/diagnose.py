@@ -130,10 +130,9 @@ def command(
       nodewise diagnose --propose fsdp --parameters 13e9 --device-memory 80GB
       nodewise diagnose --propose replicas --latency-budget 200ms --rate 1000/s
     """
-    from nodewise.report.text import diagnose as text_diagnose
-
     if menu:
         from nodewise.diagnose.axes import MENU
+        from nodewise.report.text import diagnose as text_diagnose
 
         emit(MENU, as_json, text_diagnose.menu_report)
         return
@@ -153,6 +152,7 @@ def command(
             )
     else:
         from nodewise.diagnose.flow import diagnose
+        from nodewise.report.text import diagnose as text_diagnose
 
         diagnosis = diagnose(_facts(options), propose)
         emit(diagnosis, as_json, text_diagnose.diagnosis_report)
@@ -239,7 +239,7 @@ def _watch(
     from nodewise.diagnose.machine.watching import watch
     from nodewise.diagnose.symptoms import classify
     from nodewise.diagnose.window_rules import Roofs
-    from nodewise.report.text import diagnose as text_diagnose
+    from nodewise.report.text.symptoms import symptoms_report
 
     seen = watch(program, most_seconds)
     symptoms = classify(seen, Roofs(*one_core(Path.cwd())), propose)
@@ -248,7 +248,7 @@ def _watch(
         from nodewise.diagnose.machine.trials import trials
 
         symptoms = confirmed(symptoms, trials(program, most_seconds), propose)
-    emit(symptoms, as_json, text_diagnose.symptoms_report)
+    emit(symptoms, as_json, symptoms_report)
     if page is not None:
         from nodewise.report.page.diagnose import symptoms_page
 

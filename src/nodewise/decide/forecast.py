@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodewise.base.errors import DataError
-from nodewise.base.stats import Floats, quantiles
+from nodewise.base.stats import SEED, Floats, quantiles
 from nodewise.base.units import format_percent
 from nodewise.decide.candidates import Candidates, WorkUnit, left_seconds
 from nodewise.decide.decide import Decided, Recommendation, decided
@@ -19,6 +19,7 @@ from nodewise.decide.inputs import Question
 from nodewise.decide.objective import Judged, Objective, judge, least_costs
 from nodewise.decide.payment.ways import PaymentPrice, on_demand, on_spot, payments
 from nodewise.decide.unmeasured import (
+    DRAWS,
     Unmeasured,
     better_unmeasured,
     candidates_of_curve,
@@ -47,6 +48,8 @@ _FURTHEST = 2  # times the largest measured scale: a run further out costs what 
 _CLEARLY = 3.0  # standard errors, since the best of several scales is taken in each group
 _STEPS_OF_A_DOUBLING = 4  # in which the way beyond the runs is followed
 _MIN_REGRET_SHARE = 0.01  # of the cost: a regret below this changes no plan
+_MIN_SAVING_SHARE = 0.05  # of the regret: a run that saves less is not worth making
+_MIN_REGRET_OF_LAW = 0.0005  # where a law meets all runs: it does not know by how much it is wrong
 
 
 class ForecastRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
@@ -332,10 +335,10 @@ def advise(
     better = None
     if not (recommended.undecided and recommended.rounds_to_decide):  # repeats come first
         better = better_unmeasured(curve, judged, question, chosen, grid)
-    runs, regret = _worth(curve, found, question, better, grid, spend, share)
+    worth = _worth(curve, found, question, better, grid, spend, share)
     of_time = judged.objective.is_speed
     whole = 1.0 if of_time or chosen is None else float(judged.unit_cost[chosen])
-    step = _next_step(recommended, better, runs, regret, whole, spend, share)
+    step = _next_step(recommended, better, worth, whole, spend, share)
     return Advice(
         name=study.name,
         currency=judged.scales.price.currency,
@@ -344,7 +347,7 @@ def advise(
         recommended=recommended,
         best=recommended.nodes,
         expected_cost=None if chosen is None else float(judged.bills.billed[chosen]),
-        expected_regret=regret,
+        expected_regret=worth.regret,
         regret_is_of_time=of_time,
         better=better,
         measure=step.measure,
@@ -352,7 +355,7 @@ def advise(
         rounds=step.rounds,
         cost=step.cost,
         because=step.because,
-        runs=runs,
+        runs=worth.runs,
         payments=found.decision.payments,
         gates=_limits_at_scales(study, question),
         validity=found.decision.validity,
@@ -363,6 +366,25 @@ def _decided_by_repeats(curve: Curve, found: Decided) -> bool:
     return curve.repeated and not found.decision.recommended.undecided
 
 
+class _Worth(NamedTuple):
+    """What each further run would cost, save and change, and the regret now."""
+
+    runs: tuple[RunWorth, ...] = ()
+    regret: float | None = None
+    by_law: bool = (
+        False  # one law meets all runs, so that each run says something about every scale
+    )
+
+
+class _Options(NamedTuple):
+    """The scales that a run may be made at."""
+
+    scales: Candidates
+    allowed: Mask
+    best: int | None  # the recommended one
+    proposed: int | None
+
+
 def _worth(
     curve: Curve,
     found: Decided,
@@ -371,29 +393,32 @@ def _worth(
     nodes: Sequence[int],
     spend: float,
     share: float,
-) -> tuple[tuple[RunWorth, ...], float | None]:
-    """What each further run would cost, save and change, and the regret now.
+) -> _Worth:
+    """What each further run is worth.
 
     After a run the choice is between the measured scales and that of the run.
     """
     judged, recommended = found.judged, found.decision.recommended.nodes
     scales = _worth_a_run(curve, judged, question, better, nodes)
     if scales is None:
-        return (), None
+        return _Worth()
     paid = on_demand(scales, scales.price, question.needs, question.payment)
     allowed = judge(paid.scales, paid.bills, question, judged.objective).allowed
     seconds, regret = drawn_costs(curve, paid.scales, question, judged.objective)
     best = scales.nodes.index(recommended) if recommended in scales.nodes else None
-    now = None if best is None else float(regret[:, best].mean())
-    known = [at for at, k in enumerate(scales.nodes) if allowed[at] and k in curve.nodes]
+    proposed = scales.nodes.index(better.nodes) if better is not None else None
+    options = _Options(paid.scales, allowed, best, proposed)
+    gains = _gains_by_law(curve, judged, question, options)
+    by_law = gains is not None
+    if gains is None:
+        gains = _gains_by_draws(curve, found, options, seconds, regret)
     sure = _decided_by_repeats(curve, found)
     runs = []
     for at, k in enumerate(scales.nodes):
-        proposed = better is not None and k == better.nodes
         offered = k in curve.nodes or k.bit_count() == 1
         if not sure:  # any scale near enough may settle it
             offered = k <= _FURTHEST * curve.nodes[-1]
-        if not (proposed or (best is not None and offered)):
+        if not (at == proposed or (best is not None and offered)):
             continue
         one = scales.only(np.array([at]))
         spent = np.array([one.seconds[0], quantiles(seconds[:, at], [0.9])[0]])
@@ -401,18 +426,9 @@ def _worth(
         billed = on_demand(timing, one.price, question.needs, question.payment).bills.billed[:, 0]
         if not billed[1] <= spend:  # a run that may take longer than the money lasts is not begun
             continue
-        saving, moved = 0.0, 0.0
-        if best is not None and (allowed[at] or proposed):
-            gains = regret[:, [best]] - regret
-            gains[:, known] -= np.maximum(gains[:, known].mean(axis=0), 0.0)  # need no run
-            # a run beyond the largest tells about what lies further out
-            ahead = range(at, len(scales.nodes)) if k > curve.nodes[-1] and not sure else ()
-            after = sorted({*known, at, *(other for other in ahead if allowed[other])})
-            saving, moved = _worth_knowing(gains[:, after], seconds[:, at])
-        if proposed and better is not None:
+        saving, moved = gains.each[at]
+        if at == proposed and better is not None:
             moved = better.probability
-        # A repeat halves the variance of what is known there; a first run tells nearly all.
-        saving *= 0.5 if k in curve.nodes else 1.0
         runs.append(
             RunWorth(
                 nodes=k,
@@ -422,7 +438,92 @@ def _worth(
                 could_change=moved,
             )
         )
-    return tuple(sorted(runs, key=lambda run: -run.saving_per_cost)), now
+    return _Worth(tuple(sorted(runs, key=lambda run: -run.saving_per_cost)), gains.regret, by_law)
+
+
+class _Gains(NamedTuple):
+    """The expected regret now, and what a run of each scale saves of it, and changes the choice."""
+
+    regret: float | None
+    each: list[tuple[float, float]]
+
+
+def _gains_by_law(
+    curve: Curve, judged: Judged, question: Question, options: _Options
+) -> _Gains | None:
+    """The gains where scales ran once, and one law meets all runs within their noise.
+
+    Times by refits of the law are the plausible truths. After another run, `decide` takes the scale
+    of the least mean. So a scale that was lucky is worth a repeat, and a scale near the bottom of
+    the law a first run. Nothing for a choice of speed, or if limits depend on the times.
+    """
+    scales, needs = options.scales, question.needs
+    limited = needs.deadline_seconds is not None or needs.budget is not None
+    once = any(len(values) == 1 for values in judged.scales.samples)
+    if options.best is None or judged.objective.is_speed or limited or not once:
+        return None
+    rounds = [len(values) for values in judged.scales.samples]
+    refits = curve.refits(scales.nodes, rounds, DRAWS)
+    if refits is None:
+        return None
+    seconds, noise = refits
+    ran = dict(zip(judged.scales.nodes, rounds, strict=True))
+    before = np.array([ran.get(k, 0) for k in scales.nodes])
+    own = dict(zip(judged.scales.nodes, judged.scales.seconds.tolist(), strict=True))
+    mean = np.array([own.get(k, 0.0) for k in scales.nodes])
+    error = np.random.default_rng(SEED).standard_normal(seconds.shape)
+    seen = (before * mean + seconds * (1 + noise * error)) / (before + 1)
+    truth, shown = (_costs(scales, times, judged, question) for times in (seconds, seen))
+    regret = truth - truth[:, options.allowed].min(axis=1, keepdims=True)
+    now = regret[:, options.best]
+    known = np.flatnonzero((before > 0) & options.allowed)
+    costs = np.full(len(before), np.inf)
+    costs[known] = _costs(scales, np.where(before > 0, mean, scales.seconds), judged, question)[
+        known
+    ]
+    each = []
+    for at in range(len(before)):
+        if not (options.allowed[at] or at == options.proposed):
+            each.append((0.0, 0.0))
+            continue
+        others = np.where(np.arange(len(before)) == at, np.inf, costs)
+        other = int(np.argmin(others))
+        taken = np.where(shown[:, at] < others[other], at, other)
+        left = np.take_along_axis(regret, taken[:, None], axis=1)[:, 0]
+        saving = max(float(np.mean(now - left)), 0.0)
+        each.append((saving, float(np.mean(taken != options.best))))
+    return _Gains(float(now.mean()), each)
+
+
+def _costs(scales: Candidates, seconds: Floats, judged: Judged, question: Question) -> Floats:
+    """What the objective minimises, for equal work, at other times of the scales."""
+    changed = msgspec.structs.replace(scales, seconds=seconds)
+    bills = on_demand(changed, scales.price, question.needs, question.payment).bills
+    waiting = judged.objective.name == "lowest bill plus waiting"
+    return np.asarray((bills.total if waiting else bills.billed) / scales.relative_work)
+
+
+def _gains_by_draws(
+    curve: Curve, found: Decided, options: _Options, seconds: Floats, regret: Floats
+) -> _Gains:
+    """The gains by draws of the curve, whose scales err on their own."""
+    scales, allowed, best = options.scales, options.allowed, options.best
+    known = [at for at, k in enumerate(scales.nodes) if allowed[at] and k in curve.nodes]
+    sure = _decided_by_repeats(curve, found)
+    each = []
+    for at, k in enumerate(scales.nodes):
+        saving, moved = 0.0, 0.0
+        if best is not None and (allowed[at] or at == options.proposed):
+            gains = regret[:, [best]] - regret
+            gains[:, known] -= np.maximum(gains[:, known].mean(axis=0), 0.0)  # need no run
+            # a run beyond the largest tells about what lies further out
+            ahead = range(at, len(scales.nodes)) if k > curve.nodes[-1] and not sure else ()
+            after = sorted({*known, at, *(other for other in ahead if allowed[other])})
+            saving, moved = _worth_knowing(gains[:, after], seconds[:, at])
+        # A repeat halves the variance of what is known there; a first run tells nearly all.
+        saving *= 0.5 if k in curve.nodes else 1.0
+        each.append((saving, moved))
+    return _Gains(None if best is None else float(regret[:, best].mean()), each)
 
 
 def _worth_a_run(
@@ -463,14 +564,20 @@ class _Step(NamedTuple):
 def _next_step(
     recommended: Recommendation,
     better: Unmeasured | None,
-    runs: Sequence[RunWorth],
-    regret: float | None,
+    worth: _Worth,
     whole: float,
     spend: float,
     share: float,
 ) -> _Step:
     """What to do next, and why: measure a scale, repeat some, or stop."""
+    runs, regret = worth.runs, worth.regret
     look = _look(better, runs)
+    if worth.by_law:
+        if regret is None or regret <= _MIN_REGRET_OF_LAW * whole:
+            return _stop(runs, whole)
+        if look is not None and look.measure == runs[0].nodes:
+            return look
+        return _most_worth(runs, regret, whole, spend, 0.0)
     open_ = regret is not None and regret > _MIN_REGRET_SHARE * whole
     if look is not None and not recommended.undecided:
         return look
@@ -503,13 +610,17 @@ def _look(better: Unmeasured | None, runs: Sequence[RunWorth]) -> _Step | None:
 
 
 def _most_worth(
-    runs: Sequence[RunWorth], regret: float | None, whole: float, spend: float
+    runs: Sequence[RunWorth],
+    regret: float | None,
+    whole: float,
+    spend: float,
+    least: float = _MIN_SAVING_SHARE,
 ) -> _Step:
-    """The run that takes away most of the regret for its money."""
+    """The run that takes away most of the regret for its money, if it takes a share of `least`."""
     if not runs:
         return _Step(f"no run costs at most {spend:g}")
     top = runs[0]
-    if regret is None or top.saving <= 0.05 * regret:
+    if regret is None or top.saving <= least * regret:
         return _stop(runs, whole)
     because = (
         f"it removes {format_percent(top.saving / regret)} of the expected regret at the lowest "

@@ -18,6 +18,7 @@ CeilingName = Literal[
     "coordination",
     "communication",
 ]
+Confidence = Literal["high", "medium", "low"]
 AxisName = Literal["data", "training", "model", "inference", "coordination"]
 AnswerWord = Literal["yes", "no", "undecided"]
 CEILINGS: tuple[CeilingName, ...] = get_args(CeilingName)

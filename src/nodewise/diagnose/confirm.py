@@ -8,8 +8,7 @@ its cores takes the same CPU seconds where its work is fixed, and fewer where it
 import msgspec
 
 from nodewise.base.units import format_percent
-from nodewise.diagnose.axes import MENU, CeilingName, judge
-from nodewise.diagnose.flow import Confidence
+from nodewise.diagnose.axes import MENU, CeilingName, Confidence, judge
 from nodewise.diagnose.symptoms import Symptoms
 from nodewise.study.observed import Trials
 

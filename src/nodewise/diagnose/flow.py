@@ -18,11 +18,19 @@ from nodewise.base.units import (
     format_latency,
     format_percent,
 )
-from nodewise.diagnose.axes import MENU, PROPOSALS, Answer, AxisName, CeilingName, axis_words, judge
+from nodewise.diagnose.axes import (
+    MENU,
+    PROPOSALS,
+    Answer,
+    AxisName,
+    CeilingName,
+    Confidence,
+    axis_words,
+    judge,
+)
 from nodewise.diagnose.memory import Fit
 from nodewise.diagnose.roofline import Roofline, shared_step_words, whole_step_words
 
-Confidence = Literal["high", "medium", "low"]
 Outcome = Literal["ceiling", "enough", "undecided"]
 _TAIL = 0.05  # of the requests may be later than the budget
 _MOST_REPLICAS = 100_000

@@ -11,8 +11,17 @@ from typing import NamedTuple
 import msgspec
 
 from nodewise.base.units import format_efficiency, format_percent, format_speedup
-from nodewise.diagnose.axes import MENU, PROPOSALS, Answer, AxisName, CeilingName, axis_words, judge
-from nodewise.diagnose.flow import Branch, BranchAnswer, Confidence
+from nodewise.diagnose.axes import (
+    MENU,
+    PROPOSALS,
+    Answer,
+    AxisName,
+    CeilingName,
+    Confidence,
+    axis_words,
+    judge,
+)
+from nodewise.diagnose.flow import Branch, BranchAnswer
 from nodewise.explain.attribute import Attribution, LedgerRow, Loss
 from nodewise.explain.causes import CAUSES, CauseName
 from nodewise.study.spec import Regime

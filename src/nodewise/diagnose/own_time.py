@@ -17,7 +17,8 @@ _UNCLOCKED = 0.2  # of the threads that ran: of a chain of short processes only 
 _SHORTEST = 0.05  # of the clock: less is rounding
 _MEANS = (
     "active_threads", "runnable_ticks", "disk_ticks", "lock_threads", "socket_threads",
-    "event_threads", "idle_threads", "unclocked", "python_lock_threads", "processes", "threads",
+    "event_threads", "idle_threads", "unclocked", "python_lock_threads", "file_lock_processes",
+    "processes", "threads",
 )  # fmt: skip
 _LAST = ("sockets", "pipes", "files")
 _LARGEST = ("resident_bytes",)

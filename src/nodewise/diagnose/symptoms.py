@@ -3,7 +3,8 @@
 The time in which other processes had the core is taken out first, so a busy machine tells the same
 story. A class must hold in most of the windows; otherwise the answer is 'undecided', with what was
 seen. The rules follow what the kernel shows without hardware counters, so some things stay out of
-reach: waiting that spins looks like computing, and is called undecided where it is likely.
+reach: waiting that spins looks like computing, and is called undecided where it is likely and the
+kernel does not say which library runs.
 """
 
 from collections import Counter
@@ -12,14 +13,15 @@ from itertools import pairwise
 import msgspec
 
 from nodewise.base.units import format_bandwidth, format_bytes, format_duration, format_percent
-from nodewise.diagnose.axes import MENU, Answer, AxisName, CeilingName, judge
-from nodewise.diagnose.flow import Confidence
+from nodewise.diagnose.axes import MENU, Answer, AxisName, CeilingName, Confidence, judge
 from nodewise.diagnose.own_time import Window, account_of, windows_of
 from nodewise.diagnose.window_rules import (
     Roofs,
     Verdict,
+    computes_between,
     faulting,
     judge_window,
+    own_share,
     touched_share,
 )
 from nodewise.study.observed import Observation, Sample
@@ -82,7 +84,7 @@ def classify(seen: Observation, roofs: Roofs, proposal: str | None = None) -> Sy
         axis=MENU[ceiling].axis if ceiling else None,
         confidence=confidence,
         shares=shares,
-        evidence=(*evidence, *_account(figures), *_stopped(seen)),
+        evidence=(*evidence, *_account(figures), *_extra(seen, steady), *_stopped(seen)),
         notes=_notes(seen, ceiling, figures),
         figures=figures,
         answer=judge(proposal, ceiling) if proposal else None,
@@ -162,10 +164,8 @@ def _weigh(
         told = ", ".join(f"{one} in {format_percent(part)}" for one, part in shares.items())
         return None, "low", [f"no class holds in {format_percent(ENOUGH)} of the windows: {told}"]
     ceiling: CeilingName = name  # type: ignore[assignment]
-    if ceiling == "compute" and _may_spin(seen):
-        return None, "low", ["it keeps its cores busy, but has loaded a library that waits by "
-                             "spinning (MPI, NCCL): computing and waiting look alike from outside; "
-                             "a trace of the messages would tell"]  # fmt: skip
+    if ceiling == "compute" and _may_spin(seen) and not computes_between(seen):
+        return None, "low", [_spins(seen)]
     strong = sum(one.strong for one in verdicts if one.ceiling == ceiling) / len(verdicts)
     sure = share >= _MIN_AGREEMENT and strong >= 0.8 and len(verdicts) >= _MIN_WINDOWS
     sure = sure and not seen.exit_code  # what failed was not seen whole
@@ -201,6 +201,16 @@ def _ended_by_memory(seen: Observation) -> tuple[CeilingName, Confidence, list[s
 def _may_spin(seen: Observation) -> bool:
     several = max((one.processes for one in seen.samples), default=1.0) > 1
     return several and any(name in _SPINNING for name in seen.libraries)
+
+
+def _spins(seen: Observation) -> str:
+    own = own_share(seen)
+    if own is None:
+        return (
+            "it keeps its cores busy, but has loaded a library that waits by spinning (MPI, NCCL), "
+            "and the kernel does not say which code runs: a trace of the messages would tell"
+        )
+    return f"its ranks are outside of MPI for {format_percent(own)} of their CPU time only"
 
 
 def _figures(samples: tuple[Sample, ...]) -> dict[str, float]:
@@ -254,6 +264,19 @@ def _account(figures: dict[str, float]) -> list[str]:
             f"memory used per CPU second: {format_percent(figures['touched_share'])} of what a "
             "core can stream"
         )
+    return lines
+
+
+def _extra(seen: Observation, samples: tuple[Sample, ...]) -> list[str]:
+    """Evidence that only some programs give."""
+    lines = []
+    own = own_share(seen)
+    if own is not None:
+        lines.append(f"ranks are inside MPI for {format_percent(1 - own)} of their CPU time")
+    seconds = sum(sample.seconds for sample in samples) or 1.0
+    locked = sum(one.file_lock_processes * one.seconds for one in samples) / seconds
+    if locked > 0.1:
+        lines.append(f"{locked:.1f} processes wait for a file lock")
     return lines
 
 

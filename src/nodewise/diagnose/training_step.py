@@ -10,8 +10,7 @@ from collections import Counter
 import msgspec
 import numpy as np
 
-from nodewise.diagnose.axes import MENU, Answer, AxisName, CeilingName, judge
-from nodewise.diagnose.flow import Confidence
+from nodewise.diagnose.axes import MENU, Answer, AxisName, CeilingName, Confidence, judge
 from nodewise.diagnose.steps import StepRow, StepTable, judge_steps
 from nodewise.diagnose.symptoms import ENOUGH
 from nodewise.study.machine import Machine

@@ -38,6 +38,11 @@ _ALL_CORES = 0.85  # of the cores: looks and the end of a window take the rest
 _WAITS = 0.35  # of the threads that wait for a lock or work
 _WAITS_LONG = 0.45
 _RARELY = 0.05  # of a thread: seen in one look of a window
+_RESTS = 0.5  # of the looks
+_SAVED = 0.5  # of the bytes whose pages are used for the first time
+_ENOUGH_SAMPLES = 50  # of where ranks are: half of them is then 36 to 64 %
+_HARDLY_OUT = 0.3  # of the CPU time of ranks
+_MOSTLY_OUT = 0.5
 
 
 class Roofs(NamedTuple):
@@ -59,7 +64,8 @@ class Verdict(NamedTuple):
 def judge_window(sample: Sample, seen: Observation, roofs: Roofs, touched: float | None) -> Verdict:
     """The class of one window: the first rule that holds."""
     account = account_of(sample)
-    rules = (_paging, faulting, _reading, _messaging, _locking, _talking, _handing_over, _waiting)
+    rules = (_paging, faulting, _reading, _in_messages, _one_at_a_time, _messaging, _locking,
+             _talking, _handing_over, _waiting)  # fmt: skip
     for rule in rules:
         verdict = rule(sample, account, seen, roofs)
         if verdict is not None:
@@ -92,6 +98,8 @@ def faulting(sample: Sample, account: Account, seen: Observation, roofs: Roofs) 
     wanted = cpu + sample.run_delay
     if wanted < 0.3 * sample.seconds or sample.system < 0.3 * cpu or not sample.system:
         return None
+    if sample.storage_bytes > _SAVED * sample.minor_faults * seen.page_bytes:
+        return None  # pages of a file: what is written to them goes to the storage
     small = sample.minor_faults * seen.page_bytes / roofs.fresh_pages / sample.system
     huge = sample.minor_faults * _HUGE_PAGE_BYTES / roofs.fresh_pages / sample.system
     # Huge pages take few faults and long ones, longer still where memory is short; then hardly
@@ -110,6 +118,8 @@ def faulting(sample: Sample, account: Account, seen: Observation, roofs: Roofs) 
 def _reading(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
     storage = sample.storage_bytes / account.seconds
     elsewhere = sample.event_threads + sample.socket_threads + sample.lock_threads
+    if 1 - sample.runnable_ticks - sample.disk_ticks > _RESTS:
+        return None  # nothing runs and nothing waits for the disk: what moves the bytes is paced
     if account.disk > 0.3:
         return Verdict("data I/O", strong=account.disk > 0.4 or storage > _READS_MUCH)
     if storage > _READS_MUCH and account.blocked + account.system > 0.5 and elsewhere < 0.5:
@@ -126,6 +136,53 @@ def _reading(sample: Sample, account: Account, seen: Observation, roofs: Roofs) 
     ):
         return Verdict("data I/O", strong=False)  # through the page cache
     return None
+
+
+def _in_messages(
+    sample: Sample, account: Account, seen: Observation, roofs: Roofs
+) -> Verdict | None:
+    """Ranks are hardly ever outside of their library of messages, where they wait by spinning."""
+    own = own_share(seen)
+    if own is None or account.blocked > 0.5 or own > _HARDLY_OUT * (1 - _starved(seen)):
+        return None
+    return Verdict("communication", strong=own < _HARDLY_OUT / 3)
+
+
+def own_share(seen: Observation) -> float | None:
+    """Of the CPU time of ranks, the part outside of the library of messages; none: not sampled."""
+    own = sum(sample.own_samples for sample in seen.samples)
+    whole = own + sum(sample.message_samples for sample in seen.samples)
+    return own / whole if whole >= _ENOUGH_SAMPLES else None
+
+
+def computes_between(seen: Observation) -> bool:
+    """Ranks work for most of the time in which their partners have a core too.
+
+    A rank spins while its partner has none, so other load lengthens the waits.
+    """
+    own = own_share(seen)
+    return own is not None and own > _MOSTLY_OUT * (1 - _starved(seen))
+
+
+def _starved(seen: Observation) -> float:
+    """Of the time in which the program wanted a core, the part without one."""
+    delay = sum(sample.run_delay for sample in seen.samples)
+    whole = delay + sum(sample.user + sample.system for sample in seen.samples)
+    return delay / whole if whole else 0.0
+
+
+def _one_at_a_time(
+    sample: Sample, account: Account, seen: Observation, roofs: Roofs
+) -> Verdict | None:
+    """Processes wait, or ask again and again, for a file lock that another one works under."""
+    working = (sample.user + sample.system + sample.run_delay / 2) / sample.seconds
+    waiting = sample.file_lock_processes / max(sample.file_lock_processes + working, 1e-9)
+    if waiting < _WAITS or account.blocked > 0.5:
+        return None
+    wanted = sample.user + sample.system + sample.run_delay
+    if wanted > _ALL_CORES * seen.cores * sample.seconds:
+        return None  # all cores work for it, so the wait costs nothing
+    return Verdict("coordination", strong=waiting > _WAITS_LONG)
 
 
 def _waits_for_each_call(sample: Sample) -> bool:

@@ -14,7 +14,7 @@ from nodewise.explain.fidelity import of_node
 from nodewise.study.check import Check, warning
 from nodewise.study.spec import Regime
 from nodewise.study.study import Fact, Run, Study
-from nodewise.study.workload import BATCH, SAME_WORK
+from nodewise.study.workload import BATCH, SAME_WORK, UNEVEN_STEPS
 
 if TYPE_CHECKING:
     from nodewise.explain.scaling import Timings
@@ -126,8 +126,12 @@ def step_check(study: Study) -> Check | None:
     if empty:
         last = next((line for run in runs for line in _last_line(run)), "")
         evidence = f"no step ran at K={_listed(empty)}{last and f'; its last line: {last}'}"
-        remedy = "Make the script run more steps than warm-up steps."
+        remedy = "Make the script train for more steps than the warm-up."
         return _invalid("timed steps", evidence, remedy, "workload")
+    apart = next((run for run in runs if UNEVEN_STEPS in run.facts), None)
+    if apart is not None:
+        evidence = f"the ranks at K={apart.nodes} made {apart.facts[UNEVEN_STEPS]} steps"
+        return _invalid(_WORKLOAD, evidence, "Give every rank the same steps.", "workload")
     uneven = _uneven_rounds(runs)
     if uneven:
         return _invalid(_WORKLOAD, uneven, "Run the same steps in every round.", "workload")

@@ -184,7 +184,7 @@ def decide_fleet(
         untried_because=untried_because,
         day=day,
         windows=seen,
-        checks=fleet_checks(seen, found),
+        checks=fleet_checks(seen, found, question.objective),
         causes=break_causes(windows, {count: one.breaks_at for count, one in found.items()}),
         notes=(*_notes(windows, price, unit), *no_day),
     )

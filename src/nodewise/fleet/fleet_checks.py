@@ -1,19 +1,24 @@
-"""Doubts about the windows of a sweep: the client, their length, and shared cores."""
+"""Doubts about the windows of a sweep: the client, their length, shared cores, and stalls."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from nodewise.base.units import format_percent
+from nodewise.base.interval import LEVEL
+from nodewise.base.units import format_duration, format_percent
 from nodewise.fleet.capacity import Capacity
 from nodewise.fleet.latency import Served
 from nodewise.fleet.window_checks import CLIENT_RULES
 from nodewise.study.check import Check, Verdict
+from nodewise.study.service_objective import Objective
 
 SHARED_CORES = "cores of client and replicas"
 _NONE, _MEASURE = "no fleet was measured", "Measure it: nodewise fleet sweep."
 BUSY_MACHINE = 0.8  # of all cores: above it, replicas wait for each other and for the client
 
 
-def fleet_checks(seen: Sequence[Served], found: Mapping[int, Capacity]) -> tuple[Check, ...]:
+def fleet_checks(
+    seen: Sequence[Served], found: Mapping[int, Capacity], objective: Objective
+) -> tuple[Check, ...]:
     """The checks of a decision."""
     measured = [one for one in seen if not one.simulated]
     return (
@@ -21,6 +26,7 @@ def fleet_checks(seen: Sequence[Served], found: Mapping[int, Capacity]) -> tuple
         *_shared(measured),
         _long_enough(found),
         _driven(found),
+        *_stalls(found, objective),
     )
 
 
@@ -81,6 +87,35 @@ def _long_enough(found: Mapping[int, Capacity]) -> Check:
         evidence=evidence,
         remedy="Lengthen the windows, or add rounds." if few else "",
     )
+
+
+def _stalls(found: Mapping[int, Capacity], objective: Objective) -> list[Check]:
+    """Whether the windows of kept rates are long enough to meet rare stalls, if there are any.
+
+    A stall of twice the limit makes the requests of one limit miss. At random times, once in
+    `apart` seconds, it breaks the objective, and windows of three times that see it with 95 %.
+    """
+    limits = [seconds for name, seconds in objective.limits.items() if name != "tpot"]
+    kept = [own for own in found.values() if own.evidence == "measured" and own.best]
+    if not limits or not kept:
+        return []
+    limit = min(limits)
+    apart = limit / (1 - objective.share)
+    needed = -math.log(1 - LEVEL) * apart
+    shortest = min(sum(one.seconds for one in own.best) for own in kept)
+    unseen = shortest < needed
+    return [
+        Check(
+            rule="rare stalls",
+            verdict="unknown" if unseen else "pass",
+            evidence=f"the shortest test of a rate that is kept took {format_duration(shortest)}; "
+            f"a stall of {format_duration(2 * limit)} every {format_duration(apart)} breaks the "
+            f"objective, and such a test {'may miss' if unseen else 'shows'} it",
+            remedy=f"If your servers stall, set window_seconds to {math.ceil(needed)}."
+            if unseen
+            else "",
+        )
+    ]
 
 
 def _driven(found: Mapping[int, Capacity]) -> Check:

@@ -37,10 +37,10 @@ _MEGATRON = re.compile(
 )
 _NEMO = re.compile(rb"train_step_timing in s\"?[:=] ?[\d.]")
 _TORCHTITAN = re.compile(rb"step: {1,12}\d{1,12}[ /][^\n]{0,300}?(?:tps|wps): {0,8}[\d,]")
-_HF = re.compile(rb"['\"]train_runtime['\"]: ?['\"]?[\d.]")
+_HF = re.compile(rb"['\"]train_runtime['\"]: ?['\"]?[\d.]|(?<!\w)train_runtime {1,40}= {1,40}\d")
 _DEEPSPEED = re.compile(
     rb"CurrSamplesPerSec=[\d.]|time \(ms\) \| [^\n]{0,40}(?:fwd|forward): [\d.]|"
-    rb"steps: \d{1,12} loss: \S{1,24} iter time \(s\): [\d.]"
+    rb"steps: \d{1,12} loss: [^\n]{1,160} iter time \(s\): [\d.]"
 )
 _NANOTRON = re.compile(
     rb"iteration: \d{1,12} / \d{1,12} \|[^\n]{0,200}?time_per_iteration_ms: [\d.]"

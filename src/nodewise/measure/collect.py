@@ -34,9 +34,17 @@ from nodewise.study.study import (
     Stage,
     Usage,
 )
-from nodewise.study.workload import ALL_SAMPLES, BATCH, DEVICES, SEEN_LOSS, WITHHELD
+from nodewise.study.workload import (
+    ALL_SAMPLES,
+    BATCH,
+    DEVICES,
+    SEEN_LOSS,
+    UNEVEN_STEPS,
+    WITHHELD,
+)
 
 _MOST_BLOCKED = 0.5  # share of a run that the host waited for it knows not what
+_MOST_UNEVEN = 1  # steps between ranks: the last batch of a shard may be missing
 _MOST_LOSSES = 200  # points of the curve that a run keeps
 _ON_DEVICE = "host clocks cannot see the device"
 
@@ -165,7 +173,7 @@ def collect(
         outcome, detail = "crashed", f"no run takes {seconds:g} s"
     steps = _steps_of(reports)
     if outcome not in ("ok", "no match") or steps == 0:
-        detail = "\n".join([detail, *failure_lines(log)])
+        detail = "\n".join([detail, *failure_lines(log, finished.printed)])
     versions: dict[str, Fact] = {
         f"version_{name}": version for report in reports for name, version in report.modules.items()
     }
@@ -470,6 +478,9 @@ def _seen_facts(reports: list[RankReport], seconds: float, withheld: str) -> dic
         facts["recorded_step_over_timed_step"] = round(max(recorded) * steps / seconds, 3)
     if withheld:
         facts[WITHHELD] = withheld
+    made = [one.all_steps for one in seen if one.all_steps]
+    if max(made) - min(made) > _MOST_UNEVEN:
+        facts[UNEVEN_STEPS] = f"{min(made)} to {max(made)}"
     if all(report.quality is None for report in reports) and _seen_loss(reports) is not None:
         facts |= {"quality_name": "loss", SEEN_LOSS: True}
     return facts

@@ -16,6 +16,7 @@ from types import ModuleType
 from nodewise.measure.torch.after_import import AfterImport
 
 _CARRIED = "NODEWISE_CARRIED"
+_OF_TORCHRUN = "TORCHELASTIC_RUN_ID"  # torchrun gives it to every rank
 
 
 def _hooks() -> ModuleType:
@@ -29,6 +30,8 @@ def watch() -> None:
             AfterImport("nodewise.probe", _hooks),
             AfterImport("torch", lambda: _hooks().install()),
         ]
+    if _OF_TORCHRUN in os.environ:  # a rank that never imports torch reports that it made no step
+        importlib.import_module("nodewise.probe")
 
 
 def carried(environment: Mapping[str, str]) -> dict[str, str]:

@@ -162,23 +162,26 @@ def _cut(path: Path) -> str:
     return "" if size <= _MAX_BYTES else f"only the first {_MAX_BYTES} of {size} bytes are searched"
 
 
-def kept_output(log: Path) -> bytes:
-    """The beginning and the end of an output, with a line that says what is left out."""
+def kept_output(log: Path, printed: int | None = None) -> bytes:
+    """The beginning and the end of an output, with a line that says what is left out.
+
+    `printed` are the bytes that count; None: all.
+    """
     if not log.exists():
         return b""
-    size = log.stat().st_size
+    size = log.stat().st_size if printed is None else printed
     with log.open("rb") as file:
         if size <= 2 * KEPT_BYTES:
-            return file.read()
+            return file.read(size)
         head = file.read(KEPT_BYTES)
         file.seek(size - KEPT_BYTES)
         left_out = f"\n[... {size - 2 * KEPT_BYTES} bytes are left out ...]\n"
         return head + left_out.encode() + file.read(KEPT_BYTES)
 
 
-def failure_lines(log: Path) -> list[str]:
+def failure_lines(log: Path, printed: int | None = None) -> list[str]:
     """The lines of a failed run to keep with it: around the most telling one, and the last."""
-    text = kept_output(log).decode("utf-8", "replace")
+    text = kept_output(log, printed).decode("utf-8", "replace")
     lines = [_shown(line) for line in text.splitlines()]
     last = lines[-_SHOWN_LINES:]
     at = telling_place(lines)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from nodewise.report.tables import RECOMMENDED, Table
+from nodewise.report.table import RECOMMENDED, Table
 from nodewise.study.check import BILLED, Check, Verdict
 
 Report = list[str | Table]  # **words** are strong; an indented line belongs to the one above
@@ -47,11 +47,14 @@ def output(
 ) -> Output:
     """The output of a result; its checks are the doubts of the answer and the last section."""
     found = [*sections, *([checks_section(checks)] if checks else [])]
-    doubts = {check.evidence: check for check in reversed(in_order(checks)) if is_doubt(check)}
+    doubts: dict[str, Check] = {}
+    for check in in_order(checks):
+        if is_doubt(check):
+            doubts.setdefault(check.evidence, check)
     return Output(
         answer=tuple(answer),
         table=table,
-        doubts=tuple(reversed(doubts.values())),
+        doubts=tuple(doubts.values()),
         ending=tuple(ending),
         sections=tuple(section for section in found if section.parts or section.details),
     )

@@ -3,8 +3,7 @@
 A terminal, a page, a paper and a README show the same cells.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 import msgspec
 
@@ -30,72 +29,21 @@ from nodewise.explain.compare import Comparison
 from nodewise.explain.laws import LawFit
 from nodewise.explain.pop import Pop
 from nodewise.explain.scaling import Scaling, ScalingRow
+from nodewise.report.table import DASH
+from nodewise.report.table import RECOMMENDED as RECOMMENDED
+from nodewise.report.table import Formatter as Formatter
+from nodewise.report.table import Table as Table
+from nodewise.report.table import between as between
+from nodewise.report.table import given as given
+from nodewise.report.table import rows_table as rows_table
 from nodewise.study.check import Check
 from nodewise.study.study import Study
 
-Formatter = Callable[[float], str]
-Item = TypeVar("Item")
-
 MOST_ROWS = 12
-RECOMMENDED = "<- recommended"
 _MIN_FOLDS = 0.005  # less is printed as 0.00
 _MIN_HIDDEN = 0.01  # of the wall time
 MIN_GAIN = 0.02  # of the ideal speedup
 BAR, _BAR_LENGTH = "\N{FULL BLOCK}", 24
-_DASH = "\N{EN DASH}"
-
-
-class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """Cells as text; columns of words are named in `left`, figures are aligned to the right."""
-
-    name: str
-    titles: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    left: frozenset[str] = frozenset()
-    strong: int | None = None  # the row that the reader looks for
-    indent: int = 0
-    optional: tuple[
-        str, ...
-    ] = ()  # columns that a narrow terminal leaves out, the first ones first
-
-    @property
-    def width(self) -> int:
-        """Columns of a terminal that it takes."""
-        widths = [max(map(len, cells)) for cells in zip(self.titles, *self.rows, strict=True)]
-        return self.indent + sum(widths) + 2 * max(len(widths) - 1, 0)
-
-
-def rows_table(
-    name: str,
-    rows: Iterable[Mapping[str, object]],
-    left: Iterable[str] = (),
-    strong: int | None = None,
-    indent: int = 0,
-    sparse: bool = False,
-    optional: tuple[str, ...] = (),
-) -> Table:
-    """Rows with their cells by title, all with the same titles; None is an empty cell.
-
-    A `sparse` table leaves out columns in which every cell is empty.
-    """
-    cells = [{title: given(cell, str) for title, cell in row.items()} for row in rows]
-    titles = list(cells[0]) if cells else []
-    if sparse:
-        titles = [title for title in titles if not title or any(row[title] for row in cells)]
-    return Table(
-        name=name,
-        titles=tuple(titles),
-        rows=tuple(tuple(row[title] for title in titles) for row in cells),
-        left=frozenset(left),
-        strong=strong,
-        indent=indent,
-        optional=optional,
-    )
-
-
-def given(value: Item | None, form: Callable[[Item], str]) -> str:
-    """A value in words, or nothing where there is none."""
-    return "" if value is None else form(value)
 
 
 def scaling_table(result: Scaling) -> Table:
@@ -117,13 +65,6 @@ def scaling_table(result: Scaling) -> Table:
         for row in result.rows
     ]
     return rows_table("Seconds, speedup and efficiency of every scale", rows, sparse=True)
-
-
-def between(low: float | None, high: float | None, form: Formatter) -> str:
-    """An interval, or nothing where there is none."""
-    if low is None or high is None:
-        return ""
-    return f"{form(low)}{' to ' if low < 0 else _DASH}{form(high)}"
 
 
 def laws_table(result: Scaling) -> Table:
@@ -341,7 +282,7 @@ def speedup_cell(row: ScalingRow) -> str:
     speedup = significant(row.speedup, digits)
     if low is None or high is None or low == high:
         return speedup
-    return f"{speedup} ({significant(low, digits)}{_DASH}{significant(high, digits)})"
+    return f"{speedup} ({significant(low, digits)}{DASH}{significant(high, digits)})"
 
 
 def _with_failed(
@@ -594,12 +535,12 @@ def tornado_table(result: Decision) -> Table:
         {
             "input": title_of(one.input),
             "moved": "range" if one.is_range else "+-20 %",
-            "between": _DASH.join(
+            "between": DASH.join(
                 input_words(one.input, end, result) for end in (one.low, one.high)
             ),
             "of": one.payment,
-            "recommended": f"K={one.low_nodes or 'none'}{_DASH}{one.high_nodes or 'none'}",
-            f"its cost{result.compared_for.label}": _DASH.join(
+            "recommended": f"K={one.low_nodes or 'none'}{DASH}{one.high_nodes or 'none'}",
+            f"its cost{result.compared_for.label}": DASH.join(
                 compared_form(result)(cost) if nodes else "none"
                 for nodes, cost in ((one.low_nodes, one.low_cost), (one.high_nodes, one.high_cost))
             ),

@@ -19,7 +19,7 @@ from nodewise.report.sections import (
     sections_report,
     shortened,
 )
-from nodewise.report.tables import Table
+from nodewise.report.table import Table
 from nodewise.study.check import Check
 
 WIDTH = 100  # of text in a pipe, and the most on a terminal

@@ -34,6 +34,9 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     event_threads: float = 0.0  # the same for a clock or an event
     idle_threads: float = 0.0  # that did next to nothing in the whole window
     python_lock_threads: float | None = None  # of the lock waits, those in Python interpreters
+    file_lock_processes: float = 0.0  # mean number that wait for a file lock, or ask for it again
+    message_samples: float = 0.0  # of CPU time, those inside a library of messages (MPI)
+    own_samples: float = 0.0  # and of the same processes, those in other code
     sockets: float = 0.0  # open ones
     pipes: float = 0.0  # the same
     files: float | None = None  # open regular files and devices of storage

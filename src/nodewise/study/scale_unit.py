@@ -1,13 +1,14 @@
 """What K counts: nodes, GPUs, ranks, cores or replicas; and how many of them share a node."""
 
 import re
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-import numpy as np
-from numpy.typing import ArrayLike
 
-from nodewise.base.stats import Floats
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from nodewise.base.stats import Floats
 
 PerNode = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 
@@ -55,12 +56,14 @@ class ScaleUnit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The currency of a bill without a price: hours of whole nodes where these are known."""
         return f"{self.metered}-h"
 
-    def nodes(self, scales: ArrayLike) -> Floats:
+    def nodes(self, scales: "ArrayLike") -> "Floats":
         """The nodes that hold each K; K itself where it is not stated how many share a node.
 
         >>> ScaleUnit(unit="GPU", per_node=8).nodes([4, 8, 12])
         array([1., 1., 2.])
         """
+        import numpy as np
+
         count = np.asarray(scales, dtype=np.float64)
         return np.ceil(count / self.per_scale)
 

@@ -20,6 +20,7 @@ BATCH = "global_batch"
 ALL_SAMPLES = "all_samples"  # with those of the warm-up; `work` has the timed ones
 DEVICES = "devices_per_node"  # accelerators of a host that a training uses
 SEEN_LOSS = "quality_is_seen_loss"  # no rank reported a quality
+UNEVEN_STEPS = "steps_of_the_ranks"  # of a training whose ranks differ in them
 WITHHELD = "stages_withheld"  # why host clocks do not show the stages of this run
 
 

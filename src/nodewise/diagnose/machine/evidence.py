@@ -1,13 +1,15 @@
-"""Evidence beside the looks: bytes of TCP sockets, and processes that the kernel killed for memory.
+"""Evidence beside the looks: bytes of TCP sockets, file locks, and kills for want of memory.
 
-The bytes come from the kernel's socket statistics (netlink), the kills from the counters of the
-control groups and of the whole node. Neither needs root. What cannot be read is None, never zero.
+The bytes come from the kernel's socket statistics (netlink), the locks from its list, the kills
+from the counters of the control groups and of the whole node. None of them needs root. What cannot
+be read is None, never zero.
 """
 
 import contextlib
 import os
 import socket
 import struct
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -107,6 +109,50 @@ def _targets(process: int) -> list[tuple[str, str]]:
             with contextlib.suppress(OSError):
                 target = os.readlink(f"/proc/{process}/fd/{name}")  # noqa: PTH115
                 found.append((name, target))
+    return found
+
+
+class FileLocks:
+    """Processes that take the same file lock in turn.
+
+    One that waits in the kernel stands in its list. One that asks again after a pause does not: it
+    waits while it sleeps and another process has the lock which it once had itself.
+    """
+
+    def __init__(self) -> None:
+        """No lock seen yet."""
+        self._had: defaultdict[str, set[int]] = defaultdict(set)  # each file, by whom
+
+    def waiting(self, alive: Iterable[int]) -> tuple[set[int], set[int]]:
+        """Of these processes, those that wait in the kernel, and those that may ask again."""
+        ours = set(alive)
+        waits, asks = set(), set()
+        with contextlib.suppress(OSError):
+            for process, file, blocked in locks_of(Path("/proc/locks").read_text()):
+                if process not in ours:
+                    continue
+                if blocked:
+                    waits.add(process)
+                    self._had[file].add(process)
+                else:
+                    self._had[file].add(process)
+                    asks |= self._had[file] & ours - {process}
+        return waits, asks - waits
+
+
+def locks_of(text: str) -> list[tuple[int, str, bool]]:
+    """Exclusive file locks in the kernel's list: the process, the file, and whether it waits.
+
+    >>> locks_of("1: FLOCK ADVISORY WRITE 7 fe:0:1 0 9\\n1: -> FLOCK ADVISORY WRITE 8 fe:0:1 0 9")
+    [(7, 'fe:0:1', False), (8, 'fe:0:1', True)]
+    """
+    found = []
+    for line in text.splitlines():
+        words = line.split()
+        blocked = "->" in words[:2]
+        fields = words[2:] if blocked else words[1:]
+        if len(fields) > 4 and fields[0] in ("POSIX", "FLOCK") and fields[2] == "WRITE":
+            found.append((int(fields[3]), fields[4], blocked))
     return found
 
 

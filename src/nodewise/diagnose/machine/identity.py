@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from nodewise.diagnose.machine.memory import limits
+from nodewise.diagnose.machine.limits import limits
 from nodewise.measure.provenance import processor, settings
 from nodewise.study.study import Fact
 

@@ -13,6 +13,7 @@ import psutil
 
 from nodewise.diagnose.machine import compute, devices, disk, links, memory
 from nodewise.diagnose.machine.identity import contention, identity
+from nodewise.diagnose.machine.limits import limits
 from nodewise.study.machine import Ceiling, Machine
 
 _SECONDS = 0.8  # a probe
@@ -55,7 +56,7 @@ def probe_all(folder: Path, peer: str = "") -> Machine:
         page_fault=memory.fresh_pages(_SECONDS / 2),
         disk=disks,
         link=link,
-        capacity=memory.limits(),
+        capacity=limits(),
         devices=gpus,
         contention=before,
         missing=missing,

@@ -14,8 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 # CPU seconds of the process, in turn: a stream uses all its memory in a long moment, which then
 # tells nothing more; who works in the caches seems to stream in a short one.
 _MOMENTS = (0.004, 0.03)
@@ -99,6 +97,8 @@ def seconds_of_a_mark() -> float:
     The processor then marks the page again, in a virtual machine by way of two tables. 0 where the
     marks cannot be cleared.
     """
+    import numpy as np
+
     found = []
     private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     with mmap.mmap(-1, _MARKED_PAGES * mmap.PAGESIZE, flags=private) as memory:

@@ -18,10 +18,18 @@ from typing import IO
 import psutil
 
 from nodewise.base.errors import RunError
-from nodewise.diagnose.machine.evidence import Kills, Opened, Traffic, is_python, tcp_traffic
+from nodewise.diagnose.machine.evidence import (
+    FileLocks,
+    Kills,
+    Opened,
+    Traffic,
+    is_python,
+    tcp_traffic,
+)
 from nodewise.diagnose.machine.hot_spots import HotSpots
 from nodewise.diagnose.machine.identity import contention
-from nodewise.diagnose.machine.memory import limits
+from nodewise.diagnose.machine.inside import Inside
+from nodewise.diagnose.machine.limits import limits
 from nodewise.diagnose.machine.touching import Touch
 from nodewise.measure.engines.base import SCRATCH_MARK, die_with_parent, end
 from nodewise.measure.scratch import scratch_folder
@@ -36,7 +44,10 @@ _COST = 0.02  # of one core, at most, for looking
 _ACTIVE = 0.03
 _TAIL_BYTES = 4000
 _MOST_AT_ONCE = 32  # processes in one look; of more, each look takes others
-_FEW = 8  # processes whose control group is looked up each time
+_FEW = 8  # processes whose control group is looked up
+_SELDOM = 3  # looks: control groups and the kernel's list of file locks are read so often
+_INSIDE_EVERY = 2  # windows: in so many, samples are taken of where ranks of MPI are
+_MESSAGES = ("libmpi", "libnccl", "libgloo", "libucp", "libpsm")  # libraries that wait by spinning
 _TICK = 1.0 / os.sysconf("SC_CLK_TCK")
 _LIBRARIES = ("libmpi", "libpsm", "libnccl", "libgomp", "libiomp", "libgloo", "libucp", "libpython")
 # What the kernel calls the place where a thread sleeps.
@@ -160,6 +171,9 @@ class _Looker:
         self._alive = [root]
         self._traffic: dict[int, Traffic] = {}
         self.kills = Kills()
+        self._file_locks = FileLocks()
+        self._spinners: set[int] = set()  # processes with a library that waits by spinning
+        self._inside: Inside | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -167,6 +181,9 @@ class _Looker:
         self._start = time.monotonic()
         self._looks = 0
         self._running = self._disk = 0
+        self._lock_looks = self._locked = 0
+        if len(self._spinners) > 1 and len(self.samples) % _INSIDE_EVERY == 0:
+            self._inside = Inside(self._spinners)
         self._change = Counter()
         self._spent_before = dict(self._spent)
         for thread in self._threads.values():
@@ -197,10 +214,19 @@ class _Looker:
         states: set[str] = set()
         totals: Counter[str] = Counter()
         self._spent = {}
-        for process in self._alive[:_FEW]:
+        seldom = self._looks % _SELDOM == 0
+        for process in self._alive[:_FEW] if seldom else ():
             self.kills.look(process)
+        running = set()
         for process in self._alive:
-            states |= self._look_at(process, totals)
+            own = self._look_at(process, totals)
+            states |= own
+            if not own <= {"S"}:
+                running.add(process)
+        if seldom and len(self._alive) > 1:
+            waits, asks = self._file_locks.waiting(self._alive)
+            self._lock_looks += 1
+            self._locked += len(waits | asks - running)
         # What has ended is now in the counters of its parent, so the sum only grows; where it
         # falls, a process ended without a parent, and nothing is known of that moment.
         for name, total in totals.items():
@@ -256,6 +282,7 @@ class _Looker:
     def _sample(self, seconds: float) -> Sample:
         change = self._change
         touched = self._touch.taken()
+        messages, own_code = self._taken_inside()
         python = set()
         for process in self._spent:
             self._note_libraries(process)
@@ -308,6 +335,9 @@ class _Looker:
             event_threads=waits["event"] / looks,
             idle_threads=sum(idle.values()) / looks,
             python_lock_threads=in_python / looks,
+            file_lock_processes=self._locked / max(self._lock_looks, 1),
+            message_samples=messages,
+            own_samples=own_code,
             busiest_thread=busiest,
             sockets=len(opened.sockets),
             pipes=opened.pipes,
@@ -329,6 +359,13 @@ class _Looker:
             processes=len(self._spent),
             threads=len(self._threads),
         )
+
+    def _taken_inside(self) -> tuple[float, float]:
+        """Samples of ranks in this window: in the library of messages, and in other code."""
+        if self._inside is None:
+            return 0.0, 0.0
+        found, self._inside = self._inside.taken(), None
+        return sum(one.messages for one in found.values()), sum(one.own for one in found.values())
 
     def _carried(self, inodes: list[int]) -> Traffic | None:
         """What its TCP sockets carried in this window."""
@@ -352,7 +389,10 @@ class _Looker:
             return
         with contextlib.suppress(OSError):
             maps = Path(f"/proc/{process}/maps").read_text()
-            self.libraries |= {name for name in _LIBRARIES if name in maps}
+            loaded = {name for name in _LIBRARIES if name in maps}
+            self.libraries |= loaded
+            if loaded & set(_MESSAGES):
+                self._spinners.add(process)
 
 
 def _tree(root: int) -> list[int]:

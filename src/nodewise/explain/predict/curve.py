@@ -35,6 +35,7 @@ from nodewise.explain.predict.laws import (
     fit_plain,
     fit_stages,
     parameters,
+    refit,
 )
 from nodewise.explain.scaling import Timings, timings
 from nodewise.study.spec import Regime
@@ -49,6 +50,7 @@ FACTORS = (0.0, 0.43, 1.37, 2.0, 2.67, 6.11)
 FEWEST_SCALES = 3
 REACH = 4  # times the largest measured scale: what the factors were learnt on
 _FLOOR = 0.028  # three quarters of published repeats spread by less than 4 %, half by 0.7 %
+_FREEDOM_OF_FLOOR = 4  # how much the usual noise of a run counts beside that of repeated runs
 _FURTHEST = 0.6  # weight of the law that strays the most, beside the mean of the others
 _BEND = 0.25  # weight of the bend
 _EXACT = 1e-3  # a law that meets four points this closely does not do so by chance
@@ -240,6 +242,27 @@ class Curve:
         if self.unknown_beyond is not None:
             seconds[:, asked > self.unknown_beyond] = np.nan
         return np.asarray(seconds)
+
+    def refits(
+        self, nodes: Sequence[int], rounds: Sequence[int], count: int, seed: int = SEED
+    ) -> tuple[Floats, Floats] | None:
+        """Seconds by the universal law, a row for each fit to times within their noise.
+
+        `rounds` are the runs of each measured scale. The second array is the relative noise of one
+        run in each row. Nothing where the law misses the measured times by more than noise would.
+        """
+        ladder, fit = self._ladder, self._plain["universal"]
+        repeats = np.sqrt(np.array(rounds, dtype=np.float64))
+        freedom = self._freedom + _FREEDOM_OF_FLOOR
+        variance = self._freedom * float(np.mean((ladder.noise * repeats) ** 2))
+        variance = (variance + _FREEDOM_OF_FLOOR * _FLOOR**2) / freedom
+        if fit.rms > math.sqrt(variance):
+            return None
+        generator = np.random.default_rng(seed)
+        noise = np.sqrt(variance * freedom / generator.chisquare(freedom, (count, 1)))
+        off = noise / repeats * generator.standard_normal((count, len(ladder.nodes)))
+        unit = refit("universal", ladder, ladder.y + off, repeats, np.log(nodes))
+        return unit * (np.array(nodes) if self.regime == "weak" else 1.0), noise
 
     def fastest(self, count: int = 400) -> Landmark:
         """The K of the least time for the work, up to the `horizon`, with its bounds."""

@@ -25,7 +25,7 @@ from nodewise.fleet.load.scraper import Scraper
 from nodewise.fleet.load.tokenizer import CountTokens, read_tokenizer
 from nodewise.fleet.load.workload import Material, read_material
 from nodewise.fleet.search import Search, Step
-from nodewise.fleet.spec import FleetSpec, Server
+from nodewise.fleet.spec import FleetSpec, LoadSpec, Server
 from nodewise.measure.energy import Meter
 from nodewise.study.window import Window
 
@@ -180,8 +180,7 @@ class _Running:
         window = _with_energy(window, meter, spec.server)
         dead = replicas.dead()
         if window.unfinished and not dead:
-            # Many servers go on with what was given up; the next window must not pay for it.
-            time.sleep(spec.load.drain_seconds)
+            time.sleep(backlog_seconds(window, spec.load))
         return msgspec.structs.replace(
             window,
             died=len(dead),
@@ -189,6 +188,16 @@ class _Running:
             notes=(*window.notes, *dead),
             server_load=scraper.load,
         )
+
+
+def backlog_seconds(window: Window, load: LoadSpec) -> float:
+    """How long a server may go on with requests that were given up, at the rate that it answered.
+
+    Many servers do not notice, and the next window must not pay for it.
+    """
+    ends = [one.last for one in window.requests if one.last is not None]
+    left = window.unfinished * max(ends) / len(ends) if ends else 0.0
+    return min(max(load.drain_seconds, left), load.most_window_seconds)
 
 
 def _is_here(server: Server) -> bool:

@@ -57,7 +57,8 @@ RULES = (
          r"(?:global_step=|\b\d{1,9}/)(\d{1,12}), RunningAvgSamplesPerSec=[^,]{1,40}, "
          r"CurrSamplesPerSec=([\d.e+-]{1,30})", _rate, True),
     rule("breakdown", "time (ms) |", r"time \(ms\) \| .{0,40}(?:fwd|forward): ", _breakdown, True),
-    rule("step", "iter time (s): ", r"steps: (\d{1,12}) loss: \S{1,24} iter time \(s\): "
+    rule("step", "iter time (s): ",
+         r"steps: (\d{1,12}) loss: \S{1,24} (?:\w{1,20} loss: \S{1,24} ){0,4}iter time \(s\): "
          r"([\d.]{1,16}) samples/sec: ([\d.]{1,16})", _pipeline, True),
     rule("skipped", "skipped=", r"\bstep=(\d{1,12}), skipped=(\d{1,12})\b", _skipped, True),
     fact("batch", "train_batch_size", r"(?<!\w)train_batch_size[ .\"':]{1,40}(\d{1,9})\b",

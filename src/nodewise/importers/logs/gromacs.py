@@ -106,8 +106,10 @@ def _of_screen(log: Log, wall: float) -> LogRun:
     The steps count where the simulated time gives the printed ns/day: else some were left out.
     """
     steps, picoseconds = log.get("asked") or (None, 0.0)
-    per_day = picoseconds * 1e-3 * 86400 / wall
-    if not steps or abs(per_day / log.get("per_day") - 1) > _PER_DAY_ERROR:
+    ratio = picoseconds * 1e-3 * 86400 / wall / log.get("per_day")
+    if steps and abs(ratio / 2 - 1) <= _PER_DAY_ERROR:  # -resethway: the time is of one half
+        steps, ratio = steps // 2, ratio / 2
+    if not steps or abs(ratio - 1) > _PER_DAY_ERROR:
         return log.run(run_seconds=wall)
     return log.run(iterations=steps, run_seconds=wall, mean_step_seconds=wall / steps,
                    work=float(steps), work_unit="steps")  # fmt: skip

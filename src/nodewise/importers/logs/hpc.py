@@ -152,6 +152,13 @@ def _espresso_time(log: Log, found: "re.Match[bytes]") -> None:
         log.values["wall"] = clock_seconds(found[2].decode())
 
 
+def _espresso_cycles(log: Log, found: "re.Match[bytes]") -> None:
+    """The iterations of a run with several cycles; after JOB DONE, those of another run."""
+    if log.get("ended"):
+        log.values.update(ended=False, cycles=0, wall=None)
+    log.values["cycles"] = (log.get("cycles") or 0) + int(found[1])
+
+
 _QE = (
     rule("beginning", "Program", r"Program ([A-Za-z]\w{1,15}) {1,8}v\.",
          lambda log, m: log.values.update(program=m[1], ended=False, cycles=0, wall=None)),
@@ -167,7 +174,7 @@ _QE = (
     rule("time", "WALL", r"^ {1,8}([A-Za-z]\w{1,15}) {1,12}: {1,20}.{1,30}CPU {1,12}"
          r"([\dhmds. ]{1,24}) WALL\s*$", _espresso_time),
     rule("iterations", "convergence has been achieved", r"achieved in {1,8}(\d{1,6}) iterations",
-         lambda log, m: log.values.update(cycles=(log.get("cycles") or 0) + int(m[1]))),
+         _espresso_cycles),
     rule("end", "JOB DONE", r"JOB DONE", lambda log, _: log.values.update(ended=True)),
 )  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from nodewise.importers.files import format_errors, read_json, read_start
 from nodewise.importers.logs.record import Log, LogRun, clock_seconds, number
-from nodewise.importers.logs.rounded import only
+from nodewise.importers.logs.rounded import Interval, only
 from nodewise.importers.logs.scan import LAUNCH, Rule, Seen, fact, rule, scan
 
 _SAME_RUN = 1.05  # the ranks of a run print almost the same run time
@@ -18,12 +18,22 @@ _WHOLE_EPOCH = 0.9  # a last step may be left out, so that 0.98 of an epoch are 
 _MOST_EPOCHS = 100.0  # of a run that does not say how many it took
 _MOST_WIDTH = 0.05  # of an interval; in a wider one a whole number is likely by chance
 _VALUE = re.compile(rb"['\"](train_\w{1,40}|epoch)['\"]: ?['\"]?(-?[\d.e+-]{1,24})")
+_MEAN_ERROR = 0.003  # of a step time that follows from a printed rate
 
 
 def _summary(log: Log, found: "re.Match[bytes]") -> None:
     """The last line; every rank may print it."""
     for name, text in _VALUE.findall(found.string):
         log.values.setdefault(name.decode(), []).append(text.decode())
+
+
+def _metric(log: Log, found: "re.Match[bytes]") -> None:
+    """A row of `***** train metrics *****`: its run time is a clock, 1 day, 2:03:04.56."""
+    text = found[3].decode()
+    if b":" in found[3]:
+        text = repr(86400 * int(found[2] or 0) + (clock_seconds(text) or 0.0))
+    if log.get("metrics") == b"train":
+        log.values.setdefault(found[1].decode(), []).append(text)
 
 
 def _loss(log: Log, found: "re.Match[bytes]") -> None:
@@ -45,10 +55,17 @@ RULES: tuple[Rule, ...] = (
     rule("summary", "train_",
          r"['\"]train_(?:runtime|samples_per_second|steps_per_second)['\"]: ?['\"]?[\d.]",
          _summary, True),
+    rule("summary", "epoch", r"^\s{1,40}['\"]epoch['\"]: ?[\d.]{1,24},?\s*$", _summary, True),
+    rule("metrics", " metrics *", r"\*{5} (\w{1,20}) metrics \*{5}",
+         lambda log, m: log.values.update(metrics=m[1]), True),
+    *(rule("metrics", key, rf"(?<!\w)({key}\w{{0,40}}) {{1,40}}= {{1,40}}(?:(\d{{1,4}}) days?, )?"
+           r"([\d.:]{1,24})\s*$", _metric, True) for key in ("train_", "epoch")),
     rule("loss", "loss", r"\{'loss': ?'?(-?[\d.e+-]{1,24}|nan|inf)", _loss, True),
     fact("batch per device", "batch size per device",
          r"Instantaneous batch size per device ?= ?([\d,]{1,12})", "per_device"),
     fact("batch", "otal train batch size", r"otal train batch size [^=]{0,80}= ?([\d,]{1,12})",
+         "global_batch"),
+    fact("batch", "train_batch_size", r"(?<!\w)train_batch_size \.{2,} *(\d{1,9})\b",
          "global_batch"),
     fact("accumulation", "radient", r"Gradient Accumulation steps ?= ?([\d,]{1,12})",
          "accumulation"),
@@ -63,7 +80,7 @@ RULES: tuple[Rule, ...] = (
     fact("steps asked for", "max_steps", r"--max_steps[ =](\d{1,9})\b", "max_steps"),
     rule("progress bar", "%", r"%(?:\|[^\n|]{0,900}\|)? *(\d{1,12})/(\d{1,12}) \[([\d:]{4,12})<",
          _bar, True),
-    rule("steps", "TrainOutput", r"TrainOutput\(global_step=(\d{1,12}),",
+    rule("steps", "global_step=", r"(?:TrainOutput\(|^\s{1,40})global_step=(\d{1,12}),",
          lambda log, m: log.count("output", m[1]), True),
     fact("tensor parallel", "tensor_parallel", r"--tensor_parallel_size[ =](\d{1,7})\b", "tp"),
     fact("resumed", "ontinuing training", r"Continuing training from global step (\d{1,12})",
@@ -138,35 +155,46 @@ def _uses_run_clm(path: Path) -> bool:
 def _finish(log: Log, runtime: float) -> LogRun:
     last = log.get("done") or log.get("iterations")
     steps = last - (log.get("resumed") or 0) if last else 0
-    mean = runtime / steps if steps > 0 else None
+    rate = log.values.pop("rate", None)
+    mean = runtime / steps if steps > 0 else 1 / rate if rate and not last else None
     return log.run(run_seconds=runtime, mean_step_seconds=mean, iterations=last)
 
 
 def _from_rates(log: Log, runtime: float, rates: tuple[str, str], epochs: float | None) -> None:
-    """The steps and the batch that the printed rates allow, where only one whole number does."""
-    samples, steps = rates
-    rate = _interval(steps)
+    """The steps and the batch that the printed rates allow, where only one whole number does.
+
+    Where several numbers of steps fit, their rate may still be exact enough for a mean step.
+    """
+    samples, rate = _interval(rates[0]), _interval(rates[1])
     if rate and not log.get("iterations"):
         log.put("iterations", only(rate[0] * runtime, rate[1] * runtime))
-    many, done = _interval(samples), log.get("iterations")
-    if many and done and not log.get("global_batch"):
-        low, high = (rate * runtime / done for rate in many)
-        batch = only(low, high, _MOST_WIDTH)
-        if batch and _is_every_batch(batch, done, epochs, log.get("per_device") or 1):
-            log.put("global_batch", batch)
+    done = log.get("iterations")
+    if rate and not done and rate[1] <= (1 + _MEAN_ERROR) * rate[0]:
+        log.values["rate"] = sum(rate) / 2
+    if done:
+        rate = done / runtime, done / runtime
+    if samples and rate and (done or log.get("rate")) and not log.get("global_batch"):
+        mean = samples[0] / rate[1], samples[1] / rate[0]
+        steps = done or int(rate[0] * runtime)
+        log.put("global_batch", _batch(mean, steps, epochs, log.get("per_device") or 1))
 
 
-def _is_every_batch(mean: int, steps: int, epochs: float | None, grain: int) -> bool:
-    """Whether the mean samples of a step are the batch, though epochs end with a smaller one.
+def _batch(mean: Interval, steps: int, epochs: float | None, grain: int) -> int | None:
+    """The batch by the mean samples of a step, though an epoch may end with a smaller one.
 
-    225 samples in batches of 16 are 15 a step. The batch is a multiple of `grain`, that of one
-    device, and below `mean` x steps / (steps - 1) of an epoch. A run that ends within its first
-    epoch has no smaller batch.
+    225 samples in batches of 16 are 15 a step. An epoch of N samples and n steps has a batch
+    between N / (n + 1), where the last one is left out, and N / (n - 1), where it is small. The
+    batch is a multiple of `grain`, that of one device. A run that ends within its first epoch
+    has no smaller batch.
     """
     if epochs is not None and epochs < _WHOLE_EPOCH:
-        return True
-    per_epoch = steps / max(1.0, epochs or _MOST_EPOCHS)
-    return mean % grain == 0 and (per_epoch - 1) * grain >= mean
+        return only(*mean, _MOST_WIDTH)
+    per_epoch = steps / max(1.0, math.ceil(epochs or _MOST_EPOCHS))
+    if per_epoch <= 1:
+        return None
+    low, high = mean[0] * per_epoch / (per_epoch + 1), mean[1] * per_epoch / (per_epoch - 1)
+    first, last = math.ceil(low / grain), math.floor(high / grain)
+    return first * grain if first == last else None
 
 
 def _interval(text: str) -> tuple[float, float] | None:

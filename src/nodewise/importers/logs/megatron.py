@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from nodewise.importers.logs.record import Log, LogRun, number
-from nodewise.importers.logs.rounded import whole
+from nodewise.importers.logs.rounded import interval, only, whole
 from nodewise.importers.logs.scan import (
     LAUNCH,
     PAUSES,
@@ -34,7 +34,8 @@ _DEVICE_RATE_ERROR = 2e-4  # of a rate that is printed with five digits or more
 _NEMO_RATE_ERROR = 6e-4  # of a rate and a time that are printed with four digits
 _DEVICE_RATES = (
     b"tokens/sec/gpu", b"tokens per GPU (tokens/s/GPU)", b"tgs (tokens/gpu/second)",
-    b"tokens per gpu per second (tgs)", b"tokens per gpu per second tgs",
+    b"tokens per gpu per second (tgs)", b"tokens per gpu per second(tgs)",
+    b"tokens per gpu per second tgs",
     b"Tokens per second per GPU (Tok/s/GPU)",
 )  # fmt: skip
 _IS = r"(?: \.{2,} *|[:=] ?)"  # of Megatron-LM, and of a file in YAML
@@ -142,15 +143,30 @@ def _use_device_rate(log: Log, tokens: float) -> None:
         log.put("tokens_per_step", tokens * world)
 
 
-def _begin(log: Log, world: bytes) -> None:
+def _begin(log: Log, found: "re.Match[bytes]") -> None:
     log.begin()
-    log.count("world_size", world)
+    log.count("world_size", found[1])
+    if found[2]:  # of versions before 2021
+        log.count("tp", found[2])
+
+
+def _world(log: Log, found: "re.Match[bytes]") -> None:
+    """The argument; the configuration of DeepSpeed calls the data-parallel ranks its world."""
+    if b"config.py" not in found.string:
+        log.count("world_size", found[1])
+
+
+def _batch_of_pipeline(log: Log, found: "re.Match[bytes]") -> None:
+    """`iter time (s): 0.994 samples/sec: 257.601`, a line of DeepSpeed's pipeline."""
+    time, rate = (interval(found[at].decode()) for at in (1, 2))
+    if time and rate and not log.get("pipeline_batch"):
+        log.put("pipeline_batch", only(rate[0] * time[0], rate[1] * time[1]))
 
 
 _SIZES = ("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size", "num_experts")
 _HEADER = (
-    rule("beginning", "using world size", r"using world size: ?(\d{1,7})",
-         lambda log, m: _begin(log, m[1]), True),
+    rule("beginning", "using world size",
+         r"using world size: ?(\d{1,7})(?: and model-parallel size: ?(\d{1,7}))?", _begin, True),
     fact("data parallel", "data-parallel", r"data-parallel[- ]size: ?(\d{1,7})", "dp"),
     fact("world size", "rank-", r"\[rank-\d{1,7}/(\d{1,7})\]", "world_size"),
     fact("tensor parallel", "tensor_model", rf"(?<!\w)tensor_model_parallel_size{_IS}(\d{{1,7}})\b",
@@ -167,13 +183,21 @@ _HEADER = (
     fact("sequence", "seq_length", rf"(?<![\w-])seq_length{_IS}(\d{{1,9}})\b", "seq_length"),
     fact("batch", "global_batch_size", rf"(?<!\w)global_batch_size{_IS}(\d{{1,9}})\b",
          "batch_argument"),
-    fact("world size", "world_size", rf"(?<!\w)world_size{_IS}(\d{{1,7}})\b", "world_size"),
+    rule("world size", "world_size", rf"(?<!\w)world_size{_IS}(\d{{1,7}})\b", _world),
+    fact("tensor parallel", "model_parallel", rf"(?<!\w)model_parallel_size{_IS}(\d{{1,7}})\b",
+         "tp"),
+    fact("pipeline parallel", "pipe_parallel", rf"(?<!\w)pipe_parallel_size{_IS}(\d{{1,7}})\b",
+         "old_pp"),
+    fact("batch", "train_batch_size", rf"(?<!\w)train_batch_size{_IS}(\d{{1,9}})\b",
+         "deepspeed_batch"),
     *(size(name, name, rf"(?<!\w){name}{_IS}(\d{{1,9}})\b") for name in _SIZES),
 )  # fmt: skip
 _STEP = r"iteration[ =]+(\d{1,12})/ *(?:\d{1,12}|infinity) \|"
 RULES = (
     rule("step", "elapsed time per iteration", _STEP, _step, True, _all_steps),
     rule("step", "elapsed_time_per_iteration", _STEP, _step, True),
+    rule("batch", "iter time (s): ", r"iter time \(s\): ([\d.]{1,16}) samples/sec: ([\d.]{1,16})",
+         _batch_of_pipeline, True),
     *TIMERS, *_HEADER, *LAUNCH, *PAUSES,
 )  # fmt: skip
 
@@ -182,10 +206,20 @@ def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
     """The run in a log of Megatron-LM."""
     log = scan(path, Log(path, "megatron", "GPU"), RULES, seen)
     _one_batch(log)
-    if not log.texts and log.get("batch_argument"):
-        log.values["global_batch"] = log.get("batch_argument")
+    for name in ("batch_argument", "deepspeed_batch", "pipeline_batch"):
+        if not log.texts and log.get(name):
+            log.values.setdefault("global_batch", log.get(name))
+    _old_layout(log)
     _last_line(log)
     return [_finish(log)]
+
+
+def _old_layout(log: Log) -> None:
+    """The layout of Megatron-DeepSpeed before 2021, which knows tensor, pipeline and data."""
+    pipeline, tensor, world = (log.get(name) for name in ("old_pp", "tp", "world_size"))
+    if pipeline and tensor and world and world % (pipeline * tensor) == 0:
+        log.put("pp", pipeline)
+        log.put("dp", world // (pipeline * tensor))
 
 
 def _one_batch(log: Log) -> None:

@@ -98,7 +98,7 @@ def _job(path: Path, name: str, rows: list[_Row]) -> LogRun:
         row for row in rows
         if re.fullmatch(r"\d+", row.get("jobid", "jobidraw").partition(".")[2])
     ]  # fmt: skip
-    state = whole.get("state").upper().rstrip("+").split(" ")[0]
+    state = _state(whole.get("state"))
     nodes = _nodes(whole)
     common: dict[str, Any] = {
         "path": f"{path}: job {name}", "format": "sacct", "unit": "node",
@@ -119,7 +119,7 @@ def _job(path: Path, name: str, rows: list[_Row]) -> LogRun:
         **common, run_seconds=seconds, outcome=_STATES[state],
         setup_seconds=whole_time - seconds if whole_time and whole_time > seconds else None,
         detail="" if state == "COMPLETED" else f"Slurm: {state}, exit code {whole.get('exitcode')}",
-        energy_joules=_amount(whole.get("consumedenergyraw", "consumedenergy")),
+        energy_joules=_energy(whole),
         world_size=int(max(t or 0 for t in tasks)) or None,
         memory_bytes=max((_memory(row.get("maxrss")) or 0.0 for row in rows), default=0.0) or None,
     )  # fmt: skip
@@ -166,6 +166,20 @@ def _amount(text: str) -> float | None:
         return None
     joules = value * _SUFFIX.get(text[-1:].upper(), 1.0)
     return joules if 0 < joules < 1e17 else None
+
+
+def _energy(row: _Row) -> float | None:
+    """The energy of a job: in its column, else within AllocTRES."""
+    within = re.search(r"\benergy=(\d{1,20})\b", row.get("alloctres"))
+    return _amount(row.get("consumedenergyraw", "consumedenergy") or (within[1] if within else ""))
+
+
+def _state(text: str) -> str:
+    """The state of a job; what sacct has cut off is added: OUT_OF_ME+."""
+    word = text.upper().split(" ")[0]
+    known = (*_STATES, *_UNFINISHED)
+    cut = [state for state in known if word.endswith("+") and state.startswith(word[:-1])]
+    return cut[0] if len(cut) == 1 else word.rstrip("+")
 
 
 def _memory(text: str) -> float | None:

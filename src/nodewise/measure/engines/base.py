@@ -59,6 +59,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
     seconds: float  # from the start of the first worker to the end of the last
     detail: str = ""  # the exit code or signal in words
+    printed: int | None = None  # bytes of its output before it was stopped; None: it ended itself
     ranks: tuple[Rank, ...] = ()  # each worker, from the engine's own records
     driven: bool = False  # by one program, whose report tells of the run and not of a worker
     interposed: bool = False  # every rank that calls MPI_Init reports it
@@ -233,7 +234,9 @@ def wait_for_all(workers: Sequence[Worker], job: Job, begin: float) -> Finished:
                 return Finished(outcome="ok", seconds=seconds)
             if time.monotonic() > deadline:
                 words = f"stopped after {job.timeout_seconds:g} s"
-                return Finished(outcome="timeout", seconds=seconds, detail=words)
+                # Workers that are stopped may print errors, which are not what they waited for.
+                printed = job.log.stat().st_size if job.log.exists() else 0
+                return Finished(outcome="timeout", seconds=seconds, detail=words, printed=printed)
             time.sleep(_POLL_SECONDS)
     finally:
         for worker in workers:

@@ -37,6 +37,7 @@ _TITLES = {"ttft": "time to the first token", "tpot": "time per token", "latency
 _COLORS = ("third", "imbalance", "foreign", "slow node", "serial", "overhead")
 _MEETS = "meets the constraint"
 _REPLICAS = "replicas r"
+_FAN = 0.12  # opacity: the fans of several fleets lie over each other
 _TICKS = tuple(base * 10.0**power for power in range(-1, 7) for base in (1, 2, 5))
 
 
@@ -54,7 +55,7 @@ def latency_chart(result: FleetDecision) -> Figure:
     rates, most = values_of(rows, "rate"), 1000 * limit
     left = min(rates) / 1.2
     x = folds("rate", "requests per second, offered to the fleet", left, max(rates) * 1.5)
-    times = [most, *values_of(rows, "ms", "low", "high")]
+    times = [most, *values_of(rows, "ms", "low", "high", "median")]
     low, high = min(times) / 1.4, max(times) * 1.4
     ticks = [tick for tick in _TICKS if low <= tick <= high]
     shown = {"values": ticks, "format": "~g"}
@@ -75,7 +76,7 @@ def latency_chart(result: FleetDecision) -> Figure:
         [
             f"{shortened(result.name)}; {objective.words}",
             "filled: that is kept, with 95 % certainty; hollow: not, or not for certain; "
-            "bars: 95 % interval",
+            "bars: 95 % interval; shaded: down to the median",
         ],
         _latency_caption(result),
         rows,
@@ -84,16 +85,24 @@ def latency_chart(result: FleetDecision) -> Figure:
 
 
 def _latency_rows(result: FleetDecision) -> list[Row]:
+    objective = result.question.objective
+    metric = objective.metric
     groups: dict[tuple[int, float, bool], list[Served]] = {}
     for one in sorted(result.windows, key=lambda one: (one.replicas, one.offered_per_second)):
         groups.setdefault((one.replicas, one.offered_per_second, one.simulated), []).append(one)
     rows: list[Row] = []
     for (replicas, rate, simulated), windows in groups.items():
-        known = [window.percentile_of(result.question.objective) for window in windows]
+        known = [window.percentile_of(objective) for window in windows]
         found = [one for one in known if one.seconds is not None]
         if not found or all(window.is_client_fault for window in windows):
             continue
-        kept = all(window.verdict == "met" for window in windows)
+        row = result.row(replicas)
+        # as the windows of a rate say together, or simulated ones one by one beside measured ones
+        kept = (
+            rate <= row.rate_per_second * (1 + 1e-9)
+            if simulated == (row.evidence != "measured")
+            else all(window.verdict == "met" for window in windows)
+        )
         rows.append(
             {
                 "replicas": replicas,
@@ -101,11 +110,16 @@ def _latency_rows(result: FleetDecision) -> list[Row]:
                 "ms": 1000 * fmean(one.seconds or 0.0 for one in found),
                 "low": _bound(min, [one.low for one in found]),
                 "high": _bound(max, [one.high for one in found]),
+                "median": _bound(min, [_median_of(window, metric) for window in windows]),
                 "kept": "kept" if kept else "not kept",
                 "simulated": "simulated" if simulated else "measured",
             }
         )
     return rows
+
+
+def _median_of(window: Served, metric: str) -> float | None:
+    return next((one.seconds for one in getattr(window, metric) if one.share == 0.5), None)
 
 
 def _bound(pick: Callable[[list[float]], float], bounds: Sequence[float | None]) -> float | None:
@@ -123,7 +137,9 @@ def _line(rows: list[Row], x: Axis, y: Axis, color: str, is_chosen: bool) -> lis
     broken = [row for row in rows if row["kept"] != "kept"]
     look = {"color": tint, "strokeDash": [6, 3] if simulated else [1, 0]}
     name = f"r = {last['replicas']}" + (" (simulated)" if simulated else "")
+    fan = [row for row in rows if row["median"] is not None]
     return [
+        mark("area", fan, "", {"color": tint, "opacity": _FAN}, x=x, y=y, y2="median"),
         mark("line", rows, "join", look, x=x, y=y),
         *intervals(rows, x, y, color),
         mark("point", kept, "measured", {"color": tint}, x=x, y=y, tips=tips),
@@ -182,10 +198,10 @@ def capacity_chart(result: FleetDecision) -> Figure:
     rows = [
         {
             "K": row.replicas,
-            "rate": row.estimate or 0.0,
+            "rate": row.estimate,
             "low": row.rate_per_second if row.breaks_at else None,
             "high": row.breaks_at,
-            "kept at": row.rate_per_second,
+            "kept at": row.rate_per_second or None,
             "broken at": row.breaks_at,
             "efficiency": row.efficiency,
             "evidence": row.evidence,
@@ -193,15 +209,17 @@ def capacity_chart(result: FleetDecision) -> Figure:
         for row in result.rows
     ]
     floor, x = result.question.floor, _sizes(result)
-    most = max([*values_of(rows, "rate", "high"), floor or 0.0])
+    known = [row for row in rows if row["rate"] is not None]
+    ideal = _in_proportion(known)
+    most = max([*values_of([*known, *ideal], "rate"), *values_of(rows, "high"), floor or 0.0])
     y = linear("rate", "requests per second within the limit", 0.0, 1.2 * most or 1.0)
-    measured = [row for row in rows if row["evidence"] == "measured"]
-    simulated = [row for row in rows if row["evidence"] != "measured"]
+    measured = [row for row in known if row["evidence"] == "measured"]
+    simulated = [row for row in known if row["evidence"] != "measured"]
     tips = ("K", "rate", "kept at", "broken at", "evidence")
     layers = [
-        *_in_proportion(rows, x, y),
-        *_demand(floor, x, y),
-        mark("line", rows, "join", x=x, y=y),
+        mark("line", ideal, "ideal", x=x, y=y),
+        *_demand(floor, known, x, y),
+        mark("line", known, "join", x=x, y=y),
         *intervals(rows, x, y),
         mark("point", measured, "measured", x=x, y=y, tips=tips),
         mark("point", simulated, "predicted", x=x, y=y, tips=tips),
@@ -209,7 +227,7 @@ def capacity_chart(result: FleetDecision) -> Figure:
     bars = any(row["high"] for row in rows)
     spread = "bars: from the highest rate kept to the lowest broken, for certain" if bars else ""
     hollow = "hollow: simulated" if simulated else ""
-    gray = "grey: in proportion to the smallest fleet" if len(rows) > 1 else ""
+    gray = "grey: in proportion to the smallest fleet" if ideal else ""
     made = figure(
         "capacity",
         "Capacity within the limit",
@@ -231,30 +249,38 @@ def _marked(made: Figure, result: FleetDecision) -> Figure:
     return made.with_chart(with_recommended(made.chart, result.chosen, _REPLICAS))
 
 
-def _in_proportion(rows: Sequence[Row], x: Axis, y: Axis) -> list[Definition]:
-    """The rate that each replica would add if it served as much as those of the smallest fleet."""
+def _in_proportion(rows: Sequence[Row]) -> list[Row]:
+    """The rate that each replica would add if it served as much as those of the smallest fleet.
+
+    A fleet whose limit was not looked for has no efficiency, and nothing to compare it with.
+    """
     base = next((row for row in rows if row["rate"]), None)
-    if base is None or base is rows[-1]:
+    if base is None or all(row["efficiency"] is None for row in rows if row is not base):
         return []
     sizes = [row["K"] for row in rows if row["K"] >= base["K"]]
-    ideal = [{"K": size, "rate": base["rate"] * size / base["K"]} for size in sizes]
-    return [mark("line", ideal, "ideal", x=x, y=y)]
+    return [{"K": size, "rate": base["rate"] * size / base["K"]} for size in sizes]
 
 
-def _demand(floor: float | None, x: Axis, y: Axis) -> list[Definition]:
+def _demand(floor: float | None, rows: Sequence[Row], x: Axis, y: Axis) -> list[Definition]:
+    """The demand; its label is at the side where the capacity is further from it."""
     if floor is None:
         return []
-    right = x.scale["domain"][1]
-    return [
-        mark("rule", [{"rate": floor}], "limit", y=y),
-        label(f"demand {floor:.4g}/s", x, y, (right, floor), align="right"),
-    ]
+    left, right = x.scale["domain"]
+    near = [abs(row["rate"] - floor) for row in (*rows[:1], *rows[-1:])]
+    text, rule = f"demand {floor:.4g}/s", mark("rule", [{"rate": floor}], "limit", y=y)
+    if near and near[0] > near[-1]:
+        return [rule, label(text, x, y, (left, floor))]
+    return [rule, label(text, x, y, (right, floor), align="right")]
 
 
 def _capacity_caption(result: FleetDecision) -> str:
-    last = result.rows[-1]
+    able = [row for row in result.rows if row.rate_per_second]
+    if not able:
+        return "No rate keeps the limit for certain."
+    last = able[-1]
     if last.efficiency is None:
-        return f"r={last.replicas} serves {last.rate_per_second:.4g} requests/s within the limit."
+        rate = f"{'' if last.breaks_at else 'at least '}{last.rate_per_second:.4g}"
+        return f"r={last.replicas} serves {rate} requests/s within the limit."
     return (
         f"r={last.replicas} serves about {last.estimate or 0.0:.3g} requests/s within the limit, "
         f"{format_percent(last.efficiency)} of what its replicas would serve in proportion."

@@ -26,6 +26,7 @@ from nodewise.report.charts.roofline import step_chart
 from nodewise.report.page.content import Card, Page
 from nodewise.report.page.words import words_of
 from nodewise.report.text import diagnose as text
+from nodewise.report.text.symptoms import symptoms_report
 from nodewise.study.study import Study
 
 
@@ -46,7 +47,7 @@ def next_ceiling_page(result: NextCeiling, study: Study, attribution: Attributio
 
 def symptoms_page(result: Symptoms) -> Page:
     """A program that was watched."""
-    name, report = " ".join(result.command), text.symptoms_report(result)
+    name, report = " ".join(result.command), symptoms_report(result)
     figures = [windows_chart(result), time_chart(result)]
     return _page(name, "diagnosis of a program", result, report, figures)
 

@@ -13,16 +13,22 @@ from nodewise.base.units import (
     format_percent,
     format_seconds,
 )
-from nodewise.diagnose.axes import MENU, Answer, CeilingName, Remedy, axis_words
+from nodewise.diagnose.axes import MENU, axis_words
 from nodewise.diagnose.flow import Branch, Diagnosis, from_workers, headline
 from nodewise.diagnose.memory import Fit
 from nodewise.diagnose.next_ceiling import NextCeiling
 from nodewise.diagnose.roofline import Roofline
 from nodewise.diagnose.steps import StepTable
-from nodewise.diagnose.symptoms import Symptoms
 from nodewise.diagnose.training_step import TrainingStep, table_of
 from nodewise.report.sections import Output, Report, Section, output
-from nodewise.report.tables import Table, between, given, rows_table
+from nodewise.report.table import Table, between, given, rows_table
+from nodewise.report.text.symptoms import (
+    answer_lines,
+    first_words,
+    remedy_and_notes,
+    remedy_lines,
+    verdict_lines,
+)
 from nodewise.study.machine import Ceiling, Machine
 
 
@@ -81,15 +87,15 @@ def _binding_lines(step: Roofline) -> Report:
 def diagnosis_report(result: Diagnosis) -> Output:
     """Yes or no to a proposal, the ceiling and its remedy; each question in a section."""
     lines = [
-        *_answer_lines(result.answer),
+        *answer_lines(result.answer),
         f"**{capitalised(headline(result))}.** Confidence: {result.confidence}.",
         *(f"{capitalised(words)}." for words in result.evidence),
     ]
     memory = [] if result.training is None else memory_lines(result.training)
-    remedy: Report = [] if result.ceiling is None else _remedy_lines(MENU[result.ceiling])
+    remedy: Report = [] if result.ceiling is None else remedy_lines(MENU[result.ceiling])
     flow = flow_table(result.branches, "ceiling")
     if result.ceiling is not None and result.answer is None:
-        lines.append(_first(result.ceiling))
+        lines.append(first_words(result.ceiling))
     sections = [
         Section(name="memory", title="Memory", parts=memory),
         Section(name="flow", title="Bottleneck check", parts=[flow]),
@@ -97,15 +103,6 @@ def diagnosis_report(result: Diagnosis) -> Output:
     ]
     table = next((part for part in memory if isinstance(part, Table)), flow)
     return output(lines, table, sections)
-
-
-def _first(ceiling: CeilingName) -> str:
-    """What lifts a ceiling, and what to try before."""
-    remedy = MENU[ceiling]
-    return (
-        f"{capitalised(axis_words(remedy.axis))}: {', '.join(remedy.tools)}. First, for less: "
-        f"{remedy.first}."
-    )
 
 
 def flow_table(branches: Sequence[Branch], beside: Literal["ceiling", "lost"]) -> Table:
@@ -146,15 +143,6 @@ def memory_lines(fit: Fit) -> Report:
     return [
         f"One copy: {format_bytes(demand.total)} ({parts}).",
         rows_table("Memory", rows, left=("strategy", "")),
-    ]
-
-
-def _remedy_lines(remedy: Remedy) -> Report:
-    return [
-        f"{capitalised(axis_words(remedy.axis))}: {', '.join(remedy.tools)}.",
-        f"  Cures: {remedy.cures}.",
-        f"  Leaves: {remedy.leaves}.",
-        f"  First, for less: {remedy.first}.",
     ]
 
 
@@ -280,37 +268,10 @@ def _steps_table(table: StepTable, what: str) -> Table:
     return rows_table(f"{what.capitalize()}s", rows, left=(what, "ceiling", "remedy"))
 
 
-def symptoms_report(result: Symptoms) -> Output:
-    """A watched program: the ceiling or 'undecided', the evidence, the remedy."""
-    lines = [*_verdict_lines(result), *([] if result.ceiling is None else [_first(result.ceiling)])]
-    return output(lines, sections=_remedy_and_notes(result))
-
-
-def _remedy_and_notes(result: Symptoms | TrainingStep) -> list[Section]:
-    remedy = [] if result.ceiling is None else _remedy_lines(MENU[result.ceiling])
-    return [
-        Section(name="remedy", title="Remedy", parts=remedy),
-        Section(name="notes", title="Notes", parts=[f"  {note}" for note in result.notes]),
-    ]
-
-
-def _verdict_lines(result: Symptoms | TrainingStep) -> list[str]:
-    """Yes or no to a proposal; the ceiling or 'undecided'; the evidence."""
-    lines = _answer_lines(result.answer)
-    if result.ceiling is None:
-        lines.append("**Undecided.** No ceiling is clearly reached.")
-    else:
-        verb = "bind" if result.ceiling == "page faults" else "binds"
-        lines.append(
-            f"**{capitalised(f'{result.ceiling} {verb}')}.** Confidence: {result.confidence}."
-        )
-    return lines + [f"{capitalised(words)}." for words in result.evidence]
-
-
 def training_step_report(result: TrainingStep) -> Output:
     """A torch step: the ceiling, its counts and its point, its stages, what was not counted."""
-    lines = [*_verdict_lines(result), *([] if result.ceiling is None else [_first(result.ceiling)])]
-    sections = _remedy_and_notes(result)
+    lines = verdict_lines(result)
+    sections = remedy_and_notes(result)
     if not result.stages:
         return output(lines, sections=sections)
     stages: Report = [
@@ -347,7 +308,7 @@ def next_ceiling_report(result: NextCeiling) -> Output:
     """A distributed job: what binds it now, and how the ledger answers each question."""
     first = f"largest stage on the smallest scale: {result.first or 'not recorded'}"
     lines = [
-        *_answer_lines(result.answer),
+        *answer_lines(result.answer),
         f"**{capitalised(result.verdict)}.** Confidence: {result.confidence} ({result.evidence}).",
         f"{capitalised(result.change)}.",
         f"K={result.nodes}: {format_duration(result.seconds)}, speedup {result.speedup:.2f}x of "
@@ -355,14 +316,3 @@ def next_ceiling_report(result: NextCeiling) -> Output:
         *(f"{capitalised(verdict)}." for verdict in result.elsewhere),
     ]
     return output(lines, flow_table(result.branches, "lost"))
-
-
-def _answer_lines(answer: Answer | None) -> list[str]:
-    """Yes or no to a proposal, the reason, and what to do instead; nothing without a proposal."""
-    if answer is None:
-        return []
-    reasons = [reason for reason in (answer.reason, answer.instead) if reason]
-    return [
-        f"**{capitalised(answer.answer)}: {answer.proposal}**",
-        *(f"{capitalised(reason)}." for reason in reasons),
-    ]
