@@ -208,7 +208,7 @@ def _spins(seen: Observation) -> str:
     if own is None:
         return (
             "it keeps its cores busy, but has loaded a library that waits by spinning (MPI, NCCL), "
-            "and the kernel does not say which code runs: a trace of the messages would tell"
+            "and the kernel does not say which code runs: a trace of the messages would show it"
         )
     return f"its ranks are outside of MPI for {format_percent(own)} of their CPU time only"
 

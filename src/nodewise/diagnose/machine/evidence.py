@@ -1,4 +1,4 @@
-"""Evidence beside the looks: bytes of TCP sockets, file locks, and kills for want of memory.
+"""Evidence beside the looks: bytes of TCP sockets, file locks, and kills for lack of memory.
 
 The bytes come from the kernel's socket statistics (netlink), the locks from its list, the kills
 from the counters of the control groups and of the whole node. None of them needs root. What cannot
@@ -115,8 +115,8 @@ def _targets(process: int) -> list[tuple[str, str]]:
 class FileLocks:
     """Processes that take the same file lock in turn.
 
-    One that waits in the kernel stands in its list. One that asks again after a pause does not: it
-    waits while it sleeps and another process has the lock which it once had itself.
+    One that waits in the kernel is in its list. One that tries again after a pause is not: it waits
+    while it sleeps and another process has the lock that it had before.
     """
 
     def __init__(self) -> None:

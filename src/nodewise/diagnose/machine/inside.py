@@ -28,7 +28,7 @@ _RECORD = struct.Struct("=IHHQ")  # kind, flags, size, address
 _SAMPLE = 9
 _MOST_THREADS = 64
 # Those of a library of messages and its plug-ins. What it copies with is the C library's, and may
-# be the program's own copying: that says nothing.
+# be the program's own copying: that shows nothing.
 _MESSAGES = ("libmpi", "libopen-", "libpsm", "libucp", "libuct", "libucs", "libfabric", "mca_",
              "libhcoll", "libmpich", "libpmpi", "libnccl")  # fmt: skip
 _SAYS_NOTHING = ("libc.so", "libc-2", "ld-linux", "libpthread", "[vdso]")
