@@ -454,8 +454,8 @@ def _gains_by_law(
     """The gains where scales ran once, and one law meets all runs within their noise.
 
     Times by refits of the law are the plausible truths. After another run, `decide` takes the scale
-    of the least mean. So a scale that was cheap by chance is worth a repeat, and one near the least cost
-    of the law a first run. Nothing for a choice of speed, or if limits depend on the times.
+    of the least mean. So a scale that was cheap by chance is worth a repeat, and one near the least
+    cost of the law a first run. Nothing for a choice of speed, or if limits depend on the times.
     """
     scales, needs = options.scales, question.needs
     limited = needs.deadline_seconds is not None or needs.budget is not None
