@@ -191,6 +191,14 @@ def test_many_beginnings_in_one_log_take_no_quadratic_time(tmp_path: Path) -> No
     assert taken[1] < 9 * taken[0]
 
 
+def test_steps_between_the_messages_of_hundreds_of_ranks_are_found(tmp_path: Path) -> None:
+    """NCCL_DEBUG=INFO before the first step, and a traceback of each rank after the last one."""
+    before = "r7i7n0:55676:55762 [3] NCCL INFO Channel 31/32 :    0\n" * 90_000
+    after = "[rank7]: Traceback (most recent call last):\n[rank7]: RuntimeError: NCCL\n" * 10_000
+    run = _read(tmp_path / "out.log", before + log_samples.megatron(world=64) + after)
+    assert (run.format, run.world_size, run.iterations) == ("megatron", 64, 24)
+
+
 def test_losses_and_bars_at_once_give_what_line_by_line_gives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
