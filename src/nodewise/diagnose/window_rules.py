@@ -40,6 +40,7 @@ _WAITS_LONG = 0.45
 _RARELY = 0.05  # of a thread: seen in one look of a window
 _RESTS = 0.5  # of the looks
 _IDLE = 0.9  # of the time
+_SIGNAL = 8  # bytes: what a read or a write of an eventfd carries
 _SAVED = 0.5  # of the bytes whose pages are used for the first time
 _ENOUGH_SAMPLES = 50  # of where ranks are: half of them is then 36 to 64 %
 _HARDLY_OUT = 0.3  # of the CPU time of ranks
@@ -316,7 +317,9 @@ def _waits_in_turn(sample: Sample, seen: Observation) -> bool:
 
 
 def _hardly_calls(sample: Sample) -> bool:
-    return sample.io_calls < 0.1 * sample.switches
+    """Few reads and writes, or none that carries more than the number of an event."""
+    signals = 0 < sample.io_bytes <= _SIGNAL * sample.io_calls
+    return sample.io_calls < 0.1 * sample.switches or signals
 
 
 def _handing_over(
