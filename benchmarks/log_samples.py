@@ -168,6 +168,22 @@ HF_CONSOLE = (
     "{'train_runtime': '50.01', 'train_samples_per_second': '128', 'train_steps_per_second': '2', "
     "'train_loss': '3.4', 'epoch': '1'}\n"
 )
+HF_METRICS = HF_CONSOLE.partition("{'train_runtime'")[0] + (
+    "***** train metrics *****\n  epoch                    =        2.0\n"
+    "  train_loss               =     0.9993\n  train_runtime            = 1 day, 0:14:32.12\n"
+    "  train_samples_per_second =      0.073\n  train_steps_per_second   =      0.001\n"
+    "TrainOutput(\n    global_step=100,\n    metrics={\n        'epoch': 2.0\n    }\n)\n"
+)
+MEGATRON_2021 = (
+    "using world size: 64 and model-parallel size: 4\n  batch_size .... 4\n  gas .... 256\n"
+    "  model_parallel_size .... 4\n  pipe_parallel_size .... 16\n  seq_length .... 1024\n"
+    "  world_size .... 64\n[config.py:752:print]   train_batch_size .... 1024\n"
+    "[config.py:752:print]   world_size .... 16\n"
+) + "".join(
+    f"steps: {at} loss: 12.79 iter time (s): 145.206 samples/sec: 7.052\n"
+    f" iteration {at:8d}/    1000 | elapsed time per iteration (ms): 145207.{at} | lm loss: 1.2 |\n"
+    for at in range(1, 9)
+)
 HF_STATE = json.dumps({
     "global_step": 100, "train_batch_size": 8, "total_flos": 1e15, "log_history": [
         {"loss": 3.2, "step": 50, "epoch": 0.5},
@@ -438,9 +454,11 @@ def cube(own: Sequence[tuple[float, ...]] = ((1, 2, 40, 10, 1), (1, 3, 30, 20, 1
 def samples() -> dict[str, list[bytes]]:
     """Every format that gives logs, with its samples."""
     texts: dict[str, list[str]] = {
-        "megatron": [megatron(), megatron_timers()], "nemo": [NEMO], "torchtitan": [torchtitan()],
+        "megatron": [megatron(), megatron_timers(), MEGATRON_2021], "nemo": [NEMO],
+        "torchtitan": [torchtitan()],
         "torchtitan-jsonl": [torchtitan_jsonl()], "maxtext": [MAXTEXT],
-        "hf-console": [HF_CONSOLE], "hf-state": [HF_STATE], "deepspeed": [DEEPSPEED, PIPELINE],
+        "hf-console": [HF_CONSOLE, HF_METRICS], "hf-state": [HF_STATE],
+        "deepspeed": [DEEPSPEED, PIPELINE],
         "lightning": [LIGHTNING], "nanotron": [NANOTRON],
         "nanotron-console": [nanotron_console()], "lammps": [LAMMPS],
         "gromacs": [GROMACS], "openfoam": [OPENFOAM], "hpcg": [HPCG_YAML, HPCG_TEXT],

@@ -1,6 +1,6 @@
 """LAMMPS, unmodified: communication and load balance here beside those of LAMMPS' own table.
 
-    .venv/bin/python benchmarks/mpi_lammps.py [real | rehearsed ...] [--rounds 3]
+    .venv/bin/python benchmarks/mpi_lammps.py [real | rehearsed ...]
 
 real       LAMMPS on K = 1 and 2 cores: an even liquid, and one with most atoms on rank 0.
 rehearsed  LAMMPS on K = 1, 2, 4 and 8 emulated nodes: an even liquid on a slow link, and a dense
@@ -34,6 +34,7 @@ from nodewise.explain.fidelity import held_up_share
 from nodewise.study import store
 from nodewise.study.study import Run, Study
 
+ROUNDS = {"real": 3, "rehearsed": 1}  # paced nodes repeat within a few per cent
 MOST_OFF = 0.05
 MOST_UNEXPLAINED = 0.05
 FOREIGN_LOAD = 0.10  # from here on the report itself calls other processes a cause
@@ -183,14 +184,12 @@ def main() -> None:
     """Both places, both inputs, both MPIs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("places", nargs="*", metavar="PLACE", help=f"{', '.join(CASES)}; all")
-    parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     if unknown := set(options.places) - set(CASES):
         parser.error(f"no place {', '.join(unknown)}; there are: {', '.join(CASES)}")
     missed = False
     for place in options.places or CASES:
-        words = f"{place}, load {os.getloadavg()[0]:.1f} at the begin, {options.rounds} rounds"
-        print(words + (f", at nice {os.nice(0)}" if os.nice(0) else ""))
+        print(f"{place}, load {os.getloadavg()[0]:.1f} at the begin, rounds: {ROUNDS[place]}")
         print(f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|")
         for mpi, lammps in MPIS.items():
             if not lammps.exists():
@@ -198,7 +197,7 @@ def main() -> None:
                 continue
             for atoms, case in CASES[place].items():
                 with tempfile.TemporaryDirectory() as folder:
-                    study = measured(case, lammps, Path(folder), options.rounds)
+                    study = measured(case, lammps, Path(folder), ROUNDS[place])
                     missed |= _print(f"{mpi} | {atoms}", case, study, Path(folder))
         print(flush=True)
     sys.exit(missed)

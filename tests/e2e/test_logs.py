@@ -68,6 +68,30 @@ def test_a_history_is_observed_and_never_measured(tmp_path):
     assert "from job records" in run("decide", tmp_path / "heat.study", "-v").output
 
 
+def test_records_of_other_jobs_are_named(tmp_path):
+    other = "91|flow|2|4|00:10:00|COMPLETED|0:0|1000|cpu|2026-03-01T10:00:00\n"
+    titles = (
+        "JobID|JobName|NNodes|NTasks|Elapsed|State|ExitCode|ConsumedEnergyRaw|Partition|Start\n"
+    )
+    heat = "".join(other.replace("91|flow|2", f"{n}|heat_n{n}|{n}") for n in (1, 2, 4))
+    history = put(tmp_path, "history.txt", titles + heat + other)
+    made = run("import", "sacct", history, "-o", tmp_path / "heat.study")
+    assert "Left out: 1 record of other jobs (flow). Take one with --region NAME." in made.output
+    assert len(store.load(tmp_path / "heat.study").runs) == 3
+
+
+def test_jobs_of_several_names_are_doubted_as_one_curve(tmp_path):
+    history = put(
+        tmp_path,
+        "history.txt",
+        "JobID|JobName|NNodes|Elapsed|State\n1|prepare|1|01:00:00|COMPLETED\n"
+        "2|solve|4|00:30:00|COMPLETED\n",
+    )
+    decided = json.loads(run("decide", history, "--json").stdout)
+    [check] = [c for c in decided["checks"] if c["rule"] == "comparable runs"]
+    assert check["makes"] == "doubtful" and "job name" in check["evidence"]
+
+
 def test_explain_shows_which_lines_matched(tmp_path):
     path = put(tmp_path, "out.log", log_samples.megatron())
     shown = json.loads(run("import", "--explain", path, "--json").stdout)

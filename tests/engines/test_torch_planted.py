@@ -80,6 +80,7 @@ CASES = {
     ("hf_trainer", "evaluation on rank 0"): {"serial fraction, rank 0"},
     ("fsdp2", "functional collectives"): LATE,
 }
+OF_LOAD = {"foreign load", "compute inflation"}  # on a busy machine these are true as well
 ROUNDS = 2
 
 
@@ -123,7 +124,7 @@ def test_a_cause_planted_in_a_trainer_is_named(planted, trainer, cause):
     row = found.rows[-1]
     named = {row.named(one) for one in row.possible_causes}
     if any(ranks.disturbed(run) for run in study.runs):
-        named -= {"foreign load"}  # on a busy machine that is true as well
+        named -= OF_LOAD
     lost = [(loss.cause, round(loss.seconds, 3)) for loss in row.causes]
     assert CASES[trainer, cause] & named, lost
     if len(named) > 1 and any(ranks.disturbed(run) for run in study.runs):

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from nodewise.cli.main import nodewise
 from nodewise.importers.files import without_colours
-from nodewise.importers.logs import cube, scan
+from nodewise.importers.logs import cube, huggingface, scan
 from nodewise.importers.logs.record import LogRun
 from nodewise.importers.logs.rounded import interval, only, whole
 from nodewise.importers.logs.study import study_of_logs, understand
@@ -172,6 +172,47 @@ def test_what_is_compared_is_what_the_table_shows(tmp_path: Path) -> None:
     found = understand(survey([(None, tmp_path)]))
     assert found.compared == "mean step"
     assert [found.seconds_of(run) for run in found.runs] == [0.1, 0.06]
+
+
+def test_many_beginnings_in_one_log_take_no_quadratic_time(tmp_path: Path) -> None:
+    """Four times the text takes four times as long, not sixteen times."""
+    line = " iteration 5/ 9 | elapsed time per iteration (ms): 1548.1 | lm loss: 1.0 |\n"
+    line += "using world size: 128, data-parallel size: 128\n"
+    taken = []
+    for count in (40_000, 160_000):
+        path = tmp_path / f"{count}.log"
+        path.write_text(line * (count // len(line)))
+        least = math.inf
+        for _ in range(3):
+            begin = time.process_time()
+            survey([(None, path)])
+            least = min(least, time.process_time() - begin)
+        taken.append(least)
+    assert taken[1] < 9 * taken[0]
+
+
+def test_steps_between_the_messages_of_hundreds_of_ranks_are_found(tmp_path: Path) -> None:
+    """NCCL_DEBUG=INFO before the first step, and a traceback of each rank after the last one."""
+    before = "r7i7n0:55676:55762 [3] NCCL INFO Channel 31/32 :    0\n" * 90_000
+    after = "[rank7]: Traceback (most recent call last):\n[rank7]: RuntimeError: NCCL\n" * 10_000
+    run = _read(tmp_path / "out.log", before + log_samples.megatron(world=64) + after)
+    assert (run.format, run.world_size, run.iterations) == ("megatron", 64, 24)
+
+
+def test_losses_and_bars_at_once_give_what_line_by_line_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "  Total optimization steps = 9,000\n"
+    for at in range(1, 9001):
+        loss = "nan" if at % 4000 == 7 else f"{1 + 1 / at:.4f}"
+        text += f"{{'loss': {loss}, 'epoch': 0.1}}\n 10%|█  | {at}/9000 [01:00<02:00, 9it/s]\r"
+    text += "{'train_runtime': 60.0, 'train_steps_per_second': 150.0, 'epoch': 0.5}\n"
+    fast = _read(tmp_path / "out.log", text)
+    monkeypatch.setattr(huggingface, "RULES", tuple(
+        rule._replace(unordered=False, take_all=None) for rule in huggingface.RULES))  # fmt: skip
+    slow = _read(tmp_path / "out.log")
+    assert fast == slow
+    assert (fast.nan, fast.loss, fast.iterations) == (3, pytest.approx(1.0001), 9000)
 
 
 def test_an_otf2_archive_gives_the_mpi_time_of_each_rank() -> None:

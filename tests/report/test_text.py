@@ -12,6 +12,7 @@ from nodewise.report.sections import everything, output
 from nodewise.report.tables import Table
 from nodewise.report.terminal import render, show
 from nodewise.report.text.findings import (
+    attribution_headline,
     attribution_report,
     findings_report,
     law_report,
@@ -212,3 +213,14 @@ def test_the_gravest_doubt_is_first_also_where_two_have_the_same_evidence():
         ("work", "fail"),
         ("setup", "warn"),
     ]
+
+
+def test_the_largest_of_several_causes_is_shown_with_its_rank():
+    law = Law(s=0.02, base_seconds=60.0)
+    truth = PlantedTruth(law=law, scales=(1, 2, 4), slow_node_factor=2.0, detail="ranks")
+    found = attribute(simulate(truth))
+    row = found.rows[-1]
+    first, second = (loss.cause for loss in row.causes[:2])
+    row = structs.replace(row, dominant_cause=None, possible_causes=(first, second))
+    told = attribution_headline(found, row)
+    assert f"most to **slow node (rank {row.late_rank}) or {second}**, not separable" in told

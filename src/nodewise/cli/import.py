@@ -157,7 +157,7 @@ def _import_logs(
     if as_json:
         emit({**msgspec.to_builtins(made), "logs": rows}, True, _next_lines)
     else:
-        emit((made, study, found.compared), False, _next_lines)
+        emit((made, study, found), False, _next_lines)
 
 
 def _log_rows(found: "Understood") -> "list[LogRow]":
@@ -181,12 +181,28 @@ _COMPARED = {
 }
 
 
-def _next_lines(made: "tuple[_Imported, Study, str | None]") -> "Output":
+def _other_jobs(study: "Study", found: "Understood") -> list[str]:
+    """The records of other jobs, which are not in the study."""
+    used = {run.provenance.get("log") for run in study.runs}
+    others = [run for run in found.used if run.is_record and run.path not in used]
+    if not others:
+        return []
+    names = sorted({run.job for run in others})
+    return [
+        f"Left out: {len(others)} record{'s'[: len(others) > 1]} of other jobs "
+        f"({', '.join(names[:8])}). "
+        "Take one with --region NAME."
+    ]
+
+
+def _next_lines(made: "tuple[_Imported, Study, Understood]") -> "Output":
     from nodewise.report.sections import output
     from nodewise.study.scale_unit import plural
 
-    imported, study, compared = made
-    lines = [f"{study.regime} scaling; K counts {plural(study.scale_unit.unit)}"]
+    imported, study, found = made
+    compared = found.compared
+    lines = _other_jobs(study, found)
+    lines += [f"{study.regime} scaling; K counts {plural(study.scale_unit.unit)}"]
     lines += [_COMPARED[compared]] if compared in _COMPARED else []
     lines += [f"note: {note}." for note in study.notes if "left out" not in note]
     if len(imported.scales) > 1:

@@ -11,6 +11,7 @@ from nodewise.importers.files import read_end, read_start, without_colours
 _HEAD_BYTES = 2**16  # enough for a trace, whatever its size
 _TEXT_BYTES = 2**24
 _LOG_BYTES = 2**22  # of a log: its header and the first steps
+_END_BYTES = 2**20  # of a log: hundreds of ranks may say below the last step that they end
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[][{},]', re.DOTALL)
 _CLOSE = {"{": "}", "[": "]"}
 
@@ -38,7 +39,7 @@ class Head:
             return b""
         whole = len(self.raw) < _HEAD_BYTES
         start = self.raw if whole else read_start(self.path, _LOG_BYTES)
-        end = read_end(self.path, _HEAD_BYTES) if len(start) == _LOG_BYTES else b""
+        end = read_end(self.path, _END_BYTES) if len(start) == _LOG_BYTES else b""
         return without_colours(start + end)
 
     @cached_property

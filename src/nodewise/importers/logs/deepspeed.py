@@ -1,6 +1,7 @@
 """DeepSpeed without a framework around it: throughput lines and wall_clock_breakdown."""
 
 import re
+from array import array
 from pathlib import Path
 
 from nodewise.importers.logs.record import Log, LogRun, number
@@ -8,6 +9,7 @@ from nodewise.importers.logs.rounded import interval, only
 from nodewise.importers.logs.scan import LAUNCH, PAUSES, Seen, fact, rank_of, rule, scan
 from nodewise.study.study import Stage
 
+_MOST = 300_000  # steps whose parts are kept
 _TIMER = re.compile(rb"\b((?:fwd|forward|bwd|backward)(?:_allreduce)?|step): ([\d.]{1,16})")
 
 
@@ -46,10 +48,12 @@ def _breakdown(log: Log, found: "re.Match[bytes]") -> None:
     rank = rank_of(found.string)
     if log.values.setdefault("timed rank", rank) != rank:
         return  # another rank printed the same step
+    if len(log.timers.get(("step", ""), ())) >= _MOST:
+        return
     parts = {_name(name): number(value) for name, value in _TIMER.findall(found.string)}
     if {"fwd", "bwd", "step"} <= parts.keys():
         for name, value in parts.items():
-            log.stages.setdefault(name, []).append((value or 0.0) / 1e3)
+            log.timers.setdefault((name, ""), array("d")).append((value or 0.0) / 1e3)
 
 
 RULES = (
@@ -75,7 +79,7 @@ def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
     log = scan(path, Log(path, "deepspeed", "GPU"), RULES, seen)
     last = log.numbers[-1] if log.numbers else log.get("last")
     stages: dict[Stage, float] = {}
-    medians = {name: float(np.median(values)) for name, values in log.stages.items()}
+    medians = {name: float(np.median(values)) for (name, _), values in log.timers.items()}
     if medians:
         sent = medians.get("bwd_allreduce", 0.0)
         stages = {
@@ -84,7 +88,7 @@ def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
         }
     if not log.seconds or not log.get("in_seconds"):
         log.seconds, log.numbers = log.seconds[:0], log.numbers[:0]
-        timers = [log.stages.get(name, []) for name in ("fwd", "bwd", "step")]
+        timers = [log.timers.get((name, ""), array("d")) for name in ("fwd", "bwd", "step")]
         for at, parts in enumerate(zip(*timers, strict=True)):
             log.step(at, sum(parts))
     problem = "" if log.seconds else "samples per second without train_batch_size"

@@ -51,6 +51,28 @@ def _bar(log: Log, found: "re.Match[bytes]") -> None:
         bars[found[2]] = (found[1], found[3])
 
 
+_LOSS = r"\{'loss': ?'?(-?[\d.e+-]{1,24}|nan|inf)"
+_BAR = r"%(?:\|[^\n|]{0,900}\|)? *(\d{1,12})/(\d{1,12}) \[([\d:]{4,12})<"
+_LOSSES, _BARS = re.compile(_LOSS.encode()), re.compile(_BAR.encode())
+
+
+def _all_losses(log: Log, block: bytes, count: int) -> bool:
+    found = _LOSSES.findall(block)
+    bad = found.count(b"nan") + found.count(b"inf")
+    log.nan += bad
+    if bad < len(found):
+        log.last = next(text for text in reversed(found) if text not in (b"nan", b"inf"))
+    return True
+
+
+def _all_bars(log: Log, block: bytes, count: int) -> bool:
+    bars = log.values.setdefault("bars", {})
+    for done, total, clock in _BARS.findall(block):
+        if total in bars or len(bars) < _MOST_BARS:
+            bars[total] = (done, clock)
+    return True
+
+
 RULES: tuple[Rule, ...] = (
     rule("summary", "train_",
          r"['\"]train_(?:runtime|samples_per_second|steps_per_second)['\"]: ?['\"]?[\d.]",
@@ -60,7 +82,7 @@ RULES: tuple[Rule, ...] = (
          lambda log, m: log.values.update(metrics=m[1]), True),
     *(rule("metrics", key, rf"(?<!\w)({key}\w{{0,40}}) {{1,40}}= {{1,40}}(?:(\d{{1,4}}) days?, )?"
            r"([\d.:]{1,24})\s*$", _metric, True) for key in ("train_", "epoch")),
-    rule("loss", "loss", r"\{'loss': ?'?(-?[\d.e+-]{1,24}|nan|inf)", _loss, True),
+    rule("loss", "'loss'", _LOSS, _loss, True, _all_losses, True),
     fact("batch per device", "batch size per device",
          r"Instantaneous batch size per device ?= ?([\d,]{1,12})", "per_device"),
     fact("batch", "otal train batch size", r"otal train batch size [^=]{0,80}= ?([\d,]{1,12})",
@@ -78,8 +100,7 @@ RULES: tuple[Rule, ...] = (
     fact("sequence", "block_size", r"--block_size[ =](\d{1,9})\b", "seq_length"),
     fact("sequence", "max_seq_length", r"--max_seq(?:_length|_len)[ =](\d{1,9})\b", "seq_length"),
     fact("steps asked for", "max_steps", r"--max_steps[ =](\d{1,9})\b", "max_steps"),
-    rule("progress bar", "%", r"%(?:\|[^\n|]{0,900}\|)? *(\d{1,12})/(\d{1,12}) \[([\d:]{4,12})<",
-         _bar, True),
+    rule("progress bar", "%", _BAR, _bar, True, _all_bars, True),
     rule("steps", "global_step=", r"(?:TrainOutput\(|^\s{1,40})global_step=(\d{1,12}),",
          lambda log, m: log.count("output", m[1]), True),
     fact("tensor parallel", "tensor_parallel", r"--tensor_parallel_size[ =](\d{1,7})\b", "tp"),

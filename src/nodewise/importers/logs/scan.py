@@ -20,6 +20,7 @@ _LABEL = (
 _RANK = re.compile(_LABEL.encode())
 _ANY_LABEL = _LABEL.replace(r"(\d", r"(?:\d")
 
+_LEAST, _MOST = 2**12, 2**22  # bytes that are searched at once
 _RANK_BEGINS = frozenset(bytes([sign]) for sign in b"[ 0123456789\t")
 
 
@@ -32,6 +33,7 @@ class Rule(NamedTuple):
     take: Take
     always: bool = False  # also after the first step; else in the header only
     take_all: TakeAll | None = None  # the lines of a block that holds no other key
+    unordered: bool = False  # `take_all` also beside other keys, whose lines do not matter to it
 
 
 def rule(
@@ -41,11 +43,12 @@ def rule(
     take: Take,
     always: bool = False,
     take_all: TakeAll | None = None,
+    unordered: bool = False,
 ) -> Rule:
     """A rule of texts; what begins a line may have the label of a launcher before it."""
     if pattern.startswith("^"):
         pattern = f"^(?:{_ANY_LABEL} ?)?{pattern[1:]}"
-    return Rule(name, key.encode(), re.compile(pattern.encode()), take, always, take_all)
+    return Rule(name, key.encode(), re.compile(pattern.encode()), take, always, take_all, unordered)
 
 
 def fact(name: str, key: str, pattern: str, field: str = "") -> Rule:
@@ -67,62 +70,54 @@ def _put_size(log: Log, name: str, text: bytes) -> None:
 def scan(path: Path, log: Log, rules: Sequence[Rule], seen: Seen | None = None) -> Log:
     """Fill a log from the lines of a file; `seen` gets the lines that matched, and the rule.
 
-    A header is read line by line. Between steps the keys are looked for in many lines at once,
-    which is five times as fast.
+    The keys are looked for in many lines at once, which is five times as fast as line by line. A
+    header needs other rules than the steps, so a part ends where one begins. The next part is
+    short again: a log with many beginnings is not searched to its end for each of them.
     """
     later = [one for one in rules if one.always]
     number = 0  # of lines before the block
+    reach = _LEAST
     for block in blocks(path):
         at = 0
         while at < len(block):
-            if log.is_new:
-                at = _header(block, at, log, rules, seen, number)
-            else:
-                at = _between_steps(block, at, log, later, seen, number)
+            was_new = log.is_new
+            end = block.find(b"\n", min(at + reach, len(block) - 1)) + 1
+            at = _part(block, at, end, log, rules if was_new else later, seen, number)
+            reach = _LEAST if log.is_new != was_new else min(2 * reach, _MOST)
         number += block.count(b"\n") if seen is not None else 0
     return log
 
 
-def _header(
-    block: bytes, at: int, log: Log, rules: Sequence[Rule], seen: Seen | None, number: int
+def _part(
+    block: bytes, at: int, end: int, log: Log, rules: Sequence[Rule], seen: Seen | None, number: int
 ) -> int:
-    """Every rule on every line, until a step is found; where to go on."""
-    while at < len(block) and log.is_new:
-        end = block.find(b"\n", at)
-        line = block[at : min(end, at + MAX_LINE)]
-        for one in rules:
-            if one.key in line:
-                _apply(one, line, log, seen, block, at, number)
-        at = end + 1
-    return at
-
-
-def _between_steps(
-    block: bytes, at: int, log: Log, rules: Sequence[Rule], seen: Seen | None, number: int
-) -> int:
-    """The lines with a key, in their order; where to go on."""
-    places = [(one, place) for one in rules if (place := block.find(one.key, at)) >= 0]
-    if seen is None and len(places) == 1 and _takes_all(places[0][0], block, at, log):
-        return len(block)
+    """The lines with a key, in their order, until a header begins or ends; where to go on."""
+    was_new = log.is_new
+    places = [(one, place) for one in rules if (place := block.find(one.key, at, end)) >= 0]
+    is_whole = at == 0 and end == len(block)
+    if is_whole and seen is None and len(places) == 1 and _takes_all(places[0][0], block, log):
+        return end
     found: dict[int, list[Rule]] = {}
     for one, place in places:
-        while 0 <= place < len(block):  # an empty key is in every line
+        if one.unordered and one.take_all and seen is None and not was_new:
+            one.take_all(log, block if is_whole else block[at:end], 0)
+            continue
+        while 0 <= place < end:  # an empty key is in every line
             found.setdefault(block.rfind(b"\n", at, place) + 1 or at, []).append(one)
-            end = block.find(b"\n", place)
-            place = block.find(one.key, end + 1)
+            place = block.find(one.key, block.find(b"\n", place) + 1, end)
     for begin in sorted(found):
-        end = block.find(b"\n", begin)
-        line = block[begin : min(end, begin + MAX_LINE)]
+        stop = block.find(b"\n", begin)
+        line = block[begin : min(stop, begin + MAX_LINE)]
         for one in found[begin]:
             _apply(one, line, log, seen, block, begin, number)
-        if log.is_new:  # a program begins again
-            return end + 1
-    return len(block)
+        if log.is_new != was_new:
+            return stop + 1
+    return end
 
 
-def _takes_all(one: Rule, block: bytes, at: int, log: Log) -> bool:
+def _takes_all(one: Rule, block: bytes, log: Log) -> bool:
     """Take the lines of a block at once, where it has no key of another rule."""
-    if at or one.take_all is None:
+    if log.is_new or one.take_all is None:
         return False
     return one.take_all(log, block, block.count(one.key))
 

@@ -178,7 +178,12 @@ def _of_one_job(runs: list[LogRun], job: str) -> list[LogRun]:
             f"The records are of {len(curves)} jobs at several K: {', '.join(sorted(curves)[:8])}.",
             f"Take one of them: --region {sorted(curves)[0]}.",
         )
-    return [run for run in runs if run.job == curves[0]] if curves else runs
+    if curves or len(names) == 1:
+        return [run for run in runs if run.job in (curves or names)]
+    # No name ran at several K: the names may be of one job, or of several, so that is a doubt.
+    return [
+        msgspec.structs.replace(run, changes={**run.changes, "job name": run.job}) for run in runs
+    ]
 
 
 def _refuse_other_programs(runs: list[LogRun]) -> None:

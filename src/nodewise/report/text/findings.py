@@ -18,6 +18,7 @@ from nodewise.decide.energy import UNKNOWN
 from nodewise.decide.payment.ways import PaymentPrice
 from nodewise.decide.unmeasured import Unmeasured
 from nodewise.explain.attribute import Attribution, LedgerRow, Loss, TimeBound
+from nodewise.explain.causes import CauseName
 from nodewise.explain.scaling import JOB_RECORDS, Scaling
 from nodewise.explain.validity import FOREIGN_LOAD
 from nodewise.report.findings import Findings
@@ -497,9 +498,16 @@ def attribution_headline(result: Attribution, row: LedgerRow) -> str:
     else:
         names = [cause for cause in row.possible_causes if cause in found]
         parts = [f"{cause} {format_speedup(found[cause].folds)}x" for cause in names]
-        either = " or ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+        named = [_with_rank(row, cause) for cause in names[:1]] + list(names[1:])
+        either = " or ".join([", ".join(named[:-1]), named[-1]] if named[1:] else named)
         lost += f", most to **{either}**, not separable here ({', '.join(parts)})"
     return f"{lost}{_bound(result, row)}."
+
+
+def _with_rank(row: LedgerRow, cause: CauseName) -> str:
+    """A cause in a list, with the rank it lies with."""
+    rank = row.named(cause).removeprefix(cause).removeprefix(", ")
+    return f"{cause} ({rank})" if rank else cause
 
 
 def _range_words(loss: Loss, lead: str) -> str:
