@@ -1,7 +1,7 @@
 """The ceiling of a program that was only watched: each window is classified, then all are weighed.
 
-The time in which other processes had the core is taken out first, so a busy machine tells the same
-story. A class must hold in most of the windows; otherwise the answer is 'undecided', with what was
+The time in which other processes had the core is taken out first, so a busy machine gives the same
+result. A class must hold in most of the windows; otherwise the answer is 'undecided', with what was
 seen. The rules follow what the kernel shows without hardware counters, so some things stay out of
 reach: waiting that spins looks like computing, and is called undecided where it is likely and the
 kernel does not say which library runs.

@@ -1,7 +1,7 @@
 """What one window of a watched program looks like: rules in their order, the first that holds.
 
 The rules follow what the kernel shows without hardware counters. Rates are over the program's own
-time, so a busy machine tells the same story. A share of 0.5 means most of it.
+time, so a busy machine gives the same result. A share of 0.5 means most of it.
 """
 
 from collections.abc import Sequence
@@ -95,7 +95,7 @@ def _paging(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -
 
 
 def faulting(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
-    """The kernel's time is a good part, and the faults take most of it at this machine's rate."""
+    """The kernel's time is a large part, and faults take most of it at this machine's rate."""
     cpu = sample.user + sample.system
     wanted = cpu + sample.run_delay
     if wanted < 0.3 * sample.seconds or sample.system < 0.3 * cpu or not sample.system:

@@ -272,6 +272,19 @@ def limit_check(study: Study) -> Check | None:
     ]
     if not runs:
         return None
+    paced = [run for run in runs if run.provenance.get("rehearsal_cpu") == "paced"]
+    if (doubt := _late_limits(runs) or _pace_doubt(paced)) is not None:
+        return doubt
+    if len(paced) == len(runs):
+        return Check(rule=_LIMITS, verdict="pass", evidence="emulated nodes; every rank was paced")
+    period = study.spec.engine.rehearsal.period_ms / 1000 if study.spec is not None else 0.1
+    return _quota_check(
+        [run for run in runs if run.provenance.get("rehearsal_cpu") != "paced"], period
+    )
+
+
+def _late_limits(runs: Sequence[Run]) -> Check | None:
+    """That limits began late, or held for a part of a run only; None: they held in all runs."""
     late = [
         run for run in runs if run.provenance.get("rehearsal_limited_by") not in LIMITED_IN_TIME
     ]
@@ -291,14 +304,12 @@ def limit_check(study: Study) -> Check | None:
         return Check(
             rule=_LIMITS, verdict="fail", evidence=evidence, remedy=remedy, makes="doubtful"
         )
-    paced = [run for run in runs if run.provenance.get("rehearsal_cpu") == "paced"]
-    if (doubt := _pace_doubt(paced)) is not None:
-        return doubt
-    if len(paced) == len(runs):
-        return Check(rule=_LIMITS, verdict="pass", evidence="emulated nodes; every rank was paced")
-    period = study.spec.engine.rehearsal.period_ms / 1000 if study.spec is not None else 0.1
-    under_quota = [run for run in runs if run.provenance.get("rehearsal_cpu") != "paced"]
-    shares = [_received_cpu(run, at, period) for run in under_quota for at in range(run.nodes)]
+    return None
+
+
+def _quota_check(runs: Sequence[Run], period: float) -> Check:
+    """Whether the quotas of the nodes held."""
+    shares = [_received_cpu(run, at, period) for run in runs for at in range(run.nodes)]
     known = [share for share in shares if share is not None]
     most = max(known, default=0.0)
     if most <= QUOTA_HELD and len(known) < len(shares):

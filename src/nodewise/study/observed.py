@@ -69,7 +69,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     page_bytes: int = 4096
     cores: int = 1
     memory_limit: float | None = None
-    group_kills: int = 0  # for want of memory, in the control groups of the program
+    group_kills: int = 0  # for lack of memory, in the control groups of the program
     node_kills: int = 0  # the same on the whole node
     libraries: tuple[str, ...] = ()  # loaded ones that tell how it may wait: MPI, NCCL, OpenMP
     cpu_pressure: float | None = None

@@ -44,7 +44,7 @@ def _product(dtype: str) -> Kernel:
 def theory(clock_hertz: float) -> tuple[dict[str, float], str]:
     """The most FLOP/s of one core at this clock, and the instructions that it takes for granted.
 
-    Processors with one unit instead of two reach half of it, so it is a bound, not a promise.
+    Processors with one unit instead of two reach half of it, so it is an upper bound.
     """
     flags = _flags()
     for name, operations in _OPERATIONS:

@@ -94,7 +94,7 @@ def _evict(path: Path) -> None:
 def _read(path: Path, flags: int, buffer: mmap.mmap, seconds: float, at_once: int = 1) -> Ceiling:
     """Read the file; several blocks at once where the system reads ahead of single ones.
 
-    Over and over where no cache answers the second time: a disk's moods last longer than one pass.
+    Over and over where no cache answers the second time: the speed of a disk changes more slowly.
     """
     steps = _blocks(path) // at_once
     with _opened(path, flags) as file:

@@ -157,7 +157,7 @@ def locks_of(text: str) -> list[tuple[int, str, bool]]:
 
 
 class Kills:
-    """Processes killed for want of memory: in the control groups of a program, and on the node."""
+    """Processes killed for lack of memory: in the control groups of a program, and on the node."""
 
     def __init__(self) -> None:
         """Counts from now on."""

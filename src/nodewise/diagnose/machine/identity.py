@@ -1,4 +1,4 @@
-"""Who a machine is: what must be the same for its ceilings to hold, and how busy it is now."""
+"""The identity of a machine, which must be the same for its ceilings to hold; how busy it is."""
 
 import contextlib
 import hashlib

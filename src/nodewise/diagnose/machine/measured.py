@@ -1,4 +1,4 @@
-"""The machine below us: its stored ceilings, measured again when it changed."""
+"""This machine: its stored ceilings, measured again after a change."""
 
 import contextlib
 import os

@@ -79,7 +79,7 @@ def fresh_pages(seconds: float) -> Ceiling:
 
 
 def cache_sizes() -> dict[str, int]:
-    """Bytes of the data caches of the first core, as the system says; virtual machines may lie."""
+    """Bytes of the data caches of the first core, as the system states; often wrong if virtual."""
     found: dict[str, int] = {}
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         with contextlib.suppress(OSError, ValueError):

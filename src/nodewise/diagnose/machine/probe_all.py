@@ -1,6 +1,6 @@
 """All probes, in a process whose BLAS uses one thread; run with `python -m`.
 
-Threads are ours, so that each can say whether it was disturbed; the BLAS would hide its own.
+The threads are made here, so that each shows whether it was disturbed; the BLAS hides its own.
 """
 
 import datetime

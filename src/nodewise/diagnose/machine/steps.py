@@ -21,7 +21,7 @@ def time_step(
     """Run the step once to warm up, then so many times.
 
     The time in which another process had the core of the calling thread is left out, so that a busy
-    machine tells the same story as a quiet one.
+    machine gives the same result as a quiet one.
     """
     runs = []
     call()

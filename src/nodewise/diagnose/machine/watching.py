@@ -129,7 +129,7 @@ def _watch(command: tuple[str, ...], most_seconds: float, folder: Path) -> Obser
 
 
 def beside_output() -> int:
-    """Where a program's own output goes: not into ours."""
+    """Where a program's own output goes, apart from that of nodewise."""
     try:
         return sys.stderr.fileno()
     except (OSError, AttributeError, ValueError):

@@ -17,7 +17,7 @@ def poisson(count: int, seconds: float, seed: str) -> list[float]:
     """Independent arrivals, exactly `count` of them.
 
     Given how many arrive, those of a Poisson process are uniform; so the offered rate is the one
-    that was asked for, and not one that luck has drawn.
+    that was asked for, and not one drawn by chance.
     """
     draw = random.Random(f"arrivals {seed}")
     return sorted(draw.uniform(0.0, seconds) for _ in range(count))

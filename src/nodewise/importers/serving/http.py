@@ -30,7 +30,7 @@ def k6_summaries(found: dict[str, Any], replicas: int) -> list[Window | Summary]
     share = values("http_req_failed")
     failed = round(count * (number(share.get("rate", share.get("value"))) or 0.0))
     dropped = int(number(values("dropped_iterations").get("count")) or 0)
-    notes = (f"k6 dropped {dropped} iterations for want of users.",) if dropped else ()
+    notes = (f"k6 dropped {dropped} iterations for lack of users.",) if dropped else ()
     return [
         Summary(
             replicas=replicas,

@@ -74,13 +74,13 @@ function decide(asked) {
   const total = bills.map((one, at) => one.total / live.relative_work[at]);
   const late = (at) => asked.deadline > 0 && live.sure_seconds[at] + live.longest_startup_seconds > asked.deadline * (1 + 1e-12);
   const dear = (at) => live.budget !== null && bills[at].paid > live.budget * (1 + tie);
-  const ladder = live.nodes.map((_, at) => at).filter((at) => !live.refused[at] && !late(at) && !dear(at));
-  if (!ladder.length) return { bills, ladder };
+  const eligible = live.nodes.map((_, at) => at).filter((at) => !live.refused[at] && !late(at) && !dear(at));
+  if (!eligible.length) return { bills, eligible };
   const margin = (margins, from, to) => (margins === null ? 0 : margins[from][to]);
   const faster = (one, other) => (live.speedup[other] > live.speedup[one] ? other : one);
   const cheapestBy = (cost) => {
-    const least = Math.min(...ladder.map((at) => cost[at])) * (1 + tie);
-    return ladder.filter((at) => cost[at] <= least).reduce(faster);
+    const least = Math.min(...eligible.map((at) => cost[at])) * (1 + tie);
+    return eligible.filter((at) => cost[at] <= least).reduce(faster);
   };
   // The fewest nodes that cannot be distinguished from the fastest.
   const fastestOf = (some) => {
@@ -92,23 +92,23 @@ function decide(asked) {
     return some.find((at) => Math.log(live.speedup[best] / live.speedup[at]) <= margin(live.margins, at, best));
   };
   const cheapest = cheapestBy(paid);
-  const fastest = fastestOf(ladder);
+  const fastest = fastestOf(eligible);
   // Cost efficiency is taken over a base that fits the curve.
   const reference = [...paid];
   if (live.fitted_base_seconds !== null)
     reference[0] *= (live.fitted_base_seconds + live.startup_seconds) / (live.seconds[0] + live.startup_seconds);
-  const limit = Math.min(...ladder.map((at) => reference[at])) * (1 + tie);
-  const balanced = fastestOf(ladder.filter((at) => Math.min(asked.threshold, 1) * reference[at] <= limit));
-  const first = ladder[0];
-  const lower = ladder
+  const limit = Math.min(...eligible.map((at) => reference[at])) * (1 + tie);
+  const balanced = fastestOf(eligible.filter((at) => Math.min(asked.threshold, 1) * reference[at] <= limit));
+  const first = eligible[0];
+  const lower = eligible
     .slice(1)
     .some((at) => reference[at] * Math.exp(margin(live.joint_margins, first, at)) < reference[first] * (1 - tie));
   let chosen = lower ? cheapest : balanced;
   if (live.value_per_hour !== null) chosen = cheapestBy(total);
   else if (asked.deadline > 0) chosen = cheapest;
   else if (live.budget !== null) chosen = fastest;
-  const isClearlyFastest = live.speedup[fastest] >= live.speedup[ladder.reduce(faster)] * (1 - tie);
-  return { bills, ladder, cheapest, balanced, fastest, chosen, isClearlyFastest };
+  const isClearlyFastest = live.speedup[fastest] >= live.speedup[eligible.reduce(faster)] * (1 - tie);
+  return { bills, eligible, cheapest, balanced, fastest, chosen, isClearlyFastest };
 }
 
 function money(amount) {
@@ -120,7 +120,7 @@ function show(asked) {
   const found = decide(asked);
   const isStart = asked === live.asked;
   // Where inputs are ranges the page has weighed them; the sliders take their centres.
-  if (isStart && found.ladder.length && live.chosen !== null) found.chosen = live.nodes.indexOf(live.chosen);
+  if (isStart && found.eligible.length && live.chosen !== null) found.chosen = live.nodes.indexOf(live.chosen);
   const status = document.getElementById("live-verdict");
   const fastestWords = found.isClearlyFastest ? "fastest" : "fastest within noise";
   const costs = live.nodes.map((_, at) => found.bills[at].paid / live.relative_work[at]);
@@ -153,7 +153,7 @@ async function redraw(found, costs, isStart, fastestWords) {
       price: money(costs[at]),
       low: null,
       high: null,
-      excluded: found.ladder.includes(at) ? "" : "excluded",
+      excluded: found.eligible.includes(at) ? "" : "excluded",
     }));
     const roles = new Map();
     for (const [name, words] of [["cheapest", "cheapest (K*)"], ["balanced", "balanced"], ["fastest", fastestWords]])
