@@ -151,7 +151,7 @@ OWN_MEMORY = (
     [
         ("./ends abort", "rank 1 called MPI_Abort with code 7."),
         ("./ends segv", "rank 1 never reached MPI_Finalize"),
-        ("./ends hang", "stopped after 20 s: rank 1 never reached MPI_Finalize"),
+        ("./ends hang", "stopped after 20 s: rank 1 never reached MPI_Finalize."),
         ("./ends exit", "rank 1 ended without MPI_Finalize: solver error: no convergence."),
         ("./inside.sh", "the program starts mpirun itself: leave mpirun out of it"),
         ("mpirun.openmpi -n {n} ./ends", "Open MPI has fewer slots than ranks"),
