@@ -3,6 +3,7 @@
     python benchmarks/diagnose.py zoo                 # all that the thresholds were chosen on
     python benchmarks/diagnose.py unseen --busy 4     # the frozen rule, with four busy processes
     python benchmarks/diagnose.py held_out_2 --only append_log --repeats 3
+    python benchmarks/diagnose.py fixed_work --confirm           # by experiment, too
     python benchmarks/diagnose.py held_out_5 --record out/seen   # keep what was seen
     python benchmarks/diagnose.py held_out_5 --recorded out/seen # judge it again, run nothing
 
@@ -28,7 +29,9 @@ from pathlib import Path
 import msgspec
 
 from nodewise.diagnose.axes import CEILINGS
+from nodewise.diagnose.confirm import confirmed
 from nodewise.diagnose.machine.measured import one_core
+from nodewise.diagnose.machine.trials import trials
 from nodewise.diagnose.machine.watching import watch
 from nodewise.diagnose.symptoms import classify
 from nodewise.diagnose.window_rules import Roofs
@@ -75,12 +78,17 @@ def competing(count: int) -> Iterator[None]:
             other.wait()
 
 
+def command(half: str, name: str, chosen: argparse.Namespace) -> tuple[str, ...]:
+    """That runs one program."""
+    return (sys.executable, str(ZOO / f"{half}.py"), name, str(chosen.seconds))
+
+
 def observed(half: str, name: str, chosen: argparse.Namespace) -> Observation | None:
     """What watching one program gave: now, or when it was recorded."""
     if chosen.recorded:
         path = chosen.recorded / f"{half}-{name}.json"
         return msgspec.json.decode(path.read_bytes(), type=Observation) if path.exists() else None
-    seen = watch((sys.executable, str(ZOO / f"{half}.py"), name, str(chosen.seconds)), 60)
+    seen = watch(command(half, name, chosen), 60)
     if chosen.record:
         chosen.record.mkdir(parents=True, exist_ok=True)
         (chosen.record / f"{half}-{name}.json").write_bytes(msgspec.json.encode(seen))
@@ -113,6 +121,9 @@ def main(chosen: argparse.Namespace) -> int:
             if seen is None:
                 continue
             found = classify(seen, roofs)
+            if chosen.confirm:
+                found = confirmed(found, trials(command(half, name, chosen), 60))
+                print(f"          {name}: " + "; ".join(found.evidence[:3]))
             said = found.ceiling or "undecided"
             # Some programs cannot be told apart from outside: there 'undecided' is the answer.
             right = said in truth.split(" or ")
@@ -137,7 +148,7 @@ def main(chosen: argparse.Namespace) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument(
-        "set", choices=[*SPLIT, *(one for group in SPLIT.values() for one in group)]
+        "set", choices=[*SPLIT, *(one for group in SPLIT.values() for one in group), "fixed_work"]
     )
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--busy", type=int, default=0, help="competing processes")
@@ -146,6 +157,7 @@ if __name__ == "__main__":
         "--seconds", type=int, default=8, help="that each program runs"
     )
     parser.add_argument("--part", default="1/1", help="2/3: the second third of the programs")
+    parser.add_argument("--confirm", action="store_true", help="run each again beside competitors")
     parser.add_argument("--record", type=Path, help="folder that keeps what was seen")
     parser.add_argument("--recorded", type=Path, help="folder to judge again")
     arguments = parser.parse_args()

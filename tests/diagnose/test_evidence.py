@@ -1,32 +1,38 @@
 """Evidence beside the looks, and answers by experiment."""
 
 import errno
+import fcntl
 import mmap
 import os
+import shutil
 import socket
 import statistics
 import struct
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from nodewise.diagnose.confirm import confirmed
 from nodewise.diagnose.machine.evidence import (
+    FileLocks,
     Opened,
     group_kills,
     is_python,
     memory_group,
     tcp_traffic,
 )
+from nodewise.diagnose.machine.inside import Inside
 from nodewise.diagnose.machine.memory import fresh_pages
 from nodewise.diagnose.machine.touching import Touch, seconds_of_a_mark
 from nodewise.diagnose.machine.trials import trials
 from nodewise.diagnose.symptoms import classify
 from nodewise.diagnose.window_rules import Roofs
 from nodewise.study.observed import Observation, Sample, Trials
+from tests.jobs import wait_until
 
 ROOFS = Roofs(20e9, 1.5e9)
 BUSY = Sample(seconds=0.5, user=0.98, active_threads=3, runnable_ticks=1.0, messages=0.0,
@@ -239,3 +245,106 @@ def test_trials_give_cpu_seconds_of_every_run():
         pytest.skip("needs two cores")
     found = trials((sys.executable, "-c", "sum(range(3_000_000))"), 120)
     assert all(seconds > 0 for seconds in msgspec.structs.asdict(found).values())
+
+
+HOLDS = """
+import fcntl, sys
+with open(sys.argv[1]) as file:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    print(flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_a_file_lock_is_waited_for_in_the_kernel_or_asked_for_again(tmp_path):
+    path = tmp_path / "one.lock"
+    path.touch()
+    locks = FileLocks()
+    words = [sys.executable, "-c", HOLDS, str(path)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with path.open() as ours:
+        fcntl.flock(ours, fcntl.LOCK_EX)
+        assert locks.waiting([os.getpid()]) == (set(), set())
+        with subprocess.Popen(words, **pipes) as other:
+            both = [os.getpid(), other.pid]
+            wait_until(lambda: locks.waiting(both) == ({other.pid}, set()))
+            fcntl.flock(ours, fcntl.LOCK_UN)
+            other.stdout.readline()
+            assert locks.waiting(both) == (set(), {os.getpid()})  # it had the lock before
+            assert locks.waiting([os.getpid()]) == (set(), set())  # no lock of a stranger
+            other.communicate(b"\n")
+
+
+SPINS = "int spin(long n) { volatile long i = 0; while (i < n) i++; return 0; }\n"
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+@pytest.mark.parametrize("library", ["libmpi", "libwork"])
+def test_the_library_that_a_program_is_in_is_sampled(library, tmp_path):
+    (tmp_path / "spin.c").write_text(SPINS)
+    path = tmp_path / f"{library}.so"
+    subprocess.run(
+        ["gcc", "-shared", "-fPIC", "-o", path, tmp_path / "spin.c"], check=True, timeout=60
+    )
+    code = f"import ctypes; ctypes.CDLL({str(path)!r}).spin(ctypes.c_long(1 << 60))"
+    with subprocess.Popen([sys.executable, "-c", code]) as program:
+        wait_until(lambda: library in Path(f"/proc/{program.pid}/maps").read_text())
+        inside = Inside([program.pid])
+        began = cpu_of(program.pid)
+        wait_until(lambda: cpu_of(program.pid) - began > 0.5)
+        found = inside.taken()
+        program.kill()
+    if not found:
+        pytest.skip("the kernel does not allow samples")
+    messages, own = found[program.pid]
+    assert messages + own > 50
+    share = messages / (messages + own)
+    assert share > 0.8 if library == "libmpi" else share < 0.2
+
+
+def cpu_of(process):
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_processes_that_wait_for_a_file_lock_coordinate():
+    one_works = changed(user=0.45, system=0.05, active_threads=1, processes=5.0,
+                        file_lock_processes=3.0)  # fmt: skip
+    assert watched(one_works).ceiling == "coordination"
+    alone = msgspec.structs.replace(one_works, file_lock_processes=0.0)
+    assert watched(alone).ceiling == "compute"
+    all_cores = msgspec.structs.replace(one_works, user=0.95)
+    assert watched(all_cores).ceiling == "compute"
+    idle = msgspec.structs.replace(one_works, user=0.01, system=0.0, runnable_ticks=0.02)
+    assert watched(idle).ceiling == "latency"
+
+
+def test_ranks_inside_their_library_of_messages_communicate():
+    def ranks(messages, own, **more):
+        rank = changed(active_threads=2, processes=4.0, message_samples=messages,
+                       own_samples=own, **more)  # fmt: skip
+        return watched(rank, libraries=("libmpi",)).ceiling
+
+    assert ranks(95.0, 5.0) == "communication"
+    assert ranks(10.0, 90.0) == "compute"
+    assert ranks(60.0, 40.0) is None
+    assert ranks(60.0, 40.0, run_delay=1.0) == "compute"  # its partners had no core
+    assert ranks(0.0, 0.0) is None  # not sampled
+
+
+def test_pages_of_a_file_that_is_saved_are_data():
+    saves = changed(user=0.04, system=0.22, runnable_ticks=0.7, disk_ticks=0.25, active_threads=1,
+                    minor_faults=3e4, switches=1200, storage_bytes=1e9)  # fmt: skip
+    assert watched(saves).ceiling == "data I/O"
+    fresh = msgspec.structs.replace(
+        saves, storage_bytes=0.0, disk_ticks=0.0, runnable_ticks=1.0, system=0.4, switches=9.0
+    )
+    assert watched(fresh).ceiling == "page faults"
+
+
+def test_a_program_that_paces_its_own_writes_waits_for_a_clock():
+    paced = changed(user=0.005, system=0.01, runnable_ticks=0.05, active_threads=0,
+                    storage_bytes=1e6, io_bytes=2e6, io_calls=120, switches=40)  # fmt: skip
+    assert watched(paced).ceiling == "latency"
+    waits = msgspec.structs.replace(paced, disk_ticks=0.9)
+    assert watched(waits).ceiling == "data I/O"

@@ -31,7 +31,11 @@ _MIN_AGREEMENT = 0.9
 _LEAST_SAMPLES = 2
 _MIN_WINDOWS = 4
 _AROUND = 3  # samples before and after: memory is asked for less often than looked at
-_OUT_OF_MEMORY = ("memoryerror", "bad_alloc", "allocate memory", "out of memory", "outofmemory")
+_OUT_OF_MEMORY = (  # C, Python, C++, Java, R, PHP, Rust, Fortran
+    "memoryerror", "bad_alloc", "allocate memory", "out of memory", "outofmemory",
+    "cannot allocate", "allowed memory size", "memory allocation of", "memory exhausted",
+    "error allocating",
+)  # fmt: skip
 _SPINNING = ("libmpi", "libpsm", "libnccl", "libgloo", "libucp")
 _KILLED = (-9, 137)
 _LOADED = 0.9  # of its largest memory: until then it loads itself and its data

@@ -39,6 +39,8 @@ _WAITS = 0.35  # of the threads that wait for a lock or work
 _WAITS_LONG = 0.45
 _RARELY = 0.05  # of a thread: seen in one look of a window
 _RESTS = 0.5  # of the looks
+_IDLE = 0.9  # of the time
+_SIGNAL = 8  # bytes: what a read or a write of an eventfd carries
 _SAVED = 0.5  # of the bytes whose pages are used for the first time
 _ENOUGH_SAMPLES = 50  # of where ranks are: half of them is then 36 to 64 %
 _HARDLY_OUT = 0.3  # of the CPU time of ranks
@@ -194,6 +196,8 @@ def _waits_for_each_call(sample: Sample) -> bool:
 def _locking(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
     if sample.active_threads < 2 or account.system > 0.6 or _is_led(sample):
         return None
+    if _waits_for_a_clock(sample, account):
+        return None
     if sample.processes > 1 and sample.io_calls > 0.5 * sample.switches:
         return None  # a pipeline: one waits because another works
     # Part of the delay is the threads' own: they wake up together and share the cores.
@@ -204,6 +208,11 @@ def _locking(sample: Sample, account: Account, seen: Observation, roofs: Roofs) 
     if account.user > 0.5 and not (_work_alike(sample) or _waits_in_python(sample)):
         return Verdict(None)  # helpers may wait for work, and others for the lock of a helper
     return Verdict("coordination", strong=waiting > _WAITS_LONG)
+
+
+def _waits_for_a_clock(sample: Sample, account: Account) -> bool:
+    """Nothing runs, and some thread waits for a clock or an event: the others wait for it."""
+    return account.blocked > _IDLE and sample.event_threads > _RARELY
 
 
 def _work_alike(sample: Sample) -> bool:
@@ -308,7 +317,9 @@ def _waits_in_turn(sample: Sample, seen: Observation) -> bool:
 
 
 def _hardly_calls(sample: Sample) -> bool:
-    return sample.io_calls < 0.1 * sample.switches
+    """Few reads and writes, or none that carries more than the number of an event."""
+    signals = 0 < sample.io_bytes <= _SIGNAL * sample.io_calls
+    return sample.io_calls < 0.1 * sample.switches or signals
 
 
 def _handing_over(
@@ -317,7 +328,7 @@ def _handing_over(
     """Threads that wake each other thousands of times in a second of work."""
     cpu = sample.user + sample.system
     often = sample.switches > _WAKES_ONLY * cpu and sample.switches > _WAKES * sample.seconds
-    if not often or sample.active_threads < 2:
+    if not often or sample.active_threads < 2 or _waits_for_a_clock(sample, account):
         return None
     if sample.files == 0 and sample.switches > _ONLY_PASSES_ON * cpu and not _hardly_calls(sample):
         return Verdict("communication", strong=False)  # through pipes or sockets
@@ -332,7 +343,8 @@ def _handing_over(
 def _waiting(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
     if account.blocked < 0.5:
         return None
-    if sample.lock_threads > sample.event_threads + sample.socket_threads + _SOME_WAIT:
+    others = sample.event_threads + sample.socket_threads + _SOME_WAIT
+    if sample.lock_threads > others and not _waits_for_a_clock(sample, account):
         return Verdict(None)
     return Verdict("latency", strong=account.blocked > 0.65)
 
