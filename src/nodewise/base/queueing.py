@@ -21,7 +21,6 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     chance: float  # that a request waits at all
     mean_seconds: float  # of the wait, over all requests
     relaxation_seconds: float  # the waits of those that wait, on average
-    service_seconds: float
 
     def percentile(self, share: float) -> float:
         """The wait that a share of the requests do not exceed.
@@ -37,11 +36,6 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     def beyond(self, seconds: float) -> float:
         """The share of requests that wait longer than this."""
         return self.chance * math.exp(-seconds / self.relaxation_seconds)
-
-    @property
-    def mean_latency(self) -> float:
-        """Waiting and service together."""
-        return self.mean_seconds + self.service_seconds
 
 
 def erlang_c(servers: int, load: float) -> float:
@@ -81,5 +75,4 @@ def waiting(
         chance=chance,
         mean_seconds=chance * relaxation,
         relaxation_seconds=relaxation,
-        service_seconds=service_seconds,
     )

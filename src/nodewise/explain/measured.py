@@ -1,6 +1,6 @@
 """What was recorded at one scale: seconds and stages by round and rank."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -74,9 +74,7 @@ def _of_ranks(runs: Sequence[Run]) -> Measured:
         for stage in recorded
     }
     stages, hidden = _exposed(stages, seconds)
-    work = [[work_of(rank) for rank in ranks] for ranks in ranked]
-    known = all(amount is not None for one in work for amount in one)
-    items = np.array(work, dtype=np.float64) if known else None
+    items = _of_each_rank(runs, work_of)
     steps = [run.steps for run in runs]
     delays, held_up = _foreign_delays(runs, stages)
     return Measured(
@@ -92,6 +90,13 @@ def _of_ranks(runs: Sequence[Run]) -> Measured:
         min((_meetings(rank) for ranks in ranked for rank in ranks), default=0),
         held_up,
     )
+
+
+def _of_each_rank(runs: Sequence[Run], value: Callable[[Rank], float | None]) -> Floats | None:
+    """A figure of every rank in every run; None unless all have it."""
+    found = [[value(rank) for rank in run.ranks] for run in runs]
+    is_full = all(one is not None for row in found for one in row)
+    return np.array(found, dtype=np.float64) if is_full else None
 
 
 def _meetings(rank: Rank) -> int:
@@ -145,18 +150,14 @@ def _foreign_delays(
     """
     if "compute" not in stages:
         return None, None
-    paces = [[rank.pace for rank in run.ranks] for run in runs]
-    late = [[None if pace is None else pace.late_seconds for pace in one] for one in paces]
-    if all(seconds is not None for one in late for seconds in one):
-        paced = np.minimum(np.array(late, dtype=np.float64), stages["compute"])
+    late = _of_each_rank(runs, lambda rank: rank.pace.late_seconds if rank.pace else None)
+    if late is not None:
+        paced = np.minimum(late, stages["compute"])
         stages["compute"] = stages["compute"] - paced
         return np.asarray(paced), None
-    usages = [[rank.usage for rank in run.ranks] for run in runs]
-    emulated = any(run.provenance.get("emulated") for run in runs)
-    known = [[None if u is None else u.run_delay_seconds for u in one] for one in usages]
-    if emulated or any(wait is None for one in known for wait in one):
+    waits = _of_each_rank(runs, lambda rank: rank.usage.run_delay_seconds if rank.usage else None)
+    if waits is None or any(run.provenance.get("emulated") for run in runs):
         return None, None
-    waits = np.array(known, dtype=np.float64)
     regions = np.array([[rank.seconds or run.seconds for rank in run.ranks] for run in runs])
     share = np.minimum(waits / np.maximum(regions, waits), 1.0)
     delays = share * stages["compute"]
