@@ -625,6 +625,14 @@ TRAINING = (
         {"global_batch": 8, "iterations": 200, "mean_step_s": 0.372655, "world_size": None},
     ),
     Sample(
+        "hf-train-results",
+        "notes on ChatGLM, train_results.json: its rates have two digits",
+        '{\n    "epoch": 9.92,\n    "train_loss": 2.5992207204141926,\n    "train_runtime": 6723.0793,\n    '
+        '"train_samples_per_second": 1.487,\n    "train_steps_per_second": 0.046\n}\n',
+        {"run_s": 6723.0793, "iterations": None, "global_batch": None, "world_size": None},
+        "train_results.json",
+    ),
+    Sample(
         "hf-whisper-58-epochs",
         "a course in French on fine-tuning Whisper, 700 steps",
         "    {'train_runtime': 20297.6998, 'train_samples_per_second': 0.552, 'train_steps_per_second': 0.034, "
