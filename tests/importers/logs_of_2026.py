@@ -625,6 +625,14 @@ TRAINING = (
         {"global_batch": 8, "iterations": 200, "mean_step_s": 0.372655, "world_size": None},
     ),
     Sample(
+        "hf-train-results",
+        "notes on ChatGLM, train_results.json: its rates have two digits",
+        '{\n    "epoch": 9.92,\n    "train_loss": 2.5992207204141926,\n    "train_runtime": 6723.0793,\n    '
+        '"train_samples_per_second": 1.487,\n    "train_steps_per_second": 0.046\n}\n',
+        {"run_s": 6723.0793, "iterations": None, "global_batch": None, "world_size": None},
+        "train_results.json",
+    ),
+    Sample(
         "hf-whisper-58-epochs",
         "a course in French on fine-tuning Whisper, 700 steps",
         "    {'train_runtime': 20297.6998, 'train_samples_per_second': 0.552, 'train_steps_per_second': 0.034, "
@@ -763,6 +771,30 @@ HPC = (
         "compute-5-15,compute-20-0\n"
         "|2931152.batch|batch||RUNNING||2022-09-15T19:24:06|Unknown|00:02:42|||1|1|compute-5-15\n",
         {"run_s": None},
+    ),
+    Sample(
+        "sacct-array-tasks",
+        "a test of a workflow manager: tasks of arrays, sacct -p with many empty cells",
+        "JobID|JobIDRaw|JobName|Partition|MaxRSS|NTasks|AllocCPUS|Elapsed|State|ExitCode|ReqMem|ConsumedEnergy|"
+        "MaxDiskRead|AllocGRES|ReqGRES|ReqTRES|AllocTRES|\n"
+        "1671915_1|1671915|MV_mock-A36971|short|||1|00:00:20|CANCELLED by 1365|0:0|16000Mn|||||cpu=1,mem=16000M,"
+        "node=1|cpu=1,mem=16000M,node=1|\n"
+        "1671915_1.batch|1671915.batch|batch||900K|1|1|00:00:20|CANCELLED|0:15|16000Mn|0|0|||||cpu=1,mem=16000M,"
+        "node=1|\n"
+        "1672169_10|1672169|subtest.sh|all|||1|00:01:02|COMPLETED|0:0|7000Mc|||||cpu=1,mem=7000M,node=1|cpu=1,"
+        "mem=7000M,node=1|\n"
+        "1672169_10.batch|1672169.batch|batch||1764K|1|1|00:01:02|COMPLETED|0:0|7000Mc|0|0.06M||||cpu=1,mem=7000M,"
+        "node=1|\n",
+        {"nodes": 1, "run_s": 62, "energy": None},
+    ),
+    Sample(
+        "sacct-every-column",
+        "a test of a scheduler library: all columns of sacct, a job that waits",
+        "Account|AdminComment|AllocCPUS|AllocNodes|AllocTRES|ConsumedEnergy|ConsumedEnergyRaw|CPUTime|Elapsed|"
+        "ElapsedRaw|JobID|JobIDRaw|JobName|NCPUS|NNodes|NodeList|NTasks|Partition|ReqTRES|Start|State|Timelimit\n"
+        "||1|0||0|0|00:00:00|00:00:00|0|4|4|jobscript.sh|1|1|None assigned||debug|billing=1,cpu=1,node=1|Unknown|"
+        "PENDING|Partition_Limit\n",
+        {"run_s": None, "energy": None},
     ),
     Sample(
         "sacct-out-of-memory",

@@ -263,6 +263,15 @@ def test_columns_of_sacct_in_any_order(tmp_path):
     assert [(run.nodes, run.run_seconds) for run in runs] == [(1, 600.0), (2, 310.0)]
 
 
+def test_a_job_that_failed_at_once_stays_as_a_failure(tmp_path):
+    text = "JobID|JobName|NNodes|Elapsed|State\n1|a|1|00:00:00|FAILED\n2|a|2|00:00:00|COMPLETED\n"
+    text += "3|a|4|00:09:00|OUT_OF_ME+\n"
+    failed, empty, cut = survey([(None, put(tmp_path, text))])
+    assert (failed.outcome, failed.problem, failed.run_seconds) == ("crashed", "", None)
+    assert empty.problem == "no nodes or no elapsed time"
+    assert (cut.outcome, cut.problem) == ("out of memory", "")
+
+
 def test_sacct_without_nodes_says_what_to_ask_for(tmp_path):
     text = "JobID|JobName|Partition|State|ExitCode\n1|a|b|COMPLETED|0:0\n"
     assert "ask for: sacct --parsable2" in read(put(tmp_path, text)).problem

@@ -9,7 +9,7 @@ from nodewise.importers.logs.rounded import interval, only
 from nodewise.importers.logs.scan import LAUNCH, PAUSES, Seen, fact, rank_of, rule, scan
 from nodewise.study.study import Stage
 
-_MOST = 300_000  # steps whose parts are kept
+_MOST = 100_000  # steps whose parts are kept
 _TIMER = re.compile(rb"\b((?:fwd|forward|bwd|backward)(?:_allreduce)?|step): ([\d.]{1,16})")
 
 
@@ -18,8 +18,7 @@ def _rate(log: Log, found: "re.Match[bytes]") -> None:
     rate, batch = number(found[2]), log.get("global_batch")
     if rate and log.step(int(found[1]), (batch or 1.0) / rate, rank_of(found.string)):
         log.values["in_seconds"] = bool(batch)
-    if memory := re.search(rb"MaxMemAllocated=([\d.]{1,12})GB", found.string):
-        log.values["memory_bytes"] = (number(memory[1]) or 0.0) * 2**30
+        log.last = found.string
 
 
 def _skipped(log: Log, found: "re.Match[bytes]") -> None:
@@ -45,11 +44,11 @@ def _pipeline(log: Log, found: "re.Match[bytes]") -> None:
 
 def _breakdown(log: Log, found: "re.Match[bytes]") -> None:
     """`time (ms) | fwd: 12.1 | bwd: 33.0 | bwd_inner: ... | bwd_allreduce: ... | step: 8.1`."""
+    if len(log.timers.get(("step", ""), ())) >= _MOST:
+        return
     rank = rank_of(found.string)
     if log.values.setdefault("timed rank", rank) != rank:
         return  # another rank printed the same step
-    if len(log.timers.get(("step", ""), ())) >= _MOST:
-        return
     parts = {_name(name): number(value) for name, value in _TIMER.findall(found.string)}
     if {"fwd", "bwd", "step"} <= parts.keys():
         for name, value in parts.items():
@@ -77,6 +76,8 @@ def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
     import numpy as np
 
     log = scan(path, Log(path, "deepspeed", "GPU"), RULES, seen)
+    if memory := re.search(rb"MaxMemAllocated=([\d.]{1,12})GB", log.last):
+        log.put("memory_bytes", (number(memory[1]) or 0.0) * 2**30)
     last = log.numbers[-1] if log.numbers else log.get("last")
     stages: dict[Stage, float] = {}
     medians = {name: float(np.median(values)) for (name, _), values in log.timers.items()}

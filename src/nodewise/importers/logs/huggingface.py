@@ -77,11 +77,13 @@ RULES: tuple[Rule, ...] = (
     rule("summary", "train_",
          r"['\"]train_(?:runtime|samples_per_second|steps_per_second)['\"]: ?['\"]?[\d.]",
          _summary, True),
-    rule("summary", "epoch", r"^\s{1,40}['\"]epoch['\"]: ?[\d.]{1,24},?\s*$", _summary, True),
+    *(rule("summary", f"  {mark}epoch{mark}",
+           rf"^\s{{1,40}}{mark}epoch{mark}: ?[\d.]{{1,24}},?\s*$", _summary, True)
+      for mark in ("'", '"')),
     rule("metrics", " metrics *", r"\*{5} (\w{1,20}) metrics \*{5}",
          lambda log, m: log.values.update(metrics=m[1]), True),
-    *(rule("metrics", key, rf"(?<!\w)({key}\w{{0,40}}) {{1,40}}= {{1,40}}(?:(\d{{1,4}}) days?, )?"
-           r"([\d.:]{1,24})\s*$", _metric, True) for key in ("train_", "epoch")),
+    *(rule("metrics", key, r"(?<!\w)(train_\w{1,40}|epoch) {1,40}= {1,40}(?:(\d{1,4}) days?, )?"
+           r"([\d.:]{1,24})\s*$", _metric, True) for key in ("train_", "epoch  ")),
     rule("loss", "'loss'", _LOSS, _loss, True, _all_losses, True),
     fact("batch per device", "batch size per device",
          r"Instantaneous batch size per device ?= ?([\d,]{1,12})", "per_device"),

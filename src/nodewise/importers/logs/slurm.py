@@ -112,12 +112,13 @@ def _job(path: Path, name: str, rows: list[_Row]) -> LogRun:
         return LogRun(**common, problem=f"state {state or 'unknown'}: it did not end by itself")
     # One step is the program; several may be its parts, and then the job is the run.
     seconds = times[0] if len(times) == 1 and state == "COMPLETED" else whole_time
-    if not seconds or not common["nodes"]:
+    is_timed = seconds is not None and (seconds > 0 or state != "COMPLETED")
+    if not is_timed or not common["nodes"]:
         return LogRun(**common, problem="no nodes or no elapsed time")
     tasks = [number(row.get("ntasks")) for row in (steps or [whole])]
     return LogRun(
-        **common, run_seconds=seconds, outcome=_STATES[state],
-        setup_seconds=whole_time - seconds if whole_time and whole_time > seconds else None,
+        **common, run_seconds=seconds or None, outcome=_STATES[state],
+        setup_seconds=max(0.0, (whole_time or 0.0) - (seconds or 0.0)) or None,
         detail="" if state == "COMPLETED" else f"Slurm: {state}, exit code {whole.get('exitcode')}",
         energy_joules=_energy(whole),
         world_size=int(max(t or 0 for t in tasks)) or None,
