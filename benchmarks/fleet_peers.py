@@ -328,7 +328,7 @@ def report(tests: dict[str, list[Test]], start: dict[str, float]) -> bool:
     for tool, found in tests.items():
         late = [statistics.median(one.client[LATE][at] for one in found) for at in range(3)]
         lateness[tool] = late[0]
-        print(f"{LATE:8} {tool:9}" + "  ".join(f"{one:9.2f}{'':9}" for one in late))
+        print(f"{LATE:8} {tool:9}" + (" " * 11).join(f"{one:9.2f}" for one in late))
     print("\nclient     requests/s arrived   CPU ms/request   start-up, CPU s   farthest off, ms")
     each = {}
     for tool, found in tests.items():

@@ -210,7 +210,7 @@ def measured() -> None:
                   f"commit right: {(found['good'], found['bad']) == (good, slow)}")  # fmt: skip
             again = run(folder, "history", "check", "--confirm", "study.toml", "--json")
             one = json.loads(again.stdout)["confirmation"]
-            print(f"  confirmed against {one['good'][:8]}: {one['state']} at K={one['nodes']}, "
+            print(f"  confirmed against {one['good'][:8]}: {one['state']} at K={one['K']}, "
                   f"times {one['ratio']:.3f} ({one['low']:.3f} to {one['high']:.3f}), "
                   f"exit code {again.returncode}", flush=True)  # fmt: skip
 

@@ -124,12 +124,12 @@ def confirmed_state(
 ) -> Literal["slower", "not slower", "in doubt"]:
     """Slower if the interval is above the limit; not slower if it is at or below it.
 
-    Without a limit no interval is below it, so less than half of what was suspected is enough.
+    Without a limit no interval is below it, so less than half of what was suspected is enough:
+    what else differs by a hair between two commits is not what was suspected.
     """
-    if bounds.low > 1 + limit:
-        return "slower"
-    most = 1 + (limit or (suspected - 1) / 2)
-    return "not slower" if bounds.high <= most else "in doubt"
+    if bounds.high <= 1 + (limit or (suspected - 1) / 2):
+        return "not slower"
+    return "slower" if bounds.low > 1 + limit else "in doubt"
 
 
 class _Side:
