@@ -202,10 +202,11 @@ def layer_work(
         around = Work(2 * tokens * model.attention_parameters / t, around.bytes)
     block = _matmul(tokens, h, f / t, e) * into + _matmul(tokens, f / t, h, e)
     last = _matmul(tokens, f / t, h, e)
-    # of queries, keys, values, output, gate, wide, narrow: the second, fourth and sixth
+    # of queries, keys, values, output, gate, wide, narrow: the second, fourth and sixth; without a
+    # gate the sixth is the last, which is not needed
     second = _matmul(tokens, h, kv / t, e) + _matmul(tokens, q / t, h, e)
-    if not model.experts:
-        second = second + (_matmul(tokens, h, f / t, e) if model.gated else last)
+    if model.gated and not model.experts:
+        second = second + _matmul(tokens, h, f / t, e)
     linear = around + block * (model.shared_experts if model.experts else 1)
     repeated = tokens * h / (t if sequence_parallel else 1)
     split = tokens * f * model.blocks / t
