@@ -61,6 +61,24 @@ def test_the_kernels_of_a_step_do_the_flops_of_the_formula(billions, heads, hidd
     )
 
 
+def test_what_torch_computes_once_more():
+    """Of Llama 3 8B (7 products of a layer): by operator the second, fourth and sixth; full all
+    but the last, whose result no backward pass reads."""
+    llama = Transformer(
+        layers=32, hidden=4096, heads=32, sequence=8192, vocabulary=128256, feed_forward=14336,
+        key_value_heads=8, gated=True, tied_embeddings=False, attention="flash",
+    )  # fmt: skip
+    layer = layer_work(llama, 1, 1, False, 2)
+    queries, keys, wide = 4096 * 4096, 4096 * 1024, 4096 * 14336
+    whole = 2 * queries + 2 * keys + 3 * wide
+    assert layer.forward.flops == pytest.approx(2 * 8192 * whole)
+    again = [layer.recomputed(*how).flops for how in (("operator",), ("full", True), ("full",))]
+    assert again == pytest.approx(
+        [2 * 8192 * one for one in (keys + queries + wide, whole - wide, whole)]
+    )
+    assert layer.recomputed("operator").flash == 0 < layer.recomputed("full", True).flash
+
+
 def test_llama_shape():
     # Dubey et al. 2024, "The Llama 3 herd of models" (arXiv 2407.21783), table 3: 8 B is 8.03e9
     llama = Transformer(

@@ -47,7 +47,7 @@ class Efficiency(_Part, frozen=True, kw_only=True):
 
     matrix: Share = 0.72
     memory: Share = 0.85
-    low_precision: Share = 0.68  # of matrices in 8 and 4 bits
+    low_precision: Share = 0.66  # of matrices in 8 and 4 bits
     attention: Share = 0.60  # of flash attention, in 16 bits
 
 

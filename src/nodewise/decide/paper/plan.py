@@ -33,13 +33,15 @@ _MOST_CONTEXT = 16
 FITTED_MEAN_ERROR, UNSEEN_MEAN_ERROR, CALCULON_MEAN_ERROR = 0.017, 0.078, 0.0365
 
 # Half of an 80 % interval of the step time, in ln: runs of models that were left out of the fit
-# (benchmarks/plan.py --fit), and dense runs beside a measured run of the same layout.
-_SPREAD, _EXPERT_SPREAD = 0.11, 0.23
+# (benchmarks/plan.py --fit; on A100 those of table 5), other devices and 4 bits (assumed, since
+# nothing was fitted there), and dense runs beside a measured run of the same layout.
+_SPREADS = {"H100": 0.073, "H200": 0.073, "A100": 0.11}
+_EXPERT_SPREAD = 0.23
+_NEW_SPREAD, _NEW_EXPERT_SPREAD = 0.165, 0.345
 _ALIKE_SPREAD = 0.035
-_FITTED_DEVICES = ("A100", "H100", "H200")
+_LAYOUT_SPREAD = 0.11  # of a measured run of another layout: a ratio within it may be its own
 _MOST_FACTOR = 3.0  # of an anchor: measured over computed, either way
 _MOST_MEMORY = 1.5  # times that of a device: computed memory is not exact
-_NOT_FITTED = 1.5  # times as wide on other devices, and in 4 bits
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,7 +194,7 @@ class Measured(NamedTuple):
         """
         if self.alike(job, plan):
             return self.ratio
-        off, doubt = math.log(self.ratio), _fitted_spread(job)
+        off, doubt = math.log(self.ratio), max(_fitted_spread(job, cluster), _LAYOUT_SPREAD)
         beyond = 1 - (doubt / off) ** 2 if abs(off) > doubt else 0.0
         common = 1 - 1 / _widening(job, cluster) ** 2
         return math.exp(off * max(beyond, common))
@@ -201,17 +203,28 @@ class Measured(NamedTuple):
 def spread(job: Job, plan: Plan, cluster: Cluster, measured: Measured | None = None) -> float:
     """Half of the 80 % interval of a step, in ln."""
     if measured is None:
-        return _widening(job, cluster) * _fitted_spread(job)
-    return _ALIKE_SPREAD if measured.alike(job, plan) else _fitted_spread(job)
+        return _widening(job, cluster) * _fitted_spread(job, cluster)
+    return _ALIKE_SPREAD if measured.alike(job, plan) else _fitted_spread(job, cluster)
 
 
 def _widening(job: Job, cluster: Cluster) -> float:
-    known = cluster.accelerator.name.startswith(_FITTED_DEVICES)
-    return 1.0 if known and job.training.precision != "float4" else _NOT_FITTED
+    """How much wider an interval is where nothing was fitted."""
+    if _device(cluster) and job.training.precision != "float4":
+        return 1.0
+    new = _NEW_EXPERT_SPREAD if job.model.experts else _NEW_SPREAD
+    return new / _fitted_spread(job, cluster)
 
 
-def _fitted_spread(job: Job) -> float:
-    return _EXPERT_SPREAD if job.model.experts else _SPREAD
+def _fitted_spread(job: Job, cluster: Cluster) -> float:
+    if job.model.experts:
+        return _EXPERT_SPREAD
+    return _SPREADS.get(_device(cluster), _LAYOUT_SPREAD)
+
+
+def _device(cluster: Cluster) -> str:
+    """The family of a device that was fitted; empty for others."""
+    name = cluster.accelerator.name
+    return next((one for one in _SPREADS if name.startswith(one)), "")
 
 
 def measured_step(job: Job, cluster: Cluster, anchor: Anchor) -> Measured:
@@ -434,9 +447,9 @@ def _notes(
             f"the measured run took {measured.ratio:.3g} times the computed step. That counts in "
             "full for dense models of its layout and precision, and less for others."
         )
-    if not cluster.accelerator.name.startswith(_FITTED_DEVICES):
+    if not _device(cluster):
         notes.append(
-            f"the constants were fitted on {', '.join(_FITTED_DEVICES)} devices; for "
+            f"the constants were fitted on {', '.join(sorted(_SPREADS))} devices; for "
             f"{cluster.accelerator.name} they are an assumption."
         )
     if job.training.precision == "float4":

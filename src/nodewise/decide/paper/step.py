@@ -57,20 +57,20 @@ class Constants(msgspec.Struct, frozen=True, kw_only=True):
 
 CONSTANTS = Constants(
     software={
-        "megatron": _Reached(1.0, 1.0, 0.35),
-        "torch": _Reached(0.475, 1.15, 0.71),
-        "torch eager": _Reached(0.475, 2.07, 0.71),
+        "megatron": _Reached(1.0, 1.0, 0.316),
+        "torch": _Reached(0.472, 1.12, 0.744),
+        "torch eager": _Reached(0.472, 2.08, 0.744),
     },
-    row_scaling=0.705,
+    row_scaling=0.681,
     four_bits=0.7,
-    casts=0.98,
-    row_casts=5.2,
-    short=1510,
-    context_cost=0.116,
-    power=0.52,
-    grouped=0.48,
+    casts=0.911,
+    row_casts=4.79,
+    short=1490,
+    context_cost=0.109,
+    power=0.584,
+    grouped=0.477,
     expert_exposed=0.19,
-    permuted=84.0,
+    permuted=83.0,
     routing_seconds=2e-3,
 )
 
@@ -144,19 +144,23 @@ class _Stepping:
             self.element,
             plan.context,
         )
-        backward_layer = layer.backward + layer.recomputed(plan.recompute)
+        torch = self.training.software != "megatron"
+        backward_layer = layer.backward + layer.recomputed(plan.recompute, stops_early=torch)
         repeats = 4 if plan.recompute == "full" else 3
         experts = (layer.experts * (repeats * self.layers)).flops
         grouped = experts / (self._matrix_rate() * self.constants.grouped) if experts else 0.0
         matrix, memory = self._seconds((layer.forward + backward_layer) * self.layers)
         exchange = self.layers * self._expert_seconds(experts_repeat=repeats)
 
-        # Two all-reduces a layer forward, two backward, and two more to go forward again
-        passes = 3 if plan.recompute == "full" else 2
+        # Two all-reduces a layer forward, two backward, and two more to go forward again. Each is a
+        # gather and a scatter: by operator, torch keeps what was scattered; full, it stops before
+        # the last scatter of a layer.
+        repeated = 3 if plan.recompute == "full" else 2
+        passes = {"full": 2.75, "operator": 2.5}.get(plan.recompute, 2.0) if torch else repeated
         sent = self.element * self.tokens * self.model.hidden
         exposed = self.reached.tensor_exposed if self.training.tensor_overlap else 1.0
         tensor = exposed * 2 * passes * self.layers * self._ring(sent)
-        context = self._context_seconds(layer.attention, passes)
+        context = self._context_seconds(layer.attention, repeated)
         pipeline = self._pipeline_seconds(sent)
         links = tensor + context + exchange + pipeline
         stage_seconds = matrix + memory + grouped + links

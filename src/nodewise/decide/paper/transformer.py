@@ -19,7 +19,7 @@ from nodewise.study.spec import Count, Positive
 
 Recompute = Literal["none", "selective", "operator", "full"]
 RECOMPUTES: tuple[Recompute, ...] = ("none", "selective", "full")
-_REPEATED = 0.5  # of the matrices, where every second product is kept ("operator")
+_REPEATED = 0.5  # of the wide block that is kept, where every second product is ("operator")
 
 
 class Transformer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -148,12 +148,18 @@ class LayerWork(msgspec.Struct, frozen=True, kw_only=True):
     backward: Work
     attention: Work  # of the forward, what selective recomputation repeats
     experts: Work  # matrices of the experts, forward; they are in none of the others
+    last: Work  # the last product, whose result no backward pass reads
+    second: Work  # products that are repeated where every second one is kept ("operator")
 
-    def recomputed(self, recompute: Recompute) -> Work:
-        """What the backward pass computes once more."""
+    def recomputed(self, recompute: Recompute, stops_early: bool = False) -> Work:
+        """What the backward pass computes once more.
+
+        `stops_early`: nothing behind the last tensor that it reads, as torch.utils.checkpoint does.
+        """
         if recompute == "operator":
-            rest = msgspec.structs.replace(self.forward, flash=0.0)
-            return msgspec.structs.replace(rest, flops=_REPEATED * rest.flops)
+            return msgspec.structs.replace(self.forward, flash=0.0, flops=self.second.flops)
+        if recompute == "full" and stops_early:
+            return self.forward + self.last * -1
         return {"none": Work(), "selective": self.attention, "full": self.forward}[recompute]
 
 
@@ -195,6 +201,12 @@ def layer_work(
     if model.attention_parameters:
         around = Work(2 * tokens * model.attention_parameters / t, around.bytes)
     block = _matmul(tokens, h, f / t, e) * into + _matmul(tokens, f / t, h, e)
+    last = _matmul(tokens, f / t, h, e)
+    # of queries, keys, values, output, gate, wide, narrow: the second, fourth and sixth; without a
+    # gate the sixth is the last, which is not needed
+    second = _matmul(tokens, h, kv / t, e) + _matmul(tokens, q / t, h, e)
+    if model.gated and not model.experts:
+        second = second + _matmul(tokens, h, f / t, e)
     linear = around + block * (model.shared_experts if model.experts else 1)
     repeated = tokens * h / (t if sequence_parallel else 1)
     split = tokens * f * model.blocks / t
@@ -219,6 +231,8 @@ def layer_work(
         backward=linear * 2 + between_backward + attention_backward + casts * 2,
         attention=attention,
         experts=block * (model.experts_per_token if model.experts else 0),
+        last=Work() if model.experts else last,
+        second=second,
     )
 
 

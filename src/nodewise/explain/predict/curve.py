@@ -51,6 +51,7 @@ FEWEST_SCALES = 3
 REACH = 4  # times the largest measured scale: what the factors were learnt on
 _FLOOR = 0.028  # three quarters of published repeats spread by less than 4 %, half by 0.7 %
 _FREEDOM_OF_FLOOR = 4  # how much the usual noise of a run counts beside that of repeated runs
+_MISSED = 1.5  # times the noise of a run: a law that misses times by more does not hold
 _FURTHEST = 0.6  # weight of the law that strays the most, beside the mean of the others
 _BEND = 0.25  # weight of the bend
 _EXACT = 1e-3  # a law that meets four points this closely does not do so by chance
@@ -256,7 +257,7 @@ class Curve:
         freedom = self._freedom + _FREEDOM_OF_FLOOR
         variance = self._freedom * float(np.mean((ladder.noise * repeats) ** 2))
         variance = (variance + _FREEDOM_OF_FLOOR * _FLOOR**2) / freedom
-        if fit.rms > math.sqrt(variance):
+        if fit.rms > _MISSED * math.sqrt(variance):
             return None
         generator = np.random.default_rng(seed)
         noise = np.sqrt(variance * freedom / generator.chisquare(freedom, (count, 1)))
