@@ -147,7 +147,7 @@ def shared_machine_check(study: "Study", unit: ScaleUnit, question: "Question") 
         return None
     most = max(shared)
     evidence = f"{most} workers shared one machine, and the bill counts {most} machines"
-    remedy = "Set what they are: --unit ranks --per-node N, where N share a machine."
+    remedy = "State what K counts: --unit ranks --per-node N, where N share a machine."
     return warning("machines in the bill", evidence, remedy, key=BILLED)
 
 
