@@ -15,21 +15,21 @@ _spec.loader.exec_module(reported)
 shared = reported.shared
 
 PROGRAMS = {
-    "stress_mutex": ("coordination", "threads that take one mutex", "stress-ng --mutex 2 --mutex-ops 1000000"),
-    "ffmpeg_x264": ("compute", "motion search; frame threads wait for each other in part", "ffmpeg -v error -nostdin -f lavfi -i testsrc2=size=1280x720:rate=30 -frames:v 300 -c:v libx264 -threads 2 -f null -"),
-    "stress_stream_one": ("memory bandwidth", "the STREAM loops on arrays beyond the caches", "stress-ng --stream 1 --stream-l3-size 64m --stream-ops 60"),
-    "stress_stream_two": ("memory bandwidth", "one on each core", "stress-ng --stream 2 --stream-l3-size 64m --stream-ops 60"),
+    "stress_mutex": ("coordination", "threads that take one mutex", "stress-ng --mutex 2 --mutex-ops 4000000"),
+    "ffmpeg_x264": ("compute", "motion search; frame threads wait for each other in part", "ffmpeg -v error -nostdin -f lavfi -i testsrc2=size=1280x720:rate=30 -frames:v 150 -c:v libx264 -threads 2 -f null -"),
+    "stress_stream_one": ("memory bandwidth", "the STREAM loops on arrays beyond the caches", "stress-ng --stream 1 --stream-l3-size 64m --stream-ops 30"),
+    "stress_stream_two": ("memory bandwidth", "one on each core", "stress-ng --stream 2 --stream-l3-size 64m --stream-ops 30"),
     "torch_fused_adam": ("memory bandwidth", "reads and writes 28 bytes for each of 30 M parameters", "OMP_NUM_THREADS=2 {python} adam_steps.py"),
     "python_threads_lock": ("coordination", "four threads that count under one lock", "{python} locked_counts.py"),
     "gloo_all_reduce": ("communication", "16 MB between two processes and no work", "OMP_NUM_THREADS=1 {python} gloo_sums.py"),
-    "iperf3_loopback": ("communication", "bytes through a socket and nothing else", "iperf3 -s -1 -p {port} >/dev/null & sleep 0.4; iperf3 -c 127.0.0.1 -p {port} -n 12G; wait"),
+    "iperf3_loopback": ("communication", "bytes through a socket and nothing else", "iperf3 -s -1 -p {port} >/dev/null & sleep 0.4; iperf3 -c 127.0.0.1 -p {port} -n 8G; wait"),
     "kill_by_group": ("memory capacity", "the control group allows 300 MB and kills", "{group} {python} -c 'a=[]\nwhile True: a.append(bytes(9999))'"),
 }  # fmt: skip
 SCRIPTS = {
-    "adam_steps": shared.TORCH + "p = torch.nn.Parameter(torch.rand(30_000_000)); p.grad = torch.rand(30_000_000)\no = torch.optim.Adam([p], fused=True)\nfor _ in range(120): o.step()",
-    "locked_counts": "import threading; l = threading.Lock(); n = 0\ndef work():\n    global n\n    for _ in range(5_000_000):\n        with l: n += 1\n"
+    "adam_steps": shared.TORCH + "p = torch.nn.Parameter(torch.rand(30_000_000)); p.grad = torch.rand(30_000_000)\no = torch.optim.Adam([p], fused=True)\nfor _ in range(50): o.step()",
+    "locked_counts": "import threading; l = threading.Lock(); n = 0\ndef work():\n    global n\n    for _ in range(3_000_000):\n        with l: n += 1\n"
     "t = [threading.Thread(target=work) for _ in range(4)]\n[x.start() for x in t]; [x.join() for x in t]",
-    "gloo_sums": shared.FILES["gloo_all_reduce"].replace("while go[0]:", "for _ in range(40):"),
+    "gloo_sums": shared.FILES["gloo_all_reduce"].replace("while go[0]:", "for _ in range(25):"),
 }  # fmt: skip
 ZOO = {name: row[0] for name, row in PROGRAMS.items()}
 

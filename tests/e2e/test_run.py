@@ -271,7 +271,7 @@ def test_a_file_that_is_no_spec_is_not_overwritten(here, nodewise):
     (here / "train.toml").write_text("learning_rate = 0.1\n")
     refused = nodewise("run", "-n", "1,2", "--", "train.py")
     assert refused.code == 2
-    assert "train.toml is there already and is not a spec" in refused.err
+    assert "train.toml already exists and is not a spec" in refused.err
     assert (here / "train.toml").read_text() == "learning_rate = 0.1\n"
 
 

@@ -4,6 +4,7 @@
 import json
 
 from .log_sample import Sample
+from .more_real_logs import _titan
 
 _END = "number of skipped iterations:   0 | number of nan iterations:   0 |"
 _DS = "[2021-05-25 22:30:04,196] [INFO] [config.py:752:print]   "
@@ -479,6 +480,128 @@ TRAINING = (
             for at, tps in ((2, 5941), (3, 5902), (4, 5914))
         ),
         {"iterations": 4, "median_step_s": None, "world_size": None, "tokens_per_s": None},
+    ),
+    Sample(
+        "torchtitan-ezpz-aurora",
+        "saforem2/torchtitan with ezpz, two devices of Aurora, stopped at step 190",
+        "    mpiexec --envall --np=2 --ppn=2 --no-vni python3 -m torchtitan.experiments.ezpz.train\n"
+        "    [num_nodes_from_hostfile=2]vs.[1] (wsa=2 // gpus_per_node=12)\n"
+        "    [2026-02-28 14:29:20,885358][I][distributed/parallel_dims:131:build_mesh] Building device mesh with "
+        "parallelism: pp=1, dp_replicate=1, dp_shard=2, cp=1, tp=1, ep=1, etp=1\n"
+        '    [2026-02-28 14:29:21,687267][I][ft/trainer:116:__init__] Building ezpz.agpt with {\n    "dim": 256,\n'
+        '    "rope": {\n        "max_seq_len": 2048,\n'
+        "    [2026-02-28 14:29:21,746679][I][ft/trainer:153:__init__] Model ezpz.agpt debugmodel size: 6,163,712 total "
+        "parameters\n    [2026-02-28 14:29:22,114507][I][ft/trainer:364:__init__] Trainer is initialized with local "
+        "batch size 8, global batch size 16, gradient accumulation steps 1, sequence length 2048, total steps 10000 "
+        "(warmup 200)\n"
+        + "".join(
+            f"    [2026-02-28 14:29:23,662786][I][components/metrics:515:log] step: {at:2}  loss:  8.13834  grad_norm: "
+            f" 1.3149  memory:  8.29GiB(12.96%)  tps: {tps:,}  tflops: 0.61  mfu: 0.21%\n"
+            for at, tps in (
+                (1, 8550),
+                (10, 105974),
+                (20, 107242),
+                (30, 106966),
+                (40, 107811),
+                (50, 106472),
+                (60, 107548),
+                (70, 106864),
+                (80, 105089),
+                (90, 105120),
+                (100, 106776),
+                (110, 107334),
+                (120, 107710),
+                (130, 107753),
+                (140, 107665),
+                (150, 107815),
+                (160, 107485),
+                (170, 107531),
+                (180, 108033),
+                (190, 107576),
+            )
+        )
+        + "    ^C\n    Aborted!\n",
+        {
+            "world_size": 2,
+            "dp": 2,
+            "tp": 1,
+            "pp": 1,
+            "global_batch": 16,
+            "seq_length": 2048,
+            "iterations": 190,
+            "warmup": 1,
+            "median_step_s": 0.15243,
+            "tokens_per_s": 214970,
+            "nodes": None,
+        },
+    ),
+    Sample(
+        "torchtitan-gb200-graphs",
+        "pytorch/torchtitan, experiments with CUDA graphs, four GB200, May 2026",
+        "[titan] 2026-05-04 13:58:15,361 - root - INFO - Building device mesh with parallelism: pp=1, dp_replicate=1, "
+        "dp_shard=2, cp=1, tp=2, ep=2\n[titan] 2026-05-04 13:58:17,242 - root - INFO - Total parameter count: dense "
+        "23,173,376, sparse 9,840,640, active 28,098,816\n[titan] 2026-05-04 13:58:17,242 - root - INFO - Model "
+        "graph_trainer/deepseek_v3 debugmodel size: 33,014,016 total parameters\n[titan] 2026-05-04 13:58:21,899 - root "
+        "- INFO - Trainer is initialized with local batch size 8, global batch size 16, gradient accumulation steps 1, "
+        "sequence length 2048, total steps 10 (warmup 2)\n[titan] 2026-05-04 13:58:26,942 - root - INFO -   Layer 5: 30 "
+        "MUST_SAVE, 104 PREFER_RECOMPUTE\n"
+        + _titan(
+            "[titan] 2026-05-04 13:58:41,402 - root - INFO - ",
+            (
+                (1, 339),
+                (2, 31371),
+                (3, 125180),
+                (4, 129655),
+                (5, 116451),
+                (6, 114268),
+                (7, 129971),
+                (8, 131613),
+                (9, 132235),
+                (10, 121163),
+            ),
+        )
+        + "[titan] 2026-05-04 13:58:44,191 - root - INFO - Training completed\n",
+        {
+            "world_size": 4,
+            "dp": 2,
+            "tp": 2,
+            "pp": 1,
+            "global_batch": 16,
+            "seq_length": 2048,
+            "iterations": 10,
+            "warmup": 2,
+            "median_step_s": 0.0643125,
+            "nodes": None,
+        },
+    ),
+    Sample(
+        "bridge-step-time-alone",
+        "notes on DeepSeek V3 on GB200, lines of Megatron-Bridge found with grep",
+        "Step Time : 125.37s GPU utilization: 20.9MODEL_TFLOP/s/GPU    # iter 1, JIT warmup\n"
+        + "".join(
+            f"Step Time : {s}s GPU utilization: {rate}MODEL_TFLOP/s/GPU\n"
+            for s, rate in (
+                (6.13, 426.6),
+                (4.66, 561.8),
+                (10.69, 244.7),
+                (2.26, 1156.2),
+                (3.54, 738.3),
+                (2.24, 1165.6),
+                (2.22, 1179.6),
+                (2.22, 1177.2),
+                (2.22, 1177.3),
+            )
+        ),
+        {"median_step_s": 2.22, "world_size": None, "global_batch": None, "iterations": None},
+    ),
+    Sample(
+        "bridge-cut-label",
+        "NVIDIA/cloudai tests, Megatron-Bridge with a label that is cut",
+        "ain_fp8_mx/0 Step Time : 9.09s GPU utilization: 663.5MODEL_TFLOP/s/GPU\n\nain_fp8_mx/0  [2025-12-22 15:18:33] "
+        "iteration       50/      50 | consumed samples:        25600 | elapsed time per iteration (ms): 9089.0 | learning "
+        "rate: 3.000000E-05 | global batch size:   512 | lm loss: 8.114214E+00 | load_balancing_loss: 1.000000E+00 | loss "
+        f"scale: 1.0 | grad norm: 0.042 | {_END}\n",
+        {"median_step_s": 9.089, "iterations": 50, "global_batch": 512, "entries": 1},
     ),
     Sample(
         "maxtext-gemma-padding",

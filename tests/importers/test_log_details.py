@@ -191,6 +191,20 @@ def test_many_beginnings_in_one_log_take_no_quadratic_time(tmp_path: Path) -> No
     assert taken[1] < 9 * taken[0]
 
 
+def test_step_times_without_numbers_are_doubted_where_another_run_may_begin(
+    tmp_path: Path,
+) -> None:
+    def line(seconds: float) -> str:
+        return f"Step Time : {seconds:.2f}s GPU utilization: 426.6MODEL_TFLOP/s/GPU\n"
+
+    one = line(60.0) + "".join(line(2.0 + 0.01 * (at % 3)) for at in range(9))
+    run = _read(tmp_path / "one.log", one)
+    assert (run.step_seconds, run.warmup, run.iterations) == (pytest.approx(2.01), 1, None)
+    assert "split the file" in _read(tmp_path / "two.log", one + one).problem
+    short = _read(tmp_path / "short.log", "".join(line(0.2) for _ in range(9)))
+    assert "too coarse" in short.problem and short.step_seconds is None
+
+
 def test_steps_between_the_messages_of_hundreds_of_ranks_are_found(tmp_path: Path) -> None:
     """NCCL_DEBUG=INFO before the first step, and a traceback of each rank after the last one."""
     before = "r7i7n0:55676:55762 [3] NCCL INFO Channel 31/32 :    0\n" * 90_000

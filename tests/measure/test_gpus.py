@@ -138,7 +138,7 @@ def test_heat_makes_a_study_doubtful(libraries):
     cool, hot = watched([0] * 10, library), watched([0] * 7 + [HOT] * 3, library)
     found = gpu_check(study_of(cool, hot))
     assert (found.verdict, found.makes) == ("warn", "doubtful")
-    assert "30 % of looks at K=2" in found.evidence
+    assert "30 % of samples at K=2" in found.evidence
     assert "slowed a GPU down" in validity_of(scale(study_of(cool, hot)).checks).clause
 
 
@@ -149,7 +149,7 @@ def test_a_power_limit_matters_where_it_differs_between_scales(libraries):
     assert gpu_check(study_of(capped, capped)).verdict == "pass"
     found = gpu_check(study_of(free, capped))
     assert found.makes == "doubtful"
-    assert "100 % of looks at K=2, and in 0.0 % at K=1" in found.evidence
+    assert "100 % of samples at K=2, and in 0.0 % at K=1" in found.evidence
 
 
 def test_amd_says_the_same_in_its_own_words(libraries):

@@ -33,7 +33,7 @@ _SACCT = {"jobid", "jobidraw", "jobname", "state", "elapsed", "elapsedraw", "nno
 # Lines of logs; each is looked for at the beginning and at the end of a file.
 _MEGATRON = re.compile(
     rb"iteration[ =]+\d{1,12}/ *(?:\d{1,12}|infinity) \|[^\n]{0,400}?"
-    rb"elapsed[ _]time[ _]per[ _]iteration"
+    rb"elapsed[ _]time[ _]per[ _]iteration|Step Time ?: ?[\d.]{1,12} ?s[^\n]{1,80}MODEL_TFLOP"
 )
 _NEMO = re.compile(rb"train_step_timing in s\"?[:=] ?[\d.]")
 _TORCHTITAN = re.compile(rb"step: {1,12}\d{1,12}[ /][^\n]{0,300}?(?:tps|wps): {0,8}[\d,]")

@@ -39,6 +39,7 @@ _LOOK_SECONDS = 0.02
 _WINDOW_SECONDS = 0.5
 _STARTED_WINDOWS = 3  # after which a program is likely at its work
 _COST = 0.02  # of one core, at most, for looking
+_SLOWEST = 3.0  # times fewer looks at a program that waits for its cores: it does less in a second
 # A thread that computes or waits for a core in less of a window, or does less of the work, sleeps:
 # on a busy machine a helper that wakes once waits long for its core.
 _ACTIVE = 0.03
@@ -174,6 +175,7 @@ class _Looker:
         self._file_locks = FileLocks()
         self._spinners: set[int] = set()  # processes with a library that waits by spinning
         self._inside: Inside | None = None
+        self._slower = 1.0
         self._begin()
 
     def _begin(self) -> None:
@@ -203,7 +205,7 @@ class _Looker:
         self._touch.look(self._busiest)
         if is_last or (passed >= _WINDOW_SECONDS and self._is_small()):
             self.close_window()
-        time.sleep(max(_LOOK_SECONDS, cost / _COST - cost))
+        time.sleep(self._slower * max(_LOOK_SECONDS, cost / _COST - cost))
 
     def _is_small(self) -> bool:
         return len(self._alive) <= _MOST_AT_ONCE
@@ -274,6 +276,7 @@ class _Looker:
         seconds = time.monotonic() - self._start
         if self._looks >= 3:
             self.samples.append(self._sample(seconds))
+            self._slower = _slower_for(self.samples[-1])
         self._begin()
         gone = [key for key in self._threads if not Path(f"/proc/{key[0]}/task/{key[1]}").exists()]
         for key in gone:
@@ -393,6 +396,13 @@ class _Looker:
             self.libraries |= loaded
             if loaded & set(_MESSAGES):
                 self._spinners.add(process)
+
+
+def _slower_for(sample: Sample) -> float:
+    """How many times longer the pauses may be, for as many looks in a second of its own time."""
+    cpu = sample.user + sample.system
+    wanted = cpu + sample.run_delay
+    return 1.0 if wanted < _ACTIVE * sample.seconds else min(wanted / max(cpu, 1e-9), _SLOWEST)
 
 
 def _tree(root: int) -> list[int]:

@@ -50,14 +50,16 @@ class Scraper:
 
     def _read_all(self) -> None:
         for _ in range(_MOST_SAMPLES):
-            for at, url in enumerate(self._urls):
-                found = parse_metrics(self._page(url))
-                if found:
-                    self._samples[at].append(found)
-            if not any(self._samples) or self._ended.wait(_EVERY_SECONDS):
+            pages = [self._page(url) for url in self._urls]
+            for samples, page in zip(self._samples, pages, strict=True):
+                if page and (found := parse_metrics(page)):
+                    samples.append(found)
+            answered = all(page is not None for page in pages)
+            if (answered and not any(self._samples)) or self._ended.wait(_EVERY_SECONDS):
                 return  # nothing that is known here, or the window is over
 
-    def _page(self, url: str) -> str:
+    def _page(self, url: str) -> str | None:
+        """The metrics of a server; None: it did not answer in time, and may do so later."""
         connection = open_connection(url, _ANSWER_SECONDS, self._context)
         try:
             connection.request("GET", address_of(url).path.rstrip("/") + self._path)
@@ -65,6 +67,6 @@ class Scraper:
             text = answer.read(_MOST_BYTES).decode(errors="replace")
             return text if answer.status == 200 else ""
         except (OSError, http.client.HTTPException):
-            return ""
+            return None
         finally:
             connection.close()

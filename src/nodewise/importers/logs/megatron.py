@@ -4,6 +4,7 @@ The line of Megatron-LM gives a mean over `log_interval` iterations; the one of 
 """
 
 import re
+from array import array
 from pathlib import Path
 
 import msgspec
@@ -30,6 +31,9 @@ _SECONDS = (
     (b"elapsed time per iteration (s)", 1.0),
     (b"elapsed time per iteration ms", 1e-3),  # with underscores and equals signs
 )
+_MOST_STEP_TIMES = 100_000
+_FINE_STEP = 0.5  # seconds, of which a rounding to 0.01 s is 1 %
+_BEGINS = 10.0  # usual steps that one takes where a program may begin
 _DEVICE_RATE_ERROR = 2e-4  # of a rate that is printed with five digits or more
 _NEMO_RATE_ERROR = 6e-4  # of a rate and a time that are printed with four digits
 _DEVICE_RATES = (
@@ -163,6 +167,31 @@ def _batch_of_pipeline(log: Log, found: "re.Match[bytes]") -> None:
         log.put("pipeline_batch", only(rate[0] * time[0], rate[1] * time[1]))
 
 
+def _step_time(log: Log, found: "re.Match[bytes]") -> None:
+    """`Step Time : 6.13s GPU utilization: ...` of Megatron-Bridge, beside its iteration line."""
+    rank, held = rank_of(found.string), log.timers.setdefault(("Step Time", ""), array("d"))
+    if log.values.setdefault("timed rank", rank) == rank and len(held) < _MOST_STEP_TIMES:
+        held.append(number(found[1]) or 0.0)
+
+
+def _without_iterations(log: Log) -> LogRun | None:
+    """A run of which only the step times are kept: their steps have no numbers."""
+    held = log.timers.get(("Step Time", ""))
+    if log.seconds or not held:
+        return None
+    for at, seconds in enumerate(held, 1):
+        log.step(at, seconds)
+    run = log.run()
+    problem = ""
+    if run.step_seconds and run.step_seconds < _FINE_STEP:
+        problem = "its step times are rounded to 0.01 s, which is too coarse for such short steps"
+    elif run.step_seconds and any(one.seconds > _BEGINS * run.step_seconds for one in run.pauses):
+        problem = "a very slow step amid the others: if another run begins there, split the file"
+    if not problem:
+        return run
+    return msgspec.structs.replace(run, step_seconds=None, pauses=(), problem=problem)
+
+
 _SIZES = ("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size", "num_experts")
 _HEADER = (
     rule("beginning", "using world size",
@@ -196,6 +225,7 @@ _STEP = r"iteration[ =]+(\d{1,12})/ *(?:\d{1,12}|infinity) \|"
 RULES = (
     rule("step", "elapsed time per iteration", _STEP, _step, True, _all_steps),
     rule("step", "elapsed_time_per_iteration", _STEP, _step, True),
+    rule("step time", "Step Time", r"Step Time ?: ?([\d.]{1,12}) ?s\b", _step_time, True),
     rule("batch", "iter time (s): ", r"iter time \(s\): ([\d.]{1,16}) samples/sec: ([\d.]{1,16})",
          _batch_of_pipeline, True),
     *TIMERS, *_HEADER, *LAUNCH, *PAUSES,
@@ -210,6 +240,8 @@ def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
         if not log.texts and log.get(name):
             log.values.setdefault("global_batch", log.get(name))
     _old_layout(log)
+    if unnumbered := _without_iterations(log):
+        return [unnumbered]
     _last_line(log)
     return [_finish(log)]
 
