@@ -184,6 +184,10 @@ MEGATRON_2021 = (
     f" iteration {at:8d}/    1000 | elapsed time per iteration (ms): 145207.{at} | lm loss: 1.2 |\n"
     for at in range(1, 9)
 )
+BRIDGE_STEPS = "".join(
+    f"Step Time : {seconds:.2f}s GPU utilization: 426.6MODEL_TFLOP/s/GPU\n"
+    for seconds in (60.0, 2.01, 2.0, 2.02, 2.0, 2.01, 2.02)
+)
 HF_STATE = json.dumps({
     "global_step": 100, "train_batch_size": 8, "total_flos": 1e15, "log_history": [
         {"loss": 3.2, "step": 50, "epoch": 0.5},
@@ -454,7 +458,7 @@ def cube(own: Sequence[tuple[float, ...]] = ((1, 2, 40, 10, 1), (1, 3, 30, 20, 1
 def samples() -> dict[str, list[bytes]]:
     """Every format that gives logs, with its samples."""
     texts: dict[str, list[str]] = {
-        "megatron": [megatron(), megatron_timers(), MEGATRON_2021], "nemo": [NEMO],
+        "megatron": [megatron(), megatron_timers(), MEGATRON_2021, BRIDGE_STEPS], "nemo": [NEMO],
         "torchtitan": [torchtitan()],
         "torchtitan-jsonl": [torchtitan_jsonl()], "maxtext": [MAXTEXT],
         "hf-console": [HF_CONSOLE, HF_METRICS], "hf-state": [HF_STATE],
