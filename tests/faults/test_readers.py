@@ -92,6 +92,10 @@ FOUND = [
     ("arrivals", b"1\n" * 30 + b"2\n"),
     ("rank report", b"{"),
     ("rank report", _sample("rank report", b'"comm_calls": 3', b'"comm_calls": 99')),
+    *(
+        ("mpi report", _sample("mpi report", old, old[:-1] + b"9" * 400))
+        for old in (b'"collectives_seen": 2', b'"messages_seen": 1', b'"calls": 3', b'"size": 2')
+    ),
     ("machine", b'{"identity": {"\xff": 1}}'),
     ("answers", b'data: {"error": ' + _DEEP + b"\n\n"),
     ("slurm step", b"0 17"),

@@ -27,28 +27,29 @@ _MOST_COMMUNICATORS = 8  # that are kept in a study, those with the most time
 
 _STAGES: tuple[Stage, ...] = ("compute", "communication", "io")  # that every report has
 Stamps = NDArray[np.void]
-Nanoseconds = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
+Whole = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
+Nanoseconds = Whole
 
 
 class _World(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a report that only an MPI program has."""
 
-    process: int
-    world_size: int
+    process: Whole
+    world_size: Whole
     library: str
     finalized: bool
     aborted: bool
-    abort_code: int
+    abort_code: Whole
     begin_ns: Nanoseconds
     end_ns: Nanoseconds
     clock_offset_ns: Nanoseconds
     clock_error_ns: Nanoseconds
-    hosts: int
-    collectives_seen: int
-    messages_seen: int
-    unmatched: int
+    hosts: Whole
+    collectives_seen: Whole
+    messages_seen: Whole
+    unmatched: Whole
     region: str = ""  # that was asked for and not found
-    region_calls: int = 0  # of the collective that it is named after
+    region_calls: Whole = 0  # of the collective that it is named after
     thread_cpu_s: tuple[Amount, ...] = ()
     thread_delay_s: tuple[Amount, ...] = ()  # ready to run, while another had the core
     classes: dict[str, MpiCalls]
