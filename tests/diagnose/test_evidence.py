@@ -315,6 +315,8 @@ def test_processes_that_wait_for_a_file_lock_coordinate():
     assert watched(alone).ceiling == "compute"
     all_cores = msgspec.structs.replace(one_works, user=0.95)
     assert watched(all_cores).ceiling == "compute"
+    woken = msgspec.structs.replace(one_works, file_lock_processes=0.3, run_delay=2.0)
+    assert watched(woken).ceiling is None  # those that wait for a core may have waited for the lock
     idle = msgspec.structs.replace(one_works, user=0.01, system=0.0, runnable_ticks=0.02)
     assert watched(idle).ceiling == "latency"
 

@@ -40,6 +40,7 @@ _WAITS_LONG = 0.45
 _RARELY = 0.05  # of a thread: seen in one look of a window
 _RESTS = 0.5  # of the looks
 _IDLE = 0.9  # of the time
+_SEEN_WAITING = 0.1  # of a process, for a file lock
 _SIGNAL = 8  # bytes: what a read or a write of an eventfd carries
 _SAVED = 0.5  # of the bytes whose pages are used for the first time
 _ENOUGH_SAMPLES = 50  # of where ranks are: half of them is then 36 to 64 %
@@ -179,11 +180,14 @@ def _one_at_a_time(
     """Processes wait, or ask again and again, for a file lock that another one works under."""
     working = (sample.user + sample.system + sample.run_delay / 2) / sample.seconds
     waiting = sample.file_lock_processes / max(sample.file_lock_processes + working, 1e-9)
-    if waiting < _WAITS or account.blocked > 0.5:
+    if sample.file_lock_processes < _SEEN_WAITING or account.blocked > 0.5:
         return None
-    wanted = sample.user + sample.system + sample.run_delay
-    if wanted > _ALL_CORES * seen.cores * sample.seconds:
-        return None  # all cores work for it, so the wait costs nothing
+    cpu = sample.user + sample.system
+    all_cores = cpu + sample.run_delay > _ALL_CORES * seen.cores * sample.seconds
+    if waiting < _WAITS or all_cores:
+        # Who was woken for the lock and has no core yet looks like one that works; else all cores
+        # work for it, so the wait costs nothing.
+        return Verdict(None) if sample.run_delay > cpu else None
     return Verdict("coordination", strong=waiting > _WAITS_LONG)
 
 
