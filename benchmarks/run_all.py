@@ -68,6 +68,7 @@ BENCHMARKS: tuple[tuple[str, ...], ...] = (
     ("diagnose", "unseen"),
     ("diagnose", "zoo", "--busy", "4"),
     ("diagnose", "unseen", "--busy", "4"),
+    ("diagnose", "fixed_work", "--confirm"),
     ("diagnose_overhead",),
     ("fleet", *peer("--wrk2", "NODEWISE_WRK2"), *peer("--guidellm", "NODEWISE_GUIDELLM"),
      *peer("--aiperf", "NODEWISE_AIPERF"), *peer("--tokenizer", "NODEWISE_TOKENIZER")),
