@@ -267,11 +267,13 @@ def test_a_file_lock_is_waited_for_in_the_kernel_or_asked_for_again(tmp_path):
         assert locks.waiting([os.getpid()]) == (set(), set())
         with subprocess.Popen(words, **pipes) as other:
             both = [os.getpid(), other.pid]
-            wait_until(lambda: locks.waiting(both) == ({other.pid}, set()))
-            fcntl.flock(ours, fcntl.LOCK_UN)
+            try:
+                wait_until(lambda: locks.waiting(both) == ({other.pid}, set()))
+            finally:
+                fcntl.flock(ours, fcntl.LOCK_UN)
             other.stdout.readline()
             assert locks.waiting(both) == (set(), {os.getpid()})  # it had the lock before
-            assert locks.waiting([os.getpid()]) == (set(), set())  # no lock of a stranger
+            assert locks.waiting([os.getpid()]) == (set(), set())  # no lock of another program
             other.communicate(b"\n")
 
 
@@ -287,19 +289,27 @@ def test_the_library_that_a_program_is_in_is_sampled(library, tmp_path):
         ["gcc", "-shared", "-fPIC", "-o", path, tmp_path / "spin.c"], check=True, timeout=60
     )
     code = f"import ctypes; ctypes.CDLL({str(path)!r}).spin(ctypes.c_long(1 << 60))"
+    files = open_files()
     with subprocess.Popen([sys.executable, "-c", code]) as program:
-        wait_until(lambda: library in Path(f"/proc/{program.pid}/maps").read_text())
-        inside = Inside([program.pid])
-        began = cpu_of(program.pid)
-        wait_until(lambda: cpu_of(program.pid) - began > 0.5)
-        found = inside.taken()
-        program.kill()
+        try:
+            wait_until(lambda: library in Path(f"/proc/{program.pid}/maps").read_text())
+            inside = Inside([program.pid])
+            began = cpu_of(program.pid)
+            wait_until(lambda: cpu_of(program.pid) - began > 0.5)
+            found = inside.taken()
+        finally:
+            program.kill()
+    assert open_files() == files
     if not found:
         pytest.skip("the kernel does not allow samples")
     messages, own = found[program.pid]
     assert messages + own > 50
     share = messages / (messages + own)
     assert share > 0.8 if library == "libmpi" else share < 0.2
+
+
+def open_files():
+    return len([*Path("/proc/self/fd").iterdir()])
 
 
 def cpu_of(process):

@@ -154,6 +154,8 @@ def test_ranks_under_mpi_are_found(tmp_path, words):
         (["{mpiexec}", "-np", "{n}", "./app"], "ranks"),
         (["{mpiexec}", "-n", "{2*n}", "./app"], None),  # K may be nodes
         (["{mpiexec}", "-hosts", "a,b", "-n", "{n}", "./app"], None),
+        (["{mpiexec}", "-H", "a,b", "-n", "{n}", "./app"], None),
+        (["{mpiexec}", "-machinefile", "two", "-n", "{n}", "./app"], None),
         (["sh", "-n", "{n}"], None),
     ],
 )

@@ -422,7 +422,7 @@ def test_what_is_not_answered_in_time_is_given_up():
 
 
 def test_a_server_gets_the_time_to_end_what_was_given_up():
-    def after(answered: int, unfinished: int) -> float:
+    def after(answered: int, unfinished: int, drain: float = 2.0) -> float:
         requests = tuple(
             Request(intended=at / 10, sent=at / 10, first=at / 10, last=(at + 1) / 10)
             for at in range(answered)
@@ -431,12 +431,13 @@ def test_a_server_gets_the_time_to_end_what_was_given_up():
             replicas=1, offered_per_second=30.0, seconds=10.0, requests=requests,
             unfinished=unfinished,
         )  # fmt: skip
-        return backlog_seconds(window, LoadSpec(drain_seconds=2.0, most_window_seconds=60.0))
+        return backlog_seconds(window, LoadSpec(drain_seconds=drain, most_window_seconds=60.0))
 
     assert after(100, 200) == pytest.approx(20.0)  # ten a second were answered
     assert after(100, 1) == 2.0
     assert after(100, 10_000) == 60.0
     assert after(0, 5) == 2.0
+    assert after(100, 1, drain=90.0) == 90.0  # as the spec asks, also above the longest window
 
 
 def test_a_slow_answer_after_a_given_up_one_is_not_mixed_up():

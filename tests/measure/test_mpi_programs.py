@@ -326,8 +326,9 @@ def test_copies_of_a_program_without_mpi_are_not_sold_as_scaling(tmp_path):
 def test_temporary_files_of_open_mpi_go_with_the_run_but_not_on_other_hosts(tmp_path):
     here = preload.of_open_mpi(("mpirun", "-n", "2", "./app"), tmp_path)
     assert here["OMPI_MCA_orte_tmpdir_base"] == str(tmp_path)
-    there = preload.of_open_mpi(("mpirun", "--host", "a,b", "./app"), tmp_path)
-    assert "OMPI_MCA_orte_tmpdir_base" not in there
+    for option in ("--host", "-H", "-machinefile"):
+        there = preload.of_open_mpi(("mpirun", option, "a,b", "./app"), tmp_path)
+        assert "OMPI_MCA_orte_tmpdir_base" not in there
 
 
 def test_the_interposer_does_nothing_without_mpi(programs, tmp_path):

@@ -78,7 +78,11 @@ def crowded(delay: float) -> Study:
 
 @pytest.mark.parametrize(
     ("delay", "verdict"),
-    [(0.9 * validity.MUCH_LOAD, "pass"), (1.1 * validity.MUCH_LOAD, "fail")],
+    [
+        (0.9 * validity.SOME_LOAD, "pass"),
+        (0.9 * validity.MUCH_LOAD, "warn"),
+        (1.1 * validity.MUCH_LOAD, "fail"),
+    ],
 )
 def test_foreign_load_is_shown_alike_by_study_and_audit(delay, verdict):
     study = crowded(delay)
@@ -92,7 +96,11 @@ def test_foreign_load_is_shown_alike_by_study_and_audit(delay, verdict):
 
 @pytest.mark.parametrize(
     ("delay", "verdict"),
-    [(0.9 * validity.MUCH_LOAD, "pass"), (1.1 * validity.MUCH_LOAD, "fail")],
+    [
+        (0.9 * validity.SOME_LOAD, "pass"),
+        (0.9 * validity.MUCH_LOAD, "warn"),
+        (1.1 * validity.MUCH_LOAD, "fail"),
+    ],
 )
 def test_foreign_load_is_told_once_with_and_without_the_rules(delay, verdict):
     findings = find(crowded(delay), Question(), read_rules())

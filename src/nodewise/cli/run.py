@@ -151,7 +151,7 @@ def _starts_ranks_here(words: Sequence[str]) -> bool:
     from nodewise.measure.mpi import libraries
 
     ranks = any(pair in _K_RANKS for pair in itertools.pairwise(words))
-    return ranks and not any("host" in word for word in words) and libraries.starts_mpi(words)
+    return ranks and not libraries.names_hosts(words) and libraries.starts_mpi(words)
 
 
 def _name_of(words: Sequence[str]) -> str:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from nodewise.explain.scaling import Timings
 
 FOREIGN_LOAD = "other processes took up to"  # how a doubt begins that is of their load
-MUCH_LOAD = 0.10  # share of the CPU that other processes took; above it, the study is doubtful
+# Share of the CPU that other processes took: a warning above the first, doubtful above the second.
+SOME_LOAD, MUCH_LOAD = 0.02, 0.10
 ENOUGH_TO_TRUST = 3  # rounds; fewer leave a measurement doubtful
 _NEAR_WORK = 0.05  # relative: sizes of a growing job are rounded to whole cells
 QUOTA_HELD = 1.05  # CPU of an emulated node against its quota; above it the quota leaks
@@ -51,7 +52,7 @@ def validity_checks(study: Study, times: "Timings") -> Iterator[Check]:
     curve = (baseline_check(times), superlinear_check(times))
     yield from (check for check in curve if check is not None)
     load = load_check(study)
-    if load.verdict == "fail":
+    if load.verdict in ("warn", "fail"):
         yield load
 
 
@@ -419,9 +420,9 @@ def load_check(study: Study) -> Check:
         return Check(rule=_LOAD, verdict="unknown", evidence=evidence, key="contention")
     return Check(
         rule=_LOAD,
-        verdict="fail" if worst > MUCH_LOAD else "pass",
+        verdict="pass" if worst <= SOME_LOAD else "fail" if worst > MUCH_LOAD else "warn",
         evidence=f"{FOREIGN_LOAD} {format_percent(worst)} of the CPU",
-        remedy="Repeat on a quieter machine." if worst > MUCH_LOAD else "",
+        remedy="Repeat on a quieter machine." if worst > SOME_LOAD else "",
         key="contention",
         makes="doubtful" if worst > MUCH_LOAD else None,
     )

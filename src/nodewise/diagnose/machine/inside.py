@@ -56,16 +56,21 @@ class Inside:
     def taken(self) -> dict[int, Share]:
         """The samples of each process; ends the sampling. Empty where the kernel refuses."""
         addresses: dict[int, list[int]] = {}
-        for process, file, ring in self._rings:
+        for process, _, ring in self._rings:
             addresses.setdefault(process, []).extend(_addresses(ring))
-            ring.close()
-            os.close(file)
-        self._rings = []
+        self.close()
         found = {}
         for process, seen in addresses.items():
             with contextlib.suppress(OSError):
                 found[process] = share_of(seen, Path(f"/proc/{process}/maps").read_text())
         return found
+
+    def close(self) -> None:
+        """End the sampling."""
+        for _, file, ring in self._rings:
+            ring.close()
+            os.close(file)
+        self._rings = []
 
 
 def _ring(thread: int) -> tuple[int, mmap.mmap]:

@@ -107,6 +107,7 @@ def _watch(command: tuple[str, ...], most_seconds: float, folder: Path) -> Obser
         seconds = time.monotonic() - began
         with contextlib.suppress(PermissionError):  # a program of another user
             end(program)
+        looker.stop_sampling()
         spots = hot_spots.found()
     if len(looker.samples) < 3:  # else the last one is cut short by the end of the program
         looker.close_window()
@@ -277,6 +278,7 @@ class _Looker:
         if self._looks >= 3:
             self.samples.append(self._sample(seconds))
             self._slower = _slower_for(self.samples[-1])
+        self.stop_sampling()  # of a window without a sample
         self._begin()
         gone = [key for key in self._threads if not Path(f"/proc/{key[0]}/task/{key[1]}").exists()]
         for key in gone:
@@ -363,11 +365,15 @@ class _Looker:
             threads=len(self._threads),
         )
 
+    def stop_sampling(self) -> None:
+        """Close what samples ranks; the kernel has a file and a buffer open for each thread."""
+        if self._inside is not None:
+            self._inside.close()
+            self._inside = None
+
     def _taken_inside(self) -> tuple[float, float]:
         """Samples of ranks in this window: in the library of messages, and in other code."""
-        if self._inside is None:
-            return 0.0, 0.0
-        found, self._inside = self._inside.taken(), None
+        found = self._inside.taken() if self._inside is not None else {}
         return sum(one.messages for one in found.values()), sum(one.own for one in found.values())
 
     def _carried(self, inodes: list[int]) -> Traffic | None:

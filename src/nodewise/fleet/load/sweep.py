@@ -197,7 +197,7 @@ def backlog_seconds(window: Window, load: LoadSpec) -> float:
     """
     ends = [one.last for one in window.requests if one.last is not None]
     left = window.unfinished * max(ends) / len(ends) if ends else 0.0
-    return min(max(load.drain_seconds, left), load.most_window_seconds)
+    return max(load.drain_seconds, min(left, load.most_window_seconds))
 
 
 def _is_here(server: Server) -> bool:

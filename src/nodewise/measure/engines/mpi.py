@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 import msgspec
 
 from nodewise.measure.engines.base import Finished, Job, LauncherEngine, Started, options_of
-from nodewise.measure.mpi import preload
+from nodewise.measure.mpi import libraries, preload
 from nodewise.measure.mpi.preload import Launch
 from nodewise.measure.watch import cores
 from nodewise.study.spec import EngineSpec, Part
@@ -123,7 +123,7 @@ class Mpi(LauncherEngine):
 
     def _exports(self, job: Job) -> list[str]:
         """Open MPI takes a variable to another host only if it is named."""
-        if not any("host" in word for word in self._options):
+        if not libraries.names_hosts(self._options):
             return []
         names = [*job.own_environment, "LD_PRELOAD", "NODEWISE_MPI_GATE"]
         return [word for name in names for word in ("-x", name)]

@@ -160,6 +160,11 @@ def starts_mpi(command: Sequence[str]) -> bool:
     return starter is not None and launcher_version(starter)[0] != ""
 
 
+def names_hosts(words: Sequence[str]) -> bool:
+    """Whether a command or options of a launcher name hosts: --host, -H, -machinefile, -f hosts."""
+    return any(word == "-H" or "host" in word or "machinefile" in word for word in words)
+
+
 def vendor_of(library: Path) -> str:
     """Whose a libmpi is, by its name: the number at its end is that of its interface."""
     return "Open MPI" if _OPEN_MPI.search(library.name) else "MPICH"

@@ -185,6 +185,6 @@ def of_open_mpi(command: Sequence[str], folder: Path) -> dict[str, str]:
 
     Not on other hosts, which do not have that folder.
     """
-    hosts = any("host" in word for word in command)
-    place = {} if hosts else {"OMPI_MCA_orte_tmpdir_base": str(folder)}
+    elsewhere = libraries.names_hosts(command)
+    place = {} if elsewhere else {"OMPI_MCA_orte_tmpdir_base": str(folder)}
     return {**(as_root() if os.geteuid() == 0 else {}), **place}
