@@ -44,19 +44,19 @@ class SlurmOptions(Part, frozen=True, kw_only=True):
     """The table `[engine.slurm]`."""
 
     scale: Literal["nodes", "tasks"] = "nodes"  # what K counts
-    tasks_per_node: Count = 1  # where K counts nodes
-    cpus_per_task: Count = 1
-    launcher: Literal["srun", "mpiexec", "torchrun"] = "srun"
+    tasks_per_node: Count = 1  # ranks on each node, if K counts nodes
+    cpus_per_task: Count = 1  # cores of each task
+    launcher: Literal["srun", "mpiexec", "torchrun"] = "srun"  # what starts the ranks
     mpi: str = ""  # srun --mpi=...: pmi2 or pmix
-    allocation: Literal["each", "one"] = "each"  # a job for each run, or one for all that are left
-    partition: str = ""
-    account: str = ""
-    time_minutes: Count | None = None  # of a job; else by the timeout
-    exclusive: bool = False
+    allocation: Literal["each", "one"] = "each"  # one job for each run, or for all
+    partition: str = ""  # Slurm partition
+    account: str = ""  # Slurm account
+    time_minutes: Count | None = None  # time limit of a job; default: from the timeout
+    exclusive: bool = False  # no other jobs on the nodes
     together: bool = False  # runs may be on the cluster at the same time
     queued: Count = 20  # jobs in the queue at a time
-    setup: tuple[str, ...] = ()  # lines of shell before the job: module load ...
-    poll_seconds: Positive = 2.0
+    setup: tuple[str, ...] = ()  # shell lines before the job: module load ...
+    poll_seconds: Positive = 2.0  # interval of queries
 
 
 class Slurm(Engine):
