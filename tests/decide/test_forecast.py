@@ -316,7 +316,7 @@ def test_weak_scaling_is_compared_per_unit_of_work(nodewise, tmp_path):
 
     decided = said("decide")
     assert "$1.000 a run ($0.125 per unit of work)" in decided
-    assert "costs at most 1/0.70 of the cheapest per unit of work" in decided
+    assert "costs at most 1/0.70 times the cheapest per unit of work" in decided
     assert "no scale costs clearly less per unit of work than K=1" in decided
     assert "3.14 s less per unit of work; it is predicted to do more work per second" in decided
     assert "efficiency cost a run cost per unit of work" in decided

@@ -240,7 +240,7 @@ def test_a_signal_keeps_every_finished_run_and_leaves_no_process(tmp_path, numbe
     words = ["study", str(spec)]
     code, errors = interrupted(words, lambda: workers(tmp_path.name), number, ignored)
     assert code == 3
-    assert errors[-1].startswith("  fix: Go on with: nodewise study")
+    assert errors[-1].startswith("  fix: Continue with: nodewise study")
     assert left_behind(tmp_path.name) == []
 
 

@@ -270,7 +270,7 @@ def test_two_ticked_studies_are_compared_and_ticks_outlive_a_refresh(board, page
     page.wait_for_selector("html[data-charts=drawn]")
     assert {"before", "after"} == set(page.locator("h1").inner_text().split(" against "))
     verdict = page.locator(".verdict").inner_text().lower()
-    page.get_by_role("link", name="The other way round").click()
+    page.get_by_role("link", name="Swap the studies").click()
     page.wait_for_selector("html[data-charts=drawn]")
     swapped = page.locator(".verdict").inner_text().lower()
     assert {"faster" in verdict, "faster" in swapped} == {True, False}

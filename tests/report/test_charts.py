@@ -281,7 +281,7 @@ def test_energy_is_drawn_with_its_range_and_never_as_if_measured():
     counted = parse_table("K,time_s,energy_j\n1,100,900\n2,60,700\n4,50,950\n", "counted")
     imported = energy(find(counted, Question(price=PRICE), ()).decision)
     assert "imported: column energy_j" in imported.chart["title"]["subtitle"][1]
-    assert "K=2 draws the least: 700 J a run, imported" in imported.caption
+    assert "K=2 consumes the least energy: 700 J a run, imported" in imported.caption
 
 
 def test_what_a_study_lacks_is_not_drawn():

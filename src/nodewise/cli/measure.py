@@ -154,8 +154,8 @@ def measure_spec(path: Path, output: Path | None, rounds: str = "rounds = {} in 
     except KeyboardInterrupt:
         rest = " Submitted jobs continue." if engine.detached else ""
         raise RunError(
-            f"Stopped; every finished run is kept.{rest}",
-            f"Go on with: {command_line()}",
+            f"Stopped; all finished runs are kept.{rest}",
+            f"Continue with: {command_line()}",
         ) from None
     _refuse_without_steps(folder)
     return folder

@@ -168,15 +168,15 @@ def objective_of(
     return Objective(
         name="fastest worth its cost",
         because=f"no scale costs clearly less{per} than {smallest}; speed may cost "
-        f"{cost_limit(needs.threshold, f'of the least bill{per}')}",
+        f"{cost_limit(needs.threshold, f'times the lowest bill{per}')}",
     )
 
 
-def cost_limit(threshold: float, of: str = "of the least bill", bound: str = "up to") -> str:
+def cost_limit(threshold: float, of: str = "times the lowest bill", bound: str = "up to") -> str:
     """How much a scale may cost for its speed.
 
     >>> cost_limit(0.7), cost_limit(0.004), cost_limit(0.0)
-    ('up to 1/0.70 of the least bill', 'up to 1/0.004 of the least bill', 'any amount')
+    ('up to 1/0.70 times the lowest bill', 'up to 1/0.004 times the lowest bill', 'any amount')
     """
     if threshold <= 0:
         return "any amount"

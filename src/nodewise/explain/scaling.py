@@ -518,7 +518,7 @@ def _checks_of_rounds(study: Study, times: Timings) -> Iterator[Check]:
         yield warning(
             "gains against noise",
             f"K={_listed(alike)} cannot be distinguished from K={times.nodes[0]} by these rounds",
-            "Measure more of them, or call it no gain.",
+            "Measure more rounds, or report no gain.",
             key="significant",
         )
     for nodes, samples in zip(times.nodes, times.samples, strict=True):

@@ -163,7 +163,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
         if self.outcome == "ok" and self.seconds < SHORTEST_SECONDS:
             raise NoTime(
                 f"No run takes {self.seconds:g} s (K={self.nodes}, round {self.round}).",
-                "Leave out what never ran.",
+                "Leave out runs that did not happen.",
             )
 
 

@@ -85,7 +85,7 @@ def parse_table(
     if ignored:
         notes.append(f"Columns not used: {', '.join(ignored)}.")
     if "seconds" in columns and "throughput" in columns:
-        notes.append("Column throughput is not used: time_s is there.")
+        notes.append("Column throughput is not used, because time_s is given.")
     if "round" not in columns:
         notes += _number_rounds(rows)
     declared = _declared_regime(rows, regime)

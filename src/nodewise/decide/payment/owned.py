@@ -52,7 +52,7 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             )
         if self.residual_share > 1:
             raise SpecError(
-                "residual share is above 1.", "Write the part of the capital that comes back."
+                "residual share is above 1.", "Write the fraction of the capital that is recovered."
             )
         if self.pue < 1:
             raise SpecError(

@@ -344,7 +344,7 @@ class _Curve:
         modes: tuple[Mode, Mode] = ("total", "per device")
         agrees = [mode for mode in modes if self._agrees(read, mode)]
         if len(agrees) == 1:
-            return _Measure(read, agrees[0], "sure", "as the written ratios have it")
+            return _Measure(read, agrees[0], "sure", "the stated ratios confirm it")
         if _TOTAL.search(read.title) or read.why == "you say so":
             return _Measure(read, "total", "sure", read.why)
         exponent = self._exponent(read)
@@ -371,7 +371,7 @@ class _Curve:
         modes: tuple[Mode, Mode] = ("strong", "weak")
         agrees = [mode for mode in modes if self._agrees(read, mode)]
         if len(agrees) == 1:
-            return _Measure(read, agrees[0], "sure", "as the written ratios have it")
+            return _Measure(read, agrees[0], "sure", "the stated ratios confirm it")
         if declared is not None:
             return _Measure(read, declared, "sure", f"{declared} scaling is declared")
         exponent = self._exponent(read)
@@ -558,7 +558,7 @@ class _Curve:
         return Figure(cell.value, cell.text, cell.half)
 
     def _reading(self, measure: _Measure) -> tuple[ColumnReading, ...]:
-        """What was understood: K and the measure first, then the other columns that count."""
+        """How the table was read: K and the measure first, then the other columns that count."""
         shown = {
             "strong": "time of a fixed job", "weak": "time of a job that grows with K",
             "total": "rate of all devices", "per device": "rate of each device",

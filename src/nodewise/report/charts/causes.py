@@ -209,7 +209,7 @@ def rank_map(study: Study) -> Figure | None:
             study.name, study.regime, "; ".join(filter(None, ["empty: the median or less", most]))
         ),
         f"Rank {worst['rank']} is {worst['value']:.0f} % busier than the median in {column} "
-        f"{worst[column]}, the most of all.",
+        f"{worst[column]}, the largest excess.",
         [{key: cell[key] for key in ("rank", column, "value")} for cell in cells],
         layered([layer], max(0.5 * HEIGHT, min(18.0 * len(shown), 1.1 * HEIGHT))),
     )
@@ -245,7 +245,7 @@ def ledger(attribution: Attribution) -> Figure | None:
                 y=y,
                 fill=_kind_color("paper"),
                 stroke=_kind_color("muted"),
-                tips=("bar", "folds", "between", "time", "share of the time"),
+                tips=("bar", "folds", "interval", "time", "share of the time"),
             )
             for some, look in ((totals, {}), (losses, {"fillOpacity": 0.35 if is_law else 1.0}))
         ),
@@ -439,7 +439,7 @@ def _plain_bar(words: str, kind: str, level: float, folds: float) -> Row:
         "high": None,
         "label at": max(level, level - folds),
         "folds": f"{_MINUS if folds >= 0 else '+'}{format_speedup(abs(folds))}",
-        "between": "",
+        "interval": "",
         "time": "",
         "share of the time": "",
     }
@@ -462,7 +462,7 @@ def _loss_bar(loss: Loss, level: float, words: str) -> Row:
         "low": low,
         "high": high,
         "label at": max(bar["label at"], high),
-        "between": f"{format_speedup(loss.folds_low)} to {format_speedup(loss.folds_high)}",
+        "interval": f"{format_speedup(loss.folds_low)} to {format_speedup(loss.folds_high)}",
     }
 
 

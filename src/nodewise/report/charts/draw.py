@@ -104,7 +104,7 @@ CHARTS: dict[str, ChartKind] = {
         "a price",
     ),
     "sensitivity": ChartKind(
-        "how the cost and the cheapest K move when a price is off",
+        "how the cost and the cheapest K move if a price is wrong",
         lambda study, found: sensitivity(found.decision),
         "a price, and an overhead or a worth of waiting",
     ),

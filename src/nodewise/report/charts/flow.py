@@ -81,7 +81,7 @@ def questions_chart(branches: Sequence[Branch], words: str, end: str) -> Figure:
     return figure(
         "flow",
         "Bottleneck check",
-        [words, "thick: the way that the figures take"],
+        [words, "thick: the path that the figures take"],
         _caption(branches, end),
         table,
         layered(layers, _FORK * rows / 0.85),
@@ -92,7 +92,7 @@ def _caption(branches: Sequence[Branch], end: str) -> str:
     known = sum(one.answer not in (*_OPEN, "not asked") for one in branches)
     open_ = [one for one in branches if one.answer in _OPEN]
     binds = next((one for one in branches if one.answer == "binds"), None)
-    where = f"The way ends at {binds.ceiling}" if binds and binds.ceiling else capitalised(end)
+    where = f"The path ends at {binds.ceiling}" if binds and binds.ceiling else capitalised(end)
     left = f", {len(open_)} lack data" if open_ else ""
     return f"{where}. {known} of {len(branches)} questions are answered{left}."
 

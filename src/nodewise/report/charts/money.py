@@ -351,13 +351,13 @@ def sensitivity(decision: Decision) -> Figure | None:
         if row["cheapest K"] != chosen
     ]
     if moved:
-        caption += f". Another scale is the cheapest when a price is off: {', '.join(moved)}."
+        caption += f". Another scale is the cheapest if a price is wrong: {', '.join(moved)}."
     else:
-        caption += ", and stays the cheapest when any one price is off by up to 50 %."
+        caption += ", and stays the cheapest if any one price is wrong by up to 50 %."
     read = "thick: by 20 %; thin: by 50 %, at its ends the K that is then the cheapest"
     return figure(
         "sensitivity",
-        f"How the cost of K={chosen} moves when a price is off",
+        f"How the cost of K={chosen} changes if a price is wrong",
         about(decision.name, decision.regime, read),
         caption,
         rows,
@@ -431,7 +431,7 @@ def _given_ranges(decision: Decision) -> Figure | None:
     )
     return figure(
         "sensitivity",
-        "How the least cost moves within the ranges given",
+        "How the lowest cost changes within the given ranges",
         about(decision.name, decision.regime, read),
         caption + (f". The cheapest moves with {'; '.join(moved)}." if moved else stays),
         rows,
@@ -448,7 +448,7 @@ def _tornado(bars: Sequence[_Bar], base: float, money: _Money) -> Definition:
             "off": bar.off,
             "shown": bar.costs[0] * money.factor,
             "to": bar.costs[1] * money.factor,
-            "between": money.form(*bar.costs),
+            "cost": money.form(*bar.costs),
             "left": bar.ends and f"K={bar.ends[0]}",
             "right": bar.ends and f"K={bar.ends[1]}",
         }
@@ -459,7 +459,7 @@ def _tornado(bars: Sequence[_Bar], base: float, money: _Money) -> Definition:
     margin = 0.28 * (max(values) - min(values))
     x = linear("shown", money.title, min(values) - margin, max(values) + margin)
     y = names_axis("what", list(dict.fromkeys(bar.what for bar in bars)))
-    tips = ("what", "off", "between")
+    tips = ("what", "off", "cost")
     left, right = ({"align": align, "baseline": "middle", "dx": dx}
                    for align, dx in (("right", -6), ("left", 6)))  # fmt: skip
     layers = [

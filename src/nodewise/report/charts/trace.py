@@ -237,7 +237,7 @@ def late_chart(job: JobBreakdown) -> Figure | None:
         "Time of each rank in each step, without waiting",
         ["", "empty: the median of the step or less"],
         f"Rank {worst['rank']} takes {worst['value']:.0f} % longer than the median in step "
-        f"{worst['step']}, the most of all.",
+        f"{worst['step']}, the largest excess.",
         [{key: cell[key] for key in ("rank", "step", "value")} for cell in cells],
         layered([layer], max(0.5 * HEIGHT, min(20.0 * len(shown), 1.1 * HEIGHT))),
     )
