@@ -67,7 +67,7 @@ def quantiles(samples: Floats, shares: Sequence[float], axis: int = 0) -> Floats
 def resample(
     samples: Sequence[Floats], paired: bool, center: Center, seed: int = SEED
 ) -> Floats | None:
-    """Centres of bootstrap samples, a row a draw and a column a scale; nothing for single runs.
+    """Centres of bootstrap samples; None for single runs. One row per draw, one column per scale.
 
     Paired scales are resampled by whole rounds, so that what disturbed a round disturbs its ratio
     only once; otherwise each scale is resampled by itself. A scale that ran once has the common
@@ -102,7 +102,7 @@ def plausible_centers(
     more_rounds: Sequence[int] = (),
     seed: int = SEED,
 ) -> Floats | None:
-    """True centres that the runs allow, a row a draw and a column a scale; nothing for single runs.
+    """Plausible true centres; None for single runs. One row per draw, one column per scale.
 
     The logarithms follow a multivariate Student's t, so that the difference of two scales is as
     uncertain as a t test says, paired over the rounds that both have. Shares of these draws are
@@ -150,7 +150,7 @@ def plausible_reach(
     more_rounds: Sequence[int] = (),
     seed: int = SEED,
 ) -> Floats:
-    """What a run takes over its centre with this share, as the runs allow: a row a draw.
+    """What a run takes over its centre with this share, as the runs allow: one row per draw.
 
     The spread of a scale is uncertain as its few runs make it (chi-squared). A scale that ran once
     has the common spread of the others. `more_rounds` of each scale would make it more certain.

@@ -214,7 +214,7 @@ def _print_plans(path: Path, output: Path | None, as_json: bool) -> None:
 
 
 def _print_energy_sources() -> None:
-    """Say before the first run what will be read of its energy; nothing where nothing counts it."""
+    """Say before the first run what will be read of its energy; nothing if nothing counts it."""
     from nodewise.measure.energy import find_counters
 
     found = find_counters()

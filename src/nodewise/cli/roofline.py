@@ -68,7 +68,7 @@ def command(output: Path | None, as_json: bool, **options: Any) -> None:
 
 
 def step_of(options: dict[str, Any]) -> "Roofline | None":
-    """The roofline of the options, or nothing where none of them is given."""
+    """The roofline of the options, or nothing if none of them is given."""
     from nodewise.diagnose.links import Link
     from nodewise.diagnose.roofline import roofline
 

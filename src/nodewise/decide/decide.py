@@ -154,7 +154,7 @@ class PriceOfSpeed(msgspec.Struct, frozen=True, kw_only=True):
     """The exchange rate between the cheapest and the fastest scale."""
 
     extra_cost: float
-    cost_ratio: float | None  # null where the cheapest costs nothing
+    cost_ratio: float | None  # null if the cheapest costs nothing
     speed_ratio: float
 
 
@@ -232,7 +232,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename={"payments": "r
     cheapest_high: int | None
     balanced: Choice | None  # the fastest that is worth its cost
     fastest: Choice | None  # the fewest nodes not distinguishable from the fastest
-    greenest: Choice | None  # by grams, else by joules; null where neither is known
+    greenest: Choice | None  # by grams, else by joules; null if neither is known
     least: tuple[Least, ...]  # the scale that needs the least of each quantity that is known
     least_regret: Choice | None  # over resamples and ranges
     price_of_speed: PriceOfSpeed | None
@@ -251,7 +251,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename={"payments": "r
     cheaper_nodes: str
     tornado: tuple[Swing, ...]
     flips: tuple[Flip, ...]
-    sensitivity: tuple[PriceOff, ...]  # empty where ranges say more, or one price is all there is
+    sensitivity: tuple[PriceOff, ...]  # empty if ranges say more, or one price is all there is
     would_change: tuple[str, ...]
     claim: str | None
     checks: tuple[Check, ...]  # of the prices, the rates, the deadline and the energy
@@ -319,7 +319,7 @@ def decided(study: Study, question: Question) -> Decided:
 
 
 def curve_of(study: Study, times: Timings) -> Curve | None:
-    """The curve through the measured scales; nothing where they are too few."""
+    """The curve through the measured scales; nothing if they are too few."""
     if len(study.scales) < FEWEST_SCALES:
         return None
     return fit_curve(study, times.center, times)

@@ -115,7 +115,7 @@ def _rate(text: str) -> tuple[Preemptions, Interval]:
 
 
 class GivenPrice(NamedTuple):
-    """A price, and what it is for; empty where not stated."""
+    """A price, and what it is for; empty if not stated."""
 
     amount: Interval
     per: str = ""
@@ -576,7 +576,7 @@ def default_of(row: Input) -> Any:
 
 
 def default_text(row: Input) -> str:
-    """The default of an input as text; empty where there is none to state."""
+    """The default of an input as text; empty if there is none to state."""
     default = default_of(row)
     if default is None or default in (0, "", {}):
         return ""

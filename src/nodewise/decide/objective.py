@@ -219,7 +219,7 @@ def picks(
     nodes: Sequence[int],
     work: Floats,
 ) -> NDArray[np.int64]:
-    """The right scale in each draw; arrays have a row a draw and a column a scale that passes."""
+    """The right scale in each draw; one row per draw, one column per scale that passes."""
     if objective.name == "lowest bill plus waiting":
         return least_costs(unit_cost, speed)
     if objective.name in ("cheapest", "cheapest within the deadline"):

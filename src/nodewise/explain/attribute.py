@@ -57,7 +57,7 @@ from nodewise.study.study import Study
 from nodewise.study.workload import WITHHELD
 
 Evidence = Literal["stages of each rank", "stage totals", "fitted law", "two bare times"]
-Losses = dict[CauseName, Floats]  # seconds lost to each cause: a row a draw, a column a scale
+Losses = dict[CauseName, Floats]  # seconds lost: one row per draw, one column per scale
 _LEAD_DRAWS = 4000
 _MIN_LEAD = 0.05  # the probability to be the largest cause, from which on a cause is named too
 _DRAWS = 300  # each averages the stages of every rank again
@@ -369,7 +369,7 @@ def _names_by_growth(
 
 
 def _late_name(losses: Losses, measured: Sequence[Measured], times: Timings) -> CauseName | None:
-    """Why ranks wait for one of them all the time; None where the runs do not show it.
+    """Why ranks wait for one of them all the time; None if the runs do not show it.
 
     A slow node adds compute, by the waiting of a rank over k-1; an uneven division adds none.
     """

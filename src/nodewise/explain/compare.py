@@ -82,7 +82,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, rename={"base_nodes"
     rows: tuple[ComparisonRow, ...]
     only_first: tuple[int, ...]  # scales that the other lacks
     only_second: tuple[int, ...]
-    first_scaling: Scaling | None  # at the common scales; null where there is only one
+    first_scaling: Scaling | None  # at the common scales; null if there is only one
     second_scaling: Scaling | None
     ledger: tuple[LedgerDifference, ...]
     ledger_at: int | None  # the scale of it to show
@@ -320,7 +320,7 @@ class LineupRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}
     seconds: float
     speedup: float
     lost_folds: float
-    overhead_seconds: float | None  # of the engine; null where it was not recorded
+    overhead_seconds: float | None  # of the engine; null if it was not recorded
     overhead_folds: float | None
     next_cause: CauseName | None  # the largest of the others in the study's own ledger
     next_folds: float | None

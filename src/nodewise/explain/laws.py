@@ -245,7 +245,7 @@ def _law_of(fit: LawFit, growth: Growth, regime: Regime) -> Law:
     )
 
 
-# Times (a row a draw) and which scales to keep (1 or 0) give columns: base seconds, s, c.
+# Times (one row per draw) and which scales to keep (1 or 0) give columns: base seconds, s, c.
 # A parameter that the law does not have is nan.
 _Solver = Callable[[Floats, Floats], Floats]
 

@@ -82,7 +82,7 @@ def factors(useful: Sequence[float], elapsed: float, transfer: float | None) -> 
 
 
 def pop(study: Study) -> Pop | None:
-    """The efficiencies at every scale; None where the runs do not show what is useful time."""
+    """The efficiencies at every scale; None if the runs do not show what is useful time."""
     reader = _reader(study)
     if reader is None:
         return None
@@ -222,7 +222,7 @@ def _scale(study: Study, nodes: int, read: _Read) -> _Scale:
 
 
 def _thread_efficiency(run: Run) -> float | None:
-    """Of the threads of all ranks outside MPI; None where they are not recorded."""
+    """Of the threads of all ranks outside MPI; None if they are not recorded."""
     return _mean([rank.mpi.thread_efficiency if rank.mpi else None for rank in run.ranks])
 
 

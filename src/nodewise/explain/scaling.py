@@ -42,7 +42,7 @@ _LAW_HOLDS = 0.03  # root mean square miss of a law that may predict
 
 
 class ScalingRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
-    """What one scale reached. Bounds are null where a single run gives none."""
+    """What one scale reached. Bounds are null if a single run gives none."""
 
     nodes: int
     rounds: int
@@ -121,7 +121,7 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     k: Floats  # nodes over the smallest measured scale
     samples: tuple[Floats, ...]
     seconds: Floats  # the centre at each scale
-    draws: Floats | None  # centres of resampled rounds: a row a draw, a column a scale
+    draws: Floats | None  # centres of resampled rounds: one row per draw, one column per scale
     regime: Regime
     rounds: int  # the fewest of a scale that was repeated
     round_numbers: tuple[NDArray[np.int64], ...]  # of the samples
@@ -161,7 +161,7 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def noise(self) -> Floats | None:
-        """Plausible centres over the measured ones: a row a draw."""
+        """Plausible centres over the measured ones: one row per draw."""
         return None if self.plausible is None else self.plausible / self.seconds
 
     @cached_property

@@ -39,7 +39,7 @@ class Validity(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def clause(self) -> str:
-        """The reasons for a headline; nothing where the measurement is valid."""
+        """The reasons for a headline; nothing if the measurement is valid."""
         left = len(self.reasons) - _SHOWN_REASONS
         shown = [*self.reasons[:_SHOWN_REASONS], *([f"and {left} more"] if left > 0 else [])]
         name = "no answer" if self.state == "invalid" else self.state

@@ -51,7 +51,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a rank took from its machine, whether its program knows of us or not."""
 
     cpu_seconds: Signed = 0.0
-    # Ready to run, but another process had the core; null where it is unknown.
+    # Ready to run, but another process had the core; null if it is unknown.
     run_delay_seconds: Signed | None = 0.0
     memory_bytes: int = 0
     read_bytes: int = 0

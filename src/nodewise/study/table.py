@@ -120,7 +120,7 @@ def parse_table(
 
 
 def format_table(study: Study, comments: Sequence[str] = ()) -> str:
-    """The CSV text of a study, one row a run, or one row a rank; `parse_table` reads it back.
+    """The CSV text of a study, one row per run, or one row per rank; `parse_table` reads it back.
 
     A run that failed has no row: its seconds are not the time of the job.
     """
@@ -258,7 +258,7 @@ def _scale_unit(header: list[str], columns: dict[Column, int], rows: list[Row]) 
 
 
 def _shared_nodes(unit: str, columns: dict[Column, int], rows: list[Row]) -> int | None:
-    """How many of K share a node; None where no column says."""
+    """How many of K share a node; None if no column says."""
     if "per_node" in columns:
         counts = {int(row["per_node"]) for row in rows}
         if unit != NODE and len(counts) > 1:

@@ -460,7 +460,7 @@ def bill(
 
 
 class SpotChoice(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
-    """The cheapest scale at one discount and one rate; null where no run ends."""
+    """The cheapest scale at one discount and one rate; null if no run ends."""
 
     discount: float
     per_second: float
@@ -471,7 +471,7 @@ class SpotChoice(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"
     goodput: float | None
     fastest_nodes: int | None
     ignoring_nodes: int  # the cheapest scale without preemptions
-    # what running there costs on top, as a share; null where it never ends
+    # what running there costs on top, as a share; null if it never ends
     ignoring_extra: float | None
 
 
@@ -737,8 +737,8 @@ def replay(
 ) -> Floats:
     """Seconds of each job on a trace, begun at evenly spaced moments of its up-time.
 
-    A row a start, a column a job. The trace is a ring. The gaps of the trace are the downtime, so
-    `checkpointing.downtime_seconds` is not used. A job that never ends takes infinite time.
+    One row per start, one column per job. The trace is a ring. The gaps of the trace are the
+    downtime, so `checkpointing.downtime_seconds` is not used. A job that never ends takes infinite time.
     """
     rate = np.full_like(work_seconds, trace.rate_per_second)
     segments = _segments(work_seconds, rate, checkpointing, interval)

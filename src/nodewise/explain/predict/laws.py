@@ -20,7 +20,7 @@ weights learnt from published curves did not carry over to other families of cod
 Where the seconds of each stage are known, `stages` gives each its own law and adds them up:
 compute and input/output shrink or stay, messages cost a transfer (1 - 1/K of the data) and a
 latency (log2 K or K), serial work stays; waiting, which is what is left, shrinks or stays, and is
-nothing where a node is alone.
+nothing if a node is alone.
 """
 
 from typing import Literal, NamedTuple, get_args

@@ -81,7 +81,7 @@ class _Rank(NamedTuple):
 
 
 def stages(study: Study) -> Figure | None:
-    """Shares of the wall time of every rank at every scale; nothing where no stage is recorded."""
+    """Shares of the wall time of every rank at every scale; nothing if no stage is recorded."""
     recorded = {nodes: _ranks(study.at(nodes)) for nodes in study.scales}
     if not all(recorded.values()):
         return None
@@ -121,7 +121,7 @@ def stages(study: Study) -> Figure | None:
 
 
 def timeline(study: Study) -> Figure | None:
-    """A mean step of every rank up to the barrier; nothing where ranks recorded no stages.
+    """A mean step of every rank up to the barrier; nothing if ranks recorded no stages.
 
     At the largest scale. Only sums are recorded, so the order of the stages inside the step is the
     usual one: read, compute, wait, exchange.
@@ -172,7 +172,7 @@ def timeline(study: Study) -> Figure | None:
 def rank_map(study: Study) -> Figure | None:
     """Rank by round at the largest scale: how much busier than the median a rank was.
 
-    Runs that were read from traces are steps, so a column is then a step. Nothing where fewer than
+    Runs that were read from traces are steps, so a column is then a step. Nothing if fewer than
     two ranks or two runs recorded their stages.
     """
     nodes = study.scales[-1]
@@ -218,7 +218,7 @@ def rank_map(study: Study) -> Figure | None:
 def ledger(attribution: Attribution) -> Figure | None:
     """From the ideal to the measured speedup at the largest scale, a bar for each cause.
 
-    Nothing where there is one scale only.
+    Nothing if there is one scale only.
     """
     row = attribution.rows[-1]
     if row.ideal <= 1:

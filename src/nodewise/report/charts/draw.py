@@ -132,7 +132,7 @@ CHARTS: dict[str, ChartKind] = {
 
 
 def draw(name: str, study: Study, findings: Findings) -> Figure | None:
-    """One figure by its name, or nothing where the study lacks what `CHARTS[name].needs` says."""
+    """One figure by its name, or nothing if the study lacks what `CHARTS[name].needs` says."""
     drawn, unit = CHARTS[name].draw(study, findings), findings.decision.unit
     if drawn is None:
         return None

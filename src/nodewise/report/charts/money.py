@@ -231,7 +231,7 @@ def marginal(decision: Decision) -> Figure | None:
 
 
 def payment(decision: Decision) -> Figure | None:
-    """The runs paid for in several ways; nothing where there is one way only."""
+    """The runs paid for in several ways; nothing if there is one way only."""
     if len(decision.payments) < 2:
         return None
     money = _money(decision)
@@ -326,7 +326,7 @@ def triangle(decision: Decision) -> Figure | None:
 def sensitivity(decision: Decision) -> Figure | None:
     """How the cost and the cheapest K move when a price is a fifth or a half off, or in its range.
 
-    Nothing where the cost is proportional to the one price there is.
+    Nothing if the cost is proportional to the one price there is.
     """
     if decision.ranges:
         return _given_ranges(decision)

@@ -36,7 +36,7 @@ _MICRO = 1e-6
 
 
 def trace_timeline(job: JobBreakdown) -> Figure | None:
-    """Each rank over time, step by step; nothing where the steps of ranks cannot be set beside.
+    """Each rank over time, step by step; nothing if the steps of ranks cannot be set beside.
 
     Only sums of a step are known, so the order inside a step is the usual one.
     """

@@ -129,7 +129,7 @@ def _largest_loss(result: Forecast) -> list[str]:
 
 
 def _losses_table(result: Forecast) -> Table:
-    """Predicted seconds of each part, a row a scale."""
+    """Predicted seconds of each part, one row per scale."""
     taken = [part for part, seconds in result.losses[-1].seconds.items() if seconds > 0]
     rows = [
         {
