@@ -13,7 +13,7 @@ from nodewise.base.interval import LEVEL, Interval
 Center = Literal["mean", "median"]
 Floats = NDArray[np.float64]
 
-# The least n for which the extremes of a sample hold the median with 95 % (2^(1-n) <= 0.05).
+# The least n for which the extremes of a sample contain the median with 95 % (2^(1-n) <= 0.05).
 # With fewer, a distribution-free interval does not exist, only a range.
 ENOUGH_ROUNDS = 6
 DRAWS = 2000
@@ -277,7 +277,7 @@ def resample_rounds(
 def percentile_interval(draws: Floats, rounds: int, level: float = LEVEL) -> Interval:
     """The central `level` of draws of one quantity, widened for few rounds.
 
-    Plain percentiles of few rounds are too narrow: seven hold the truth in 89 of 100 studies
+    Plain percentiles of few rounds are too narrow: seven contain the truth in 89 of 100 studies
     instead of 95. Taking them as far out as Student's t lies corrects that (Hesterberg 2015).
     """
     freedom = max(rounds - 1, 1)

@@ -641,8 +641,8 @@ def _worth_knowing(gains: Floats, seconds: Floats) -> tuple[float, float]:
     """What a run is expected to gain, and how often it changes the choice.
 
     `gains` are those of other choices over the present one, one row per draw. The plausible
-    times of the run are cut into groups. In each, another choice is made only where its draws are clearly
-    better: of many means of few draws one is highest by chance.
+    times of the run are cut into groups. In each, another choice is made only where its draws
+    are clearly better: of many means of few draws one is highest by chance.
     """
     gained = changed = 0.0
     for group in np.array_split(np.argsort(seconds), _BINS):

@@ -241,7 +241,7 @@ def _slowed(scales: Candidates, question: Question, values: dict[str, Floats]) -
 
 
 def likely(shares: Floats, chosen: int) -> list[int]:
-    """The fewest scales, the chosen one among them, that hold the right choice with 95 %."""
+    """The fewest scales, the chosen one among them, that contain the right choice with 95 %."""
     order = [chosen, *(int(at) for at in np.argsort(-shares) if at != chosen)]
     held = np.cumsum(shares[order])
     return sorted(order[: int(np.argmax(held >= LEVEL - 1e-12)) + 1])

@@ -738,7 +738,8 @@ def replay(
     """Seconds of each job on a trace, begun at evenly spaced moments of its up-time.
 
     One row per start, one column per job. The trace is a ring. The gaps of the trace are the
-    downtime, so `checkpointing.downtime_seconds` is not used. A job that never ends takes infinite time.
+    downtime, so `checkpointing.downtime_seconds` is not used. A job that never ends takes infinite
+    time.
     """
     rate = np.full_like(work_seconds, trace.rate_per_second)
     segments = _segments(work_seconds, rate, checkpointing, interval)

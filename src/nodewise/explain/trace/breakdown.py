@@ -316,7 +316,7 @@ def break_down(
     if len(steps) < len(marked):
         notes.append(
             f"{len(marked) - len(steps)} of {len(marked)} steps are not marked alike on every rank "
-            "and are left out step by step; the totals hold them."
+            "and are left out of the tables by step; the totals include them."
         )
     return JobBreakdown(
         window=window,

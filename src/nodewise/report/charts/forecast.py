@@ -60,7 +60,7 @@ def beyond(forecast: Forecast | None) -> Figure | None:
         caption = (
             f"Nothing is predicted above K={end}: throughput no longer grows with the load there."
         )
-    read = "filled: measured; hollow and dashed: predicted, with the interval that holds 80 of 100"
+    read = "filled: measured; hollow and dashed: predicted, with the 80 % interval"
     return figure(
         "forecast",
         "Measured and predicted run time",
