@@ -323,3 +323,13 @@ def test_a_spec_with_a_price_of_something_else_is_refused_before_the_first_run(h
         assert [one.name for one in here.iterdir()] == ["job.toml"]
     (here / "job.toml").write_text('unit = "gpus"\n' + (here / "job.toml").read_text())
     assert "K=1" in nodewise("measure", "job.toml", "--dry-run").out
+
+
+def test_a_dry_run_shows_the_commands_and_writes_nothing(here, nodewise):
+    done = nodewise("run", "-n", "1,2", "--dry-run", "--", "mpirun", "-n", "{n}", "./app")
+    assert done.out.splitlines() == ["# K=1", "mpirun -n 1 ./app", "# K=2", "mpirun -n 2 ./app"]
+    assert not [*here.iterdir()]
+    spec = 'name = "job"\nscales = [1, 2]\n[workload]\ncommand = ["touch", "started"]\n'
+    (here / "job.toml").write_text(spec)
+    assert "# K=2" in nodewise("study", "job.toml", "--dry-run").out
+    assert [one.name for one in here.iterdir()] == ["job.toml"]
