@@ -131,14 +131,14 @@ def compare(first: Study, second: Study, threshold: float, center: Center = "mea
             scalings[at] = scaling
             ledgers.append(attribute_timings(study, times, scaling))
     rounds = min(study.rounds for study in studies)
-    name = f"range of {rounds} rounds" if rounds > 1 else "none: single runs"
+    name = f"range of {rounds} rounds" if rounds > 1 else "none (single runs)"
     differences, note = _ledger_differences(ledgers)
     return Comparison(
         first=first.name,
         second=second.name,
         regime=first.regime,
         base_nodes=shared[0],
-        interval="95 %, rounds not paired" if rounds >= ENOUGH_ROUNDS else name,
+        interval="95 %, unpaired rounds" if rounds >= ENOUGH_ROUNDS else name,
         rows=tuple(_row(studies, nodes, shared, center) for nodes in shared),
         only_first=tuple(nodes for nodes in first.scales if nodes not in shared),
         only_second=tuple(nodes for nodes in second.scales if nodes not in shared),

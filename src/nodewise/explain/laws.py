@@ -325,12 +325,12 @@ def _spread(
     """Fits to resamples of the rounds; for single runs, fits that leave out one scale each."""
     everything = np.ones(len(seconds))
     if draws is not None:
-        name = "95 % of resampled rounds"
+        name = "95 %, resampled rounds"
         if rounds < ENOUGH_ROUNDS:
             name = f"resamples of {rounds} rounds: a range"
         return solve(draws, everything), name
     if len(seconds) < 4:
-        return None, "none: single runs at too few scales"
+        return None, "none (single runs at too few scales)"
     left_out = []
     for position in range(1, len(seconds), max(1, len(seconds) // 64)):
         keep = everything.copy()

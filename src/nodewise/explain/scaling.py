@@ -327,14 +327,14 @@ def speedup_is_known(study: Study, within: float, level: float = 0.99) -> bool:
 def _interval_name(times: Timings) -> str:
     counts = [len(samples) for samples in times.samples]
     if max(counts) < 2:
-        return "none: single runs"
+        return "none (single runs)"
     if min(counts) < ENOUGH_ROUNDS <= max(counts):
         return f"95 % with {ENOUGH_ROUNDS} rounds or more, the range with fewer"
     if times.rounds < ENOUGH_ROUNDS:
         return f"range of {times.rounds} rounds"
     if times.center == "median":
-        return "95 % of resampled rounds" if times.paired else "95 % of resampled runs, not paired"
-    return "95 % by rounds" if times.paired else "95 % by runs, not paired"
+        return "95 %, resampled rounds" if times.paired else "95 %, resampled unpaired runs"
+    return "95 %, paired rounds" if times.paired else "95 %, unpaired runs"
 
 
 def _rows(times: Timings) -> tuple[ScalingRow, ...]:

@@ -578,7 +578,7 @@ def _price_line(decision: Decision) -> str:
         unit = price.per or decision.unit.metered
         parts.append(f"{format_money(price.per_node_hour, currency)} per {unit}-hour")
     if price.fixed_per_hour:
-        parts.append(f"{format_money(price.fixed_per_hour, currency)} per hour besides")
+        parts.append(f"plus {format_money(price.fixed_per_hour, currency)} per hour")
     if price.source:
         parts.append(f"source: {' '.join(price.source.split())}")
     if decision.rows[0].cost_low is not None:
