@@ -204,7 +204,7 @@ def judge(proposal: str, ceiling: CeilingName | None) -> Answer:
             proposal,
             proposed.axis,
             "undecided",
-            f"{what}; which ceiling binds is not known, so it may lift nothing",
+            f"{what}; which ceiling binds is not known, so it may not help",
             "measure first: nodewise diagnose -- COMMAND",
         )
     remedy = MENU[ceiling]

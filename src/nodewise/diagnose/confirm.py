@@ -110,8 +110,8 @@ def _trial_words(trials: Trials) -> list[str]:
     reference = _reference(trials)
     known = "" if reference is None else f"; a known memory stream: {_change(reference)}"
     lines = [
-        f"CPU time {trials.arithmetic:.2f} s beside arithmetic, {trials.memory:.2f} s beside a "
-        f"memory stream ({_change(trials.memory / trials.arithmetic)}{known})"
+        f"CPU time {trials.arithmetic:.2f} s with competing arithmetic, {trials.memory:.2f} s with "
+        f"a competing memory stream ({_change(trials.memory / trials.arithmetic)}{known})"
     ]
     if trials.shared:
         lines.append(f"CPU time {trials.shared:.2f} s with half of its cores' time")

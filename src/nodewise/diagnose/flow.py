@@ -70,7 +70,7 @@ class Branch(msgspec.Struct, frozen=True):
     """One question of the flow: passed, the ceiling that binds, or open."""
 
     question: str
-    ceiling: CeilingName | None  # None: no axis lifts it
+    ceiling: CeilingName | None  # None: no axis raises it
     answer: BranchAnswer = "not known"
     evidence: str = ""
     confidence: Confidence = "high"

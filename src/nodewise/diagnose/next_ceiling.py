@@ -188,7 +188,7 @@ def _judge(
     """Yes or no by what binds now; while nothing does, by what bound on the smallest scale."""
     if binds is None or binds in _OF_CAUSE:
         return judge(proposal, _OF_CAUSE[binds] if binds else None if bends else first)
-    reason = f"most of what is lost goes to {binds}, and no axis lifts that"
+    reason = f"most of what is lost goes to {binds}, and no axis raises that"
     return Answer(proposal, PROPOSALS[proposal].axis, "no", reason, CAUSES[binds].change)
 
 
@@ -331,7 +331,7 @@ def _axis_words(first: CeilingName | None, binds: CauseName | None) -> str:
         return ""
     axis = _axis_of(binds)
     if axis is None:
-        return "; no axis lifts it"
+        return "; no axis raises it"
     if first is None:
         return f"; {axis_words(axis)}"
     if axis == MENU[first].axis:

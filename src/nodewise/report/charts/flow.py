@@ -135,7 +135,7 @@ def _figure_lines(branch: Branch) -> list[str]:
 def _end_lines(branch: Branch) -> list[str]:
     """What binds if the way turns here, and what lifts it."""
     if branch.ceiling is None:
-        return textwrap.wrap("no axis lifts it", _END_LETTERS)
+        return textwrap.wrap("no axis raises it", _END_LETTERS)
     lifts = axis_words(MENU[branch.ceiling].axis)
     return [branch.ceiling, *textwrap.wrap(lifts, _END_LETTERS)[:2]]
 
