@@ -465,7 +465,7 @@ def _untried(
         rate, left = rate_at(count, rates), rate_at(count - question.spares, rates)
         enough = rate is not None and left is not None and min(rate, left) >= floor
         if enough and count not in rates:
-            return count, f"on the line between its neighbours it serves {rate:.4g} requests/s"
+            return count, f"by interpolation between its neighbours it serves {rate:.4g} requests/s"
     return None, ""
 
 

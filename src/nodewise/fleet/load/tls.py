@@ -42,7 +42,7 @@ def explained(url: str, error: ssl.SSLError) -> RunError:
     reason = (error.reason or str(error)).lower().replace("_", " ")
     if "certificate required" in reason or "handshake failure" in reason:
         return RunError(
-            f"{url} asks for a certificate of the client: {reason}.",
+            f"{url} requires a client certificate:  {reason}.",
             'Write certificate = "client.pem" and key = "client.key" under [server].',
         )
     if "wrong version number" in reason or "record layer" in reason or "http request" in reason:
