@@ -170,7 +170,7 @@ def _of_one_job(runs: list[LogRun], job: str) -> list[LogRun]:
         names.setdefault(run.job, set()).add(run.nodes)
     if job:
         if job not in names:
-            raise DataError(f"No job is called {job}.", f"Use one of: {', '.join(sorted(names))}.")
+            raise DataError(f"Job {job} was not found.", f"Use one of: {', '.join(sorted(names))}.")
         return [run for run in runs if run.job == job]
     curves = [name for name, scales in names.items() if len(scales) > 1]
     if len(curves) > 1:

@@ -145,7 +145,7 @@ def blocks(path: Path) -> Iterator[bytes]:
     except OSError as error:
         raise DataError(
             f"Cannot read {path}: {(error.strerror or str(error)).lower()}.",
-            "Name a trace that is there and that you may read.",
+            "Name a trace that exists and is readable.",
         ) from None
 
 

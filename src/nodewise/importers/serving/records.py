@@ -60,7 +60,7 @@ def sent_rate(asked: float | None, requests: int, seconds: float) -> tuple[float
         return sent, ()
     if sent <= asked * (1 + _SAME_RATE):
         return asked, ()
-    note = f"The tool was asked for {asked:.4g} requests/s and sent {sent:.4g}"
+    note = f"The tool was set to {asked:.4g} requests/s and sent {sent:.4g}"
     return sent, (f"{note}: the rate that was sent counts.",)
 
 

@@ -176,7 +176,7 @@ def read_columns(
         named = given or title_column(title)
         cells = tuple(parse_cell(text, named == "seconds") for text in texts)
         if given:
-            reads.append(Read(title, given, "sure", "you say so", texts, cells))
+            reads.append(Read(title, given, "sure", "stated with --column", texts, cells))
         else:
             column, confidence, why = _of_cells(title, named, cells)
             reads.append(Read(title, column, confidence, why, texts, cells))
@@ -231,7 +231,7 @@ def _statistics(reads: list[Read]) -> list[Read]:
     if not has_statistics:
         return reads
     return [
-        read._replace(column="rounds", confidence="likely", why="beside a column of the statistics")
+        read._replace(column="rounds", confidence="likely", why="next to a column of statistics")
         if words_of(read.title) == "samples"
         else read
         for read in reads

@@ -131,7 +131,7 @@ def _without_scale(reads: Sequence[Read], scale: Scale) -> list[Read]:
             sure: Confidence = "likely" if scale.is_load or _names_device(read) else "guess"
             read = read._replace(column="nodes", confidence=sure, why="its cells count")
         elif at != scale.at and read.column == "nodes":
-            read = read._replace(column="per_node", why="is beside K")
+            read = read._replace(column="per_node", why="is next to K")
         marked.append(read)
     return marked
 
@@ -345,7 +345,7 @@ class _Curve:
         agrees = [mode for mode in modes if self._agrees(read, mode)]
         if len(agrees) == 1:
             return _Measure(read, agrees[0], "sure", "the stated ratios confirm it")
-        if _TOTAL.search(read.title) or read.why == "you say so":
+        if _TOTAL.search(read.title) or read.why == "stated with --column":
             return _Measure(read, "total", "sure", read.why)
         exponent = self._exponent(read)
         if exponent >= _RISES:
@@ -377,13 +377,13 @@ class _Curve:
         exponent = self._exponent(read)
         shown = self._shown_regime(falls=exponent <= _FALLS)
         if shown is not None:
-            return _Measure(read, shown, "likely", f"the amounts beside it show {shown} scaling")
+            return _Measure(read, shown, "likely", f"the amounts next to it show {shown} scaling")
         if rated is not None:
             fits = [m for m in modes
                     if _alike(self.efficiencies(read, m),
                               self.efficiencies(rated.read, rated.mode))]  # fmt: skip
             if len(fits) == 1:
-                return _Measure(read, fits[0], "likely", "it fits the rate beside it")
+                return _Measure(read, fits[0], "likely", "it fits the rate next to it")
         if exponent <= _FALLS:
             return _Measure(read, "strong", "likely", "it falls with K")
         if _SHARE_HELD.search(words):
