@@ -170,7 +170,7 @@ def collect(
     timed = [report.seconds for report in reports if report.seconds is not None]
     seconds = max(timed) if timed else finished.seconds
     if outcome == "ok" and seconds < SHORTEST_SECONDS:
-        outcome, detail = "crashed", f"no run takes {seconds:g} s"
+        outcome, detail = "crashed", f"a run cannot take {seconds:g} s"
     steps = _steps_of(reports)
     if outcome not in ("ok", "no match") or steps == 0:
         detail = "\n".join([detail, *failure_lines(log, finished.printed)])

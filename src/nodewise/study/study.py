@@ -162,7 +162,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
         """Refuse a run of no time, wherever it comes from: every speedup divides by it."""
         if self.outcome == "ok" and self.seconds < SHORTEST_SECONDS:
             raise NoTime(
-                f"No run takes {self.seconds:g} s (K={self.nodes}, round {self.round}).",
+                f"A run cannot take {self.seconds:g} s (K={self.nodes}, round {self.round}).",
                 "Leave out runs that did not happen.",
             )
 

@@ -109,7 +109,7 @@ class Slurm(Engine):
         if done.returncode:
             raise RunError(
                 f"Slurm does not answer: {_first_line(done.stderr)}.",
-                "Ask for it with: scontrol ping. SLURM_CONF names the cluster.",
+                "Check with: scontrol ping. SLURM_CONF names the cluster.",
             )
         rows = [line.split() for line in done.stdout.splitlines()]
         if not rows:
@@ -119,7 +119,7 @@ class Slurm(Engine):
         have, what = (nodes, "nodes") if self._options.scale == "nodes" else (cores, "cores")
         if max(scales) > have:
             raise RunError(
-                f"The partition has {have} {what}; K={max(scales)} is asked for.",
+                f"The partition has {have} {what}; K={max(scales)} is requested.",
                 "Leave out that scale, or name a larger partition.",
             )
 
@@ -147,7 +147,7 @@ class Slurm(Engine):
         while True:
             number = _number(job.folder)
             if number is None:
-                raise RunError(f"{job.folder} has no job.", "Start the measuring again.")
+                raise RunError(f"{job.folder} has no job.", "Run nodewise measure again.")
             state = self._wait(job, number)
             taken_away = state in _TAKEN_AWAY or (state == "TIMEOUT" and not _begun(job.folder))
             if _ended(job.folder) or not taken_away or _attempts(job.folder) >= _ATTEMPTS:
@@ -486,7 +486,7 @@ def _unfinished(state: str, facts: dict[str, Fact]) -> Finished:
     """How a run ended whose script left no record."""
     words = {
         "COMPLETED": "the nodes do not see the study folder: name one on a shared file system",
-        "UNKNOWN": "Slurm does not know the job any more",
+        "UNKNOWN": "Slurm no longer knows the job",
     }.get(state, f"Slurm: {state.lower().replace('_', ' ')}")
     outcomes: dict[str, Outcome] = {"OUT_OF_MEMORY": "out of memory", "TIMEOUT": "timeout"}
     elapsed = facts.get("slurm_elapsed_seconds", 0.0)

@@ -97,7 +97,7 @@ def _check_vendors(path: str, command: Sequence[str], library: Path | None, fix:
     if library is not None and library != Path(path) and vendor and vendor != linked:
         raise RunError(
             f"{_program(command)} is linked with {linked} ({library}), and {path} is of "
-            f"{vendor} {version}: each rank would be alone.",
+            f"{vendor} {version}: each rank would run in its own MPI world.",
             fix,
         )
 

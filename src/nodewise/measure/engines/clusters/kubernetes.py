@@ -90,7 +90,7 @@ class Kubernetes(Engine):
         """There must be an image."""
         if not self._options.image:
             raise SpecError(
-                "engine.kubernetes.image: there is none.", 'Write image = "registry/job:tag".'
+                "engine.kubernetes.image is not set.", 'Write image = "registry/job:tag".'
             )
 
     def check(self, scales: Sequence[int]) -> None:
@@ -105,8 +105,8 @@ class Kubernetes(Engine):
             return
         if answer.stdout.strip() == "no":
             raise RunError(
-                "You may not make Jobs in this namespace.",
-                "Ask for the right, or name another with namespace = ... in [engine.kubernetes].",
+                "Creating Jobs in this namespace is not allowed.",
+                "Request it, or name another with namespace = ... in [engine.kubernetes].",
             )
         raise RunError(
             f"The cluster does not answer: {_last_line(answer.stderr)}.",
@@ -221,7 +221,7 @@ class Kubernetes(Engine):
         while True:
             found = self._get("job", name)
             if found is None:
-                raise RunError(f"The Job {name} is gone.", "Start the measuring again.")
+                raise RunError(f"The Job {name} is gone.", "Run nodewise measure again.")
             if {"Complete", "Failed"} & _conditions(found):
                 return found
             stuck = next((why for pod in self._pods(name) if (why := _stuck(pod))), "")
