@@ -35,5 +35,7 @@ def test_a_run_of_no_time_is_refused_by_every_reader(seconds):
     failed = Run(nodes=2, round=0, seconds=seconds, outcome="crashed")
     study = msgspec.json.encode(Study(name="x", regime="strong", runs=(failed,)))
     assert msgspec.json.decode(study, type=Study).runs == (failed,)
-    with pytest.raises(msgspec.ValidationError, match=r"^A run cannot take .* - at `\$\.runs\[0\]`$"):
+    with pytest.raises(
+        msgspec.ValidationError, match=r"^A run cannot take .* - at `\$\.runs\[0\]`$"
+    ):
         msgspec.json.decode(study.replace(b"crashed", b"ok"), type=Study)

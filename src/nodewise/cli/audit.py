@@ -70,7 +70,7 @@ def command(
 ) -> None:
     """Is this scaling claim honest? Which inflations it shows, rules out, and what to ask.
 
-    FILE is a table as people write them (CSV, Markdown, HTML, LaTeX, org, JSON, a pasted terminal,
+    FILE is a table in any layout (CSV, Markdown, HTML, LaTeX, org, JSON, a pasted terminal,
     sentences) or anything that nodewise import reads. How they were read is shown first. Write
     K=FILE where the file does not give K. STUDY is a study folder. Exits with 1 if a rule of
     severity fail is broken, so it can gate a CI.

@@ -68,7 +68,7 @@ def _judge(symptoms: Symptoms, trials: Trials) -> tuple[CeilingName | None, Conf
 
 
 def _why_no_answer(symptoms: Symptoms, trials: Trials) -> str:
-    """Why the experiment leaves the answer as it was; empty where it decides."""
+    """Why the experiment leaves the answer as it was; empty if it decides."""
     reference = _reference(trials)
     if trials.shared is None or trials.memory is None or not trials.arithmetic or not reference:
         return "the experiment gave no answer: a run failed or did not end in time"

@@ -312,7 +312,7 @@ def _why_not(
     found: dict[int, Capacity],
     seen: Sequence[Served],
 ) -> tuple[str, bool]:
-    """Why a fleet is out of the question, or may be; nothing where it meets it for certain."""
+    """Why a fleet is excluded, or may be; nothing if it meets it for certain."""
     floor, own = question.floor, found[row.replicas]
     if own.never_ran:
         return own.never_ran, False

@@ -47,7 +47,7 @@ _BATCHES = 20  # of consecutive requests; latencies of neighbours are alike, bat
 
 
 class Percentile(msgspec.Struct, frozen=True, kw_only=True):
-    """A latency that a share of the requests keep; nothing where too few requests can tell."""
+    """A latency that a share of the requests keep; nothing if too few requests can tell."""
 
     share: float
     seconds: float | None

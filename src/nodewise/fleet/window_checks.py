@@ -159,7 +159,7 @@ def _growth(window: Window, times: WindowTimes) -> Check:
 
 
 def _rise(values: Floats) -> float | None:
-    """How much a series rises over its length, in its mean; nothing where that may be chance."""
+    """How much a series rises over its length, in its mean; nothing if that may be chance."""
     count = len(values)
     mean = float(values.mean()) if count else 0.0
     if count < 4 or mean <= 0:

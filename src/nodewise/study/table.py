@@ -26,7 +26,7 @@ Column = (
 _NAMES: dict[Column, tuple[str, ...]] = {
     "nodes": ("K", "p", "n", "nodes", "workers", "gpus", "ranks", "processes", "cores", "replicas"),
     "machines": ("nodes",),  # beside a column that counts something else
-    "per_node": ("per_node", "ppn"),  # and gpus_per_node or the like
+    "per_node": ("per_node", "ppn"),  # and gpus_per_node, ranks_per_node ...
     "seconds": ("time_s", "seconds", "time", "wall_s"),
     "throughput": ("throughput", "items_per_s"),
     "round": ("rep", "round", "repeat"),
@@ -226,7 +226,7 @@ def _columns(header: list[str]) -> tuple[dict[Column, int], list[str]]:
 
 
 def _free_title(title: str, known: Sequence[Column | None]) -> Column | None:
-    """The scale or the time under a title as people write them, where no column has our name."""
+    """The scale or the time under another common title, if no column has our name."""
     column = title_column(title)
     if column in ("nodes", "load") and "nodes" not in known:
         return "nodes"

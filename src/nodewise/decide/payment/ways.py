@@ -1,6 +1,6 @@
 """The same curve paid for in other ways: on demand, on spot with preemption, on owned nodes.
 
-Nodes fail however they are paid for; on spot they are also taken away, and both rates add up.
+Nodes fail however they are paid for; on spot they are also preempted, and both rates add up.
 """
 
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True):
     )
     saves: bool = True  # false: a stopped run starts again
     mtbf_seconds: float | None = None  # mean time between failures of one node; None: none fails
-    while_down: WhileDown = "all"  # which nodes stay on the meter until lost ones are back
+    while_down: WhileDown = "all"  # which nodes are billed until lost ones are back
     trace: str | None = None  # the text of an availability trace, to be replayed
     owned_fraction: float = 0.60
     owned_above: float = 0.60  # the utilisation from which the owned fraction holds
@@ -252,7 +252,7 @@ def _slowed(
 
 
 def on_spot(scales: Candidates, price: Price, needs: Needs, payment: Payment) -> Paid:
-    """The runs at the spot price; slower where nodes are taken away or fail."""
+    """The runs at the spot price; slower if nodes are preempted or fail."""
     if payment.trace is not None:
         scales = scales.up_to(most_nodes(payment.trace))
         if not scales.nodes:

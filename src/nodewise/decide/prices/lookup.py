@@ -140,7 +140,7 @@ def _with_own(question: Question, settings: Settings) -> Question:
 def with_instance(question: Question, name: str, prices: str | None = None) -> Question:
     """The price of an instance and, where they are known, its spot price and its power.
 
-    `prices` is a file, with `@YYYY-MM-DD` behind it where the file does not say its day.
+    `prices` is a file, followed by `@YYYY-MM-DD` if the file does not state its day.
     """
     records = shipped_prices() if prices is None else _read(prices)
     record = find(records, name)

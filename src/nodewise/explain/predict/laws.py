@@ -14,7 +14,7 @@ The first three are non-negative fits of relative errors. Each is carried throug
 points: what it misses there is added back, between the points in proportion and beyond them as at
 the last one, because the largest measured scale says more about the next than any fit does. `drift`
 is a mixture of Gaussian processes, each around one such passage of the exponent, weighted by how
-well it foretold the points. Its constants are round figures on a plateau where others do as well;
+well it predicted the points. Its constants are round figures on a plateau where others do as well;
 weights learnt from published curves did not carry over to other families of codes.
 
 Where the seconds of each stage are known, `stages` gives each its own law and adds them up:

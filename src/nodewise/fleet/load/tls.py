@@ -8,7 +8,7 @@ from nodewise.fleet.spec import Server
 
 
 def context_of(server: Server, home: Path) -> ssl.SSLContext | None:
-    """The certificates of a spec, from its folder; nothing where no address is encrypted."""
+    """The certificates of a spec, from its folder; nothing if no address is encrypted."""
     if not any(url.startswith("https:") for url in server.urls):
         return None
     context = ssl.create_default_context()

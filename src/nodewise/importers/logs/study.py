@@ -31,7 +31,7 @@ class Understood(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[LogRun, ...]  # all of them; `problem` says why one is left out
     count: Count
     scale_unit: ScaleUnit
-    compared: Timed | None  # at every K; None where the logs give nothing that all of them have
+    compared: Timed | None  # at every K; None if the logs give nothing that all of them have
 
     @property
     def used(self) -> list[LogRun]:

@@ -63,7 +63,7 @@ def survey(sources: Sequence[Source], how: Reading = Reading()) -> list[LogRun]:
 
 
 def _detected(path: Path) -> registry.Format | None:
-    """The format of a file; None where it cannot be read."""
+    """The format of a file; None if it cannot be read."""
     try:
         return registry.detect(path)
     except DataError:

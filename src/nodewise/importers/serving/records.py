@@ -20,7 +20,7 @@ def window_of(
     offered_per_second: float | None = None,
     from_intended: bool = False,
 ) -> list[Window | Summary]:
-    """A window that begins with its first request; none where there are fewer than two.
+    """A window that begins with its first request; none if there are fewer than two.
 
     `offered_per_second` is the rate that the tool was asked for.
     """

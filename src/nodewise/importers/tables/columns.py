@@ -251,7 +251,7 @@ def find_scale(reads: Sequence[Read], words: str) -> Scale:
             f"No column {what}; the titles are: {shown}"
             if what.startswith("gives")
             else f"The number of nodes {what}; the titles are: {shown}",
-            "Name one K, nodes, GPUs or the like, or say which it is: --column 'TITLE=gpus'.",
+            "Name one K, nodes or GPUs, or say which it is: --column 'TITLE=gpus'.",
         )
     hybrid = _hybrid(found, reads)
     best = hybrid or max(found, key=lambda one: (len(set(one.counts)), _finest(one, reads)))

@@ -275,7 +275,7 @@ class _Curve:
         return [one for one in found if len(one) > 1]
 
     def _agrees(self, read: Read, mode: Mode) -> bool | None:
-        """Whether a reading gives an efficiency that is written; None where none is."""
+        """Whether a reading gives an efficiency that is written; None if none is."""
         written = self._written()
         if not written:
             return None

@@ -1,6 +1,6 @@
 """K nodes or tasks of a Slurm cluster: a batch job for each run, or one for all of them.
 
-Jobs go on without us. Each leaves its number, its log and how it ended in its folder in the study
+Jobs continue without us. Each leaves its number, its log and its outcome in its folder in the study
 folder, which must be on a file system that the nodes share; the next `measure` collects them.
 """
 
@@ -429,7 +429,7 @@ def _fields(shown: str) -> dict[str, str]:
 
 
 def _accounts(number: int) -> dict[str, str]:
-    """What sacct keeps of a job; nothing where accounting is off."""
+    """What sacct keeps of a job; nothing if accounting is off."""
     if shutil.which("sacct") is None:
         return {}
     done = _ask("sacct", "-n", "-P", "-j", str(number), "-o", ",".join(_ACCOUNTED))

@@ -1,4 +1,4 @@
-"""The decision flow: forks with their figures, the way that was taken, and where it ends."""
+"""The decision flow: forks with their figures, the path taken, and where it ends."""
 
 import textwrap
 from collections.abc import Sequence
@@ -133,7 +133,7 @@ def _figure_lines(branch: Branch) -> list[str]:
 
 
 def _end_lines(branch: Branch) -> list[str]:
-    """What binds if the way turns here, and what lifts it."""
+    """What binds if the way turns here, and what raises it."""
     if branch.ceiling is None:
         return textwrap.wrap("no axis raises it", _END_LETTERS)
     lifts = axis_words(MENU[branch.ceiling].axis)

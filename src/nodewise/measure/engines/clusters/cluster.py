@@ -55,7 +55,7 @@ class ClusterEngine(Engine):
     options_type: ClassVar[type[ClusterOptions]]
     watched = False
     package: ClassVar[str]
-    title: ClassVar[str]  # as people write its name
+    title: ClassVar[str]  # its name as printed
     address_variable: ClassVar[str]  # where the driver looks for it
 
     def __init__(self, options: ClusterOptions) -> None:

@@ -221,7 +221,7 @@ class Kubernetes(Engine):
         while True:
             found = self._get("job", name)
             if found is None:
-                raise RunError(f"The Job {name} is gone.", "Run nodewise measure again.")
+                raise RunError(f"The Job {name} no longer exists.", "Run nodewise measure again.")
             if {"Complete", "Failed"} & _conditions(found):
                 return found
             stuck = next((why for pod in self._pods(name) if (why := _stuck(pod))), "")

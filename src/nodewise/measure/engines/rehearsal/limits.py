@@ -17,7 +17,7 @@ _RELEASE_SECONDS = 10.0  # how long after the start of the quota new threads are
 
 
 class _Counters(msgspec.Struct, frozen=True):
-    """What a node had used at one moment; None where it is not counted."""
+    """What a node had used at one moment; None if it is not counted."""
 
     cpu_seconds: float | None
     throttled_seconds: float | None
