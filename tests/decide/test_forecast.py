@@ -300,7 +300,7 @@ def test_every_row_says_how_likely_it_is_the_cheapest_and_they_add_up(nodes):
     text = " ".join(show(forecast_report(found), 100, colour=False, level=2).split())
     assert ("other " in text) == (found.probability_other > 0)
     assert " (80 % interval " in text.partition("Doubtful")[0]
-    assert "drift: no formula, a smooth curve" in text
+    assert "drift: no formula; a smooth curve" in text
 
 
 WEAK = "K,time_s\n1,100\n2,104\n4,110\n8,125\n16,160\n"

@@ -288,7 +288,7 @@ def test_studies_that_cannot_be_compared_say_why(board, page):
     row(page, "before").get_by_role("checkbox").check()
     row(page, "begun").get_by_role("checkbox").check()
     page.get_by_role("button", name="Compare").click()
-    expect(page.locator("main")).to_contain_text("has not two scales yet")
+    expect(page.locator("main")).to_contain_text("does not have two scales yet")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
