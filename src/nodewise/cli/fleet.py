@@ -39,7 +39,7 @@ FLEET = "fleet.toml"
 
 @click.group("fleet")
 def command() -> None:
-    """The number of replicas at which a token is cheapest within its latency limit.
+    """The number of replicas with the cheapest token within a latency limit.
 
     sweep measures your server, decide also reads the results of other load tools, and predict
     simulates numbers of replicas that were not measured.
