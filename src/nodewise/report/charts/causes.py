@@ -245,12 +245,12 @@ def ledger(attribution: Attribution) -> Figure | None:
                 y=y,
                 fill=_kind_color("paper"),
                 stroke=_kind_color("muted"),
-                tips=("bar", "folds", "interval", "time", "share of the time"),
+                tips=("bar", "speedup", "interval", "time", "share of the time"),
             )
             for some, look in ((totals, {}), (losses, {"fillOpacity": 0.35 if is_law else 1.0}))
         ),
         *intervals(losses, x, y, "ink"),
-        mark("text", bars, "label", text, x=x.of("label at"), y=y, text="folds"),
+        mark("text", bars, "label", text, x=x.of("label at"), y=y, text="speedup"),
     ]
     title = f"From ideal to measured speedup at K={row.nodes}"
     if row.loses:
@@ -272,7 +272,7 @@ def ledger(attribution: Attribution) -> Figure | None:
             {
                 "K": row.nodes,
                 "cause": loss.cause,
-                "folds": loss.folds,
+                "speedup lost": loss.folds,
                 "low": loss.folds_low,
                 "high": loss.folds_high,
                 "seconds": loss.seconds,
@@ -438,7 +438,7 @@ def _plain_bar(words: str, kind: str, level: float, folds: float) -> Row:
         "low": None,
         "high": None,
         "label at": max(level, level - folds),
-        "folds": f"{_MINUS if folds >= 0 else '+'}{format_speedup(abs(folds))}",
+        "speedup": f"{_MINUS if folds >= 0 else '+'}{format_speedup(abs(folds))}",
         "interval": "",
         "time": "",
         "share of the time": "",
@@ -448,7 +448,7 @@ def _plain_bar(words: str, kind: str, level: float, folds: float) -> Row:
 def _total_bar(kind: str, words: str, folds: float, time: str) -> Row:
     plain = _plain_bar(words, kind, folds, folds)
     text = format_speedup(folds) + (f" ({time})" if time else "")
-    return {**plain, "folds": text, "time": time}
+    return {**plain, "speedup": text, "time": time}
 
 
 def _loss_bar(loss: Loss, level: float, words: str) -> Row:

@@ -166,7 +166,7 @@ def pareto(decision: Decision) -> Figure | None:
     ]
     read = ["numbers: K"]
     read += ["line: no other scale is faster and cheaper"] if len(best) > 1 else []
-    read += ["grey: beaten"] if beaten else []
+    read += ["grey: not Pareto-optimal"] if beaten else []
     read += ["crossed out: excluded"] if any(row["excluded"] for row in points) else []
     caption = "No scale passes every gate."
     if decision.frontier:
@@ -199,7 +199,7 @@ def marginal(decision: Decision) -> Figure | None:
         {
             "from": step.from_nodes,
             "to": step.to_nodes,
-            "folds": step.speedup,
+            "speedup gained": step.speedup,
             "speedup per node": _per_node(step),
             "cost": step.cost,
             "speedup per dollar": step.speedup_per_dollar,
