@@ -13,7 +13,7 @@ _SUFFIX = re.compile(r"[^\d.]*$")
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """Two bounds, equal where the number is known; the maker says what they hold."""
+    """Two bounds of a number; equal if it is known."""
 
     low: float
     high: float

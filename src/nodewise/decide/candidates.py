@@ -48,7 +48,7 @@ QUALITY_TOLERANCE = 0.005  # of a figure of merit, from the smallest scale
 
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True):
-    """What the answer must hold to, and what an hour of waiting is worth."""
+    """The limits that the answer must keep, and the value of an hour of waiting."""
 
     deadline_seconds: float | None = None
     deadline_confidence: float = 0.95
@@ -56,7 +56,7 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     least_scale: int | None = None  # K that can run, for example for memory
     energy_budget_joules: float | None = None
     carbon_budget_grams: float | None = None
-    value_per_hour: float | None = None  # of an hour of waiting; None: not stated
+    value_per_hour: float | None = None  # of an hour of waiting; null: not stated
     quality_tolerance: float = QUALITY_TOLERANCE
     quality_better: Better = "same"  # a change this way is acceptable
     target_loss: float | None = None  # of a training, to which time and cost are given

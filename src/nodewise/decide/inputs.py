@@ -43,20 +43,20 @@ _LARGEST_COUNT = 1_000_000
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, rename={"payment": "alternatives"}):
-    """What is asked of a study. A number that was given as a range is at its centre."""
+    """The inputs of a question. A number that was given as a range is at its centre."""
 
     price: Price = Price()
     needs: Needs = Needs()
     payment: Payment = Payment()
     site: Site = Site()
-    regime: Regime | None = None  # None: as the study says
+    regime: Regime | None = None  # null: as stated in the study
     center: Center = "mean"
-    records: tuple[PriceRecord, ...] = ()  # where the prices come from
+    records: tuple[PriceRecord, ...] = ()  # the price records that were used
     ranges: dict[str, Interval] = {}  # by input
     work_unit: str = "items"
-    unit: str | None = None  # what K counts, in the singular; None: as the study says
-    per_node: int | None = None  # how many of them share a node; None: as the study says
-    asked_on: date | None = None  # prices age
+    unit: str | None = None  # what K counts, in the singular; null: as stated in the study
+    per_node: int | None = None  # how many of them share a node; null: as stated in the study
+    asked_on: date | None = None  # date of the question; prices are checked for their age
 
 
 Settings = dict[str, Any]  # values by key

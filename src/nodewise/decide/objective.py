@@ -38,7 +38,7 @@ _ALIKE = 0.01  # two scales whose times or costs differ by less are alike
 
 
 class Objective(msgspec.Struct, frozen=True, kw_only=True):
-    """What the choice is made by, and why by that."""
+    """The objective of the choice, and why it applies."""
 
     name: ObjectiveName
     because: str

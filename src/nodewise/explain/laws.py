@@ -62,20 +62,20 @@ class LawFit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A fitted law: its parameters with intervals, and how far the points lie from it."""
 
     formula: str
-    s: float | None = None
+    s: float | None = None  # share that does not shrink
     s_low: float | None = None
     s_high: float | None = None
-    c: float | None = None
+    c: float | None = None  # share that grows with K
     c_low: float | None = None
     c_high: float | None = None
     base_seconds: float
-    ceiling: float | None = None  # the largest speedup over the measured base that the law allows
-    ceiling_at: float | None = None  # and the k where it is reached, when that is finite
-    interval: str
-    speedup: tuple[float, ...]  # of the law over the measured base, at each scale
-    holds: bool  # false where the points lie outside what the law can describe
-    residuals: tuple[float, ...]  # share of the measured seconds that the law misses, each scale
-    rms: float
+    ceiling: float | None = None  # the largest speedup that the law allows
+    ceiling_at: float | None = None  # k of the ceiling, if it is finite
+    interval: str  # what the bounds are
+    speedup: tuple[float, ...]  # by the law, at each scale
+    holds: bool  # false: the points deviate too much
+    residuals: tuple[float, ...]  # relative error at each scale
+    rms: float  # root mean square of the residuals
 
 
 class Laws(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

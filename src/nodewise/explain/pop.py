@@ -53,18 +53,18 @@ class PopRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
     """The efficiencies at one scale; computation scaling is relative to the smallest one."""
 
     nodes: int
-    seconds: float
-    global_efficiency: float | None
-    parallel_efficiency: float | None
-    load_balance: float | None
-    communication_efficiency: float | None
-    serialisation: float | None
-    transfer: float | None
-    thread_efficiency: float | None
-    computation_scaling: float | None
-    instruction_scaling: float | None
-    ipc_scaling: float | None
-    frequency_scaling: float | None
+    seconds: float  # wall time of a run
+    global_efficiency: float | None  # parallel efficiency x computation scaling
+    parallel_efficiency: float | None  # load balance x communication efficiency
+    load_balance: float | None  # mean over largest useful time
+    communication_efficiency: float | None  # serialisation x transfer
+    serialisation: float | None  # factor of waiting between ranks
+    transfer: float | None  # factor of data transfer
+    thread_efficiency: float | None  # busy share of the threads outside MPI
+    computation_scaling: float | None  # useful time relative to the smallest scale
+    instruction_scaling: float | None  # of the instruction count
+    ipc_scaling: float | None  # of the instructions per cycle
+    frequency_scaling: float | None  # of the clock frequency
 
 
 class Pop(msgspec.Struct, frozen=True, kw_only=True):

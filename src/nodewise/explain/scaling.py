@@ -45,28 +45,28 @@ class ScalingRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"
     """What one scale reached. Bounds are null if a single run gives none."""
 
     nodes: int
-    rounds: int
-    seconds: float
-    std: float | None
-    seconds_low: float | None
+    rounds: int  # successful runs
+    seconds: float  # mean or median
+    std: float | None  # standard deviation of the runs
+    seconds_low: float | None  # bounds of the median
     seconds_high: float | None
-    speedup: float
+    speedup: float  # over the base
     speedup_low: float | None
     speedup_high: float | None
-    efficiency: float
+    efficiency: float  # speedup over ideal speedup
     efficiency_low: float | None
     efficiency_high: float | None
-    karp_flatt: float | None
-    faster: bool | None  # than the base, all scales taken together; null: not distinguishable
+    karp_flatt: float | None  # serial share by Karp and Flatt
+    faster: bool | None  # than the base, adjusted for all comparisons; null: not distinguishable
 
 
 class Bend(msgspec.Struct, frozen=True, kw_only=True):
     """Where efficiency falls below the threshold, and how likely it does there."""
 
-    threshold: float
-    first_below: int | None
-    last_above: int | None
-    shares: dict[str, float]  # how likely each K, or "none", is the first below
+    threshold: float  # of the efficiency
+    first_below: int | None  # the first K below the threshold
+    last_above: int | None  # the last K at or above it
+    shares: dict[str, float]  # probability of each K, or "none", to be the first below
 
 
 class EfficiencyFalls(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
@@ -90,19 +90,19 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True, rename={"base_nodes": "
     name: str
     regime: Regime
     center: Center
-    base_nodes: int
-    interval: str
+    base_nodes: int  # the smallest measured K
+    interval: str  # what the bounds are
     rows: tuple[ScalingRow, ...]
     bend: Bend
-    knee: int | None
+    knee: int | None  # K with the largest speedup x efficiency
     knee_low: int | None
     knee_high: int | None
-    fastest: int
-    efficiency_falls: EfficiencyFalls | None
+    fastest: int  # K with the largest speedup
+    efficiency_falls: EfficiencyFalls | None  # with --at-efficiency
     laws: Laws
-    cannot_tell: str
+    cannot_tell: str  # what the data cannot distinguish
     checks: tuple[Check, ...]
-    base_work: float | None = None  # of a run at the base, where only the throughput is known
+    base_work: float | None = None  # of a run at the base, if only the throughput is known
 
     def per_second(self, row: ScalingRow) -> float:
         """Units of work a second at a scale."""

@@ -54,7 +54,7 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True):
         save_seconds=60.0, downtime_seconds=300.0, restart_seconds=120.0
     )
     saves: bool = True  # false: a stopped run starts again
-    mtbf_seconds: float | None = None  # mean time between failures of one node; None: none fails
+    mtbf_seconds: float | None = None  # mean time between failures of one node; null: no failures
     while_down: WhileDown = "all"  # which nodes are billed until lost ones are back
     trace: str | None = None  # the text of an availability trace, to be replayed
     owned_fraction: float = 0.60
