@@ -156,14 +156,14 @@ class Case:
 
     @cached_property
     def way(self) -> Summary | None:
-        """How claimed speedups were computed from the repeats beside them."""
+        """How claimed speedups were computed from the repeats in the table."""
         written = self.figures("speedup")
         if written is None or self.study.rounds < 2:
             return None
         return detectors.summary_used(self.samples, written, self.study.regime, self.points.k)
 
     def figures(self, column: Column) -> list[tuple[float, float]] | None:
-        """A column with half its last digit, one figure a scale; nothing if it is not full."""
+        """A column with half its last digit, one figure per scale; nothing if it is not full."""
         if column not in self.claim.columns:
             return None
         found: dict[int, tuple[float, float]] = {}

@@ -7,7 +7,7 @@ from nodewise.base.stats import Floats
 
 
 class Trees(msgspec.Struct, frozen=True, kw_only=True):
-    """A sum of trees of one depth, beside a linear part; a row of features gives one value.
+    """A sum of trees of one depth, plus a linear part; a row of features gives one value.
 
     Each tree is full: `features` and `limits` of its nodes from the root down, left to right, then
     `values` of its leaves. A row goes right where its feature is above the limit.

@@ -83,7 +83,7 @@ def _engines() -> Iterator[Condition]:
 
 
 def _mpis() -> Iterator[Condition]:
-    """Every MPI with its version, and whether programs of it can be looked into."""
+    """Every MPI with its version, and whether its programs can be timed."""
     from nodewise.measure.mpi.libraries import described
 
     for one, lacking in described():

@@ -193,7 +193,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def run_quantiles(self) -> Floats | None:
-        """Single runs over their centre, a row a quantile; nothing if no noise is known."""
+        """Single runs over their centre, one row per quantile; nothing if no noise is known."""
         if self.spread is not None or self.noise is None:
             return self.spread
         common = common_log_spread(self.samples)
@@ -256,7 +256,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
         return self.unit.named(self.nodes[at])
 
     def priced(self, per_node_hour: float | None) -> "Candidates":
-        """The same scales at another price; where there is none, as they are."""
+        """These scales at another price; unchanged if there is none."""
         if per_node_hour is None:
             return self
         return msgspec.structs.replace(self, rate_per_hour=per_node_hour * self.billed_units)

@@ -1,7 +1,7 @@
 """The joint verdict: seconds, speedup, efficiency, quality and cost of each scale, and the choice.
 
 `decide` attributes the lost speedup first. The scale is chosen by the
-one objective (`objective.py`); the cheapest, the balanced and the fastest are shown beside it, and
+one objective (`objective.py`); the cheapest, the balanced and the fastest are shown with it, and
 scales between which the runs do not decide are named.
 """
 

@@ -298,7 +298,7 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     """What nodes draw and where: all that turns seconds into joules and grams."""
 
     power: NodePower | None = None
-    shared_watts: float = 0.0  # of what runs beside the nodes, whatever K is
+    shared_watts: float = 0.0  # of shared equipment, whatever K is
     pue: float = 1.0
     grid: Grid | None = None
     embodied: Embodied | None = None
@@ -308,7 +308,7 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Energy:
         """Joules of runs: as they are known, else modelled from the node watts, else unknown.
 
-        Counters see nodes, so what a site draws on top of them is added here: what runs beside
+        Counters see nodes, so what a site draws on top of them is added here: what runs besides
         them, and its PUE.
         """
         if known.joules is not None:

@@ -269,7 +269,7 @@ def _compared(
     question: Question,
     passes: float,
 ) -> Unmeasured | None:
-    """An unmeasured scale beside the chosen one, where it is likely and clearly better.
+    """An unmeasured scale, if it is likely to be clearly better than the chosen one.
 
     `passes` is how likely it keeps the deadline and the quality.
     """

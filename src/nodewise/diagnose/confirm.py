@@ -94,7 +94,7 @@ def _why_no_answer(symptoms: Symptoms, trials: Trials) -> str:
 
 
 def _reference(trials: Trials) -> float | None:
-    """How much longer a known memory stream takes beside another one."""
+    """How much longer a known memory stream takes with a competing one."""
     if not trials.reference_memory or not trials.reference_arithmetic:
         return None
     return trials.reference_memory / trials.reference_arithmetic

@@ -36,7 +36,7 @@ class Measured(NamedTuple):
         return self.stages.get(stage, np.zeros_like(next(iter(self.stages.values()))))
 
     def pick(self, rounds: NDArray[np.int64]) -> "Measured":
-        """The same with these rounds only, as a resample draws them."""
+        """These records restricted to some rounds, as a resample draws them."""
         return self._replace(
             seconds=self.seconds[rounds],
             stages={stage: values[rounds] for stage, values in self.stages.items()},

@@ -27,7 +27,7 @@ class TokenCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fleet_per_hour(price: Price, replicas: float) -> float:
-    """What a fleet costs an hour: its replicas and what runs beside them.
+    """What a fleet costs per hour: its replicas and what is billed on top of them.
 
     >>> fleet_per_hour(Price(per_node_hour=2.10, fixed_per_hour=9.0), 8)
     25.8

@@ -169,7 +169,7 @@ def _variants(job: Job, division: Plan) -> Iterator[Plan]:
 
 
 class Measured(NamedTuple):
-    """A measured step beside the computed one: what the model does not know."""
+    """A measured step relative to the computed one: what the model does not know."""
 
     ratio: float  # measured over computed seconds
     plan: Plan
@@ -186,7 +186,7 @@ class Measured(NamedTuple):
         return same and not job.model.experts
 
     def factor(self, job: Job, plan: Plan, cluster: Cluster) -> float:
-        """What of the ratio counts for a plan.
+        """The part of the ratio that applies to a plan.
 
         All of it for a plan alike. Else nothing of a ratio that the doubt of the model explains,
         and the more, the further it is beyond (James and Stein's estimate). The error of a device
@@ -228,7 +228,7 @@ def _device(cluster: Cluster) -> str:
 
 
 def measured_step(job: Job, cluster: Cluster, anchor: Anchor) -> Measured:
-    """A measured run of this job beside its computed step."""
+    """A measured run of this job relative to its computed step."""
     training = msgspec.structs.replace(
         job.training,
         batch=anchor.batch or job.training.batch,
@@ -270,7 +270,7 @@ def _check_anchor(job: Job, cluster: Cluster, plan: Plan) -> None:
 
 
 def assess(job: Job, plan: Plan, cluster: Cluster, measured: Measured | None = None) -> Candidate:
-    """A plan with its step and its memory, beside a measured run."""
+    """A plan with its step and its memory, corrected by a measured run."""
     step, memory = step_time(job, plan, cluster), memory_of(job, plan)
     if measured:
         step = step.scaled(measured.factor(job, plan, cluster))

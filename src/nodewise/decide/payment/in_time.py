@@ -36,7 +36,7 @@ def share_in_time(
 ) -> Floats:
     """The share of runs of each scale that end within `left_seconds`.
 
-    `spread` has single runs over their centre, a row a quantile: the noise of undisturbed runs.
+    `spread` has single runs over their centre, one row per quantile: the noise of undisturbed runs.
 
     >>> from nodewise.decide.payment.spot import expected
     >>> hour = expected([3600.0], [0.03 / 3600], Checkpointing(downtime_seconds=300), "none")

@@ -1,4 +1,4 @@
-"""The same curve paid for in other ways: on demand, on spot with preemption, on owned nodes.
+"""A curve paid for in several ways: on demand, on spot with preemption, on owned nodes.
 
 Nodes fail however they are paid for; on spot they are also preempted, and both rates add up.
 """
@@ -309,7 +309,7 @@ def _interrupted(scales: Candidates, payment: Payment) -> tuple[Expected, Floats
 def payments(
     hired: Paid, spot: Paid | None, price: Price, needs: Needs, payment: Payment
 ) -> tuple[PaymentPrice, ...]:
-    """The same runs on demand, on spot and on owned nodes; without a price, on demand alone."""
+    """Runs on demand, on spot and on owned nodes; without a price, on demand alone."""
     condition = "the price as given"
     if payment.mtbf_seconds is not None:
         condition = f"expected, {_failing(payment)}, {_saving(payment)}"

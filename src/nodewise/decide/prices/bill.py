@@ -23,7 +23,7 @@ _INSTANT_SECONDS = 1e-6
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node costs an hour, what runs beside it, and how the meter counts."""
+    """What a node costs per hour, what is billed on top of it, and how time is rounded."""
 
     per_node_hour: float | None = None  # null: the table states the hourly cost of each scale
     # what the price is for, in the singular; empty: a node where K tells the nodes, else one of K

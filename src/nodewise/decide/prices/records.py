@@ -85,7 +85,7 @@ class PriceRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return f"{self.name} {self.option}, {self.date.isoformat()}, {self.source}"
 
     def price(self, **overheads: float) -> Price:
-        """The price of a node with what is paid beside it.
+        """The price of a node with what is paid on top of it.
 
         >>> record = PriceRecord(value=2.1, date=date(2026, 8, 22), source="a list")
         >>> record.price(fixed_per_hour=9.0).per_node_hour

@@ -1,4 +1,4 @@
-"""Runs of a program beside competitors: what `--confirm` measures.
+"""Runs of a program with competitors: what `--confirm` measures.
 
 The program gets one half of the cores. A competitor for memory or for nothing but arithmetic gets
 each core of the other half; in the third run the arithmetic is on the program's own cores. A known

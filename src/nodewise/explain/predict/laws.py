@@ -218,7 +218,7 @@ def drift(ladder: Ladder, x: Floats) -> Floats:
 
 
 def _shapes(x: Floats) -> Floats:
-    """Each passage of the exponent from -1 upward, integrated from x = 0: a row a passage."""
+    """Each passage of the exponent from -1 upward, integrated from x = 0: one row per passage."""
     rise, sharpness, middle = (
         values.ravel()[:, None] for values in np.meshgrid(_RISES, _SHARPNESS, _MIDDLES)
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def after(first: Callable[..., object], call: Callable[..., Any]) -> Callable[..., Any]:
-    """The same call, after another one with the same arguments."""
+    """Wrap a call: first another one with the same arguments, then the call."""
 
     @functools.wraps(call)
     def both(*arguments: Any, **options: Any) -> Any:
@@ -17,12 +17,12 @@ def after(first: Callable[..., object], call: Callable[..., Any]) -> Callable[..
 
 
 def then(second: Callable[[], object], call: Callable[..., Any]) -> Callable[..., Any]:
-    """The same call, and another one when it has returned."""
+    """Wrap a call: another one follows when it has returned."""
     return then_with(lambda *_, **__: second(), call)
 
 
 def then_with(second: Callable[..., object], call: Callable[..., Any]) -> Callable[..., Any]:
-    """The same call, and another one with the same arguments when it has returned."""
+    """Wrap a call: another one with the same arguments follows when it has returned."""
 
     @functools.wraps(call)
     def both(*arguments: Any, **options: Any) -> Any:

@@ -102,7 +102,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     reading: str = ""  # what points, bars and lines are
 
     def with_chart(self, chart: Definition) -> "Figure":
-        """The same figure, drawn in another way."""
+        """This figure, drawn in another way."""
         return msgspec.structs.replace(self, chart=chart)
 
 

@@ -248,7 +248,7 @@ def relocated_table(result: Relocated) -> Table:
 
 
 def what_if_report(result: WhatIf) -> Output:
-    """The curve with the changes beside the measured one."""
+    """The curve with the changes, next to the measured one."""
     words = ", ".join(_change_words(change) for change in result.changes)
     row = result.rows[-1]
     lines = [
