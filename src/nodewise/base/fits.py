@@ -15,7 +15,8 @@ def nonnegative_fit(columns: Floats, values: Floats, weights: Floats | None = No
 
     `values` is one row or many, each fitted on its own; weights of 1/value make errors relative.
     The optimum is an ordinary solution on the columns that it uses, so all subsets of the (at most
-    four) columns are solved at once, for all rows. Among equal fits, the one with fewer columns wins.
+    four) columns are solved at once, for all rows. Among equal fits, the one with fewest columns
+    wins.
 
     >>> fit = nonnegative_fit(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([2.0, -1.0]))
     >>> [round(float(value), 12) for value in fit]

@@ -35,7 +35,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
-    """Runs that are planned: how many, at which K, and how long one is relative to the measured job."""
+    """Planned runs: how many, at which K, and how long relative to the measured job."""
 
     name: str
     runs: int

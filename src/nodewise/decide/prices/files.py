@@ -1,6 +1,6 @@
 """Prices and grid intensities from files: the shipped ones, your own, and those of catalogues.
 
-Each format becomes records; what a format leaves out (above all the date) must be stated separately.
+Each format becomes records; what a format leaves out (above all the date) you must state.
 """
 
 import csv

@@ -1,4 +1,4 @@
-"""Evidence in addition to the samples: bytes of TCP sockets, file locks, and kills for lack of memory.
+"""More evidence than the samples: bytes of TCP sockets, file locks, kills for lack of memory.
 
 The bytes come from the kernel's socket statistics (netlink), the locks from its list, the kills
 from the counters of the control groups and of the whole node. None of them needs root. What cannot

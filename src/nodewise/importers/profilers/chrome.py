@@ -173,7 +173,7 @@ def _unpacked(file: IO[bytes]) -> Iterator[bytes]:
 
 
 class Reader:
-    """The wanted events of one file, one list per block; other facts of the file are kept separately."""
+    """The wanted events of one file, one list per block; other facts are kept separately."""
 
     def __init__(self, path: Path, wants: Callable[[str, str], bool]) -> None:
         """Read a file; `wants` tells by category and name whether an event counts.
