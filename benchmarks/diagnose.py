@@ -1,4 +1,4 @@
-"""How often the black box is right: every program of a zoo, watched and classified.
+"""Diagnosis accuracy: programs with a known bottleneck, watched and classified.
 
     python benchmarks/diagnose.py zoo                 # all that the thresholds were chosen on
     python benchmarks/diagnose.py unseen --busy 4     # the frozen rule, with four busy processes

@@ -1,4 +1,4 @@
-"""Learn how TTFT and TPOT grow with concurrency; judged on groups that were left out.
+"""Serving forecast: the fit of TTFT and TPOT over concurrency, judged on left-out groups.
 
 .venv/bin/python benchmarks/fit_serving.py [CURVES.csv] [--write]
 

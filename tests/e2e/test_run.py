@@ -203,7 +203,7 @@ def test_ctrl_c_leaves_no_process_and_loses_nothing(tmp_path):
         env={**os.environ, "MARK": tmp_path.name},
     )
     assert code == 3
-    assert errors[-1].startswith("  fix: Go on with: nodewise run -n 1,2")
+    assert errors[-1].startswith("  fix: Continue with: nodewise run -n 1,2")
     assert left_behind(tmp_path.name) == []
     assert [run.round for run in runs(tmp_path / "nap.study")] == [0, 0]
     assert start(tmp_path, "run", "--rounds", "1", *words[1:3], *words[5:]).returncode == 0

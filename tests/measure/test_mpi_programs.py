@@ -360,7 +360,7 @@ def test_a_machine_without_a_compiler_says_what_to_install(tmp_path, monkeypatch
         build.interposer_for(here)
     assert "apt-get install gcc libopenmpi-dev" in error.value.fix
     broken = Mpi(vendor="MPICH", version="5", launcher="/x/mpiexec", compiler="/bin/false")
-    with pytest.raises(RunError, match="Cannot look into programs of MPICH 5"):
+    with pytest.raises(RunError, match="Cannot time MPI calls in programs of MPICH 5"):
         build.interposer_for(broken)
     assert not list(tmp_path.rglob("*.so"))
 

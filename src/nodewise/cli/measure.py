@@ -157,8 +157,8 @@ def measure_spec(path: Path, output: Path | None, rounds: str = "rounds = {} in 
     except KeyboardInterrupt:
         rest = " Submitted jobs continue." if engine.detached else ""
         raise RunError(
-            f"Stopped; every finished run is kept.{rest}",
-            f"Go on with: {command_line()}",
+            f"Stopped; all finished runs are kept.{rest}",
+            f"Continue with: {command_line()}",
         ) from None
     _refuse_without_steps(folder)
     return folder
@@ -216,7 +216,7 @@ def print_plans(spec: "Spec", path: Path, output: Path | None, as_json: bool) ->
 
 
 def _print_energy_sources() -> None:
-    """Say before the first run what will be read of its energy; nothing where nothing counts it."""
+    """Say before the first run what will be read of its energy; nothing if nothing counts it."""
     from nodewise.measure.energy import find_counters
 
     found = find_counters()

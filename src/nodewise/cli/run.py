@@ -203,7 +203,7 @@ def _refuse_another_job(
     engine: str,
     values: Mapping[str, Any],
 ) -> None:
-    """A study goes on with the same job at the same scales or more."""
+    """A study continues with the same job, at the same scales or more."""
     what = printable(f"The study {before.name}")
     fix = f"{_OTHER_NAME}; or delete {path} and {folder}."
     job = before.workload

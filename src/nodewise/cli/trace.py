@@ -79,7 +79,7 @@ def command(
         return
     if what_if:
         raise SpecError(
-            f"--what-if has no meaning for {files.format.title}.",
+            f"--what-if does not apply to {files.format.title}.",
             "It needs a table of pipeline operations; nodewise predict has its own --what-if.",
         )
     if files.format.gives != "trace":

@@ -38,7 +38,7 @@ _ALIKE = 0.01  # two scales whose times or costs differ by less are alike
 
 
 class Objective(msgspec.Struct, frozen=True, kw_only=True):
-    """What the choice is made by, and why by that."""
+    """The objective of the choice, and why it applies."""
 
     name: ObjectiveName
     because: str
@@ -168,15 +168,15 @@ def objective_of(
     return Objective(
         name="fastest worth its cost",
         because=f"no scale costs clearly less{per} than {smallest}; speed may cost "
-        f"{cost_limit(needs.threshold, f'of the least bill{per}')}",
+        f"{cost_limit(needs.threshold, f'times the lowest bill{per}')}",
     )
 
 
-def cost_limit(threshold: float, of: str = "of the least bill", bound: str = "up to") -> str:
+def cost_limit(threshold: float, of: str = "times the lowest bill", bound: str = "up to") -> str:
     """How much a scale may cost for its speed.
 
     >>> cost_limit(0.7), cost_limit(0.004), cost_limit(0.0)
-    ('up to 1/0.70 of the least bill', 'up to 1/0.004 of the least bill', 'any amount')
+    ('up to 1/0.70 times the lowest bill', 'up to 1/0.004 times the lowest bill', 'any amount')
     """
     if threshold <= 0:
         return "any amount"
@@ -219,7 +219,7 @@ def picks(
     nodes: Sequence[int],
     work: Floats,
 ) -> NDArray[np.int64]:
-    """The right scale in each draw; arrays have a row a draw and a column a scale that passes."""
+    """The right scale in each draw; one row per draw, one column per scale that passes."""
     if objective.name == "lowest bill plus waiting":
         return least_costs(unit_cost, speed)
     if objective.name in ("cheapest", "cheapest within the deadline"):

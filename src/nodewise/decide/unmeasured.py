@@ -33,7 +33,7 @@ class Unmeasured(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"
     high80: float
     cost: float
     relative_work: float  # of its run, over that of the first measured one
-    saving: float | None  # for equal work; null where it buys speed, or nothing else passes
+    saving: float | None  # for equal work; null if it buys speed, or nothing else passes
     seconds_saved: float | None  # for equal work
     probability: float  # that it is better
     because: str

@@ -190,7 +190,11 @@ def _ended_by_memory(seen: Observation) -> tuple[CeilingName, Confidence, list[s
         return None
     said = next((word for word in _OUT_OF_MEMORY if word in seen.error_tail.lower()), None)
     if said is not None:
-        return "memory capacity", "high", [f"it ended with code {seen.exit_code} and says '{said}'"]
+        return (
+            "memory capacity",
+            "high",
+            [f"it ended with code {seen.exit_code} and printed '{said}'"],
+        )
     largest = max((sample.resident_bytes for sample in seen.samples), default=0.0)
     much = seen.memory_limit is not None and largest > 0.3 * seen.memory_limit
     if seen.exit_code in _KILLED and seen.node_kills > 0:

@@ -357,7 +357,7 @@ def touched_share(samples: Sequence[Sample], roofs: Roofs, page_bytes: int) -> f
     """Memory used beyond the caches per CPU second, over what one core can stream.
 
     A page counts once however often it is used, so every window gives a lower bound: of them the
-    upper quarter counts. None where it was not seen: not asked, too short to leave the caches, or
+    upper quarter counts. None if it was not seen: not asked, too short to leave the caches, or
     most of the memory of the program was used, perhaps many times.
     """
     seen = roofs.stream * _SEEN_OF_STREAM

@@ -384,7 +384,7 @@ def failure_checks(study: Study) -> Iterator[Check]:
 
 
 def baseline_check(times: "Timings") -> Check | None:
-    """That the base is slower than the rest of the curve implies; None where it is not."""
+    """That the base is slower than the rest of the curve implies; None if it is not."""
     fitted, base = times.fitted_base_seconds, f"T({times.nodes[0]})"
     if fitted is None:
         return None
@@ -429,7 +429,7 @@ def load_check(study: Study) -> Check:
 
 
 def foreign_load(study: Study) -> float | None:
-    """The mean share of the CPU that other processes took; None where a run does not say."""
+    """The mean share of the CPU that other processes took; None if a run does not say."""
     runs = study.good_runs
     if not runs or any(run.contention is None for run in runs):
         return None

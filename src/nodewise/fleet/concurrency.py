@@ -1,7 +1,7 @@
 """TTFT and TPOT at concurrencies that were not measured, from those that were.
 
 What is predicted is the mean exponent of the latency between the largest measured concurrency and
-the one that is asked for. Boosted trees learnt it from published measurements of 288 set-ups
+the one that is requested. Boosted trees learnt it from published measurements of 288 set-ups
 and from exact straight lines (`benchmarks/fit_serving.py`; the numbers are in concurrency.json).
 They see the last exponents of both latencies, the lengths, the distance, and by Little's law how
 many requests are in their prefill: TTFT climbs steeply once that is more than about one. For TPOT

@@ -78,7 +78,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class Trials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """CPU seconds of a program in runs that differ in one thing; None where a run gave none."""
+    """CPU seconds of a program in runs that differ in one thing; None if a run gave none."""
 
     arithmetic: float | None = None  # beside competitors that only compute
     memory: float | None = None  # beside competitors that stream memory

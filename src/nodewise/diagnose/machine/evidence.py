@@ -37,7 +37,7 @@ class Traffic(NamedTuple):
 
 
 def tcp_traffic() -> dict[int, Traffic] | None:
-    """Each TCP socket of this network namespace by its inode; None where the kernel refuses."""
+    """Each TCP socket of this network namespace by its inode; None if the kernel refuses."""
     found: dict[int, Traffic] = {}
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4) as link:

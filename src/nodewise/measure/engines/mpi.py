@@ -19,11 +19,11 @@ _Few = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
 class MpiOptions(Part, frozen=True, kw_only=True):
     """The table `[engine.mpi]`."""
 
-    launcher: str | None = None  # mpirun, srun or a path; else that of the program's libmpi
-    ranks_per_node: _Few | None = None
-    threads_per_rank: _Few | None = None
+    launcher: str | None = None  # mpirun, srun or a path; default: by libmpi
+    ranks_per_node: _Few | None = None  # ranks on each node; K then counts ranks
+    threads_per_rank: _Few | None = None  # sets OMP_NUM_THREADS
     bind_to: Literal["none", "core", "socket", "numa", "hwthread"] | None = None
-    record: bool = True  # look into the program's MPI calls
+    record: bool = True  # time the program's MPI calls
 
 
 class Mpi(LauncherEngine):

@@ -131,7 +131,7 @@ def fleets_table(result: FleetDecision) -> Table:
             f"{result.unit}/s": given(row.good_per_second or None, format_quantity),
             "busy": given(row.utilisation if asked else None, format_percent),
             "allocation": _cost(row.allocation, result),
-            "between": _between(row.allocation, result),
+            "interval": _between(row.allocation, result),
             "usage": _cost(row.usage if asked else None, result),
             "kJ": given(row.joules_per_million, lambda joules: format_quantity(joules / 1000)),
             "one lost": given(row.rate_one_lost, _rate),
