@@ -371,6 +371,11 @@ _MARKDOWN = b"""# Weak scaling
 | 64 | 70,000 | 91 |
 """
 
+_JUBE = (
+    b"result:\nnodes | setup[s] | runtime[s]\n------+----------+-----------\n"
+    b"1 | 2 | 10.0\n2 | 2 | 5.5\n"
+)
+
 
 def _results() -> list[bytes]:
     """Of hyperfine, pyperf and ReFrame."""
@@ -574,7 +579,7 @@ def _table_readers() -> dict[str, Reader]:
                        commands=("decide {file}",)),
         "bundle": Reader([bundle], unpacked),
         "claims": Reader(
-            [*_text("vendor-claim.md", "linear-claim.csv", "rubric.csv"), _LATEX, _MARKDOWN],
+            [*_text("vendor-claim.md", "linear-claim.csv", "rubric.csv"), _LATEX, _MARKDOWN, _JUBE],
             lambda path: _claims([(None, path)], None), commands=("audit {file}",)),
         "results": Reader([*_logs(), *_results()], result, commands=("audit {file}",)),
     }  # fmt: skip
@@ -640,7 +645,7 @@ def _trace_readers() -> dict[str, Reader]:
         "any format": Reader(
             [part, *_kineto(), *_nsys(), *_ray(), *_dask(), *_spark(), *_talp(), *_logs(),
              *_extrap(), *_caliper()[:1], *_csv(), *_results(), *_links(), *_guidellm(), *_aiperf(),
-             *_vllm(), *_k6(), *_vegeta(), _MARKDOWN, _LATEX],
+             *_vllm(), *_k6(), *_vegeta(), _MARKDOWN, _LATEX, _JUBE],
             any_runs, commands=("trace {file}", "audit {file}", "decide {file}")),
     }  # fmt: skip
 

@@ -366,7 +366,6 @@ Cores per node: 28
 CPU Utilized: 1-17:05:54
 Job Wall-clock time: 00:05:49
 """
-JUBE = "result:\nnodes | runtime[s]\n------+-----------\n1     | 10.0\n2     | 5.5\n"
 RAMBLE = json.dumps({"experiments": [
     {"name": f"heat.{nodes}", "RAMBLE_STATUS": status, "workload_name": "heat",
      "RAMBLE_VARIABLES": {"n_nodes": str(nodes), "n_ranks": str(8 * nodes)},
@@ -467,7 +466,7 @@ def samples() -> dict[str, list[bytes]]:
         "nanotron-console": [nanotron_console()], "lammps": [LAMMPS],
         "gromacs": [GROMACS], "openfoam": [OPENFOAM], "hpcg": [HPCG_YAML, HPCG_TEXT],
         "quantum-espresso": [ESPRESSO], "mpip": [MPIP], "sacct": [SACCT, SACCT_COLUMNS],
-        "seff": [SEFF], "jube": [JUBE], "ramble": [RAMBLE], "mlflow": [MLFLOW],
+        "seff": [SEFF], "ramble": [RAMBLE], "mlflow": [MLFLOW],
     }  # fmt: skip
     found = {name: [text.encode() for text in some] for name, some in texts.items()}
     own = {"tensorboard": tensorboard(), "wandb": wandb(), "otf2": OTF2, "cube": cube()}

@@ -286,7 +286,7 @@ def test_several_jobs_of_a_history_are_not_one_curve(tmp_path):
     assert len(study_of_logs(found, "x", job="heat").runs) == 4
 
 
-@pytest.mark.parametrize("name", ["nanotron", "jube", "ramble"])
+@pytest.mark.parametrize("name", ["nanotron", "ramble"])
 def test_result_tables(tmp_path, name):
     study = study_of_logs(
         understand(survey([(None, put(tmp_path, log_samples.samples()[name][0]))])), name

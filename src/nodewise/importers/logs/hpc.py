@@ -19,7 +19,8 @@ class _Foam(msgspec.Struct):
 
     program: str = ""
     ranks: int | None = None
-    times: int = 0
+    times: int = 0  # lines with the clocks
+    steps: int = 0  # lines that begin a time step
     cpu: float = 0.0
     wall: float = 0.0
     ended: bool = False
@@ -44,13 +45,20 @@ def _foam_step(log: Log, found: "re.Match[bytes]") -> None:
     if cpu is None:
         return
     if cpu < program.cpu:  # the clock of another program
-        program = _Foam(program=program.program, ranks=program.ranks)
+        begun = int(program.steps > program.times)
+        program.steps -= begun
+        program = _Foam(program=program.program, ranks=program.ranks, steps=begun)
         if len(log.values["programs"]) < _MOST_PROGRAMS:
             log.values["programs"].append(program)
     program.cpu, program.wall, program.times = cpu, wall or 0.0, program.times + 1
 
 
+def _foam_time(log: Log, _: "re.Match[bytes]") -> None:
+    _foam(log).steps += 1
+
+
 _FOAM = (
+    rule("time step", "Time = ", r"^Time = \S", _foam_time, True),
     rule("time", "ExecutionTime", r"ExecutionTime = ([\d.]{1,16}) s(?:.{0,20}ClockTime = "
          r"([\d.]{1,16}) s)?", _foam_step, True),
     rule("program", "Exec", r"^Exec *: *(\S{1,100})", _foam_begins, True),
@@ -82,6 +90,8 @@ def read_openfoam(path: Path, seen: Seen | None = None) -> list[LogRun]:
             problem = f"the clock counts whole seconds, and the run took {one.wall:g}"
             return [log.run(problem=problem)]
     if not one.program:  # the beginning of the log is missing, and with it some steps
+        return [log.run(run_seconds=seconds)]
+    if one.steps and one.steps != one.times:  # clocks more or less often than every step
         return [log.run(run_seconds=seconds)]
     return [log.run(iterations=one.times, run_seconds=seconds,
                     mean_step_seconds=seconds / one.times, work=float(one.times),
