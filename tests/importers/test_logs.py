@@ -223,6 +223,14 @@ def mlflow_run(folder: Path, loss: str = "2.0", **params: int) -> None:
         put(folder, str(value), f"params/{name}")
 
 
+def test_a_row_of_wandb_that_stands_for_several_steps(tmp_path):
+    """Trainers write one row in ten steps; the step that they give beside it counts."""
+    (tmp_path / "run.wandb").write_bytes(log_samples.wandb(every=10))
+    run = read(tmp_path / "run.wandb")
+    assert (run.iterations, run.entries) == (200, 19)
+    assert run.step_seconds == pytest.approx(0.05)
+
+
 def test_a_loss_that_is_no_number_makes_a_study_that_can_be_read(tmp_path, monkeypatch):
     from nodewise.cli.main import nodewise
 
