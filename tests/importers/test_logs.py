@@ -362,6 +362,23 @@ def test_two_records_of_one_run_count_once(tmp_path):
     assert [run.problem for run in survey([(None, tmp_path)])] == ["", "the same run as rank0.log"]
 
 
+def test_what_a_tracker_recorded_beside_a_log_is_the_same_run(tmp_path):
+    """The log counts. A tracker below another folder, or with another K, is a run of its own."""
+    for world in (16, 32):
+        folder = tmp_path / f"n{world}"
+        (folder / "tb").mkdir(parents=True)
+        put(folder, log_samples.megatron(world=world), "out.log")
+        (folder / "tb/events.out.tfevents.1").write_bytes(log_samples.tensorboard())
+    runs = survey([(None, tmp_path)], Reading(scale=r"n(\d+)"))
+    assert [run.format for run in runs if not run.problem] == ["megatron", "megatron"]
+    assert [run.problem for run in runs if run.format == "tensorboard"] == 2 * [
+        "the run of out.log"
+    ]
+    assert len(study_of_logs(understand(runs), "x").runs) == 2
+    other = survey([(2, tmp_path / "n16/tb"), (4, tmp_path / "n16/out.log")])
+    assert not any(run.problem for run in other)
+
+
 def test_nothing_is_left_out_silently(tmp_path):
     put(tmp_path, log_samples.megatron(), "good.log")
     put(tmp_path, "hello\n", "note.txt")
