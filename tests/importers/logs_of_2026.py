@@ -1239,4 +1239,143 @@ _TAILS = (
     ),
 )
 
-SAMPLES = (*TRAINING, *HPC, *STATES, *_TAILS)
+# Excerpts of forms that the samples above lack.
+_FORMS = (
+    Sample(
+        "mpip-short-report",
+        "github.com/llnl/mpiP/issues/35, half of the ranks",
+        "@ mpiP\n@ Version                  : 3.5.0\n"
+        "@ MPIP env var             : -c -d -p -y -k 0\n"
+        "---------------------------------------------------------------------------\n"
+        "@--- Task Time Statistics (seconds) ---------------------------------------\n"
+        "---------------------------------------------------------------------------\n"
+        "                     AppTime           MPITime   MPI%   App Task   MPI Task\n"
+        "Max               352.552782        154.702501             54570      54590\n"
+        "Mean              343.028495        106.324400\n"
+        "Min               328.395109         69.468349             19383      35925\n"
+        "Stddev              4.150850         11.282483\n"
+        "Aggregate    19670625.993357    6097066.388160  31.00\n"
+        "---------------------------------------------------------------------------\n"
+        "@--- Aggregate Time (top twenty, descending, milliseconds) ----------------\n"
+        "---------------------------------------------------------------------------\n"
+        "Call                 Site       Time    App%    MPI%      Count\n"
+        "Allreduce               4   4.58e+09   23.28   75.09   68870144\n",
+        {
+            "world_size": 57344,
+            "run_s": 352.552782,
+            "compute": 236.704095,
+            "communication": 69.468349,
+            "idle": 36.856051,
+            "nodes": None,
+        },
+    ),
+    Sample(
+        "megatron-2019-names-without-colons",
+        "a log of Megatron-LM of 2019, two GPUs",
+        "using world size: 2 and model-parallel size: 2 \n"
+        " > number of parameters on model parallel rank 0: 178100224\n"
+        "learning rate decaying cosine\n"
+        "s iteration      100/     600 | elapsed time per iteration (ms): 810.9 | learning rate "
+        "1.444E-04 | lm loss 5.023855E+00 | loss scale 8192.0 |\n"
+        "/python3.9/site-packages/torch/cuda/memory.py:416: FutureWarning: torch.cuda.memory_cached"
+        " has been renamed to torch.cuda.memory_reserved\n  warnings.warn(\n",
+        {
+            "world_size": 2,
+            "tp": 2,
+            "iterations": 100,
+            "median_step_s": 0.8109,
+            "global_batch": None,
+            "seq_length": None,
+        },
+    ),
+    Sample(
+        "primus-mamba-environment",
+        "AMD Primus, a test of its parser: Megatron-Bridge, Mamba",
+        "[Primus:Env] rank=0, world_size=8, local_rank=0, master=localhost:1234\n"
+        "  seq_length: 2048\n"
+        "ThroughputAverageExtension initialized with seq_len: 2048 world_size: None\n"
+        "iteration        1/       3 | elapsed time per iteration (ms): 50652.0 | global batch size:"
+        "    32 | lm loss: 1.097315E+01\n"
+        "iteration        2/       3 | elapsed time per iteration (ms): 104.6 | global batch size: "
+        "   32 | lm loss: 1.097168E+01\n"
+        "iteration        3/       3 | elapsed time per iteration (ms): 88.2 | global batch size:   "
+        " 32 | lm loss: 7.715407E+00\n",
+        {
+            "world_size": 8,
+            "global_batch": 32,
+            "seq_length": 2048,
+            "iterations": 3,
+            "median_step_s": None,
+        },
+    ),
+    Sample(
+        "mindspeed-rank-and-local-rank",
+        "a script of MindSpeed-MM that reads its own log",
+        "".join(
+            f"[Rank 0 | Local Rank 0] 2026-06-01 INFO [train_engine:48] =>  [..] iteration  {at}/  "
+            f"100 | consumed samples: {8 * at} | elapsed time per iteration (ms): {ms} | learning "
+            "rate: 1e-5 | global batch size: 8 | loss: 1.924620E+00 | grad norm: 134.300 |\n"
+            for at, ms in enumerate((7137.9, 3137.9, 3138.9, 3139.9), start=1)
+        ),
+        {
+            "global_batch": 8,
+            "iterations": 4,
+            "median_step_s": 3.1389,
+            "warmup": 1,
+            "world_size": None,
+        },
+    ),
+    Sample(
+        "hf-three-hosts-in-one-log",
+        "a guide to DeepSpeed in CML, three worker nodes",
+        "".join(
+            f"{host}: {{'train_runtime': {time}, 'train_samples_per_second': {rate}, "
+            f"'train_steps_per_second': {steps}, 'train_loss': 0.2324, 'epoch': 3.0}}\n"
+            for host, time, rate, steps in (
+                ("10.254.21.77", 922.0487, 183.358, 1.913),
+                ("10.254.19.151", 922.1271, 183.342, 1.913),
+                ("10.254.18.216", 920.7942, 183.608, 1.916),
+            )
+        ),
+        {"iterations": 1764, "global_batch": 96, "run_s": 922.0487, "world_size": None},
+    ),
+    Sample(
+        "hf-metrics-fsdp-hyperpod",
+        "aws-samples, FSDP on HyperPod: metrics without a dictionary",
+        "***** train metrics *****\n  epoch                    =     0.9997\n"
+        "  total_flos               =  1072814GF\n  train_loss               =     2.6578\n"
+        "  train_runtime            = 0:08:52.30\n  train_samples            =     100000\n"
+        "  train_samples_per_second =    187.862\n  train_steps_per_second   =      2.134\n",
+        {"iterations": 1136, "global_batch": 88, "run_s": 532.3, "mean_step_s": 0.46857},
+    ),
+    Sample(
+        "hf-wrapped-texts",
+        "a guide to LoRA on a CPU, transformers 5, two lines",
+        "100%|███████████████| 50/50 [03:30<00:00, 3.80s/it]\n"
+        "{'loss': '2.182', 'grad_norm': '0.8398', 'learning_rate': '0.000004', 'epoch': '8.364'}\n"
+        "\n{'train_runtime': '211', 'train_samples_per_second': '0.948',\n "
+        "'train_steps_per_second': '0.237', 'train_loss': '2.425',\n 'epoch': '8.364'}\n",
+        {"iterations": 50, "run_s": 211.0, "mean_step_s": 4.22},
+    ),
+    Sample(
+        "nemo-bar-torn",
+        "aws-samples, NeMo on EKS: a bar with another bar behind it",
+        "Epoch 0: :   0%|          | 2000/603000 [1:03:17<317:00:58, v_num=, reduced_train_loss="
+        "2.600, global_step=2e+3, consumed_samples=1.28e+6, train_step_timing in s=1.900, val_loss="
+        "2.800]dation DataLoader 0: : 51it [00:20,  2.53it/s]\n",
+        {"iterations": 2000, "median_step_s": 1.9, "world_size": None, "global_batch": None},
+    ),
+    Sample(
+        "torchtitan-without-batch-mi355",
+        "notes on MI355X: a mesh, and no batch",
+        "[titan] INFO - Building device mesh with parallelism: pp=1, dp_replicate=1, dp_shard=2, "
+        "cp=1, tp=1, ep=1\n"
+        "[titan] INFO - step:  1  loss:  7.58945  grad_norm:  9.3716  memory:  0.39GiB(0.13%)  tps: "
+        "68      tflops: 0.02  mfu: 0.00%\n"
+        "[titan] INFO - step:  8  loss:  6.48329  grad_norm:  3.6826  memory:  0.47GiB(0.16%)  tps: "
+        "24,468  tflops: 7.16  mfu: 0.29%\n",
+        {"world_size": 2, "dp": 2, "iterations": 8, "median_step_s": None, "tokens_per_s": None},
+    ),
+)
+
+SAMPLES = (*TRAINING, *HPC, *STATES, *_TAILS, *_FORMS)
