@@ -1358,6 +1358,24 @@ _FORMS = (
         {"iterations": 50, "run_s": 211.0, "mean_step_s": 4.22},
     ),
     Sample(
+        "hf-resumed-at-its-end",
+        "README of an adapter: a run that was resumed when it had ended",
+        '{\n    "epoch": 1.08,\n    "train_loss": 0.0,\n    "train_runtime": 0.017,\n'
+        '    "train_samples": 66611,\n    "train_samples_per_second": 3929048.542,\n'
+        '    "train_steps_per_second": 1964553.764\n}\n',
+        {"run_s": None, "mean_step_s": None, "iterations": None, "world_size": None},
+        file="train_results.json",
+    ),
+    Sample(
+        "hf-results-72-steps",
+        "notes on supervised fine-tuning; its trainer_state has 72 steps",
+        '{\n  "epoch": 1.0,\n  "total_flos": 2.238893403406336e+16,\n'
+        '  "train_loss": 0.3728570582332193,\n  "train_runtime": 134.378,\n'
+        '  "train_samples_per_second": 16.967,\n  "train_steps_per_second": 0.536\n}\n',
+        {"iterations": 72, "global_batch": 32, "run_s": 134.378, "mean_step_s": 1.866361},
+        file="train_results.json",
+    ),
+    Sample(
         "nemo-bar-torn",
         "aws-samples, NeMo on EKS: a bar with another bar behind it",
         "Epoch 0: :   0%|          | 2000/603000 [1:03:17<317:00:58, v_num=, reduced_train_loss="
