@@ -1363,7 +1363,7 @@ _FORMS = (
         '{\n    "epoch": 1.08,\n    "train_loss": 0.0,\n    "train_runtime": 0.017,\n'
         '    "train_samples": 66611,\n    "train_samples_per_second": 3929048.542,\n'
         '    "train_steps_per_second": 1964553.764\n}\n',
-        {"run_s": None, "mean_step_s": None, "iterations": None, "world_size": None},
+        {"mean_step_s": None, "iterations": None, "world_size": None},
         file="train_results.json",
     ),
     Sample(
