@@ -1376,6 +1376,141 @@ _FORMS = (
         file="train_results.json",
     ),
     Sample(
+        "gromacs-2025-two-kinds-of-ranks",
+        "md.log of GROMACS 2025: two ranks and two for PME, GPUs",
+        "                      :-) GROMACS - gmx mdrun, 2025.2 (-:\n"
+        "\n"
+        "GROMACS:      gmx mdrun, version 2025.2\n"
+        "Running on 1 node with total 20 cores, 20 processing units, 2 compatible GPUs\n"
+        "   dt                             = 0.002\n"
+        "   nsteps                         = 50000\n"
+        "Using 4 MPI threads\n"
+        "Using 5 OpenMP threads per tMPI thread\n"
+        "\n"
+        "Dynamic load balancing report:\n"
+        " DLB got disabled because it was unsuitable to use.\n"
+        " Average load imbalance: 1.4%.\n"
+        " The balanceable part of the MD step is 31%, load imbalance is computed from this.\n"
+        " Part of the total run time spent waiting due to load imbalance: 0.4%.\n"
+        " Average PME mesh/force load: 4.785\n"
+        " Part of the total run time spent waiting due to PP/PME imbalance: 27.3 %\n"
+        "\n"
+        "      R E A L   C Y C L E   A N D   T I M E   A C C O U N T I N G\n"
+        "\n"
+        "On 2 MPI ranks doing PP, each using 5 OpenMP threads, and\n"
+        "on 2 MPI ranks doing PME, each using 5 OpenMP threads\n"
+        "\n"
+        " Activity:              Num   Num      Call    Wall time         Giga-Cycles\n"
+        "                        Ranks Threads  Count      (s)         total sum    %\n"
+        "--------------------------------------------------------------------------------\n"
+        " Domain decomp.            2    5        626       4.702        117.214   5.9\n"
+        " DD comm. load             2    5          2       0.000          0.001   0.0\n"
+        " Send X to PME             2    5      50001       1.177         29.335   1.5\n"
+        " Neighbor search           2    5        626       2.383         59.397   3.0\n"
+        " Launch PP GPU ops.        2    5     198752       3.386         84.404   4.3\n"
+        " Comm. coord.              2    5      49375       3.146         78.432   4.0\n"
+        " Force                     2    5      50001      14.290        356.268  18.0\n"
+        " Wait + Comm. F            2    5      50001       6.226        155.224   7.8\n"
+        " PME GPU mesh *            2    5      50001      20.514        511.429  25.9\n"
+        " PME wait for PP *                                19.173        477.988  24.2\n"
+        " Wait + Recv. PME F        2    5      50001       1.489         37.117   1.9\n"
+        " Wait GPU NB nonloc.       2    5      50001       0.007          0.177   0.0\n"
+        " Wait GPU NB local         2    5      50001       0.005          0.125   0.0\n"
+        " Wait GPU state copy       2    5     160378       1.145         28.545   1.4\n"
+        " NB X/F buffer ops.        2    5       1628       0.031          0.761   0.0\n"
+        " Write traj.               2    5          1       0.170          4.242   0.2\n"
+        " Constraints               2    5          2       0.007          0.167   0.0\n"
+        " GPU constr. setup         2    5        626       0.359          8.948   0.5\n"
+        " Kinetic energy            2    5      10001       0.440         10.959   0.6\n"
+        " Comm. energies            2    5       5001       0.264          6.576   0.3\n"
+        " Rest                                              0.452         11.269   0.6\n"
+        "--------------------------------------------------------------------------------\n"
+        " Total                                            39.677       1978.320 100.0\n"
+        "--------------------------------------------------------------------------------\n"
+        "(*) Note that with separate PME ranks, the walltime column actually sums to\n"
+        "    twice the total reported, but the cycle count total and % are correct.\n"
+        "--------------------------------------------------------------------------------\n"
+        " Breakdown of PME mesh activities\n"
+        "--------------------------------------------------------------------------------\n"
+        " Wait PME GPU gather       2    5      50001       0.012          0.311   0.0\n"
+        " Launch PME GPU ops.       2    5     450010       2.727         67.993   3.4\n"
+        " Wait PME Recv. PP X       2    5      50001       2.275         56.707   2.9\n"
+        "--------------------------------------------------------------------------------\n"
+        "\n"
+        "               Core t (s)   Wall t (s)        (%)\n"
+        "       Time:      793.010       39.677     1998.7\n"
+        "                 (ns/day)    (hour/ns)\n"
+        "Performance:      217.764        0.110\n"
+        "Finished mdrun on rank 0 Sat Nov  8 03:35:58 2025\n",
+        {
+            "world_size": 4,
+            "nodes": 1,
+            "iterations": 50000,
+            "run_s": 39.677,
+            "compute": 19.5905,
+            "communication": 5.247792,
+            "idle": 10.489708,
+        },
+        file="md.log",
+    ),
+    Sample(
+        "gromacs-5-waiting-less-than-estimated",
+        "md.log of 2017: 192 ranks and 32 for PME",
+        "GROMACS:      gmx mdrun, VERSION 5.1.4\n"
+        "   dt                             = 0.002\n"
+        "   nsteps                         = 10000\n"
+        "Using 224 MPI processes\n"
+        "Using 1 OpenMP thread per MPI process\n"
+        "\n"
+        " Average load imbalance: 4.1 %\n"
+        " Part of the total run time spent waiting due to load imbalance: 2.3 %\n"
+        " Average PME mesh/force load: 1.390\n"
+        " Part of the total run time spent waiting due to PP/PME imbalance: 20.9 %\n"
+        "\n"
+        "     R E A L   C Y C L E   A N D   T I M E   A C C O U N T I N G\n"
+        "\n"
+        "On 192 MPI ranks doing PP, and\n"
+        "on 32 MPI ranks doing PME\n"
+        "\n"
+        " Computing:          Num   Num      Call    Wall time         Giga-Cycles\n"
+        "                     Ranks Threads  Count      (s)         total sum    %\n"
+        "-----------------------------------------------------------------------------\n"
+        " Domain decomp.       192    1         33      19.430       8932.535   2.5\n"
+        " DD comm. load        192    1          3       0.001          0.395   0.0\n"
+        " Send X to PME        192    1        801       2.123        975.884   0.3\n"
+        " Neighbor search      192    1         33      22.300      10251.900   2.9\n"
+        " Comm. coord.         192    1        768       4.254       1955.824   0.6\n"
+        " Force                192    1        801     427.603     196582.880  55.8\n"
+        " Wait + Comm. F       192    1        801      13.471       6193.257   1.8\n"
+        " PME mesh *            32    1        801     455.533      34903.918   9.9\n"
+        " PME wait for PP *                            201.196      15416.036   4.4\n"
+        " Wait + Recv. PME F   192    1        801      38.196      17559.997   5.0\n"
+        " NB X/F buffer ops.   192    1       2337       2.865       1317.085   0.4\n"
+        " Write traj.          192    1          2       2.232       1025.998   0.3\n"
+        " Update               192    1        801       3.270       1503.168   0.4\n"
+        " Constraints          192    1        801      26.456      12162.718   3.5\n"
+        " Comm. energies       192    1        161      93.739      43094.891  12.2\n"
+        " Rest                                           0.939        431.732   0.1\n"
+        "-----------------------------------------------------------------------------\n"
+        " Total                                        656.878     352319.642 100.0\n"
+        "-----------------------------------------------------------------------------\n"
+        "\n"
+        "               Core t (s)   Wall t (s)        (%)\n"
+        "       Time:   147140.672      656.878    22400.0\n"
+        "                 (ns/day)    (hour/ns)\n"
+        "Performance:        0.211      113.899\n"
+        "Finished mdrun on rank 0 Wed Sep 27 10:34:41 2017\n",
+        {
+            "world_size": 224,
+            "iterations": 800,
+            "run_s": 656.878,
+            "compute": 478.642,
+            "communication": 82.253,
+            "idle": 76.590,
+        },
+        file="md.log",
+    ),
+    Sample(
         "nemo-bar-torn",
         "aws-samples, NeMo on EKS: a bar with another bar behind it",
         "Epoch 0: :   0%|          | 2000/603000 [1:03:17<317:00:58, v_num=, reduced_train_loss="
