@@ -371,6 +371,13 @@ _MARKDOWN = b"""# Weak scaling
 | 64 | 70,000 | 91 |
 """
 
+_REFRAME_LOG = (
+    b"result|job_completion_time|display_name|environ|job_nodelist|num_tasks|setup_value|"
+    b"setup_unit|elapsed_value|elapsed_unit|system\n"
+    b"pass|2026-07-11T13:55:43|heat %n=4000|gnu|n1|8|3.0|s|120.5|s|big\n"
+    b"pass|2026-07-11T14:05:43|heat %n=4000|gnu|n[1-2]|16|3.0|s|63.1|s|big\n"
+    b"fail|2026-07-11T14:15:43|heat %n=4000|gnu|n[1-4]|32|null|null|null|null|big\n"
+)
 _JUBE = (
     b"result:\nnodes | setup[s] | runtime[s]\n------+----------+-----------\n"
     b"1 | 2 | 10.0\n2 | 2 | 5.5\n"
@@ -591,7 +598,7 @@ def _trace_readers() -> dict[str, Reader]:
     from nodewise.explain.trace.breakdown import break_down, digest, runs_of
     from nodewise.explain.trace.replay import replay
     from nodewise.importers import registry
-    from nodewise.importers.benchmarks import energy_logs, link_tests, mlperf
+    from nodewise.importers.benchmarks import energy_logs, link_tests, mlperf, results
     from nodewise.importers.profilers import caliper, extrap, kineto, nsys, operations, talp
     from nodewise.importers.profilers.digests import pack, unpack
     from nodewise.importers.schedulers import dask_stream, ray_timeline, spark_log
@@ -637,6 +644,7 @@ def _trace_readers() -> dict[str, Reader]:
         "operations": Reader(_operations(), lambda path: replay(operations.read(path))),
         "mlperf": Reader(_mlperf(), lambda path: mlperf.read(path, 2)),
         "links": Reader(_links(), link),
+        "reframe log": Reader([_REFRAME_LOG], lambda path: results.read_reframe_log(path, None)),
         "extra-p": Reader(_extrap(), lambda path: extrap.read(path, None)),
         "caliper": Reader(_caliper(), lambda path: caliper.read(path, 2)),
         "csv": Reader(_csv(), lambda path: claims_tables.read_csv(path, None)),

@@ -31,6 +31,7 @@ _SACCT = {"jobid", "jobidraw", "jobname", "state", "elapsed", "elapsedraw", "nno
           "ntasks", "alloccpus", "partition", "exitcode", "alloctres", "reqtres", "consumedenergy",
           "consumedenergyraw", "reqcpufreq", "timelimit", "totalcpu", "nodelist"}  # fmt: skip
 # Lines of logs; each is looked for at the beginning and at the end of a file.
+_REFRAME = {"job_completion_time", "num_tasks", "result"}
 _MEGATRON = re.compile(
     rb"iteration[ =]+\d{1,12}/ *(?:\d{1,12}|infinity) \|[^\n]{0,400}?"
     rb"elapsed[ _]time[ _]per[ _]iteration|Step Time ?: ?[\d.]{1,12} ?s[^\n]{1,80}MODEL_TFLOP"
@@ -232,6 +233,9 @@ FORMATS = (
            lambda head: "runs" in head.first("benchmarks")),
     Format("reframe", "a ReFrame report", "runs", "benchmarks.results:read",
            lambda head: "testcases" in head.first("runs")),
+    Format("reframe-log", "a performance log of ReFrame", "runs",
+           "benchmarks.results:read_reframe_log",
+           lambda head: bool(head.rows) and set(head.rows[0].split("|")) >= _REFRAME),
     Format("tensorboard", "a TensorBoard event file", "logs", "logs.scalars:read_tensorboard",
            lambda head: b"brain.Event:" in head.raw[:64]),
     Format("wandb", "an offline W&B run", "logs", "logs.scalars:read_wandb",

@@ -1,19 +1,15 @@
 """Results of Ramble and Benchpark."""
 
-import re
 from pathlib import Path
 from typing import Any
 
 from nodewise.importers.files import format_errors, read_json
 from nodewise.importers.logs.record import LogRun, number
 from nodewise.importers.logs.scan import Seen
+from nodewise.importers.whole_run import whole_run
 
 _SECONDS = {"s": 1.0, "sec": 1.0, "secs": 1.0, "second": 1.0, "seconds": 1.0, "ms": 1e-3,
             "us": 1e-6, "min": 60.0, "h": 3600.0}  # fmt: skip
-# A time of the whole run, and not of its set-up or of a part.
-_WHOLE = re.compile(
-    r"\b(total|wall ?(clock|time)?|elapsed|run ?time|execution|cumulative)\b|^time$", re.IGNORECASE
-)
 _STATUS = {"SUCCESS": "ok", "FAILED": "crashed"}
 
 
@@ -53,13 +49,12 @@ def _experiment(path: Path, one: dict[str, Any]) -> LogRun:
         return LogRun(**common, problem=f"status {status or 'unknown'}")
     if status == "FAILED":
         return LogRun(**common, outcome="crashed", detail=f"Ramble: {status}")
-    whole = [figure for figure in figures if _WHOLE.search(figure[0].replace("_", " "))]
-    names = sorted({name for name, _ in figures})
-    if not whole and len(names) > 1:
-        problem = f"several times, and none of the whole run: {', '.join(names)[:80]}"
+    chosen = whole_run(figures)
+    if figures and chosen is None:
+        names = ", ".join(sorted({name for name, _ in figures}))
+        problem = f"several times, and none of the whole run: {names[:80]}"
         return LogRun(**common, problem=problem)
-    if not figures or (whole or figures)[0][1] <= 0:
+    if chosen is None or chosen[1] <= 0:
         return LogRun(**common, problem="no figure of merit in seconds")
-    name, seconds = (whole or figures)[0]
-    common["size"]["figure of merit"] = name[:80]
-    return LogRun(**common, run_seconds=seconds)
+    common["size"]["figure of merit"] = chosen[0][:80]
+    return LogRun(**common, run_seconds=chosen[1])
