@@ -133,7 +133,7 @@ ninth.BESIDE.update(
                 f"mn{i} o{i} o{(i + 4) % 5} 0 0 n w=2u l=1u\nmp{i} o{i} o{(i + 4) % 5} dd dd p w=4u l=1u\nc{i} o{i} 0 {20 + i}f\n"
                 for i in range(5)
             )
-            + ".ic v(o0)=0 v(o1)=3\n.tran 10p 400n uic\n.end\n",
+            + ".ic v(o0)=0 v(o1)=3\n.save v(o0)\n.tran 10p 4000n uic\n.control\nrun\nquit\n.endc\n.end\n",
         ),
         "documents.py": (
             "documents.py",
