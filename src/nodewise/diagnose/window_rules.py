@@ -219,7 +219,10 @@ def _one_at_a_time(
     if waiting < _WAITS or all_cores:
         # Who was woken for the lock and has no core yet looks like one that works; else all cores
         # work for it, so the wait costs nothing.
-        return Verdict(None) if sample.run_delay > cpu else None
+        if sample.run_delay <= cpu:
+            return None
+        in_turn = waiting >= _WAITS and _waits_in_turn(sample, seen)
+        return Verdict("coordination" if in_turn else None, strong=False)
     return Verdict("coordination", strong=waiting > _WAITS_LONG)
 
 
@@ -242,7 +245,10 @@ def _locking(sample: Sample, account: Account, seen: Observation, roofs: Roofs) 
     if waiting < _WAITS or _no_core_is_free(sample, seen):
         return None
     if account.user > 0.5 and not (_work_alike(sample) or _waits_in_python(sample)):
-        return Verdict(None)  # helpers may wait for work, and others for the lock of a helper
+        # Helpers may wait for work, and others for the lock of a helper: neither does so often.
+        often = sample.switches > _WAKES_ONLY * (sample.user + sample.system)
+        in_turn = often and _waits_in_turn(sample, seen)
+        return Verdict("coordination" if in_turn else None, strong=False)
     return Verdict("coordination", strong=waiting > _WAITS_LONG)
 
 

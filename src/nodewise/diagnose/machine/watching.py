@@ -58,7 +58,7 @@ _TICK = 1.0 / os.sysconf("SC_CLK_TCK")
 _LIBRARIES = ("libmpi", "libpsm", "libnccl", "libgomp", "libiomp", "libgloo", "libucp", "libpython")
 # What the kernel calls the place where a thread sleeps.
 _WAITS = {
-    "lock": ("futex", "sem", "pipe", "fifo", "locks", "rwsem", "rt_mutex", "mutex"),
+    "lock": ("futex", "sem", "pipe", "fifo", "locks", "setlk", "rwsem", "rt_mutex", "mutex"),
     "socket": ("sk_wait", "wait_woken", "inet_csk", "tcp", "unix_stream", "unix_dgram", "skb",
                "sock"),
     "event": ("poll", "select", "nanosleep", "sigtimedwait", "pause"),
