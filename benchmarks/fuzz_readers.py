@@ -371,6 +371,18 @@ _MARKDOWN = b"""# Weak scaling
 | 64 | 70,000 | 91 |
 """
 
+_REFRAME_LOG = (
+    b"result|job_completion_time|display_name|environ|job_nodelist|num_tasks|setup_value|"
+    b"setup_unit|elapsed_value|elapsed_unit|system\n"
+    b"pass|2026-07-11T13:55:43|heat %n=4000|gnu|n1|8|3.0|s|120.5|s|big\n"
+    b"pass|2026-07-11T14:05:43|heat %n=4000|gnu|n[1-2]|16|3.0|s|63.1|s|big\n"
+    b"fail|2026-07-11T14:15:43|heat %n=4000|gnu|n[1-4]|32|null|null|null|null|big\n"
+)
+_JUBE = (
+    b"result:\nnodes | setup[s] | runtime[s]\n------+----------+-----------\n"
+    b"1 | 2 | 10.0\n2 | 2 | 5.5\n"
+)
+
 
 def _results() -> list[bytes]:
     """Of hyperfine, pyperf and ReFrame."""
@@ -574,7 +586,7 @@ def _table_readers() -> dict[str, Reader]:
                        commands=("decide {file}",)),
         "bundle": Reader([bundle], unpacked),
         "claims": Reader(
-            [*_text("vendor-claim.md", "linear-claim.csv", "rubric.csv"), _LATEX, _MARKDOWN],
+            [*_text("vendor-claim.md", "linear-claim.csv", "rubric.csv"), _LATEX, _MARKDOWN, _JUBE],
             lambda path: _claims([(None, path)], None), commands=("audit {file}",)),
         "results": Reader([*_logs(), *_results()], result, commands=("audit {file}",)),
     }  # fmt: skip
@@ -586,7 +598,7 @@ def _trace_readers() -> dict[str, Reader]:
     from nodewise.explain.trace.breakdown import break_down, digest, runs_of
     from nodewise.explain.trace.replay import replay
     from nodewise.importers import registry
-    from nodewise.importers.benchmarks import energy_logs, link_tests, mlperf
+    from nodewise.importers.benchmarks import energy_logs, link_tests, mlperf, results
     from nodewise.importers.profilers import caliper, extrap, kineto, nsys, operations, talp
     from nodewise.importers.profilers.digests import pack, unpack
     from nodewise.importers.schedulers import dask_stream, ray_timeline, spark_log
@@ -632,6 +644,7 @@ def _trace_readers() -> dict[str, Reader]:
         "operations": Reader(_operations(), lambda path: replay(operations.read(path))),
         "mlperf": Reader(_mlperf(), lambda path: mlperf.read(path, 2)),
         "links": Reader(_links(), link),
+        "reframe log": Reader([_REFRAME_LOG], lambda path: results.read_reframe_log(path, None)),
         "extra-p": Reader(_extrap(), lambda path: extrap.read(path, None)),
         "caliper": Reader(_caliper(), lambda path: caliper.read(path, 2)),
         "csv": Reader(_csv(), lambda path: claims_tables.read_csv(path, None)),
@@ -640,7 +653,7 @@ def _trace_readers() -> dict[str, Reader]:
         "any format": Reader(
             [part, *_kineto(), *_nsys(), *_ray(), *_dask(), *_spark(), *_talp(), *_logs(),
              *_extrap(), *_caliper()[:1], *_csv(), *_results(), *_links(), *_guidellm(), *_aiperf(),
-             *_vllm(), *_k6(), *_vegeta(), _MARKDOWN, _LATEX],
+             *_vllm(), *_k6(), *_vegeta(), _MARKDOWN, _LATEX, _JUBE],
             any_runs, commands=("trace {file}", "audit {file}", "decide {file}")),
     }  # fmt: skip
 

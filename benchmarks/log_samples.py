@@ -366,7 +366,6 @@ Cores per node: 28
 CPU Utilized: 1-17:05:54
 Job Wall-clock time: 00:05:49
 """
-JUBE = "result:\nnodes | runtime[s]\n------+-----------\n1     | 10.0\n2     | 5.5\n"
 RAMBLE = json.dumps({"experiments": [
     {"name": f"heat.{nodes}", "RAMBLE_STATUS": status, "workload_name": "heat",
      "RAMBLE_VARIABLES": {"n_nodes": str(nodes), "n_ranks": str(8 * nodes)},
@@ -395,11 +394,13 @@ def tensorboard(count: int = 20) -> bytes:
     return b"".join(struct.pack("<QI", len(one), 0) + one + bytes(4) for one in events)
 
 
-def wandb(count: int = 20) -> bytes:
-    """The log of an offline W&B run: one record for each step."""
+def wandb(count: int = 20, every: int = 1) -> bytes:
+    """The log of an offline W&B run: one row for each step, or for several steps."""
     out = b":W&B\x1f\xbe\x00"
     for step in range(count):
         row = {"_step": step, "_timestamp": 1e9 + 0.5 * step, "train/loss": 2.0}
+        if every > 1:
+            row["trainer/global_step"] = every * (step + 1)
         items = b"".join(
             _field(1, 2, _field(1, 2, key.encode()) + b"\x82\x01" + bytes([len(text)]) + text)
             for key, value in row.items()
@@ -467,7 +468,7 @@ def samples() -> dict[str, list[bytes]]:
         "nanotron-console": [nanotron_console()], "lammps": [LAMMPS],
         "gromacs": [GROMACS], "openfoam": [OPENFOAM], "hpcg": [HPCG_YAML, HPCG_TEXT],
         "quantum-espresso": [ESPRESSO], "mpip": [MPIP], "sacct": [SACCT, SACCT_COLUMNS],
-        "seff": [SEFF], "jube": [JUBE], "ramble": [RAMBLE], "mlflow": [MLFLOW],
+        "seff": [SEFF], "ramble": [RAMBLE], "mlflow": [MLFLOW],
     }  # fmt: skip
     found = {name: [text.encode() for text in some] for name, some in texts.items()}
     own = {"tensorboard": tensorboard(), "wandb": wandb(), "otf2": OTF2, "cube": cube()}

@@ -58,6 +58,7 @@ BENCHMARKS: tuple[tuple[str, ...], ...] = (
     ("next_run", "100"),
     ("plan", "--fit"),
     ("what_if", "3"),
+    ("stragglers",),
     ("preemption",),
     ("audit", "400"),
     ("traces", str(TRACE), *peer("--hta", "NODEWISE_HTA")),

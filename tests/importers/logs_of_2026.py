@@ -1239,4 +1239,296 @@ _TAILS = (
     ),
 )
 
-SAMPLES = (*TRAINING, *HPC, *STATES, *_TAILS)
+# Excerpts of forms that the samples above lack.
+_FORMS = (
+    Sample(
+        "mpip-short-report",
+        "github.com/llnl/mpiP/issues/35, half of the ranks",
+        "@ mpiP\n@ Version                  : 3.5.0\n"
+        "@ MPIP env var             : -c -d -p -y -k 0\n"
+        "---------------------------------------------------------------------------\n"
+        "@--- Task Time Statistics (seconds) ---------------------------------------\n"
+        "---------------------------------------------------------------------------\n"
+        "                     AppTime           MPITime   MPI%   App Task   MPI Task\n"
+        "Max               352.552782        154.702501             54570      54590\n"
+        "Mean              343.028495        106.324400\n"
+        "Min               328.395109         69.468349             19383      35925\n"
+        "Stddev              4.150850         11.282483\n"
+        "Aggregate    19670625.993357    6097066.388160  31.00\n"
+        "---------------------------------------------------------------------------\n"
+        "@--- Aggregate Time (top twenty, descending, milliseconds) ----------------\n"
+        "---------------------------------------------------------------------------\n"
+        "Call                 Site       Time    App%    MPI%      Count\n"
+        "Allreduce               4   4.58e+09   23.28   75.09   68870144\n",
+        {
+            "world_size": 57344,
+            "run_s": 352.552782,
+            "compute": 236.704095,
+            "communication": 69.468349,
+            "idle": 36.856051,
+            "nodes": None,
+        },
+    ),
+    Sample(
+        "megatron-2019-names-without-colons",
+        "a log of Megatron-LM of 2019, two GPUs",
+        "using world size: 2 and model-parallel size: 2 \n"
+        " > number of parameters on model parallel rank 0: 178100224\n"
+        "learning rate decaying cosine\n"
+        "s iteration      100/     600 | elapsed time per iteration (ms): 810.9 | learning rate "
+        "1.444E-04 | lm loss 5.023855E+00 | loss scale 8192.0 |\n"
+        "/python3.9/site-packages/torch/cuda/memory.py:416: FutureWarning: torch.cuda.memory_cached"
+        " has been renamed to torch.cuda.memory_reserved\n  warnings.warn(\n",
+        {
+            "world_size": 2,
+            "tp": 2,
+            "iterations": 100,
+            "median_step_s": 0.8109,
+            "global_batch": None,
+            "seq_length": None,
+        },
+    ),
+    Sample(
+        "primus-mamba-environment",
+        "AMD Primus, a test of its parser: Megatron-Bridge, Mamba",
+        "[Primus:Env] rank=0, world_size=8, local_rank=0, master=localhost:1234\n"
+        "  seq_length: 2048\n"
+        "ThroughputAverageExtension initialized with seq_len: 2048 world_size: None\n"
+        "iteration        1/       3 | elapsed time per iteration (ms): 50652.0 | global batch size:"
+        "    32 | lm loss: 1.097315E+01\n"
+        "iteration        2/       3 | elapsed time per iteration (ms): 104.6 | global batch size: "
+        "   32 | lm loss: 1.097168E+01\n"
+        "iteration        3/       3 | elapsed time per iteration (ms): 88.2 | global batch size:   "
+        " 32 | lm loss: 7.715407E+00\n",
+        {
+            "world_size": 8,
+            "global_batch": 32,
+            "seq_length": 2048,
+            "iterations": 3,
+            "median_step_s": None,
+        },
+    ),
+    Sample(
+        "mindspeed-rank-and-local-rank",
+        "a script of MindSpeed-MM that reads its own log",
+        "".join(
+            f"[Rank 0 | Local Rank 0] 2026-06-01 INFO [train_engine:48] =>  [..] iteration  {at}/  "
+            f"100 | consumed samples: {8 * at} | elapsed time per iteration (ms): {ms} | learning "
+            "rate: 1e-5 | global batch size: 8 | loss: 1.924620E+00 | grad norm: 134.300 |\n"
+            for at, ms in enumerate((7137.9, 3137.9, 3138.9, 3139.9), start=1)
+        ),
+        {
+            "global_batch": 8,
+            "iterations": 4,
+            "median_step_s": 3.1389,
+            "warmup": 1,
+            "world_size": None,
+        },
+    ),
+    Sample(
+        "hf-three-hosts-in-one-log",
+        "a guide to DeepSpeed in CML, three worker nodes",
+        "".join(
+            f"{host}: {{'train_runtime': {time}, 'train_samples_per_second': {rate}, "
+            f"'train_steps_per_second': {steps}, 'train_loss': 0.2324, 'epoch': 3.0}}\n"
+            for host, time, rate, steps in (
+                ("10.254.21.77", 922.0487, 183.358, 1.913),
+                ("10.254.19.151", 922.1271, 183.342, 1.913),
+                ("10.254.18.216", 920.7942, 183.608, 1.916),
+            )
+        ),
+        {"iterations": 1764, "global_batch": 96, "run_s": 922.0487, "world_size": None},
+    ),
+    Sample(
+        "hf-metrics-fsdp-hyperpod",
+        "aws-samples, FSDP on HyperPod: metrics without a dictionary",
+        "***** train metrics *****\n  epoch                    =     0.9997\n"
+        "  total_flos               =  1072814GF\n  train_loss               =     2.6578\n"
+        "  train_runtime            = 0:08:52.30\n  train_samples            =     100000\n"
+        "  train_samples_per_second =    187.862\n  train_steps_per_second   =      2.134\n",
+        {"iterations": 1136, "global_batch": 88, "run_s": 532.3, "mean_step_s": 0.46857},
+    ),
+    Sample(
+        "hf-wrapped-texts",
+        "a guide to LoRA on a CPU, transformers 5, two lines",
+        "100%|███████████████| 50/50 [03:30<00:00, 3.80s/it]\n"
+        "{'loss': '2.182', 'grad_norm': '0.8398', 'learning_rate': '0.000004', 'epoch': '8.364'}\n"
+        "\n{'train_runtime': '211', 'train_samples_per_second': '0.948',\n "
+        "'train_steps_per_second': '0.237', 'train_loss': '2.425',\n 'epoch': '8.364'}\n",
+        {"iterations": 50, "run_s": 211.0, "mean_step_s": 4.22},
+    ),
+    Sample(
+        "hf-resumed-at-its-end",
+        "README of an adapter: a run that was resumed when it had ended",
+        '{\n    "epoch": 1.08,\n    "train_loss": 0.0,\n    "train_runtime": 0.017,\n'
+        '    "train_samples": 66611,\n    "train_samples_per_second": 3929048.542,\n'
+        '    "train_steps_per_second": 1964553.764\n}\n',
+        {"mean_step_s": None, "iterations": None, "world_size": None},
+        file="train_results.json",
+    ),
+    Sample(
+        "hf-results-72-steps",
+        "notes on supervised fine-tuning; its trainer_state has 72 steps",
+        '{\n  "epoch": 1.0,\n  "total_flos": 2.238893403406336e+16,\n'
+        '  "train_loss": 0.3728570582332193,\n  "train_runtime": 134.378,\n'
+        '  "train_samples_per_second": 16.967,\n  "train_steps_per_second": 0.536\n}\n',
+        {"iterations": 72, "global_batch": 32, "run_s": 134.378, "mean_step_s": 1.866361},
+        file="train_results.json",
+    ),
+    Sample(
+        "gromacs-2025-two-kinds-of-ranks",
+        "md.log of GROMACS 2025: two ranks and two for PME, GPUs",
+        "                      :-) GROMACS - gmx mdrun, 2025.2 (-:\n"
+        "\n"
+        "GROMACS:      gmx mdrun, version 2025.2\n"
+        "Running on 1 node with total 20 cores, 20 processing units, 2 compatible GPUs\n"
+        "   dt                             = 0.002\n"
+        "   nsteps                         = 50000\n"
+        "Using 4 MPI threads\n"
+        "Using 5 OpenMP threads per tMPI thread\n"
+        "\n"
+        "Dynamic load balancing report:\n"
+        " DLB got disabled because it was unsuitable to use.\n"
+        " Average load imbalance: 1.4%.\n"
+        " The balanceable part of the MD step is 31%, load imbalance is computed from this.\n"
+        " Part of the total run time spent waiting due to load imbalance: 0.4%.\n"
+        " Average PME mesh/force load: 4.785\n"
+        " Part of the total run time spent waiting due to PP/PME imbalance: 27.3 %\n"
+        "\n"
+        "      R E A L   C Y C L E   A N D   T I M E   A C C O U N T I N G\n"
+        "\n"
+        "On 2 MPI ranks doing PP, each using 5 OpenMP threads, and\n"
+        "on 2 MPI ranks doing PME, each using 5 OpenMP threads\n"
+        "\n"
+        " Activity:              Num   Num      Call    Wall time         Giga-Cycles\n"
+        "                        Ranks Threads  Count      (s)         total sum    %\n"
+        "--------------------------------------------------------------------------------\n"
+        " Domain decomp.            2    5        626       4.702        117.214   5.9\n"
+        " DD comm. load             2    5          2       0.000          0.001   0.0\n"
+        " Send X to PME             2    5      50001       1.177         29.335   1.5\n"
+        " Neighbor search           2    5        626       2.383         59.397   3.0\n"
+        " Launch PP GPU ops.        2    5     198752       3.386         84.404   4.3\n"
+        " Comm. coord.              2    5      49375       3.146         78.432   4.0\n"
+        " Force                     2    5      50001      14.290        356.268  18.0\n"
+        " Wait + Comm. F            2    5      50001       6.226        155.224   7.8\n"
+        " PME GPU mesh *            2    5      50001      20.514        511.429  25.9\n"
+        " PME wait for PP *                                19.173        477.988  24.2\n"
+        " Wait + Recv. PME F        2    5      50001       1.489         37.117   1.9\n"
+        " Wait GPU NB nonloc.       2    5      50001       0.007          0.177   0.0\n"
+        " Wait GPU NB local         2    5      50001       0.005          0.125   0.0\n"
+        " Wait GPU state copy       2    5     160378       1.145         28.545   1.4\n"
+        " NB X/F buffer ops.        2    5       1628       0.031          0.761   0.0\n"
+        " Write traj.               2    5          1       0.170          4.242   0.2\n"
+        " Constraints               2    5          2       0.007          0.167   0.0\n"
+        " GPU constr. setup         2    5        626       0.359          8.948   0.5\n"
+        " Kinetic energy            2    5      10001       0.440         10.959   0.6\n"
+        " Comm. energies            2    5       5001       0.264          6.576   0.3\n"
+        " Rest                                              0.452         11.269   0.6\n"
+        "--------------------------------------------------------------------------------\n"
+        " Total                                            39.677       1978.320 100.0\n"
+        "--------------------------------------------------------------------------------\n"
+        "(*) Note that with separate PME ranks, the walltime column actually sums to\n"
+        "    twice the total reported, but the cycle count total and % are correct.\n"
+        "--------------------------------------------------------------------------------\n"
+        " Breakdown of PME mesh activities\n"
+        "--------------------------------------------------------------------------------\n"
+        " Wait PME GPU gather       2    5      50001       0.012          0.311   0.0\n"
+        " Launch PME GPU ops.       2    5     450010       2.727         67.993   3.4\n"
+        " Wait PME Recv. PP X       2    5      50001       2.275         56.707   2.9\n"
+        "--------------------------------------------------------------------------------\n"
+        "\n"
+        "               Core t (s)   Wall t (s)        (%)\n"
+        "       Time:      793.010       39.677     1998.7\n"
+        "                 (ns/day)    (hour/ns)\n"
+        "Performance:      217.764        0.110\n"
+        "Finished mdrun on rank 0 Sat Nov  8 03:35:58 2025\n",
+        {
+            "world_size": 4,
+            "nodes": 1,
+            "iterations": 50000,
+            "run_s": 39.677,
+            "compute": 19.5905,
+            "communication": 5.247792,
+            "idle": 10.489708,
+        },
+        file="md.log",
+    ),
+    Sample(
+        "gromacs-5-waiting-less-than-estimated",
+        "md.log of 2017: 192 ranks and 32 for PME",
+        "GROMACS:      gmx mdrun, VERSION 5.1.4\n"
+        "   dt                             = 0.002\n"
+        "   nsteps                         = 10000\n"
+        "Using 224 MPI processes\n"
+        "Using 1 OpenMP thread per MPI process\n"
+        "\n"
+        " Average load imbalance: 4.1 %\n"
+        " Part of the total run time spent waiting due to load imbalance: 2.3 %\n"
+        " Average PME mesh/force load: 1.390\n"
+        " Part of the total run time spent waiting due to PP/PME imbalance: 20.9 %\n"
+        "\n"
+        "     R E A L   C Y C L E   A N D   T I M E   A C C O U N T I N G\n"
+        "\n"
+        "On 192 MPI ranks doing PP, and\n"
+        "on 32 MPI ranks doing PME\n"
+        "\n"
+        " Computing:          Num   Num      Call    Wall time         Giga-Cycles\n"
+        "                     Ranks Threads  Count      (s)         total sum    %\n"
+        "-----------------------------------------------------------------------------\n"
+        " Domain decomp.       192    1         33      19.430       8932.535   2.5\n"
+        " DD comm. load        192    1          3       0.001          0.395   0.0\n"
+        " Send X to PME        192    1        801       2.123        975.884   0.3\n"
+        " Neighbor search      192    1         33      22.300      10251.900   2.9\n"
+        " Comm. coord.         192    1        768       4.254       1955.824   0.6\n"
+        " Force                192    1        801     427.603     196582.880  55.8\n"
+        " Wait + Comm. F       192    1        801      13.471       6193.257   1.8\n"
+        " PME mesh *            32    1        801     455.533      34903.918   9.9\n"
+        " PME wait for PP *                            201.196      15416.036   4.4\n"
+        " Wait + Recv. PME F   192    1        801      38.196      17559.997   5.0\n"
+        " NB X/F buffer ops.   192    1       2337       2.865       1317.085   0.4\n"
+        " Write traj.          192    1          2       2.232       1025.998   0.3\n"
+        " Update               192    1        801       3.270       1503.168   0.4\n"
+        " Constraints          192    1        801      26.456      12162.718   3.5\n"
+        " Comm. energies       192    1        161      93.739      43094.891  12.2\n"
+        " Rest                                           0.939        431.732   0.1\n"
+        "-----------------------------------------------------------------------------\n"
+        " Total                                        656.878     352319.642 100.0\n"
+        "-----------------------------------------------------------------------------\n"
+        "\n"
+        "               Core t (s)   Wall t (s)        (%)\n"
+        "       Time:   147140.672      656.878    22400.0\n"
+        "                 (ns/day)    (hour/ns)\n"
+        "Performance:        0.211      113.899\n"
+        "Finished mdrun on rank 0 Wed Sep 27 10:34:41 2017\n",
+        {
+            "world_size": 224,
+            "iterations": 800,
+            "run_s": 656.878,
+            "compute": 478.642,
+            "communication": 82.253,
+            "idle": 76.590,
+        },
+        file="md.log",
+    ),
+    Sample(
+        "nemo-bar-torn",
+        "aws-samples, NeMo on EKS: a bar with another bar behind it",
+        "Epoch 0: :   0%|          | 2000/603000 [1:03:17<317:00:58, v_num=, reduced_train_loss="
+        "2.600, global_step=2e+3, consumed_samples=1.28e+6, train_step_timing in s=1.900, val_loss="
+        "2.800]dation DataLoader 0: : 51it [00:20,  2.53it/s]\n",
+        {"iterations": 2000, "median_step_s": 1.9, "world_size": None, "global_batch": None},
+    ),
+    Sample(
+        "torchtitan-without-batch-mi355",
+        "notes on MI355X: a mesh, and no batch",
+        "[titan] INFO - Building device mesh with parallelism: pp=1, dp_replicate=1, dp_shard=2, "
+        "cp=1, tp=1, ep=1\n"
+        "[titan] INFO - step:  1  loss:  7.58945  grad_norm:  9.3716  memory:  0.39GiB(0.13%)  tps: "
+        "68      tflops: 0.02  mfu: 0.00%\n"
+        "[titan] INFO - step:  8  loss:  6.48329  grad_norm:  3.6826  memory:  0.47GiB(0.16%)  tps: "
+        "24,468  tflops: 7.16  mfu: 0.29%\n",
+        {"world_size": 2, "dp": 2, "iterations": 8, "median_step_s": None, "tokens_per_s": None},
+    ),
+)
+
+SAMPLES = (*TRAINING, *HPC, *STATES, *_TAILS, *_FORMS)

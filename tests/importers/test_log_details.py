@@ -11,6 +11,7 @@ import tarfile
 import time
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -365,3 +366,77 @@ def test_nodes_are_counted_in_a_list_of_slurm(tmp_path, listed, nodes):
     (tmp_path / "history.txt").write_text(f"{head}\n{row}\n")
     [run] = survey([(None, tmp_path / "history.txt")])
     assert run.nodes == nodes
+
+
+def test_bars_within_a_text_of_sacct_shift_no_column(tmp_path):
+    """A command line may have bars; where two texts have some, the job is left out."""
+    (tmp_path / "history.txt").write_text(
+        "JobID|JobName|NNodes|SubmitLine|State|Elapsed\n"
+        "1|a|b_n1|1|sbatch x|COMPLETED|00:10:00\n"
+        "2|a_n2|2|sbatch --wrap 'a | b | c'|COMPLETED|00:06:00\n"
+        "3|a|b_n4|4|sbatch --wrap 'a | b'|COMPLETED|00:04:00\n"
+        "4|a_n8|8|sbatch|COMPLETED|00:02:00|\n"
+    )
+    runs = survey([(None, tmp_path / "history.txt")])
+    assert [(run.nodes, run.run_seconds) for run in runs if not run.problem] == [
+        (1, 600.0), (2, 360.0), (8, 120.0),
+    ]  # fmt: skip
+    [left_out] = [run for run in runs if run.problem]
+    assert "shifts the columns" in left_out.problem
+
+
+def test_the_parts_of_a_heterogeneous_job_are_no_runs(tmp_path):
+    """They run at the same time, on other nodes."""
+    (tmp_path / "history.txt").write_text(
+        "JobID|JobName|NNodes|State|Elapsed\n7+0|a|1|COMPLETED|00:10:00\n"
+        "7+0.0|a|1|COMPLETED|00:09:00\n7+1|a|4|COMPLETED|00:10:00\n8|a|2|COMPLETED|00:10:00\n"
+    )
+    runs = survey([(None, tmp_path / "history.txt")])
+    assert [run.nodes for run in runs if not run.problem] == [2]
+    assert sum("heterogeneous" in run.problem for run in runs) == 2
+
+
+def test_of_the_figures_of_ramble_the_time_of_the_run_counts(tmp_path):
+    """Not the first time: that may be of the set-up. Of two parts none is the run."""
+
+    def experiment(nodes: int, *figures: tuple[str, float]) -> dict[str, Any]:
+        foms = [{"name": name, "value": value, "units": "s"} for name, value in figures]
+        return {"name": f"heat.{nodes}", "RAMBLE_STATUS": "SUCCESS", "n_nodes": nodes,
+                "CONTEXTS": [{"name": "null", "foms": foms}]}  # fmt: skip
+
+    document = {"experiments": [
+        experiment(1, ("Setup Time", 3.0), ("Total_Time", 80.0)),
+        experiment(2, ("Setup Time", 3.0), ("Solve Time", 40.0)),
+        experiment(4, ("Solve Time", 20.0)),
+    ]}  # fmt: skip
+    (tmp_path / "results.latest.json").write_text(json.dumps(document))
+    whole, parts, only = survey([(None, tmp_path / "results.latest.json")])
+    assert whole.run_seconds == 80
+    assert parts.problem == "several times, and none of the whole run: Setup Time, Solve Time"
+    assert only.run_seconds == 20
+
+
+def test_a_table_of_jube_is_read_as_a_table(tmp_path, monkeypatch):
+    """The run time counts and not the set-up, also as a clock; a row without a time is left out."""
+    monkeypatch.chdir(tmp_path)
+    Path("result.dat").write_text(
+        "result:\nsystem | nodes | setup_time[s] | runtime | jobstate\n"
+        "-------+-------+---------------+---------+----------\n"
+        "juwels | 1 | 9 | 00:02:00 | COMPLETED\njuwels | 2 | 9 | 00:01:10 | COMPLETED\n"
+        "juwels | 4 | | | FAILED\n"
+    )
+    made = CliRunner().invoke(nodewise, ["import", "result.dat", "-o", "made.study", "--json"])
+    assert made.exit_code == 0
+    scales = json.loads(made.stdout)["scales"]
+    assert [(one["K"], one["seconds"]) for one in scales] == [(1, 120.0), (2, 70.0)]
+
+
+@pytest.mark.parametrize(("clocks", "steps"), [(1, 40), (2, None)])
+def test_the_clocks_of_openfoam_count_steps_if_every_step_has_one(tmp_path, clocks, steps):
+    """Some solvers print them twice in a step."""
+    text = "Exec   : interFoam\nnProcs : 2\n" + "".join(
+        f"Time = {at}s\n\n" + clocks * f"ExecutionTime = {at * 5.0} s  ClockTime = {at * 5} s\n\n"
+        for at in range(1, 41)
+    )
+    run = _read(tmp_path / "log.interFoam", text + "End\n")
+    assert (run.iterations, run.run_seconds, run.problem) == (steps, 200.0, "")

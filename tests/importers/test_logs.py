@@ -223,6 +223,14 @@ def mlflow_run(folder: Path, loss: str = "2.0", **params: int) -> None:
         put(folder, str(value), f"params/{name}")
 
 
+def test_a_row_of_wandb_that_stands_for_several_steps(tmp_path):
+    """Trainers write one row in ten steps; the step that they give beside it counts."""
+    (tmp_path / "run.wandb").write_bytes(log_samples.wandb(every=10))
+    run = read(tmp_path / "run.wandb")
+    assert (run.iterations, run.entries) == (200, 19)
+    assert run.step_seconds == pytest.approx(0.05)
+
+
 def test_a_loss_that_is_no_number_makes_a_study_that_can_be_read(tmp_path, monkeypatch):
     from nodewise.cli.main import nodewise
 
@@ -286,7 +294,7 @@ def test_several_jobs_of_a_history_are_not_one_curve(tmp_path):
     assert len(study_of_logs(found, "x", job="heat").runs) == 4
 
 
-@pytest.mark.parametrize("name", ["nanotron", "jube", "ramble"])
+@pytest.mark.parametrize("name", ["nanotron", "ramble"])
 def test_result_tables(tmp_path, name):
     study = study_of_logs(
         understand(survey([(None, put(tmp_path, log_samples.samples()[name][0]))])), name
@@ -352,6 +360,23 @@ def test_two_records_of_one_run_count_once(tmp_path):
     put(tmp_path, log_samples.megatron(), "rank0.log")
     put(tmp_path, log_samples.megatron(), "rank1.log")
     assert [run.problem for run in survey([(None, tmp_path)])] == ["", "the same run as rank0.log"]
+
+
+def test_what_a_tracker_recorded_beside_a_log_is_the_same_run(tmp_path):
+    """The log counts. A tracker below another folder, or with another K, is a run of its own."""
+    for world in (16, 32):
+        folder = tmp_path / f"n{world}"
+        (folder / "tb").mkdir(parents=True)
+        put(folder, log_samples.megatron(world=world), "out.log")
+        (folder / "tb/events.out.tfevents.1").write_bytes(log_samples.tensorboard())
+    runs = survey([(None, tmp_path)], Reading(scale=r"n(\d+)"))
+    assert [run.format for run in runs if not run.problem] == ["megatron", "megatron"]
+    assert [run.problem for run in runs if run.format == "tensorboard"] == 2 * [
+        "the run of out.log"
+    ]
+    assert len(study_of_logs(understand(runs), "x").runs) == 2
+    other = survey([(2, tmp_path / "n16/tb"), (4, tmp_path / "n16/out.log")])
+    assert not any(run.problem for run in other)
 
 
 def test_nothing_is_left_out_silently(tmp_path):

@@ -38,6 +38,8 @@ SAMPLES: dict[str, list[bytes]] = {
     "hyperfine": [_HYPERFINE],
     "pyperf": [_PYPERF],
     "reframe": [_REFRAME],
+    "reframe-log": [fuzz_readers._REFRAME_LOG],
+    "jube": [fuzz_readers._JUBE],
     "codecarbon": [path.read_bytes() for path in (DATA / "energy").glob("*.csv")],
     "zeus": [fuzz_readers._ZEUS],
     "nccl-tests": [_NCCL, (DATA / "traces" / "nccl.txt").read_bytes()],
@@ -222,7 +224,9 @@ def test_trace_of_runs_without_stages_is_refused(tmp_path, nodewise):
     assert "Extra-P measurements, not a trace" in refused.err and "nodewise import" in refused.err
 
 
-@pytest.mark.parametrize("name", ["extra-p", "hyperfine", "pyperf", "reframe", "latex", "csv"])
+@pytest.mark.parametrize(
+    "name", ["extra-p", "hyperfine", "pyperf", "reframe", "reframe-log", "jube", "latex", "csv"]
+)
 def test_decide_reads_files_of_several_scales(tmp_path, nodewise, name):
     decided = nodewise("decide", write(tmp_path, name), "--json")
     assert decided.code == 0, decided.err

@@ -3,10 +3,11 @@
 import json
 
 import pytest
+from benchmarks import fuzz_readers
 
 from nodewise.base.errors import DataError
 from nodewise.importers.benchmarks import mlperf
-from nodewise.importers.benchmarks.results import runs_of_json
+from nodewise.importers.benchmarks.results import read_reframe_log, runs_of_json
 from nodewise.importers.tables.claims_tables import claims_of_text
 from nodewise.importers.tables.reading import claims_of_cells
 
@@ -223,6 +224,16 @@ def test_reframe_of_both_formats(performance):
     runs = runs_of_json(json.dumps({"session_info": {}, "runs": [{"testcases": cases}]}), "x")
     assert [(run.nodes, run.seconds) for run in runs] == [(1, 12.5), (2, 12.5)]
     assert runs[0].provenance == {"system": "daint", "environment": "gnu"}
+
+
+def test_the_time_of_the_run_counts_in_reframe(tmp_path):
+    """Not that of its set-up; and n may be the size of the problem."""
+    path = tmp_path / "heat.log"
+    path.write_bytes(fuzz_readers._REFRAME_LOG)
+    runs = read_reframe_log(path, None)
+    assert [(run.nodes, run.seconds, run.outcome) for run in runs] == [
+        (8, 120.5, "ok"), (16, 63.1, "ok"), (32, 0.0, "crashed"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -358,17 +358,17 @@ def decide_candidates(
         )
     judged = judge(hired.scales, hired.bills, question)
     scales, bills = judged.scales, judged.bills
-    unit_bill, ladder = judged.unit_bill, judged.ladder
+    unit_bill, eligible = judged.unit_bill, judged.eligible
     cheapest, fastest = judged.cheapest, judged.fastest
     regret = regret_of(judged, question, scales.noise)
     recommended, chosen = _recommend(judged, question, regret)
-    doublings = _doublings(scales, ladder)
+    doublings = _doublings(scales, eligible)
     has_money = price.is_money
     spot = on_spot(scales, price, needs, payment) if has_money else None
     paid = payments(hired, spot, price, needs, payment)
     if spot is not None and payment.asks_spot:
         paid = _with_spot_choice(paid, spot, judged, question)
-    least = _least(scales, unit_bill, ladder)
+    least = _least(scales, unit_bill, eligible)
     better = None
     decidable = recommended.undecided and recommended.rounds_to_decide is not None
     if curve is not None and not decidable:  # repeats come first
@@ -408,12 +408,12 @@ def decide_candidates(
         least=least,
         least_regret=choice_at(scales, bills, regret.least) if regret else None,
         price_of_speed=_price_of_speed(scales, unit_bill, cheapest, fastest),
-        marginal=tuple(_marginal(scales, unit_bill, *pair) for pair in pairwise(ladder)),
+        marginal=tuple(_marginal(scales, unit_bill, *pair) for pair in pairwise(eligible)),
         doublings=tuple(_marginal(scales, unit_bill, *pair) for pair in doublings),
         first_unfavourable_doubling=_first_unfavourable(scales, unit_bill, doublings),
-        within_1_percent=_indifferent(scales, unit_bill, ladder),
-        frontier=tuple(scales.nodes[at] for at in frontier_of(scales, unit_bill, ladder)),
-        pareto=_pareto(scales, needs, unit_bill, ladder),
+        within_1_percent=_indifferent(scales, unit_bill, eligible),
+        frontier=tuple(scales.nodes[at] for at in frontier_of(scales, unit_bill, eligible)),
+        pareto=_pareto(scales, needs, unit_bill, eligible),
         recommended=recommended,
         better=better,
         deployments=_deployments(judged),
@@ -473,10 +473,10 @@ def _checks(question: Question, scales: Candidates) -> tuple[Check, ...]:
     return tuple(found)
 
 
-def _least(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> tuple[Least, ...]:
+def _least(scales: Candidates, cost: Floats, eligible: Sequence[int]) -> tuple[Least, ...]:
     """The scale that needs the least money, time, energy and carbon, for equal work."""
     allowed = [False] * len(scales.nodes)
-    for at in ladder:
+    for at in eligible:
         allowed[at] = True
 
     def each(values: Floats | None) -> Floats | None:
@@ -497,17 +497,17 @@ def _greenest(scales: Candidates, bills: Bills, least: Sequence[Least]) -> Choic
 
 
 def _pareto(
-    scales: Candidates, needs: Needs, cost: Floats, ladder: Sequence[int]
+    scales: Candidates, needs: Needs, cost: Floats, eligible: Sequence[int]
 ) -> tuple[int, ...]:
     """Scales that no other beats in one of time, cost, energy and quality for nothing."""
-    if not ladder:
+    if not eligible:
         return ()
     quantities = [scales.unit_seconds, cost]
     if scales.energy.joules is not None:
         quantities.append(scales.energy.joules / scales.relative_work)
     if scales.quality is not None and needs.quality_better != "same":
         quantities.append(-scales.quality if needs.quality_better == "higher" else scales.quality)
-    return tuple(scales.nodes[at] for at in not_beaten(quantities, ladder))
+    return tuple(scales.nodes[at] for at in not_beaten(quantities, eligible))
 
 
 def _quality(scales: Candidates, needs: Needs) -> Quality | None:
@@ -644,9 +644,9 @@ def _marginal(scales: Candidates, cost: Floats, low: int, high: int) -> Marginal
     )
 
 
-def _doublings(scales: Candidates, ladder: Sequence[int]) -> list[tuple[int, int]]:
+def _doublings(scales: Candidates, eligible: Sequence[int]) -> list[tuple[int, int]]:
     """Positions of K and 2K where both may be chosen; of a law only along 1, 2, 4..."""
-    where = {scales.nodes[at]: at for at in ladder}
+    where = {scales.nodes[at]: at for at in eligible}
     pairs = [(at, where[2 * nodes]) for nodes, at in where.items() if 2 * nodes in where]
     if scales.measured:
         return pairs
@@ -666,9 +666,9 @@ def _price_of_speed(
     )
 
 
-def _indifferent(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> tuple[int, ...]:
-    least = min((cost[at] for at in ladder), default=0.0)
-    return tuple(scales.nodes[at] for at in ladder if cost[at] <= least * (1 + _INDIFFERENT))
+def _indifferent(scales: Candidates, cost: Floats, eligible: Sequence[int]) -> tuple[int, ...]:
+    least = min((cost[at] for at in eligible), default=0.0)
+    return tuple(scales.nodes[at] for at in eligible if cost[at] <= least * (1 + _INDIFFERENT))
 
 
 def _deployments(judged: Judged) -> tuple[Deployment, ...]:

@@ -53,7 +53,7 @@ def why_this_scale(judged: Judged, question: Question, chosen: int) -> str:
 
 def _cost_efficiency(judged: Judged, at: int) -> str:
     """The least bill over this one, where it decides and is not the efficiency."""
-    cheapest = judged.reference_bill[judged.ladder].min()
+    cheapest = judged.reference_bill[judged.eligible].min()
     of_cost = float(cheapest / judged.unit_bill[at]) if cheapest > 0 else 1.0
     apart = abs(of_cost - float(judged.scales.fitted_efficiency[at])) > _SAME_EFFICIENCY
     by_threshold = judged.objective.name == "fastest worth its cost"

@@ -264,7 +264,7 @@ def repeats_to_decide(judged: Judged, question: Question, among: Sequence[int]) 
     """
     if judged.scales.noise is None:
         return None
-    where = sorted({*among, *judged.ladder}, key=lambda at: judged.bills.billed[at])
+    where = sorted({*among, *judged.eligible}, key=lambda at: judged.bills.billed[at])
     rounds = _rounds_at(where, judged, question, _MOST_ROUNDS)
     if rounds is None:
         return None

@@ -322,7 +322,7 @@ def _share_affordable(curve: Curve, found: Judged, at: int, question: Question) 
     drawn = plausible_times(curve, [found.scales.nodes[at]])[:, 0] / found.scales.seconds[at]
     if found.objective.name == "fastest within the budget":
         return float(np.mean(found.bills.billed[at] * drawn <= (question.needs.budget or 0.0)))
-    least = float(found.reference_bill[found.ladder].min())
+    least = float(found.reference_bill[found.eligible].min())
     return float(np.mean(question.needs.threshold * found.unit_bill[at] * drawn <= least))
 
 

@@ -650,7 +650,9 @@ def _lead_shares(
     spread = np.atleast_2d(np.cov([drawn[cause][:, at] for cause in causes]))
     freedom = max(rounds - 1, 1)
     random = np.random.default_rng(0)
-    errors = random.multivariate_normal(np.zeros(len(causes)), spread, _LEAD_DRAWS, method="eigh")
+    errors = random.multivariate_normal(
+        np.zeros(len(causes)), spread, _LEAD_DRAWS, check_valid="ignore", method="eigh"
+    )  # causes may hang together exactly, and rounding makes their covariance slightly negative
     widen = np.sqrt(rounds / random.chisquare(freedom, (_LEAD_DRAWS, 1)))
     leaders = np.argmax([loss.seconds for loss in losses] + widen * errors, axis=1)
     shares = np.bincount(leaders, minlength=len(causes)) / _LEAD_DRAWS

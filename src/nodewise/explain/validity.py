@@ -87,14 +87,18 @@ def rank_check(study: Study) -> Check | None:
 
 
 def copies_checks(study: Study) -> Iterator[Check]:
-    """Whether an MPI launcher started a program in which no rank was seen."""
+    """Whether an MPI launcher started a program in which no rank was seen.
+
+    At K=1 alone it may be a program that needs no MPI there.
+    """
+    runs = distributed_runs(study)
     blind = {
         run.nodes
-        for run in distributed_runs(study)
+        for run in runs
         if run.provenance.get("started_by_mpi") and run.provenance.get("mpi_calls_recorded")
         if not run.ranks
     }
-    if blind:
+    if blind and (blind != {1} or {run.nodes for run in runs} == {1}):
         evidence = (
             f"no rank called MPI_Init at K={_listed(sorted(blind))}: these may be copies of one job"
         )

@@ -31,6 +31,7 @@ _SACCT = {"jobid", "jobidraw", "jobname", "state", "elapsed", "elapsedraw", "nno
           "ntasks", "alloccpus", "partition", "exitcode", "alloctres", "reqtres", "consumedenergy",
           "consumedenergyraw", "reqcpufreq", "timelimit", "totalcpu", "nodelist"}  # fmt: skip
 # Lines of logs; each is looked for at the beginning and at the end of a file.
+_REFRAME = {"job_completion_time", "num_tasks", "result"}
 _MEGATRON = re.compile(
     rb"iteration[ =]+\d{1,12}/ *(?:\d{1,12}|infinity) \|[^\n]{0,400}?"
     rb"elapsed[ _]time[ _]per[ _]iteration|Step Time ?: ?[\d.]{1,12} ?s[^\n]{1,80}MODEL_TFLOP"
@@ -232,6 +233,9 @@ FORMATS = (
            lambda head: "runs" in head.first("benchmarks")),
     Format("reframe", "a ReFrame report", "runs", "benchmarks.results:read",
            lambda head: "testcases" in head.first("runs")),
+    Format("reframe-log", "a performance log of ReFrame", "runs",
+           "benchmarks.results:read_reframe_log",
+           lambda head: bool(head.rows) and set(head.rows[0].split("|")) >= _REFRAME),
     Format("tensorboard", "a TensorBoard event file", "logs", "logs.scalars:read_tensorboard",
            lambda head: b"brain.Event:" in head.raw[:64]),
     Format("wandb", "an offline W&B run", "logs", "logs.scalars:read_wandb",
@@ -276,8 +280,6 @@ FORMATS = (
     Format("mpip", "a report of mpiP", "logs", "logs.hpc:read_mpip", _in_log(_MPIP)),
     Format("sacct", "job records of sacct", "logs", "logs.slurm:read_sacct", _is_sacct),
     Format("seff", "job records of seff", "logs", "logs.slurm:read_seff", _in_log(_SEFF)),
-    Format("jube", "a result table of JUBE", "logs", "logs.results:read_jube",
-           lambda head: bool(_JUBE_RULE.search(head.text[:2**16]))),
     Format("codecarbon", "CodeCarbon emissions", "runs", "benchmarks.energy_logs:read_codecarbon",
            _is_codecarbon, has_regions=True, has_node_files=True),
     Format("zeus", "a ZeusMonitor log", "runs", "benchmarks.energy_logs:read_zeus", _is_zeus,
@@ -309,6 +311,8 @@ FORMATS = (
            lambda head: {"seq", "latency"} <= head.keys.keys()),
     Format("vegeta-report", "a vegeta report", "load", "serving.http:vegeta_summaries",
            lambda head: {"latencies", "rate"} <= head.keys.keys()),
+    Format("jube", "a result table of JUBE", "table", "tables.claims_tables:read_runs",
+           lambda head: bool(_JUBE_RULE.search(head.text[:2**16]))),
     Format("markdown", "a Markdown table", "table", "tables.claims_tables:read_runs",
            lambda head: bool(_MARKDOWN_RULE.search(head.text))),
     Format("latex", "a LaTeX table", "table", "tables.claims_tables:read_runs",

@@ -513,7 +513,7 @@ def choices(
             best = int(np.argmin(np.where(ends, costs, np.inf)))
             fastest = int(np.argmin(run.seconds))
             here = bool(ends[best])
-            extra = float(costs[ignoring] / costs[best] - 1) if ends[ignoring] else None
+            extra = _relative(costs[ignoring], costs[best]) if ends[ignoring] else None
             found.append(
                 SpotChoice(
                     discount=discount,
@@ -529,6 +529,11 @@ def choices(
                 )
             )
     return tuple(found)
+
+
+def _relative(cost: float, least: float) -> float:
+    """How much more a cost is than the least one; nothing where all are free."""
+    return float(cost / least - 1) if least > 0 else 0.0
 
 
 def _hourly(price: Price, nodes: Floats, rate_per_hour: Floats | None) -> Floats:

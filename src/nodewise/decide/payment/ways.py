@@ -438,9 +438,9 @@ def _payment(
     applies: Mask | bool = True,
 ) -> PaymentPrice:
     scales, bills = paid.scales, paid.bills
-    ladder = np.flatnonzero(allowed_scales(scales, price, needs, bills)).tolist()
+    eligible = np.flatnonzero(allowed_scales(scales, price, needs, bills)).tolist()
     cost = bills.billed / scales.relative_work
-    cheapest = cheapest_of(scales, cost, ladder)
+    cheapest = cheapest_of(scales, cost, eligible)
     # what depends on the scale is given for the cheapest
     at = 0 if cheapest is None else cheapest
     return PaymentPrice(
@@ -452,7 +452,7 @@ def _payment(
         applies=bool(np.broadcast_to(applies, cost.shape)[at]),
         condition=condition,
         cheapest=choice_at(scales, bills, cheapest),
-        fastest=choice_at(scales, bills, fastest_of(scales, cost, ladder)),
+        fastest=choice_at(scales, bills, fastest_of(scales, cost, eligible)),
         bill=None if cheapest is None else bills.at(cheapest),
         moved=() if paid is hired else _moved(paid, hired, price, needs, fraction),
         rows=tuple(_scale_cost(paid, at) for at in range(len(scales.nodes))),

@@ -12,6 +12,8 @@ import msgspec
 
 from nodewise.base.errors import DataError
 from nodewise.importers.files import AS_WRITTEN, format_errors, number, read_text, runs_at
+from nodewise.importers.logs.record import number as as_number
+from nodewise.importers.whole_run import whole_run
 from nodewise.study.study import Fact, Run
 
 SCALE_NAMES = (
@@ -124,17 +126,38 @@ def _reframe(document: dict[str, Any], otherwise: int | None) -> list[Run]:
 
 
 def _reframe_seconds(case: dict[str, Any]) -> float | None:
-    """The first performance variable in a unit of time; without any, the time of the job."""
+    """The performance variable that is the time of the run; without it, the time of the job."""
+    times: list[tuple[str, float]] = []
     for one in _objects(case.get("perfvars")):  # reports up to 3
-        unit = _SECONDS.get(str(one.get("unit", "")).lower())
-        if unit is not None and number(one.get("value")) is not None:
-            return float(one["value"]) * unit
+        _add_time(times, one.get("name"), one.get("value"), one.get("unit"))
     values = case.get("perfvalues")  # reports of 4: value, reference, bounds, unit
-    if isinstance(values, dict):
-        for entry in values.values():
-            if isinstance(entry, list) and len(entry) >= 5 and str(entry[4]).lower() in _SECONDS:
-                return float(entry[0]) * _SECONDS[str(entry[4]).lower()]
-    return number(case.get("time_run"))
+    for name, entry in values.items() if isinstance(values, dict) else ():
+        if isinstance(entry, list) and len(entry) >= 5:
+            _add_time(times, name.rpartition(":")[2], entry[0], entry[4])
+    chosen = whole_run(times)
+    return chosen[1] if chosen else number(case.get("time_run"))
+
+
+def _add_time(times: list[tuple[str, float]], name: Any, value: Any, unit: Any) -> None:
+    worth, amount = _SECONDS.get(str(unit).lower()), number(value)
+    if worth is not None and amount is not None:
+        times.append((str(name), amount * worth))
+
+
+def read_reframe_log(path: Path, nodes: int | None) -> list[Run]:
+    """The runs in a performance log of ReFrame: rows of cells between bars, below their titles."""
+    lines = [line for line in read_text(path).splitlines() if line.strip()]
+    titles = [title.strip() for title in lines[0].split("|")]
+    cases: list[dict[str, Any]] = []
+    for line in lines[1:]:
+        row = dict(zip(titles, (cell.strip() for cell in line.split("|")), strict=False))
+        perfvars = [{"name": name.removesuffix("_value"), "value": as_number(cell),
+                     "unit": row.get(f"{name.removesuffix('_value')}_unit")}
+                    for name, cell in row.items() if name.endswith("_value")]  # fmt: skip
+        cases.append({**row, "perfvars": perfvars, "time_run": None,
+                      "environment": row.get("environ")})  # fmt: skip
+    with format_errors(path):
+        return runs_at(path, _reframe({"runs": [{"testcases": cases}]}, nodes), nodes)
 
 
 def _objects(values: Any) -> list[dict[str, Any]]:
@@ -148,9 +171,10 @@ def _words(values: dict[str, Any], *keys: str) -> dict[str, Fact]:
 def scale_of(parameters: dict[str, Any], name: str, otherwise: int | None = None) -> int:
     """K in a parameter that is called like one, in the only number, or in the name."""
     numbers = {key: str(value) for key, value in parameters.items() if str(value).isdecimal()}
-    for key, value in numbers.items():
-        if re.fullmatch(SCALE_NAMES, key, re.I) and int(value) > 0:
-            return int(value)
+    named = [key for key in numbers if re.fullmatch(SCALE_NAMES, key, re.I)]
+    for key in sorted(named, key=lambda key: len(key) == 1):  # n may be the size of a problem
+        if int(numbers[key]) > 0:
+            return int(numbers[key])
     # Where other parameters vary, the last number of a command is one of them.
     found = _NAMED.search(name) or (None if numbers else _LAST.search(name))
     if found and int(found.group(1)) > 0:

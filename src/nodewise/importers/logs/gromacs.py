@@ -15,6 +15,7 @@ _ROW = (
 _COMMUNICATION = ("Comm. coord.", "Wait + Comm. F", "DD comm. load", "DD comm. bounds",
                   "Comm. energies", "Send X to PME", "Recv X from PP", "PME wait for PP",
                   "Wait + Recv. PME F", "Wait PME GPU gather", "Comm energies")  # fmt: skip
+_BETWEEN = ("PME wait for PP", "Wait + Recv. PME F")  # ranks of two kinds wait for each other
 _IO = ("Write traj.",)
 _PER_DAY_ERROR = 0.01
 Timed = tuple[float | None, float | None, float]  # ranks, calls and seconds of an activity
@@ -130,6 +131,7 @@ def _stages(log: Log, rows: dict[str, Timed], wall: float) -> dict[Stage, float]
     is_split = total and particles and particles < total
     share = particles / total if is_split and total and particles else 1.0
     found: dict[Stage, float] = dict.fromkeys(("compute", "communication", "io", "overhead"), 0.0)
+    between = 0.0
     for name, (_, _, seconds) in rows.items():
         if name in ("Total", "Breakdown of PME mesh computation"):
             break
@@ -140,11 +142,15 @@ def _stages(log: Log, rows: dict[str, Timed], wall: float) -> dict[Stage, float]
             stage = "io"
         elif name in _OVERHEAD:
             stage = "overhead"
-        found[stage] += seconds * (1 - share if is_split and name.startswith("PME") else share)
+        mean = seconds * (1 - share if is_split and name.startswith("PME") else share)
+        found[stage] += mean
+        between += mean if name in _BETWEEN else 0.0
     if abs(sum(found.values()) / wall - 1) > 0.05:
         return {}  # the table is of another shape: no stages rather than wrong ones
     if waiting := log.get("waiting"):
-        idle = min(sum(waiting.values()) * wall, found["communication"])
+        # Estimates from the load; neither is more than the activities in which it is.
+        idle = min(waiting.get(b"PP/PME", 0.0) * wall, between)
+        idle += min(waiting.get(b"load", 0.0) * wall, found["communication"] - between)
         found["communication"] -= idle
         found["idle"] = idle
     return found

@@ -6,11 +6,13 @@ from pathlib import Path
 import msgspec
 
 from nodewise.importers.logs.record import Log, LogRun, clock_seconds, number
+from nodewise.importers.logs.rounded import whole
 from nodewise.importers.logs.scan import Rule, Seen, fact, rule, scan, size
 from nodewise.study.study import Rank, Stage
 
 _MOST_PROGRAMS = 1000
 _MPIP_ROUNDING = 0.02  # of a sum: mpiP prints three digits
+_MPIP_EXACT = 1e-7  # of a ratio: its short report prints six decimals
 _FINE_CLOCK, _COARSE_CLOCK = 100.0, 20.0  # seconds, of which whole ones are 1 and 5 %
 
 
@@ -19,7 +21,8 @@ class _Foam(msgspec.Struct):
 
     program: str = ""
     ranks: int | None = None
-    times: int = 0
+    times: int = 0  # lines with the clocks
+    steps: int = 0  # lines that begin a time step
     cpu: float = 0.0
     wall: float = 0.0
     ended: bool = False
@@ -44,13 +47,20 @@ def _foam_step(log: Log, found: "re.Match[bytes]") -> None:
     if cpu is None:
         return
     if cpu < program.cpu:  # the clock of another program
-        program = _Foam(program=program.program, ranks=program.ranks)
+        begun = int(program.steps > program.times)
+        program.steps -= begun
+        program = _Foam(program=program.program, ranks=program.ranks, steps=begun)
         if len(log.values["programs"]) < _MOST_PROGRAMS:
             log.values["programs"].append(program)
     program.cpu, program.wall, program.times = cpu, wall or 0.0, program.times + 1
 
 
+def _foam_time(log: Log, _: "re.Match[bytes]") -> None:
+    _foam(log).steps += 1
+
+
 _FOAM = (
+    rule("time step", "Time = ", r"^Time = \S", _foam_time, True),
     rule("time", "ExecutionTime", r"ExecutionTime = ([\d.]{1,16}) s(?:.{0,20}ClockTime = "
          r"([\d.]{1,16}) s)?", _foam_step, True),
     rule("program", "Exec", r"^Exec *: *(\S{1,100})", _foam_begins, True),
@@ -82,6 +92,8 @@ def read_openfoam(path: Path, seen: Seen | None = None) -> list[LogRun]:
             problem = f"the clock counts whole seconds, and the run took {one.wall:g}"
             return [log.run(problem=problem)]
     if not one.program:  # the beginning of the log is missing, and with it some steps
+        return [log.run(run_seconds=seconds)]
+    if one.steps and one.steps != one.times:  # clocks more or less often than every step
         return [log.run(run_seconds=seconds)]
     return [log.run(iterations=one.times, run_seconds=seconds,
                     mean_step_seconds=seconds / one.times, work=float(one.times),
@@ -213,9 +225,18 @@ def _task(log: Log, found: "re.Match[bytes]") -> None:
             tasks.setdefault(int(found[1]), (total, mpi))
 
 
+def _mpip_statistic(log: Log, found: "re.Match[bytes]") -> None:
+    """A row of the short report: `Mean  343.028495  106.324400`."""
+    if log.get("statistics"):
+        both = number(found[2]), number(found[3])
+        log.values.setdefault("of tasks", {}).setdefault(found[1].decode(), both)
+
+
 _MPIP = (
-    rule("times", "@---", r"@--- (MPI Time)?",
-         lambda log, m: log.values.update(times=m[1] is not None)),
+    rule("times", "@---", r"@--- (?:(MPI Time)|(Task Time Statistics))?",
+         lambda log, m: log.values.update(times=m[1] is not None, statistics=m[2] is not None)),
+    *(rule("statistic", name, rf"^({name}) {{1,40}}([\d.]{{1,24}}) {{1,40}}([\d.]{{1,24}})\b",
+           _mpip_statistic) for name in ("Max", "Mean", "Min", "Aggregate")),
     rule("task", ".", r"^ {0,12}(\d{1,7}) {1,12}([\d.e+-]{1,16}) {1,12}([\d.e+-]{1,16}) "
          r"{1,12}[\d.]{1,8}\s*$", _task),
     rule("all tasks", "*", r"^ {1,12}\* {1,12}([\d.e+-]{1,16}) {1,12}[\d.e+-]{1,16} ",
@@ -228,6 +249,8 @@ _MPIP = (
 def read_mpip(path: Path, seen: Seen | None = None) -> list[LogRun]:
     """The run in a report of mpiP; its MPI time holds both sending and waiting."""
     log = scan(path, Log(path, "mpip", one_rank=True), _MPIP, seen)
+    if log.get("of tasks"):
+        return [_short_mpip(log, log.values.pop("of tasks"))]
     tasks: dict[int, tuple[float, float]] = log.get("tasks") or {}
     summed = sum(total for total, _ in tasks.values())
     is_whole = abs(summed - (log.get("sum") or 0.0)) <= _MPIP_ROUNDING * summed
@@ -239,3 +262,22 @@ def read_mpip(path: Path, seen: Seen | None = None) -> list[LogRun]:
     if seconds <= 0:
         return [log.run(problem="no time passed")]
     return [log.run(run_seconds=seconds, ranks=mpi_ranks(tasks))]
+
+
+def _short_mpip(log: Log, rows: dict[str, tuple[float | None, float | None]]) -> LogRun:
+    """The run in a short report: it has the least, mean and most of all tasks.
+
+    The task with the least MPI time computes longest. The others wait for it, as in `mpi_ranks`.
+    """
+    none = (None, None)
+    (most, _), (mean, mpi) = rows.get("Max", none), rows.get("Mean", none)
+    (_, least), (total, _) = rows.get("Min", none), rows.get("Aggregate", none)
+    if not most or not mean or mpi is None or least is None or not total:
+        return log.run(problem="the statistics of the tasks lack a row")
+    if not least <= mpi <= mean <= most:
+        return log.run(problem="the statistics of the tasks contradict each other")
+    log.put("world_size", whole(total / mean, _MPIP_EXACT))
+    stages: dict[Stage, float] = {
+        "compute": mean - mpi, "communication": least, "idle": mpi - least,
+    }  # fmt: skip
+    return log.run(run_seconds=most, stages=stages)

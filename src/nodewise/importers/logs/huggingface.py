@@ -18,6 +18,7 @@ _WHOLE_EPOCH = 0.9  # a last step may be left out, so that 0.98 of an epoch are 
 _MOST_EPOCHS = 100.0  # of a run that does not say how many it took
 _MOST_WIDTH = 0.05  # of an interval; in a wider one a whole number is likely by chance
 _VALUE = re.compile(rb"['\"](train_\w{1,40}|epoch)['\"]: ?['\"]?(-?[\d.e+-]{1,24})")
+_LEAST_STEP = 2e-4  # seconds; the Trainer itself takes longer
 _MEAN_ERROR = 0.003  # of a step time that follows from a printed rate
 
 
@@ -180,6 +181,8 @@ def _finish(log: Log, runtime: float) -> LogRun:
     steps = last - (log.get("resumed") or 0) if last else 0
     rate = log.values.pop("rate", None)
     mean = runtime / steps if steps > 0 else 1 / rate if rate and not last else None
+    if mean is not None and mean < _LEAST_STEP:
+        return log.run(problem="no step takes so little: the run was resumed at its end")
     return log.run(run_seconds=runtime, mean_step_seconds=mean, iterations=last)
 
 

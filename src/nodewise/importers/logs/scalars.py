@@ -4,7 +4,7 @@ import json
 import math
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -167,21 +167,41 @@ def read_mlflow(path: Path, seen: Seen | None = None) -> list[LogRun]:
     return [run]
 
 
+_GLOBAL_STEPS = ("trainer/global_step", "train/global_step", "global_step")
+
+
 def read_wandb(path: Path, seen: Seen | None = None) -> list[LogRun]:
-    """The run in the binary log of an offline W&B run."""
-    series: Series = {}
+    """The run in the binary log of an offline W&B run.
+
+    W&B counts its rows. Trainers that write one row in ten steps give the step beside it; then
+    rows without it, such as those of a monitor, do not count.
+    """
+    by_row: Series = {}
+    by_step: Series = {}
     facts: dict[str, Any] = {}
     for record in _wandb_records(path):
         for field, value in protobuf.fields(record):
             if field == 2 and isinstance(value, bytes):
-                _wandb_history(series, dict(_items(value)))
+                row = dict(_items(value))
+                _wandb_history(by_row, row, row.get("_step"))
+                known = (row[name] for name in _GLOBAL_STEPS if name in row)
+                _wandb_history(by_step, row, next(known, None))
             elif field == 17 and isinstance(value, bytes):  # the run, with its config
                 for inner, config in protobuf.fields(value):
                     if inner == 4 and isinstance(config, bytes):
-                        facts |= dict(_items(config))
+                        facts |= dict(_flat(_items(config)))
             elif field == 5 and isinstance(value, bytes):
-                facts |= dict(_items(value))
-    return [_run(Log(path, "wandb"), series, facts)]
+                facts |= dict(_flat(_items(value)))
+    return [_run(Log(path, "wandb"), by_step or by_row, facts)]
+
+
+def _flat(items: Iterable[tuple[str, Any]], depth: int = 2) -> Iterator[tuple[str, Any]]:
+    """The values of nested dictionaries, by names with slashes."""
+    for name, value in items:
+        if isinstance(value, dict) and depth:
+            yield from _flat(((f"{name}/{key}", one) for key, one in value.items()), depth - 1)
+        else:
+            yield name, value
 
 
 def _items(data: bytes) -> Iterator[tuple[str, Any]]:
@@ -204,13 +224,15 @@ def _items(data: bytes) -> Iterator[tuple[str, Any]]:
             yield key, found
 
 
-def _wandb_history(series: Series, row: dict[str, Any]) -> None:
-    step, wall = row.get("_step"), row.get("_timestamp", row.get("_runtime"))
-    if not isinstance(step, int) or not isinstance(wall, int | float):
+def _wandb_history(series: Series, row: dict[str, Any], step: Any) -> None:
+    wall = row.get("_timestamp", row.get("_runtime"))
+    if not isinstance(step, int | float) or not isinstance(wall, int | float):
+        return
+    if not 0 <= step < 1e9:
         return
     for key, value in row.items():
         if isinstance(value, int | float) and not key.startswith("_"):
-            _keep(series, key, step, float(wall), float(value))
+            _keep(series, key, int(step), float(wall), float(value))
 
 
 def _wandb_records(path: Path) -> Iterator[bytes]:

@@ -20,8 +20,11 @@ _SUFFIX = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _SCALE_IN_NAME = re.compile(
     r"(?i)[-_.]?(?:n|k|np|nodes?|ranks?|gpus?|x)?[-_]?\d{1,6}(?:n|nodes?|gpus?)?$"
 )
+_FREE_TEXT = ("submitline", "comment", "admincomment", "systemcomment", "jobname", "workdir")
 _CHANGES = ("partition", "account", "cluster", "qos", "nodelist", "submitline", "workdir",
             "constraints", "reqtres", "reqcpufreqgov")  # fmt: skip
+
+_SHIFTED = " shifted"  # a title that sacct cannot print
 
 
 def _title(text: str) -> str:
@@ -69,7 +72,7 @@ def _rows(lines: list[str]) -> Iterator[_Row]:
         for line in lines[1:]:
             if set(line) <= set("|-+ :"):
                 continue  # the rule of a table with bars around it
-            yield _Row(dict(zip(titles, (cell.strip() for cell in line.split("|")), strict=False)))
+            yield _row_of_bars(titles, [cell.strip() for cell in line.split("|")])
         return
     rules = (
         [(found.start(), found.end()) for found in re.finditer(r"-+", lines[1])]
@@ -91,6 +94,32 @@ def _rows(lines: list[str]) -> Iterator[_Row]:
             yield _Row(dict(zip(titles, cells, strict=True)))
 
 
+def _row_of_bars(titles: list[str], cells: list[str]) -> _Row:
+    """A row; where a text has bars of its own, the one that leaves the other cells plausible."""
+    more = len(cells) - len(titles) - (cells[-1] == "" != titles[-1])
+    if more <= 0:
+        return _Row(dict(zip(titles, cells, strict=False)))
+    for name in _FREE_TEXT:
+        if name in titles:
+            at = titles.index(name)
+            joined = [*cells[:at], "|".join(cells[at : at + more + 1]), *cells[at + more + 1 :]]
+            row = _Row(dict(zip(titles, joined, strict=False)))
+            if _is_plausible(row):
+                return row
+    return _Row({**dict(zip(titles, cells, strict=False)), _SHIFTED: "yes"})
+
+
+def _is_plausible(row: _Row) -> bool:
+    """Whether the cells that are read hold what they should."""
+    counts = [row.get(name) for name in ("nnodes", "allocnodes") if row.get(name)]
+    times = [row.get("elapsed")] if row.get("elapsed") else []
+    return (
+        _state(row.get("state")) in (*_STATES, *_UNFINISHED)
+        and all(number(text) is not None for text in counts)
+        and all(clock_seconds(text) is not None for text in times)
+    )
+
+
 def _job(path: Path, name: str, rows: list[_Row]) -> LogRun:
     """One job; the time of its one step leaves the start-up out."""
     whole = next((row for row in rows if "." not in row.get("jobid", "jobidraw")), rows[0])
@@ -106,6 +135,11 @@ def _job(path: Path, name: str, rows: list[_Row]) -> LogRun:
         "job": _job_name(whole.get("jobname").rstrip("+")),
         "started": _date(whole.get("start")), "changes": _changes(whole, steps),
     }  # fmt: skip
+    if any(row.get(_SHIFTED) for row in rows):
+        return LogRun(**common, problem="a text with bars in it shifts the columns")
+    if "+" in name:
+        problem = "a part of a heterogeneous job, whose parts run at the same time"
+        return LogRun(**common, problem=problem)
     whole_time = _elapsed(whole)
     times = [value for row in steps if (value := _elapsed(row))]
     if state in _UNFINISHED or state not in _STATES:

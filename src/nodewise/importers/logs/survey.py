@@ -15,6 +15,7 @@ from nodewise.importers.logs.record import LogRun
 from nodewise.study.scale_unit import unit_of_title
 
 Source = tuple[int | None, Path]
+_TRACKERS = ("tensorboard", "wandb", "mlflow")  # which record what a program also prints
 _SAME = 1e-9  # relative: two records of one run have the same time
 
 
@@ -59,7 +60,7 @@ def survey(sources: Sequence[Source], how: Reading = Reading()) -> list[LogRun]:
     for given, paths, form in _groups(expand(sources), how):
         for run in _read(paths, form, how):
             runs.append(_with_scale(_plausible(run), given, scale))
-    return _without_copies(runs)
+    return _without_trackers(_without_copies(runs))
 
 
 def _detected(path: Path) -> registry.Format | None:
@@ -166,6 +167,28 @@ def _without_copies(runs: list[LogRun]) -> list[LogRun]:
             run = msgspec.structs.replace(run, problem=f"the same run as {name}")
         kept.append(run)
     return kept
+
+
+def _without_trackers(runs: list[LogRun]) -> list[LogRun]:
+    """What a tracker recorded below the folder of a log with the same K is the run of that log."""
+    logs: dict[Path, LogRun] = {}
+    for run in runs:
+        if run.format not in _TRACKERS and not run.problem and not run.is_record:
+            logs.setdefault(Path(run.path).parent, run)
+    kept = []
+    for run in runs:
+        log = next((logs[one] for one in Path(run.path).parents if one in logs), None)
+        if log and run.format in _TRACKERS and not run.problem and _may_be_same(run, log):
+            run = msgspec.structs.replace(run, problem=f"the run of {Path(log.path).name}")
+        kept.append(run)
+    return kept
+
+
+def _may_be_same(one: LogRun, other: LogRun) -> bool:
+    """Whether no fact of the two differs that a run has once."""
+    facts = ((getattr(one, name), getattr(other, name))
+             for name in ("scale", "world_size", "nodes", "global_batch"))  # fmt: skip
+    return not any(a and b and a != b for a, b in facts)
 
 
 def _is_copy(one: LogRun, other: LogRun) -> bool:

@@ -377,8 +377,10 @@ def latency_report(result: LatencyPrediction) -> Output:
     lines = [
         f"**{result.name}: at concurrency {last.concurrency} TTFT {said} "
         f"{format_latency(last.ttft)}, TPOT {format_latency(last.tpot)}.**",
-        "Learnt from published measurements. A queue that begins beyond the measured concurrencies "
-        "cannot be seen in them.",
+        "Requests already queue: TPOT stays, and TTFT grows with every further request."
+        if result.queues
+        else "Learnt from published measurements. A queue that begins beyond the measured "
+        "concurrencies cannot be seen in them.",
     ]
     return output(lines, rows_table("Latency by concurrency", rows, left=("",)))
 
