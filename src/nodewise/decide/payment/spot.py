@@ -532,7 +532,7 @@ def choices(
 
 
 def _relative(cost: float, least: float) -> float:
-    """How much more a cost is than the least one; nothing where all are free."""
+    """How much a cost exceeds the lowest one, as a share; 0 if the lowest is 0."""
     return float(cost / least - 1) if least > 0 else 0.0
 
 

@@ -182,7 +182,7 @@ class Adopted:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(is_wanted), 0, 0, 0)
 
     def started(self, root: int) -> None:
-        """The program itself is no orphan."""
+        """Note the program itself, which does not count as an orphan."""
         self._known[root] = False
 
     def processes(self) -> list[int]:
@@ -204,7 +204,7 @@ class Adopted:
 
 
 def _is_reaped(child: int) -> bool:
-    """Reap a child of ours that has ended; whether it had."""
+    """Reap our child if it has ended; whether it had."""
     try:
         return os.waitpid(child, os.WNOHANG)[0] == child
     except OSError:
