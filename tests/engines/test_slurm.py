@@ -154,7 +154,7 @@ def test_after_ctrl_c_the_jobs_go_on(tmp_path):
     with subprocess.Popen(command(spec), stderr=subprocess.PIPE, text=True) as process:
         wait_until(lambda: bool(ranks(tmp_path.name, rank=1, nodes=2)))
         process.send_signal(2)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=120)
     assert process.returncode == 3
     assert "Submitted jobs continue." in err
     wait_until(lambda: not queue())

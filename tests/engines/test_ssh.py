@@ -58,7 +58,7 @@ def ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...]]:
         time.sleep(0.1)
     yield command
     server.terminate()
-    server.communicate(timeout=10)
+    server.communicate(timeout=60)
 
 
 JOB = """
@@ -108,7 +108,7 @@ def test_ctrl_c_leaves_no_worker_on_any_host(tmp_path, ssh):
     with subprocess.Popen(command(spec), stderr=subprocess.PIPE, text=True) as process:
         wait_until(lambda: len(workers(tmp_path.name)) == 2, 30)
         process.send_signal(2)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=120)
     assert "Stopped; all finished runs are kept." in err
     wait_until(lambda: not workers(tmp_path.name), 10)
 

@@ -82,7 +82,7 @@ def served(handler: Handler) -> Iterator[str]:
 
     thread = threading.Thread(target=loop.run_until_complete, args=(main(),), daemon=True)
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(60)
     try:
         yield address[0]
     finally:
