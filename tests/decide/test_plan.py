@@ -620,7 +620,7 @@ def test_an_anchor_that_cannot_have_been_run_is_refused(tmp_path, nodewise):
         text = f"seconds = {seconds}\n[plan]\ntensor = 8\n{plan}\n{common}"
         path = written(tmp_path, "anchor.toml", text)
         done = nodewise("plan", *files, "--scales", "16", "--anchor", path)
-        assert done.code == (2 if "was measured" not in why else 0)
+        assert done.code == (2 if "measured run" not in why else 0)
         assert why in done.out + done.err
     path = written(tmp_path, "anchor.toml", "seconds = 9\n[plan]\ndata = 1\n")
     done = nodewise("plan", *files, "--scales", "16", "--anchor", path)
