@@ -23,14 +23,14 @@ def share_left(name: str, value: str) -> float:
 
 
 def link_rates(value: str) -> tuple[float | None, float]:
-    """Bytes per second of the link measured on, if stated, and of the other one.
+    """Bytes per second of the measured link, if stated, and of the other one.
 
     >>> link_rates("100Gbit:400Gbit"), link_rates("400Gbit")
     ((12500000000.0, 50000000000.0), (None, 50000000000.0))
     """
     *measured, other = (_rate(part) for part in value.split(":"))
     if len(measured) > 1:
-        raise SpecError(f"--what-if link: {value!r} names three links.", "State link=FROM:TO.")
+        raise SpecError(f"--what-if link: {value!r} has too many links.", "State link=FROM:TO.")
     return (measured[0] if measured else None), other
 
 
@@ -52,6 +52,6 @@ def _rate(text: str) -> float:
     if rate <= 0:
         raise SpecError(
             f"--what-if link: {text!r} is not a rate.",
-            "State link=400Gbit, or with the link measured on, link=100Gbit:400Gbit.",
+            "State link=400Gbit, or link=100Gbit:400Gbit with the measured link first.",
         )
     return rate
