@@ -38,7 +38,7 @@ def test_the_largest_size_and_the_resources(nodewise, studies):
         *("dossier", studies[0], "--for", "csc", "--cores-per-node", "128"),
         *("--runs", "production=40@16*2"),
     )
-    assert "is 16 cores; that it does has a probability of" in outcome.out
+    assert "is 16 cores (probability " in outcome.out
     assert "| production | 40 | 16 |" in outcome.out
     found = nodewise("dossier", studies[0], "--for", "csc", "--json").json
     assert found[0]["largest"] == 16
@@ -85,7 +85,7 @@ def test_a_scale_that_the_decision_excludes_is_never_the_largest(
     assert nodewise(*dossier, "--json").json[0]["largest"] == largest
     text = nodewise(*dossier).out
     assert "is excluded: quality drifts by -0.1, tolerance 0.005." in text
-    assert ("is 2 nodes; that it does" in text) == (largest == 2) and "is 4 nodes" not in text
+    assert ("is 2 nodes (probability " in text) == (largest == 2) and "is 4 nodes" not in text
 
 
 def test_doubts_and_emulated_nodes_are_in_the_dossier(nodewise, tmp_path):

@@ -49,7 +49,7 @@ def dossier(centre: Centre, measured: Sequence[Measured], pictures: bool = True)
     names = ", ".join(one.study.name for one in measured)
     blocks: list[Block] = [
         Title(f"Scaling of {names}, for {centre.name}", 1),
-        Paragraph(f"What is asked: {centre.source} ({centre.year})."),
+        Paragraph(f"Requirements: {centre.source} ({centre.year})."),
     ]
     blocks += [
         Paragraph(f"Doubt about {one.study.name}: {doubt}")
@@ -134,7 +134,7 @@ def _scaling_table(centre: Centre, one: Measured) -> Table:
 
 
 def _cells(step: Step, smallest: int, known: bool) -> dict[ColumnName, str]:
-    needed = "" if step.needed is None else f" ({step.needed:.2f} asked)"
+    needed = "" if step.needed is None else f" ({step.needed:.2f} required)"
     passes = {None: "", True: "yes", False: "no"}[step.passes]
     sure = "" if step.probability is None else f", {format_percent(step.probability)}"
     if step.excluded_because:
@@ -189,9 +189,9 @@ def _largest(
     noise = " A spread of 5 % is assumed for scales that ran once." if single else ""
     return [
         Paragraph(
-            f"{asked} The largest size measured that passes, with all before it, is "
-            f"{unit.named(found.largest)}; that it does has a probability of "
-            f"{format_percent(found.probability or 0.0)}, given the spread of the runs.{noise}"
+            f"{asked} The largest measured size that passes, with all smaller ones, is "
+            f"{unit.named(found.largest)} (probability {format_percent(found.probability or 0.0)}, "
+            f"given the spread of the runs).{noise}"
             f"{_beyond(found)}{excluded}"
         )
     ]
@@ -312,7 +312,7 @@ def _memory(
             blocks.append(Paragraph(words))
     if not blocks:
         blocks.append(_todo("memory per node was not recorded."))
-    return [*blocks, _todo("files written, their number and size, and the storage asked for.")]
+    return [*blocks, _todo("files written, their number and size, and the storage requested.")]
 
 
 def _pop(
