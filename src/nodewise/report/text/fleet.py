@@ -169,7 +169,7 @@ def _between(cost: TokenCost | None, result: FleetDecision) -> str:
         return ""
     high = _money(cost.high, result) if cost.high != float("inf") else "any"
     low = _money(cost.low, result) if cost.low > 0 else "0"
-    return f"{low}..{high}"
+    return f"{low}\N{EN DASH}{high}"
 
 
 def _landmarks(result: FleetDecision) -> list[str]:
