@@ -83,7 +83,7 @@ def test_annotations_are_one_line_each_with_escapes(failed):
 
 def test_markdown_has_the_verdict_and_the_gates(failed):
     text = FORMATS["markdown"](failed)
-    assert text.startswith("<!-- nodewise history -->\n### nodewise: solver\n\n**Failed: every")
+    assert text.startswith("<!-- nodewise history -->\n### nodewise: solver\n\n**Failed: ")
     assert "| efficiency@8=0.1 | solver | 8 | met |" in text
 
 

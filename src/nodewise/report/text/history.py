@@ -89,8 +89,8 @@ def size_words(found: Regression) -> str:
     """What is slower, where, by how much, and how sure that is."""
     between = f"{format_percent(found.low - 1)} to {format_percent(found.high - 1)}"
     sure = f"{format_percent(min(found.probability, _MOST_SURE))} sure"
-    what = found.workload or "everything"
-    slower = f"{what} is {format_percent(found.ratio - 1)} slower at {where(found)}"
+    what = f"{found.workload} is " if found.workload else ""  # else: all workloads
+    slower = f"{what}{format_percent(found.ratio - 1)} slower at {where(found)}"
     return f"{slower} (95 %: {between}; {sure})"
 
 
