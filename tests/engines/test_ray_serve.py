@@ -122,7 +122,7 @@ def test_a_sweep_behind_ray_serve_survives_ctrl_c_and_leaves_nothing_behind(begi
     assert sweep.left() == []
 
     made = windows.load(out)
-    assert {window.replicas for window in made} == {1, 2}
+    assert {window.replicas for window in made} == {1, 2}, sweep.said.read_text()
     answered = [request for window in made for request in window.requests]
     assert answered and not any(request.error for request in answered)
     assert {request.endpoint for request in answered} == {0}
