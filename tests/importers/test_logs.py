@@ -223,6 +223,29 @@ def mlflow_run(folder: Path, loss: str = "2.0", **params: int) -> None:
         put(folder, str(value), f"params/{name}")
 
 
+def test_samples_of_the_machine_are_no_steps(tmp_path):
+    mlflow_run(tmp_path, world_size=4)
+    before = read(tmp_path / "meta.yaml")
+    (tmp_path / "metrics/system").mkdir()
+    (tmp_path / "metrics/system/cpu").write_text(
+        "".join(f"{10_000 * at} 50.0 {at}\n" for at in range(500))
+    )
+    assert read(tmp_path / "meta.yaml") == before
+
+
+def test_scalars_over_samples_are_no_steps(tmp_path):
+    """Megatron-LM has them beside those over steps, with its ranks and batch; DeepSpeed alone."""
+    tags = [("lm loss vs samples", 64, 2.0), ("lm loss", 1, 2.0), ("world-size", 1, 16.0),
+            ("batch-size", 1, 64.0), ("batch-size vs samples", 64, 64.0)]  # fmt: skip
+    (tmp_path / "events.out.tfevents.1").write_bytes(log_samples.tensorboard(tags=tags))
+    run = read(tmp_path / "events.out.tfevents.1")
+    assert (run.world_size, run.global_batch, run.iterations) == (16, 64, 20)
+    assert run.step_seconds == pytest.approx(0.5)
+    alone = [("Train/Samples/train_loss", 64, 2.0), ("Train/Samples/lr", 64, 1e-4)]
+    (tmp_path / "events.out.tfevents.2").write_bytes(log_samples.tensorboard(tags=alone))
+    assert "over samples" in read(tmp_path / "events.out.tfevents.2").problem
+
+
 def test_a_row_of_wandb_that_stands_for_several_steps(tmp_path):
     """Trainers write one row in ten steps; the step that they give beside it counts."""
     (tmp_path / "run.wandb").write_bytes(log_samples.wandb(every=10))
