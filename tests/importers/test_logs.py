@@ -385,6 +385,15 @@ def test_two_records_of_one_run_count_once(tmp_path):
     assert [run.problem for run in survey([(None, tmp_path)])] == ["", "the same run as rank0.log"]
 
 
+def test_a_document_that_quotes_a_log_is_read_only_where_it_is_named(tmp_path):
+    put(tmp_path, log_samples.megatron(), "out.log")
+    document = put(tmp_path, "# Logs\n\n" + log_samples.NEMO, "README.md")
+    runs = survey([(None, tmp_path)])
+    assert [run.format for run in runs if not run.problem] == ["megatron"]
+    assert "may quote a log" in next(run.problem for run in runs if run.problem)
+    assert not read(document).problem
+
+
 def test_what_a_tracker_recorded_beside_a_log_is_the_same_run(tmp_path):
     """The log counts. A tracker below another folder, or with another K, is a run of its own."""
     for world in (16, 32):

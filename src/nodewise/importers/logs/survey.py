@@ -15,6 +15,7 @@ from nodewise.importers.logs.record import LogRun
 from nodewise.study.scale_unit import unit_of_title
 
 Source = tuple[int | None, Path]
+_TEXTS = {".py", ".ipynb", ".md", ".rst", ".sh", ".diff", ".patch"}  # which may quote a log
 _TRACKERS = ("tensorboard", "wandb", "mlflow")  # which record what a program also prints
 _SAME = 1e-9  # relative: two records of one run have the same time
 
@@ -60,6 +61,8 @@ def survey(sources: Sequence[Source], how: Reading = Reading()) -> list[LogRun]:
     for given, paths, form in _groups(expand(sources), how):
         for run in _read(paths, form, how):
             runs.append(_with_scale(_plausible(run), given, scale))
+    named = {path for _, path in sources}
+    runs = [_without_quotes(run, named) for run in runs]
     return _without_trackers(_without_copies(runs))
 
 
@@ -120,6 +123,14 @@ def _plausible(run: LogRun) -> LogRun:
     if run.problem or run.outcome != "ok" or (run.seconds and 1e-9 < run.seconds < 1e10):
         return run
     return msgspec.structs.replace(run, problem=f"no run takes {run.seconds or 0:g} s")
+
+
+def _without_quotes(run: LogRun, named: set[Path]) -> LogRun:
+    """Programs and documents in a folder are no logs, unless the user names them."""
+    path = Path(run.path)
+    if run.problem or path.suffix not in _TEXTS or path in named:
+        return run
+    return msgspec.structs.replace(run, problem=f"a {path.suffix} file may quote a log; name it")
 
 
 def _expression(text: str) -> re.Pattern[str] | None:
