@@ -362,6 +362,20 @@ def test_k_comes_from_the_log_the_path_or_the_user(tmp_path):
         survey([(None, tmp_path)], Reading(scale="n"))
 
 
+def test_the_part_of_the_path_that_differs_gives_k(tmp_path):
+    """Neither run2, which ends with an n, nor what all paths have in common."""
+    for nodes in (4, 8):
+        folder = tmp_path / f"cluster/n3/run2/n{nodes}"
+        folder.mkdir(parents=True)
+        put(folder, log_samples.NEMO, "run7.log")
+    runs = survey([(None, tmp_path)], Reading(scale=r"n(\d+)"))
+    assert [run.scale for run in runs] == [4, 8]
+    one = survey([(None, tmp_path / "cluster/n3/run2/n4")], Reading(scale=r"/n(\d+)/run7"))
+    assert [run.scale for run in one] == [4]
+    several = survey([(None, tmp_path / "cluster/n3/run2/n4")], Reading(scale=r"n(\d+)"))
+    assert "finds several numbers (3, 4)" in several[0].problem
+
+
 def test_the_pattern_of_the_path_says_what_k_counts(tmp_path):
     for count in (4, 8):
         put(tmp_path, log_samples.NEMO, f"gpus{count}/out.log")
