@@ -1,4 +1,4 @@
-"""How often are equal jobs called different? Four labels, one job, a machine under load.
+"""False differences: one job under four labels on a busy machine, and how often two labels differ.
 
     .venv/bin/python benchmarks/aa_study.py [studies]
 

@@ -1,4 +1,4 @@
-"""How often does each detector cry wolf, and how often does it see the wolf? Planted studies.
+"""Audit detectors: false alarms, and planted defects found, in simulated studies.
 
     .venv/bin/python benchmarks/audit.py [studies] [--first SEED] [--curves curves.csv]
 

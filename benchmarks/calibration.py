@@ -1,4 +1,4 @@
-"""Are the intervals and probabilities right, and how often is a confident answer wrong?
+"""Calibration: coverage of intervals and probabilities, and confident answers that are wrong.
 
     .venv/bin/python benchmarks/calibration.py           # about ten minutes on one core
     .venv/bin/python benchmarks/calibration.py --quick   # few studies, less than a minute

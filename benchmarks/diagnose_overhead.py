@@ -1,4 +1,4 @@
-"""What watching costs: programs of fixed work, bare and below `nodewise diagnose`, in turn.
+"""Overhead of watching: fixed work with and without `nodewise diagnose`, in alternation.
 
     python benchmarks/diagnose_overhead.py              # programs of 10 s, five pairs of each
     python benchmarks/diagnose_overhead.py --pairs 3 --seconds 5

@@ -1,4 +1,4 @@
-"""The load generator beside others, in one run: work per core, timing of requests, a stall.
+"""Load generators: work per core, request timing and a stall, compared in one run.
 
     python benchmarks/fleet.py [--wrk2 PATH] [--guidellm PATH] [--aiperf PATH] [--tokenizer FOLDER]
 

@@ -1,4 +1,4 @@
-"""GuideLLM, AIPerf and nodewise on one server at one rate: percentiles and CPU of the client.
+"""Load generators on one server at one rate: GuideLLM, AIPerf, nodewise; percentiles, client CPU.
 
     python benchmarks/fleet_peers.py --guidellm PATH --aiperf PATH [--turns 3]
         [--keep FOLDER]

@@ -1,4 +1,4 @@
-"""Sweeps of real servers, each from nothing to a decision, and what servers with errors get.
+"""Sweeps of real servers, from first start to decision, and of servers with errors.
 
     python benchmarks/fleet_servers.py [NAME ...]   # about six minutes in all
 

@@ -1,4 +1,4 @@
-"""Sweeps of fleets whose capacity is known: how often they are right, and how long they take.
+"""Sweeps of fleets with known capacity: share of right decisions, and duration.
 
     python benchmarks/fleet_truth.py                 # 50 sweeps of each, about ten minutes
     python benchmarks/fleet_truth.py 10 M/M/1 M/M/c  # fewer sweeps, these queues only

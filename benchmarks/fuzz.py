@@ -1,4 +1,4 @@
-"""Damaged inputs for every reader: an error with its fix or a result, never anything else.
+"""Fuzzing: each damaged input must give a result or an error with its fix.
 
 .venv/bin/python benchmarks/fuzz.py [--count 10000] [--readers kineto,table] [--seed 0]
 .venv/bin/python benchmarks/fuzz.py --atheris     # guided by coverage, where atheris is installed

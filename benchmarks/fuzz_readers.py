@@ -1,4 +1,4 @@
-"""What is fuzzed: every reader of a file, with whole samples of its formats (see fuzz.py).
+"""Readers that fuzz.py tests, each with intact samples of its formats.
 
 A reader is what a command calls first; its commands are what a user would ask of what was read.
 The lists that come along (prices, grids, rules) are no input: nobody hands them in.

@@ -1,4 +1,4 @@
-"""Are slowdowns found in a history of campaigns, without false alarms, and how sure is "sure"?
+"""Slowdowns in a history: detection, false alarms, and calibration of the certainty.
 
     python benchmarks/history.py [--otava PYTHON]
 

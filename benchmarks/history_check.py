@@ -1,4 +1,4 @@
-"""The check of a history: builds that fail for nothing, planted slowdowns, and how fast it opens.
+"""History check: builds that fail without cause, planted slowdowns, and time to open a history.
 
     benchmarks/history_check.py --studies 20    # about four minutes
 

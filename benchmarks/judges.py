@@ -1,4 +1,4 @@
-"""What judges of shared data call: one function for each judge.
+"""Adapters for the judges of shared data: one function for each judge.
 
 ../shared/data/trainlogs/eval_logs.py TRUTH FOLDER --plugin benchmarks.judges:logs
 ../shared/data/eval_curves.py CURVES --plugin benchmarks.judges:curves

@@ -1,4 +1,4 @@
-"""How fast and how small logs are read: 1 GB of console output of each framework.
+"""Log reading: speed and memory for 1 GB of console output of each framework.
 
 .venv/bin/python benchmarks/logs.py [--bytes 1000000000]
 

@@ -1,4 +1,4 @@
-"""Our ceilings beside those of compiled C, the best BLAS here, fio and iperf3, in one run.
+"""Machine ceilings compared with compiled C, the best BLAS here, fio and iperf3, in one run.
 
     python benchmarks/machine.py [COMPETITORS]
 

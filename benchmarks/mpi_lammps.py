@@ -1,4 +1,4 @@
-"""LAMMPS, unmodified: communication and load balance here beside those of LAMMPS' own table.
+"""LAMMPS, unmodified: communication and load balance compared with its own report.
 
     .venv/bin/python benchmarks/mpi_lammps.py [real | rehearsed ...]
 

@@ -1,4 +1,4 @@
-"""What looking into an MPI program costs: a call, LAMMPS' loop, the memory of ten million calls.
+"""Overhead of MPI timing: a call, the loop of LAMMPS, memory after ten million calls.
 
 Each figure is beside the same program without the interposer, alternating in one run:
 .venv/bin/python benchmarks/mpi_overhead.py [--pairs 20]
@@ -125,13 +125,13 @@ def calls(mpi: Mpi, folder: Path) -> float:
         bare, seen = (min(row[at] for row in rows[one]) for one in (False, True))
         more = max(more, seen - bare)
         verdict = "below" if seen - bare < LIMIT_NS else "ABOVE"
-        print(f"{mpi.title}: {name} {bare:.0f} ns, looked into {seen:.0f} ns: {seen - bare:.0f} ns "
+        print(f"{mpi.title}: {name} {bare:.0f} ns, timed {seen:.0f} ns: {seen - bare:.0f} ns "
               f"more, {verdict} the limit of {LIMIT_NS}")  # fmt: skip
     many = started(mpi, 1, [program, "3400000"], looked_into, folder).split()
     few = min(row[-1] for row in rows[True])
     plain = min(row[-1] for row in rows[False])
     used = [f"{one / 1024:.0f} MB" for one in (plain, few, float(many[-1]))]
-    print(f"{mpi.title}: memory of a rank {used[0]}; looked into {used[1]} after 0.6 million, "
+    print(f"{mpi.title}: memory of a rank {used[0]}; timed {used[1]} after 0.6 million, "
           f"{used[2]} after 10.2 million calls")  # fmt: skip
     return more
 
@@ -173,7 +173,7 @@ def loop(mpi: Mpi, program: str, pairs: int, folder: Path) -> None:
         times.append(seconds[False])
     low, middle, high = median_interval(ratios)
     verdict = "below" if high < 1 + LIMIT_SHARE else "ABOVE" if low > 1 + LIMIT_SHARE else "around"
-    print(f"{mpi.title}: LAMMPS' loop, K=1: {statistics.median(times):.3f} s of CPU; looked into "
+    print(f"{mpi.title}: LAMMPS' loop, K=1: {statistics.median(times):.3f} s of CPU; timed "
           f"{middle:.4f} of that ({low:.4f} to {high:.4f}, {pairs} pairs), {verdict} the limit of "
           f"{1 + LIMIT_SHARE:.2f}")  # fmt: skip
 

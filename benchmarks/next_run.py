@@ -1,4 +1,4 @@
-"""Does measuring one run at a time find the cheapest scale for half the money of the ladder?
+"""Next run: is the cheapest scale found for half of the cost of measuring all scales?
 
     .venv/bin/python benchmarks/next_run.py [truths]
 

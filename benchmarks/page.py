@@ -1,4 +1,4 @@
-"""How large the page of a study of six scales is, how long it takes to make and to draw.
+"""Page of six scales: size, time to write and time to draw.
 
     .venv/bin/python benchmarks/page.py
 

@@ -1,4 +1,4 @@
-"""The step model against published training runs: errors, and the fit of its constants.
+"""Step model against published training runs: errors, and the fit of its constants.
 
 .venv/bin/python benchmarks/plan.py [ROWS.csv] [--fit]
 

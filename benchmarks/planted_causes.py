@@ -1,4 +1,4 @@
-"""How often is a planted cause named? Real jobs on virtual nodes, each with one known disease.
+"""Planted causes: how often each is named on emulated nodes.
 
     .venv/bin/python benchmarks/planted_causes.py [studies] [cause]
 

@@ -1,4 +1,4 @@
-"""How well is T(K) predicted from the smallest quarter, or half, of a ladder that others published?
+"""Prediction accuracy: T(K) from the smallest quarter or half of published curves.
 
     .venv/bin/python benchmarks/predict.py [curves.csv] [--families] [--calibrate] [--extrap FOLDER]
 

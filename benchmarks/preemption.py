@@ -1,4 +1,4 @@
-"""Is the formula of a run under preemption that of the process? Six settings, drawn.
+"""Preemption: the formula for time and cost against simulated runs, in six settings.
 
     .venv/bin/python benchmarks/preemption.py [runs]
 

@@ -1,4 +1,4 @@
-"""What the probe costs: a span beside other tools' spans, a step, and a loop of 10 ms steps.
+"""Probe overhead: a span, a step, and a loop of 10 ms steps, with spans of other tools.
 
 CPU time, minimum of repeats, measured alternately in one run:
 .venv/bin/python benchmarks/probe_overhead.py

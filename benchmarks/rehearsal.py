@@ -1,4 +1,4 @@
-"""How faithful are emulated nodes? Paced nodes against nodes with quotas, idle and busy.
+"""Rehearsal fidelity: paced nodes and nodes with quotas, idle and busy.
 
     .venv/bin/python benchmarks/rehearsal.py [PART ...] [--busy 4] [--quick]
 

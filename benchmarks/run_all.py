@@ -58,6 +58,7 @@ BENCHMARKS: tuple[tuple[str, ...], ...] = (
     ("next_run", "100"),
     ("plan", "--fit"),
     ("what_if", "3"),
+    ("stragglers",),
     ("preemption",),
     ("audit", "400"),
     ("traces", str(TRACE), *peer("--hta", "NODEWISE_HTA")),
@@ -85,17 +86,17 @@ _SEVERAL = ("diagnose", "mpi_lammps", "rehearsal")  # run in several ways, a res
 
 
 def main() -> None:
-    """Run what is asked for, then write the document from all results that there are."""
+    """Run the chosen benchmarks, then write the document from all results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME")
     chosen = parser.parse_args().names
     known = {name for command in BENCHMARKS for name in _names(command)}
-    if strangers := set(chosen) - known:
-        parser.error(f"no benchmark {', '.join(strangers)}; there are: {', '.join(sorted(known))}")
+    if unknown := set(chosen) - known:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; use {', '.join(sorted(known))}")
     RESULTS.mkdir(exist_ok=True)
     commands = [command for command in BENCHMARKS if not chosen or _names(command) & set(chosen)]
     if not TRACE.exists():
-        print(f"traces: left out, there is no {TRACE.name} here")
+        print(f"traces: left out, {TRACE.name} is missing")
         commands = [command for command in commands if command[0] != "traces"]
     failed = [" ".join(command) for command in commands if not run(command)]
     DOCUMENT.write_text(document())
@@ -133,13 +134,13 @@ def run(command: Sequence[str]) -> bool:
 
 
 def document() -> str:
-    """Everything that was measured, each with its command."""
+    """All results, each with its command."""
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "msgspec", "altair"))
     lines = [
         "# Benchmarks",
         "",
-        "Written by `make bench`; every figure is what the command above it printed. They are",
-        "ratios or counts wherever they can be: the machine is small and shared.",
+        "Written by `make bench`. Each block is the output of the command above it. Figures are",
+        "ratios or counts where possible, because the machine is small and shared.",
         "",
         f"{os.cpu_count()} cores, {platform.system()} {platform.release()}, Python "
         f"{platform.python_version()}, {packages}.",
@@ -149,7 +150,7 @@ def document() -> str:
         result = result_of(command)
         if not result.exists():
             continue
-        title = (HERE / f"{command[0]}.py").read_text().partition("\n")[0].strip('"')
+        title = (HERE / f"{command[0]}.py").read_text().partition("\n")[0].strip('".')
         lines += [] if title == titled else ["", f"## {title}"]
         lines += ["", result.read_text().rstrip()]
         titled = title

@@ -1,4 +1,4 @@
-"""How do CPU time and memory grow with the ranks of a study and with the traces of a job?
+"""CPU time and memory by the ranks of a study and by the traces of a job.
 
     .venv/bin/python benchmarks/scale.py [--ranks 256,1024,4096,10000] [--traces 4,16,64]
 

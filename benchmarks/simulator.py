@@ -1,4 +1,4 @@
-"""The simulator, calibrated on one replica, beside measured fleets of two and four.
+"""Fleet simulator, calibrated on one replica, against measured fleets of two and four.
 
     python benchmarks/simulator.py
 

@@ -1,4 +1,4 @@
-"""What are stage times worth? Studies on emulated nodes: fit on K <= 4, predict 8 and 16.
+"""Benefit of stage times: emulated nodes, fit on K <= 4, prediction of 8 and 16.
 
     .venv/bin/python benchmarks/stage_times.py
 

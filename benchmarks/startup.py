@@ -1,4 +1,4 @@
-"""CPU time of the commands, as ratios to what they cannot avoid; minimum of repeats.
+"""CPU time of the commands, relative to the imports that they need; minimum of repeats.
 
 The first run of each writes its bytecode and draws its charts; later runs find them.
 

@@ -1,4 +1,4 @@
-"""What the hooks cost a torch training: CPU time of steps with and without them, in one run.
+"""Overhead of the torch hooks: CPU time of steps with and without them, in one run.
 
     python benchmarks/torch_overhead.py [trainer ...]
 

@@ -1,4 +1,4 @@
-"""CPU time and memory of `nodewise trace` beside Holistic Trace Analysis and beside the bare limit.
+"""Traces: CPU time and memory of `nodewise trace`, Holistic Trace Analysis and bare unpacking.
 
 .venv/bin/python benchmarks/traces.py TRACE.json.gz [--megabytes 200] [--hta VENV] [--large 2000]
 

@@ -1,4 +1,4 @@
-"""Is a cause worth what the ledger says? Plant it, predict the run without it, remove it, measure.
+"""What-if accuracy: a cause is planted, predicted away, removed and measured.
 
 .venv/bin/python benchmarks/what_if.py [rounds]
 

@@ -12,6 +12,7 @@ import sys
 import types
 import typing
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from nodewise.audit.rules import read_rules
 from nodewise.cli.help import inputs
 from nodewise.cli.main import SECTIONS, nodewise
 from nodewise.decide.decide import Decision
+from nodewise.explain.causes import CauseName
 from nodewise.measure.engines import registry
 from nodewise.report.schema import PARTS
 from nodewise.study.spec import Baseline, EngineSpec, Precision, Quality, Rehearsal, Spec, Workload
@@ -121,6 +123,8 @@ def json_page() -> str:
             row(f"`{field.encode_name}`", _type(field.type), meaning.get(field.name, ""))
             for field in msgspec.structs.fields(kind)
         ]
+    causes = " · ".join(f"`{one}`" for one in typing.get_args(CauseName))
+    lines += ["", "## Causes", "", f"A cause is one of: {causes}."]
     return "\n".join(lines) + "\n"
 
 
@@ -162,6 +166,7 @@ def _type(kind: Any) -> str:
         int: "whole number",
         float: "number",
         bool: "true or false",
+        date: "date",
         types.NoneType: "null",
     }
     arguments = typing.get_args(kind)
@@ -171,6 +176,8 @@ def _type(kind: Any) -> str:
         return "any value"
     if typing.get_origin(kind) is typing.Annotated:
         return _type(arguments[0]) + _bounds(arguments[1])
+    if arguments == typing.get_args(CauseName):
+        return "[cause](#causes)"
     if typing.get_origin(kind) is typing.Literal:
         return " or ".join(f"`{one}`" for one in arguments)
     if typing.get_origin(kind) in (typing.Union, types.UnionType):

@@ -19,7 +19,11 @@ BANNED = re.compile(
     r"(is|are) not (said|told)|(says?|said) nothing|who says|which is to come|for ever|"
     r"held against|(that|which) (is|are) none|of (ours|theirs)|as people (say|write) it|"
     r"(is|are) there already|(has|have) not an? |ended well|came to its end|what it said|"
-    r"knows better|speaks? (for|against)|not a silence|be believed)\b",
+    r"knows better|speaks? (for|against)|not a silence|be believed|"
+    r"(row|column|line|file|point) an? (draw|scale|rank|run|window|node|call|step|request)|"
+    r"(nothing|none|null|empty) where|reported apart|cry wolf|foretold|go(es)? on with(out)?|"
+    r"at the begin|as people|on the meter|in its turn|in vain|once more|lifts (it|that)|"
+    r"of the least bill|the way that|ask for whole)\b",
     re.IGNORECASE,
 )
 OLD_NAME = "Job.told is now Job.own_environment."  # names what it replaces

@@ -240,7 +240,7 @@ def _prepare(name, command, seconds):
             port = str(20000 + os.getpid() % 20000)
             Path(file).write_text(text.replace("PORT", port) * times)
     for made, (source, text, make) in SOURCES.items():
-        word = "Passes" if made == "Passes.class" else f"{MADE}/{made}"
+        word = made.removesuffix(".class") if ".class" in made else f"{MADE}/{made}"
         if word in command and not (MADE / made).exists():
             MADE.mkdir(exist_ok=True)
             (MADE / source).write_text(text)

@@ -1,7 +1,7 @@
 """What a workload may call to say what it is doing. Standard library only; all of it optional.
 
     from nodewise import probe
-    with probe.setup():                 # not timed; reported apart
+    with probe.setup():                 # not timed; reported separately
         model, loader = build()
     for batch in probe.steps(loader):   # a step each; waiting for the loader is I/O
         with probe.compute(): loss = forward_backward(batch)

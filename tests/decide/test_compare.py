@@ -108,7 +108,7 @@ def test_scales_that_cannot_be_told_apart_are_no_move():
     first = msgspec.structs.replace(result.first_advice, nodes=4, undecided=(4, 8))
     unsure = msgspec.structs.replace(result, first_advice=first)
     assert advice_verdict(unsure) == (
-        "no clear move of the recommendation: K=4, 8 before, K=8 after"
+        "no clear move of the recommendation: K=4 or 8 before, K=8 after"
     )
     sure = msgspec.structs.replace(first, undecided=())
     moved = msgspec.structs.replace(result, first_advice=sure)

@@ -408,4 +408,4 @@ def test_a_threshold_of_nothing_limits_no_cost():
     assert decision.recommended.because.startswith("the fastest scale that may cost any amount")
     assert decision.objective.because.endswith("speed may cost any amount")
     value = decide(golden_study("breakdown"), DOLLARS, Needs(threshold=0.004))
-    assert "at most 1/0.004 of the cheapest" in value.recommended.because
+    assert "at most 1/0.004 times the cheapest" in value.recommended.because

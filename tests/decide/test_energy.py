@@ -154,7 +154,7 @@ def test_what_runs_beside_the_nodes_counts_with_known_energy():
     assert greenest == [1, 8]
     assert found.row(8).energy_joules == pytest.approx(0.96e6)
     assert found.row(1).energy_joules == pytest.approx(2.5e6)
-    assert "2000 W beside the nodes" in found.energy.note
+    assert "2000 W of shared equipment" in found.energy.note
 
 
 def test_a_model_shows_the_centre_of_its_range():

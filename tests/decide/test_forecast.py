@@ -300,7 +300,7 @@ def test_every_row_says_how_likely_it_is_the_cheapest_and_they_add_up(nodes):
     text = " ".join(show(forecast_report(found), 100, colour=False, level=2).split())
     assert ("other " in text) == (found.probability_other > 0)
     assert " (80 % interval " in text.partition("Doubtful")[0]
-    assert "drift: no formula, a smooth curve" in text
+    assert "drift: no formula; a smooth curve" in text
 
 
 WEAK = "K,time_s\n1,100\n2,104\n4,110\n8,125\n16,160\n"
@@ -316,7 +316,7 @@ def test_weak_scaling_is_compared_per_unit_of_work(nodewise, tmp_path):
 
     decided = said("decide")
     assert "$1.000 a run ($0.125 per unit of work)" in decided
-    assert "costs at most 1/0.70 of the cheapest per unit of work" in decided
+    assert "costs at most 1/0.70 times the cheapest per unit of work" in decided
     assert "no scale costs clearly less per unit of work than K=1" in decided
     assert "3.14 s less per unit of work; it is predicted to do more work per second" in decided
     assert "efficiency cost a run cost per unit of work" in decided

@@ -613,7 +613,7 @@ def test_an_anchor_that_cannot_have_been_run_is_refused(tmp_path, nodewise):
     done = nodewise("plan", *files, "--scales", "16", "--anchor", path)
     assert done.code == 2 and "batch of 512 is too small" in done.err
     for plan, seconds, why in (
-        ("data = 16", 9, "run that was measured took"),
+        ("data = 16", 9, "measured run took"),
         ("data = 16", 900, "times the computed one"),
         ("data = 16\npipeline = 64", 9, "more than the 48 layers"),
     ):

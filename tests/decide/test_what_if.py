@@ -97,6 +97,8 @@ def test_changes_as_they_are_typed():
         Change(cause="communication", factor=0.5),
         Change(cause="slow node", factor=0.0),
     )
+    (faster,) = parse_changes("link=100Gbit:400Gbit", study)
+    assert (faster.cause, faster.factor) == ("communication", 0.25)
     for text, why in (
         ("speed=2", "is not a cause"),
         ("jitter=less", "is not a factor"),
@@ -104,6 +106,7 @@ def test_changes_as_they_are_typed():
         ("jitter=1,jitter=0.5", "twice"),
         ("link=400Gbit", "does not say what link"),
         ("link=fast", "is not a rate"),
+        ("link=400Gbit:100Gbit", "slower link"),
     ):
         with pytest.raises(SpecError, match=why):
             parse_changes(text, study)

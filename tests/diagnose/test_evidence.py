@@ -17,6 +17,7 @@ import msgspec
 import pytest
 
 from nodewise.diagnose.confirm import confirmed
+from nodewise.diagnose.machine import watching
 from nodewise.diagnose.machine.evidence import (
     FileLocks,
     Opened,
@@ -29,9 +30,10 @@ from nodewise.diagnose.machine.inside import Inside
 from nodewise.diagnose.machine.memory import fresh_pages
 from nodewise.diagnose.machine.touching import Touch, seconds_of_a_mark
 from nodewise.diagnose.machine.trials import trials
+from nodewise.diagnose.own_time import joined
 from nodewise.diagnose.symptoms import classify
 from nodewise.diagnose.window_rules import Roofs
-from nodewise.study.observed import Observation, Sample, Trials
+from nodewise.study.observed import Observation, Rank, Sample, Trials
 from tests.jobs import wait_until
 
 ROOFS = Roofs(20e9, 1.5e9)
@@ -141,6 +143,86 @@ def test_helpers_that_wait_for_work_are_no_lock():
     assert watched(led).ceiling == "compute"
     shared = msgspec.structs.replace(waiting, busiest_thread=0.2)
     assert watched(shared).ceiling == "coordination"
+
+
+def test_threads_that_take_turns_are_alike_though_each_window_has_another_busiest():
+    """A lock that is handed on twice a second: in a window, most threads have none of it."""
+    turns = [
+        changed(lock_threads=2.8, active_threads=4, user=0.5, busiest_thread=0.4,
+                thread_seconds={f"7.{at % 4}": 0.4, f"7.{(at + 1) % 4}": 0.1})
+        for at in range(8)
+    ]  # fmt: skip
+    assert joined(turns[:4]).busiest_thread == pytest.approx(0.5)
+    program = Observation(command=("./job",), seconds=4.0, samples=tuple(turns), cores=2)
+    assert classify(program, ROOFS).ceiling == "coordination"
+    led = [msgspec.structs.replace(one, thread_seconds={"7.0": 0.48}) for one in turns]
+    assert (
+        classify(msgspec.structs.replace(program, samples=tuple(led)), ROOFS).ceiling == "compute"
+    )
+
+
+def test_threads_that_wait_for_a_set_time_while_nothing_runs_wait_for_a_clock():
+    idle = changed(user=0.01, runnable_ticks=0.02, active_threads=1, lock_threads=1.0, switches=60)
+    assert watched(idle).ceiling is None  # who has the lock was not seen
+    assert watched(msgspec.structs.replace(idle, timed_threads=1.0)).ceiling == "latency"
+
+
+def test_requests_that_the_kernel_completes_are_the_disk_only_if_it_moves_bytes():
+    asking = changed(user=0.02, system=0.06, runnable_ticks=0.2, active_threads=1,
+                     completion_ticks=0.8, switches=2000)  # fmt: skip
+    assert watched(msgspec.structs.replace(asking, storage_bytes=5e7)).ceiling == "data I/O"
+    assert watched(asking).ceiling != "data I/O"
+
+
+def test_one_end_of_a_stream_that_waits_for_the_other_communicates():
+    """The other end is another program: this one waits with next to no CPU time of its own."""
+    sending = changed(user=0.0, system=0.1, runnable_ticks=0.3, active_threads=1, switches=150,
+                      sockets=1, socket_threads=0.7, messages=9000, message_bytes=5e8)  # fmt: skip
+    assert watched(sending).ceiling == "communication"
+    paced = msgspec.structs.replace(sending, messages=100, message_bytes=2e6)
+    assert watched(paced).ceiling == "latency"
+
+
+def test_ranks_that_wait_for_one_that_works_coordinate():
+    spins = {"libraries": ("libmpi",)}
+    uneven = changed(processes=2, own_samples=140, message_samples=100,
+                     ranks={"1": Rank(2, 118, 0.05), "2": Rank(98, 22, 0.05)})  # fmt: skip
+    found = watched(uneven, **spins)
+    assert found.ceiling == "coordination"
+    assert any("one rank works" in line for line in found.evidence)
+    # it works on because other programs take its core: the next run may be even
+    starved = {"1": Rank(2, 118, 0.4), "2": Rank(98, 22, 0.05)}
+    assert watched(msgspec.structs.replace(uneven, ranks=starved), **spins).ceiling == "compute"
+    even = {"1": Rank(50, 70), "2": Rank(50, 70)}
+    assert watched(msgspec.structs.replace(uneven, ranks=even), **spins).ceiling == "compute"
+
+
+BACKGROUND = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        end = time.monotonic() + 20
+        while time.monotonic() < end: sum(range(10000))
+    os._exit(0)
+os.wait()
+time.sleep(4)
+"""
+
+
+@pytest.mark.slow
+def test_a_process_in_the_background_is_watched_and_ended():
+    found = watching.watch((sys.executable, "-c", BACKGROUND), 60)
+    assert found.seconds < 20
+    assert max(sample.processes for sample in found.samples) >= 2
+    assert sum(sample.user + sample.run_delay for sample in found.samples) > 0.5
+
+
+@pytest.mark.slow
+def test_looks_that_take_long_make_longer_windows_and_lose_none(monkeypatch):
+    monkeypatch.setattr(watching, "_LOOK_SECONDS", 0.3)
+    found = watching.watch(("sleep", "4"), 60)
+    assert sum(sample.seconds for sample in found.samples) > 2
 
 
 def test_calls_that_carry_much_with_nothing_but_sockets_open_communicate():

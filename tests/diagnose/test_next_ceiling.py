@@ -122,7 +122,7 @@ def test_serial_work_is_lifted_by_no_axis():
     assert result.answer.answer == "no"
     assert not result.second_axis_justified
     assert answers(serial)[SERIAL] == "binds"
-    assert "no axis lifts it" in study_flow(result).caption
+    assert "no axis raises it" in study_flow(result).caption
 
 
 def test_the_waiting_of_ranks_answers_without_an_idle_stage():

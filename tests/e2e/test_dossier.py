@@ -122,7 +122,7 @@ def test_an_invalid_study_is_refused_in_two_lines(nodewise, tmp_path):
     ("arguments", "words"),
     [
         (("--for", "mars"), "is not a centre"),
-        (("--for", "csc", "--runs", "production"), "does not say which runs"),
+        (("--for", "csc", "--runs", "production"), "is not a planned run"),
         (("--for", "csc", "-o", "x.pages"), "ends in .md, .tex or .docx"),
     ],
 )

@@ -182,7 +182,7 @@ FAILURES = {
 @pytest.mark.parametrize("outcome", FAILURES)
 def test_a_run_that_fails_is_a_result_and_the_study_goes_on(tmp_path, outcome):
     job = ONLY_AT_TWO + FAILURES[outcome]
-    done = measure(write(tmp_path, job, rounds=3, timeout=3 if outcome == "timeout" else 60))
+    done = measure(write(tmp_path, job, rounds=3, timeout=8 if outcome == "timeout" else 60))
     assert done.returncode == 0, done.stderr
     study = store.load(tmp_path / "job.study")
     outcomes = {nodes: [r.outcome for r in study.runs if r.nodes == nodes] for nodes in (1, 2)}
@@ -240,7 +240,7 @@ def test_a_signal_keeps_every_finished_run_and_leaves_no_process(tmp_path, numbe
     words = ["study", str(spec)]
     code, errors = interrupted(words, lambda: workers(tmp_path.name), number, ignored)
     assert code == 3
-    assert errors[-1].startswith("  fix: Go on with: nodewise study")
+    assert errors[-1].startswith("  fix: Continue with: nodewise study")
     assert left_behind(tmp_path.name) == []
 
 

@@ -248,7 +248,7 @@ def test_golden_greenest_scale(nodewise, shared_watts, greenest):
     ranged = nodewise(*LAW, "--watts", "100..350").json["rows"][7]
     assert ranged["energy_low"] < ranged["energy_joules"] < ranged["energy_high"]
     assert (
-        "J between"
+        "J interval"
         in nodewise(*[one for one in LAW if one != "--json"], "--watts", "9..35", "-v").out
     )
 

@@ -493,7 +493,7 @@ def test_ranges_stand_at_their_centres_and_are_shown(opened):
     words = tab.inner_text("#live-also")
     assert "overhead by the hour $4.000 to $14.000" in words
     assert "start-up" in words
-    assert "How the least cost moves within the ranges given" in tab.text_content("#cost")
+    assert "How the lowest cost changes within the given ranges" in tab.text_content("#cost")
 
 
 def test_energy_is_drawn_where_it_is_known(opened):

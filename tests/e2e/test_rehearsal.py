@@ -67,7 +67,7 @@ if os.environ["NODEWISE_RANK"] == "0":
     rate = size * 8 / (time.perf_counter() - begin)
     pathlib.Path(sys.argv[1], "rate").write_text(str(rate))
 else:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while True:
         try:
             link = socket.create_connection(("node0", 5000), timeout=1)
@@ -76,7 +76,7 @@ else:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
-    link.settimeout(10)
+    link.settimeout(60)
     link.sendall(bytes(4_000_000))
     link.close()
 """
@@ -160,7 +160,7 @@ def _spaces(process: int | str = "[0-9]*") -> set[Path]:
     return found
 
 
-def _job(folder: Path, command: Sequence[str], nodes: int, timeout_seconds: float = 20.0) -> Job:
+def _job(folder: Path, command: Sequence[str], nodes: int, timeout_seconds: float = 60.0) -> Job:
     return Job(
         command=tuple(command),
         nodes=nodes,

@@ -203,7 +203,7 @@ def test_ctrl_c_leaves_no_process_and_loses_nothing(tmp_path):
         env={**os.environ, "MARK": tmp_path.name},
     )
     assert code == 3
-    assert errors[-1].startswith("  fix: Go on with: nodewise run -n 1,2")
+    assert errors[-1].startswith("  fix: Continue with: nodewise run -n 1,2")
     assert left_behind(tmp_path.name) == []
     assert [run.round for run in runs(tmp_path / "nap.study")] == [0, 0]
     assert start(tmp_path, "run", "--rounds", "1", *words[1:3], *words[5:]).returncode == 0
@@ -323,3 +323,13 @@ def test_a_spec_with_a_price_of_something_else_is_refused_before_the_first_run(h
         assert [one.name for one in here.iterdir()] == ["job.toml"]
     (here / "job.toml").write_text('unit = "gpus"\n' + (here / "job.toml").read_text())
     assert "K=1" in nodewise("measure", "job.toml", "--dry-run").out
+
+
+def test_a_dry_run_shows_the_commands_and_writes_nothing(here, nodewise):
+    done = nodewise("run", "-n", "1,2", "--dry-run", "--", "mpirun", "-n", "{n}", "./app")
+    assert done.out.splitlines() == ["# K=1", "mpirun -n 1 ./app", "# K=2", "mpirun -n 2 ./app"]
+    assert not [*here.iterdir()]
+    spec = 'name = "job"\nscales = [1, 2]\n[workload]\ncommand = ["touch", "started"]\n'
+    (here / "job.toml").write_text(spec)
+    assert "# K=2" in nodewise("study", "job.toml", "--dry-run").out
+    assert [one.name for one in here.iterdir()] == ["job.toml"]

@@ -58,7 +58,7 @@ COMMANDS: dict[str, tuple[tuple[object, ...], str, str]] = {
     "attribute ten scales": (("attribute", "{here}/ten.csv"), "losses", "evidence: "),
     "predict": (("predict", STEP, "--price", "2"), "laws", "amdahl"),
     "predict ten scales": (
-        ("predict", "{here}/ten.csv", "--price", "2"), "forecast", "95 % between",
+        ("predict", "{here}/ten.csv", "--price", "2"), "forecast", "95 % interval",
     ),
     "next": (("next", "{here}/ten.csv", "--price", "2"), "answer", ""),
     "audit": (("audit", GOLDEN / "vendor-claim.md"), "questions", "  4. "),

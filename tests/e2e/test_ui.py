@@ -270,7 +270,7 @@ def test_two_ticked_studies_are_compared_and_ticks_outlive_a_refresh(board, page
     page.wait_for_selector("html[data-charts=drawn]")
     assert {"before", "after"} == set(page.locator("h1").inner_text().split(" against "))
     verdict = page.locator(".verdict").inner_text().lower()
-    page.get_by_role("link", name="The other way round").click()
+    page.get_by_role("link", name="Swap the studies").click()
     page.wait_for_selector("html[data-charts=drawn]")
     swapped = page.locator(".verdict").inner_text().lower()
     assert {"faster" in verdict, "faster" in swapped} == {True, False}
@@ -288,7 +288,7 @@ def test_studies_that_cannot_be_compared_say_why(board, page):
     row(page, "before").get_by_role("checkbox").check()
     row(page, "begun").get_by_role("checkbox").check()
     page.get_by_role("button", name="Compare").click()
-    expect(page.locator("main")).to_contain_text("has not two scales yet")
+    expect(page.locator("main")).to_contain_text("does not have two scales yet")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

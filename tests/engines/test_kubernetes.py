@@ -280,7 +280,7 @@ def test_what_is_missing_is_said_before_the_first_run(cluster, monkeypatch):
         Kubernetes(KubernetesOptions()).check([1])
     Kubernetes(KubernetesOptions(image="x")).check([1])
     (cluster / "can-i").write_text("no")
-    with pytest.raises(RunError, match="may not make Jobs"):
+    with pytest.raises(RunError, match="Creating Jobs in this namespace"):
         Kubernetes(KubernetesOptions(image="x")).check([1])
     (cluster / "kubectl").write_text("#!/bin/sh\necho 'error: connection refused' >&2; exit 1\n")
     with pytest.raises(RunError, match="does not answer: connection refused"):

@@ -137,7 +137,7 @@ def test_dry_run_prints_the_command_of_each_scale(tmp_path, nodewise):
 
 @pytest.mark.parametrize(
     ("engine", "said"),
-    [("ssh", "K=2 needs as many hosts; the list has 0"), ("kubernetes", "image: there is none")],
+    [("ssh", "K=2 needs as many hosts; the list has 0"), ("kubernetes", "image is not set")],
 )
 def test_dry_run_says_what_the_spec_lacks_as_the_run_would(tmp_path, nodewise, engine, said):
     spec = tmp_path / "study.toml"
@@ -227,7 +227,7 @@ def test_a_run_whose_figures_are_no_numbers_or_that_took_no_time_has_failed(tmp_
     assert a_run(tmp_path, outcome="timeout").outcome == "timeout"
     for rank in range(2):
         report(tmp_path, rank, seconds=0.0)
-    assert (a_run(tmp_path).outcome, a_run(tmp_path).detail) == ("crashed", "no run takes 0 s")
+    assert (a_run(tmp_path).outcome, a_run(tmp_path).detail) == ("crashed", "a run cannot take 0 s")
 
 
 @pytest.mark.parametrize(

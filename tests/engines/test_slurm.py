@@ -303,7 +303,7 @@ def test_a_run_that_takes_too_long_is_ended(tmp_path):
 
 
 def test_what_is_missing_is_said_before_the_first_run(tmp_path, monkeypatch):
-    with pytest.raises(RunError, match=r"K=5 is asked for"):
+    with pytest.raises(RunError, match=r"K=5 is requested"):
         Slurm(SlurmOptions()).check([1, 5])
     with pytest.raises(RunError, match="no partition 'fast'"):
         Slurm(SlurmOptions(partition="fast")).check([1])

@@ -109,7 +109,7 @@ def test_ctrl_c_leaves_no_worker_on_any_host(tmp_path, ssh):
         wait_until(lambda: len(workers(tmp_path.name)) == 2, 30)
         process.send_signal(2)
         _, err = process.communicate(timeout=30)
-    assert "Stopped; every finished run is kept." in err
+    assert "Stopped; all finished runs are kept." in err
     wait_until(lambda: not workers(tmp_path.name), 10)
 
 

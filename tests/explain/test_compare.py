@@ -79,7 +79,7 @@ def test_few_rounds_give_a_range_and_single_runs_no_verdict():
     assert result.rows[0].ratio_low == pytest.approx(2.0 / 1.1)
     assert result.rows[1].ratio_low is None
     assert [row.second_is for row in result.rows] == ["not distinguishable", "unknown"]
-    assert result.interval == "none: single runs"
+    assert result.interval == "none (single runs)"
 
 
 def test_what_cannot_be_compared_is_refused():

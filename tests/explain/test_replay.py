@@ -109,11 +109,34 @@ class TestReplay:
         job = read(tmp_path, slow)
         found = replay(job, {"rank": "2"})
         lost = found.step_seconds - found.ideal_seconds
-        assert found.fixed_seconds == pytest.approx(
+        assert found.changed_seconds == pytest.approx(
             found.step_seconds - found.worker_share * lost, rel=1e-9
         )
         nothing = replay(job, {"rank": "1", "optype": "optimizer"})
-        assert nothing.fixed_seconds == pytest.approx(found.step_seconds, rel=1e-6)
+        assert nothing.changed_seconds == pytest.approx(found.step_seconds, rel=1e-6)
+
+    def test_slow_node_is_the_slowest_worker(self, tmp_path):
+        slow = table(lambda replica, stage, _: 4.0 if (replica, stage) == (1, 0) else 1.0)
+        job = read(tmp_path, slow)
+        by_name, by_rank = replay(job, {"slow-node": "fixed"}), replay(job, {"rank": "2"})
+        assert by_name.slowest_workers == (2,)
+        assert by_name.changed_seconds == pytest.approx(by_rank.changed_seconds, rel=1e-12)
+
+    def test_shorter_transfers_save_their_part_of_the_longest_path(self, tmp_path):
+        found = replay(read(tmp_path, table()), {"communication": "fixed"})
+        # In the first stage of this schedule two transfers and the clipping are waited for.
+        assert found.step_seconds - found.changed_seconds == pytest.approx(2 * MOVE + 0.1, rel=1e-3)
+        half = replay(read(tmp_path, table()), {"link": "100Gbit:200Gbit"})
+        also = replay(read(tmp_path, table()), {"communication": "0.5x"})
+        assert half.changed_seconds == also.changed_seconds
+        assert found.changed_seconds < half.changed_seconds < found.step_seconds
+
+    def test_changes_add_to_each_other(self, tmp_path):
+        slow = table(lambda replica, stage, _: 4.0 if (replica, stage) == (1, 0) else 1.0)
+        job = read(tmp_path, slow)
+        one, other = {"slow-node": "fixed"}, {"communication": "0.5x"}
+        both = replay(job, one | other).changed_seconds
+        assert both < min(replay(job, one).changed_seconds, replay(job, other).changed_seconds)
 
     def test_ranks_that_wait_for_each_other_are_not_slow(self, tmp_path):
         """The whole step of rank 0 is longer because of rank 1; only rank 1 is to blame."""
@@ -141,10 +164,17 @@ class TestRefused:
         with pytest.raises(DataError, match="not a table of pipeline operations"):
             read(tmp_path, table().replace(",1.0,", ",soon,", 1))
 
-    @pytest.mark.parametrize("fixed", [{"stage": "9"}, {"colour": "red"}, {"rank": "x"}])
-    def test_a_key_that_names_nothing(self, tmp_path, fixed):
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"stage": "9"}, {"colour": "red"}, {"rank": "x"}, {"slow-node": "0.5x"},
+            {"communication": "2x"}, {"link": "400Gbit"}, {"link": "400Gbit:100Gbit"},
+            {"link": "fast:faster"}, {"link": "1Gbit:2Gbit:3Gbit"},
+        ],
+    )  # fmt: skip
+    def test_a_change_that_cannot_be_replayed(self, tmp_path, changes):
         with pytest.raises(SpecError):
-            replay(read(tmp_path, table()), fixed)
+            replay(read(tmp_path, table()), changes)
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="public data is not beside the project")
@@ -173,7 +203,7 @@ def test_the_command(nodewise, tmp_path):
     path.write_bytes(gzip.compress(table(lambda _, stage, __: 3.0 if stage else 1.0).encode()))
     done = nodewise("trace", str(path), "--what-if", "stage=1")
     assert "Slowest: stage 1" in done.out
-    assert "With ideal durations for stage=1" in done.out
+    assert "What if stage=1: " in done.out
     as_json = nodewise("trace", path, "--json").json
     assert as_json["slowdown"] == pytest.approx(replay(operations.read(path)).slowdown)
     assert np.isfinite(as_json["measured_seconds"])

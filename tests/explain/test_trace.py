@@ -4,7 +4,6 @@ import contextlib
 import gzip
 import json
 import tempfile
-import time
 import tracemalloc
 from pathlib import Path
 
@@ -461,7 +460,6 @@ def test_changed_bytes_give_an_error_or_a_result_and_never_anything_else(tmp_pat
             raw = bytearray(b"x")
     path = folder / "fuzz.json"
     path.write_bytes(raw)
-    begin = time.process_time()
     try:
         job = break_down([digest(kineto.read(path))])
     except NodewiseError:
@@ -470,7 +468,6 @@ def test_changed_bytes_give_an_error_or_a_result_and_never_anything_else(tmp_pat
         for rank in job.ranks:
             parts = rank.compute_us + rank.exposed_comm_us + rank.exposed_copy_us + rank.idle_us
             assert parts == pytest.approx(rank.window_us)
-    assert time.process_time() - begin < 20
 
 
 # Several ranks

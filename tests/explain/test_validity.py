@@ -59,6 +59,10 @@ def limited(by: str, seconds: float, received: float = 1.0):
             "provenance": lambda k: {"started_by_mpi": True, "mpi_calls_recorded": True},
             "ranks": ranks,
         },
+        {  # a program that needs no MPI on one core
+            "provenance": lambda k: {"started_by_mpi": True, "mpi_calls_recorded": True},
+            "ranks": lambda k: ranks(k) if k > 1 else (),
+        },
         {"contention": lambda k: Contention(run_delay=0.05, foreign_cpu=0.08)},
     ],
 )

@@ -61,6 +61,35 @@ def test_the_interval_holds_a_steep_line_that_meets_every_point():
     assert predict(table(tpot=bent), "tpot", asked)[2][-1] < line[-1]
 
 
+def closed_queue(places: int, load: tuple[float, ...]) -> LatencyTable:
+    """A server with places for so many requests; a further one waits until one of them ends."""
+    service = [0.5 + 1024 * (0.01 + 1e-4 * min(at, places)) for at in load]
+    return table(
+        concurrency=load,
+        ttft=tuple(0.5 + s * max(at / places - 1, 0) for at, s in zip(load, service, strict=True)),
+        tpot=tuple(0.01 + 1e-4 * min(at, places) for at in load),
+    )
+
+
+def test_a_queue_that_has_begun_is_followed():
+    load = tuple(2.0**i for i in range(4, 12))
+    known, whole = closed_queue(64, load[:5]), closed_queue(64, load)
+    rows = predict_latencies(known, [512, 1024, 2048])
+    assert rows.queues
+    assert [row.ttft for row in rows.rows[5:]] == pytest.approx(whole.ttft[5:], rel=1e-9)
+    assert [row.tpot for row in rows.rows[5:]] == pytest.approx(whole.tpot[5:], rel=1e-9)
+    for row in rows.rows[5:]:
+        assert row.ttft80[0] < row.ttft < row.ttft80[1]
+
+
+def test_a_server_with_free_places_has_no_queue():
+    load = tuple(2.0**i for i in range(4, 10))
+    assert not predict_latencies(closed_queue(1024, load), [1024]).queues
+    # A prefill that takes longer is no queue while it is a small part of the request.
+    short = table(tpot=(0.01, 0.01, 0.01), ttft=(0.05, 0.1, 0.2))
+    assert not predict_latencies(short, [32]).queues
+
+
 def test_units_do_not_matter_for_the_shape_of_a_prediction():
     twice = predict_latencies(table(), [64, 64]).rows
     assert len(twice) == 4

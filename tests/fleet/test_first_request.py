@@ -343,7 +343,7 @@ def test_a_server_that_asks_for_a_certificate_gets_that_of_the_spec(certificates
     ca = f'ca = "{certificates}/here.pem"'
     own = f'{ca}\ncertificate = "{certificates}/here.pem"\nkey = "{certificates}/here.key"'
     with serving(Script(), server_side(certificates, client=True)) as url:
-        with pytest.raises(RunError, match=r"asks for a certificate of the client.*\n.*key = "):
+        with pytest.raises(RunError, match=r"requires a client certificate.*\n.*key = "):
             swept(url, tmp_path, ca)
         (tmp_path / "known").mkdir()
         assert swept(url, tmp_path / "known", own)

@@ -471,7 +471,7 @@ def test_a_slow_answer_after_a_given_up_one_is_not_mixed_up():
         ("http://127.0.0.1:1", "http://host:99999", "host:99999 is not the address of a server"),
         ("latency = 1.0", "", "No limit of the latency is set"),
         ("[2, 6]", "[6, 2]", "6 is above 2"),
-        ("prompt_words", 'api = "json"\nprompt_words', "no path of its own"),
+        ("prompt_words", 'api = "json"\nprompt_words', "no default path"),
         ("warmup_seconds", 'arrivals = "trace"\nwarmup_seconds', "no request to replay"),
         ("warmup_seconds", "warm_up", "unknown field"),
         ("replicas = [1]", "replicas = 1 2", "not TOML"),

@@ -112,7 +112,7 @@ def test_a_study_is_added_shown_and_checked(tmp_path):
         done = shell(f"{made} && nodewise history add {number}.csv {about}", tmp_path)
         assert done.stdout == "Added 1 study to history.jsonl.\n", done.stderr
     again = shell("nodewise history add 2.csv --commit c2 --workload job", tmp_path)
-    assert again.stdout == "Added 0 studies to history.jsonl; 1 already there.\n"
+    assert again.stdout == "Added 0 studies to history.jsonl; 1 already recorded.\n"
     entries = read(place_of(str(tmp_path)))
     assert [one.commit for one in entries] == ["c0", "c1", "c2"]
     assert all(scale.cost and scale.parts for one in entries for scale in one.scales)

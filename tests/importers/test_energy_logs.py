@@ -48,7 +48,7 @@ def test_a_file_for_each_node_is_one_run(tmp_path):
     assert [run.seconds for run in runs] == list(longest)
     assert "energy_missing" not in runs[0].provenance
     assert "one file for K=8" in read_codecarbon([ONE], 8)[0].provenance["energy_missing"]
-    with pytest.raises(DataError, match="never one a rank"):
+    with pytest.raises(DataError, match="not one per rank"):
         read_codecarbon([ONE, TWO, ONE], 2)
 
 

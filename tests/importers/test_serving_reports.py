@@ -200,7 +200,7 @@ def test_aiperf_counts_tokens_as_the_server_does(read):
 def test_the_rate_that_was_sent_counts_where_it_is_above_the_nominal_one(read):
     [window] = read(guidellm(rate=8.0))  # its requests are 0.1 s apart
     assert window.offered_per_second == pytest.approx(10.0)
-    note = "The tool was asked for 8 requests/s and sent 10: the rate that was sent counts."
+    note = "The tool was set to 8 requests/s and sent 10: the rate that was sent counts."
     assert window.notes == (note,)
     decision = decide_fleet("x", [window], FleetQuestion(objective=Objective(ttft=0.1)))
     assert note in decision.notes

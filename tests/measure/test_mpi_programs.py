@@ -315,6 +315,14 @@ def test_a_program_without_mpi_is_not_measured_as_one(tmp_path):
     assert runs[2]["outcome"] == "wrong workers"
 
 
+def test_one_rank_may_run_without_mpi(programs, tmp_path):
+    done, runs = run_at_two(programs, tmp_path, programs / "ends", "parallel", "{nodes}")
+    assert done.returncode == 0, done.stderr
+    assert [len(run["ranks"]) for run in runs.values()] == [1, 2]
+    (alone,) = runs[1]["ranks"]
+    assert alone["stages"] == {"compute": runs[1]["seconds"]}
+
+
 def test_copies_of_a_program_without_mpi_are_not_sold_as_scaling(tmp_path):
     command = (BIN / "mpiexec", "-n", "{n}", "sleep", "0.2")
     done, runs = run_at_two(None, tmp_path, *command, engine="command")
@@ -360,7 +368,7 @@ def test_a_machine_without_a_compiler_says_what_to_install(tmp_path, monkeypatch
         build.interposer_for(here)
     assert "apt-get install gcc libopenmpi-dev" in error.value.fix
     broken = Mpi(vendor="MPICH", version="5", launcher="/x/mpiexec", compiler="/bin/false")
-    with pytest.raises(RunError, match="Cannot look into programs of MPICH 5"):
+    with pytest.raises(RunError, match="Cannot time MPI calls in programs of MPICH 5"):
         build.interposer_for(broken)
     assert not list(tmp_path.rglob("*.so"))
 

@@ -102,10 +102,8 @@ def test_the_file_that_the_run_wrote_is_read_and_not_an_older_one(tmp_path):
 
 def test_a_pattern_that_never_ends_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(time_limit, "SEARCH_SECONDS", 0.3)
-    begin = time.monotonic()
     run = read(tmp_path, "a" * 60 + "!", seconds=r"((?:a+)+)b")
     assert run.outcome == "no match" and "takes longer than 0.3 s" in run.detail
-    assert time.monotonic() - begin < 60  # not the age of the universe
 
 
 @pytest.mark.parametrize("work", ["-5", "1e31"])

@@ -182,7 +182,7 @@ def test_a_strong_study_has_the_ideal_line_and_a_weak_one_never():
 
 def test_the_waterfall_goes_from_the_ideal_to_the_measured_speedup():
     figure = drawn("breakdown")["ledger"]
-    folds = {row["cause"]: row["folds"] for row in figure.rows}
+    folds = {row["cause"]: row["speedup lost"] for row in figure.rows}
     assert round(folds["communication"], 2) == 6.47  # 16 * 95 s / 235 s
     assert round(folds["idle"], 2) == 6.13
     assert figure.title == "12.60x of 16x lost at K=16"
@@ -235,7 +235,7 @@ def test_rows_of_money_equal_the_decision():
     frontier = [row["K"] for row in drawn("rubric")["pareto"].rows if row["on the frontier"]]
     assert tuple(frontier) == found.decision.frontier
     steps = drawn("rubric")["marginal"].rows
-    assert [row["folds"] for row in steps] == [step.speedup for step in found.decision.marginal]
+    assert [row["speedup gained"] for row in steps] == [step.speedup for step in found.decision.marginal]
     assert [row["quality"] for row in drawn("rubric")["triangle"].rows][4] == 0.87
 
 
@@ -281,7 +281,7 @@ def test_energy_is_drawn_with_its_range_and_never_as_if_measured():
     counted = parse_table("K,time_s,energy_j\n1,100,900\n2,60,700\n4,50,950\n", "counted")
     imported = energy(find(counted, Question(price=PRICE), ()).decision)
     assert "imported: column energy_j" in imported.chart["title"]["subtitle"][1]
-    assert "K=2 draws the least: 700 J a run, imported" in imported.caption
+    assert "K=2 consumes the least energy: 700 J a run, imported" in imported.caption
 
 
 def test_what_a_study_lacks_is_not_drawn():

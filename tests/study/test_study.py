@@ -30,10 +30,12 @@ def test_scales_rounds_and_pairing():
 
 @pytest.mark.parametrize("seconds", [0.0, 1e-16])
 def test_a_run_of_no_time_is_refused_by_every_reader(seconds):
-    with pytest.raises(DataError, match="No run takes"):
+    with pytest.raises(DataError, match="A run cannot take"):
         Run(nodes=2, round=0, seconds=seconds)
     failed = Run(nodes=2, round=0, seconds=seconds, outcome="crashed")
     study = msgspec.json.encode(Study(name="x", regime="strong", runs=(failed,)))
     assert msgspec.json.decode(study, type=Study).runs == (failed,)
-    with pytest.raises(msgspec.ValidationError, match=r"^No run takes .* - at `\$\.runs\[0\]`$"):
+    with pytest.raises(
+        msgspec.ValidationError, match=r"^A run cannot take .* - at `\$\.runs\[0\]`$"
+    ):
         msgspec.json.decode(study.replace(b"crashed", b"ok"), type=Study)

@@ -163,7 +163,7 @@ class Case:
         return detectors.summary_used(self.samples, written, self.study.regime, self.points.k)
 
     def figures(self, column: Column) -> list[tuple[float, float]] | None:
-        """A column with half its last digit, one figure a scale; nothing where it is not full."""
+        """A column with half its last digit, one figure a scale; nothing if it is not full."""
         if column not in self.claim.columns:
             return None
         found: dict[int, tuple[float, float]] = {}

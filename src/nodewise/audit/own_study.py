@@ -159,7 +159,7 @@ def _baseline(study: Study, scaling: Scaling) -> Answer:
     if first.nodes != 1:
         return Answer(
             "fail",
-            f"nothing was run on one worker; the base is K={first.nodes}, {seconds}",
+            f"K=1 was not run; the base is K={first.nodes}, {seconds}",
             "Add 1 to scales.",
         )
     if not any(run.baseline for run in study.runs):
@@ -212,7 +212,7 @@ def _warmup(spec: Spec, study: Study) -> Answer:
         )
     evidence = (
         f"{spec.workload.warmup_steps} warm-up steps left out of each run; setup "
-        f"{format_duration(max(setups, default=0.0))} at most, reported apart"
+        f"{format_duration(max(setups, default=0.0))} at most, reported separately"
     )
     if spec.workload.warmup_steps == 0:
         return Answer("fail", evidence, "Set workload.warmup_steps.")
@@ -297,7 +297,7 @@ def _same_place(study: Study) -> Answer:
         return Answer(
             "unknown",
             "where the runs were made is not recorded",
-            "Measure with nodewise, or name machine and versions beside the table.",
+            "Measure with nodewise, or state machine and versions with the table.",
         )
     changed, differing = [], []
     for name in sorted(names):
@@ -381,7 +381,7 @@ def _filled(run: Run, at: int) -> float | None:
 def _rehearsed_link(study: Study, runs: list[Run]) -> Answer:
     """Transfer must take about as long as its bytes need; the rest is latency of the emulation."""
     if not any(transfer_seconds(run) for run in runs):
-        return Answer("unknown", "no communication is recorded", "Put it into probe.comm.")
+        return Answer("unknown", "no communication is recorded", "Wrap it in probe.comm.")
     link = link_of(study)
     if link is None:
         return Answer("unknown", "no bytes are recorded", "Use a real link.")

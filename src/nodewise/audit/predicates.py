@@ -128,7 +128,7 @@ def _warmup(case: Case) -> Answer:
     if said := case.quote(WARMUP):
         return Answer("pass", f"stated: {said}")
     setups = [run.setup_seconds for run in case.runs if run.setup_seconds is not None]
-    return Answer("pass", f"setup of up to {format_duration(max(setups))} is reported apart")
+    return Answer("pass", f"setup of up to {format_duration(max(setups))} is reported separately")
 
 
 def _repeats(case: Case) -> Answer:

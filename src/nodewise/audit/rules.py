@@ -237,7 +237,7 @@ def _verdict(
         return "suspect", f"{name} is suspect: {_listed([check.rule for check in failed])}."
     if unknown:
         return "open", f"{name} breaks no rule, but {open_ones}."
-    return "holds", f"{name} holds: every rule is met."
+    return "holds", f"{name} passes the audit: every rule is met."
 
 
 def _listed(rules: Sequence[str]) -> str:

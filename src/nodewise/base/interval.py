@@ -13,7 +13,7 @@ _SUFFIX = re.compile(r"[^\d.]*$")
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """Two bounds, equal where the number is known; the maker says what they hold."""
+    """Two bounds of a number; equal if it is known."""
 
     low: float
     high: float
@@ -55,7 +55,7 @@ def parse_range(text: str, parse: Callable[[str], float]) -> Interval:
 
 
 def median_interval(samples: NDArray[np.float64], level: float = LEVEL) -> Interval:
-    """Order statistics that hold the median with at least `level`; below six values, the range.
+    """Order statistics that contain the median with at least `level`; below six values, the range.
 
     >>> median_interval(np.array([5.0, 1.0, 3.0]))
     Interval(low=1.0, high=5.0)
@@ -68,7 +68,7 @@ def median_interval(samples: NDArray[np.float64], level: float = LEVEL) -> Inter
 
 
 def _order_cut(n: int, level: float) -> int:
-    """How many extremes can be cut at each end while the rest still holds the median."""
+    """How many extremes can be cut at each end while the rest still contains the median."""
     if n > 1000:  # the normal approximation, one order statistic on the safe side
         return int(n / 2 - 0.98 * math.sqrt(n)) - 1
     tail = 0

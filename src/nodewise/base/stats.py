@@ -13,7 +13,7 @@ from nodewise.base.interval import LEVEL, Interval
 Center = Literal["mean", "median"]
 Floats = NDArray[np.float64]
 
-# The least n for which the extremes of a sample hold the median with 95 % (2^(1-n) <= 0.05).
+# The least n for which the extremes of a sample contain the median with 95 % (2^(1-n) <= 0.05).
 # With fewer, a distribution-free interval does not exist, only a range.
 ENOUGH_ROUNDS = 6
 DRAWS = 2000
@@ -67,7 +67,7 @@ def quantiles(samples: Floats, shares: Sequence[float], axis: int = 0) -> Floats
 def resample(
     samples: Sequence[Floats], paired: bool, center: Center, seed: int = SEED
 ) -> Floats | None:
-    """Centres of bootstrap samples, a row a draw and a column a scale; nothing for single runs.
+    """Centres of bootstrap samples; None for single runs. One row per draw, one column per scale.
 
     Paired scales are resampled by whole rounds, so that what disturbed a round disturbs its ratio
     only once; otherwise each scale is resampled by itself. A scale that ran once has the common
@@ -102,7 +102,7 @@ def plausible_centers(
     more_rounds: Sequence[int] = (),
     seed: int = SEED,
 ) -> Floats | None:
-    """True centres that the runs allow, a row a draw and a column a scale; nothing for single runs.
+    """Plausible true centres; None for single runs. One row per draw, one column per scale.
 
     The logarithms follow a multivariate Student's t, so that the difference of two scales is as
     uncertain as a t test says, paired over the rounds that both have. Shares of these draws are
@@ -150,7 +150,7 @@ def plausible_reach(
     more_rounds: Sequence[int] = (),
     seed: int = SEED,
 ) -> Floats:
-    """What a run takes over its centre with this share, as the runs allow: a row a draw.
+    """What a run takes over its centre with this share, as the runs allow: one row per draw.
 
     The spread of a scale is uncertain as its few runs make it (chi-squared). A scale that ran once
     has the common spread of the others. `more_rounds` of each scale would make it more certain.
@@ -277,7 +277,7 @@ def resample_rounds(
 def percentile_interval(draws: Floats, rounds: int, level: float = LEVEL) -> Interval:
     """The central `level` of draws of one quantity, widened for few rounds.
 
-    Plain percentiles of few rounds are too narrow: seven hold the truth in 89 of 100 studies
+    Plain percentiles of few rounds are too narrow: seven contain the truth in 89 of 100 studies
     instead of 95. Taking them as far out as Student's t lies corrects that (Hesterberg 2015).
     """
     freedom = max(rounds - 1, 1)

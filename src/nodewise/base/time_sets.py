@@ -95,7 +95,9 @@ def without(one: Cover, other: Cover) -> Cover:
 
 
 def transfer_and_wait(lengths: Nanoseconds) -> tuple[Nanoseconds, Nanoseconds]:
-    """Lengths of matched collective calls (a row a call, a column a rank) in transfer and waiting.
+    """Split the lengths of matched collective calls into transfer and waiting.
+
+    `lengths` has one row per call and one column per rank.
 
     The rank that comes last does not wait, so the shortest call is the transfer.
 

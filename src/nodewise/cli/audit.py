@@ -68,12 +68,12 @@ def command(
     as_reply: bool,
     as_json: bool,
 ) -> None:
-    """Is this scaling claim honest? Which inflations it shows, rules out, and what to ask.
+    """Check a scaling claim: known inflations that it shows or rules out, and what to ask.
 
-    FILE is a table as people write them (CSV, Markdown, HTML, LaTeX, org, JSON, a pasted terminal,
-    sentences) or anything that nodewise import reads. What was understood is shown first. Write
-    K=FILE where the file does not give K. STUDY is a study folder. Exits with 1 if a rule of
-    severity fail is broken, so it can gate a CI.
+    FILE is a table in any layout (CSV, Markdown, HTML, LaTeX, org, JSON, a pasted terminal,
+    sentences) or anything that nodewise import reads. The output begins with how they were read.
+    Write K=FILE if the file does not give K. STUDY is a study folder. Exits with 1 if a rule of
+    severity fail is broken, so it can gate a CI job.
 
     \b
     Examples:

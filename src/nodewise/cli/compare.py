@@ -74,7 +74,7 @@ def command(
     other, others_question = read_question(second, options)
     comparison = compare_costs(one, other, question)
     if question != others_question:
-        note = f"{second} asks another question; both answer that of {first}."
+        note = f"{second} has other inputs; both are compared with those of {first}."
         comparison = msgspec.structs.replace(comparison, notes=(*comparison.notes, note))
     judged = _judge(gates, one, other, question) if gates or written else None
     results = judged[0] if judged else ()

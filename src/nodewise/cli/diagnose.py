@@ -57,16 +57,19 @@ _memory_options = shared(
     ),
 )
 _data_options = shared(
-    click.option("--dataset", "dataset_bytes", type=SIZE, help="Bytes to be read: 50TB."),
+    click.option("--dataset", "dataset_bytes", type=SIZE, help="Bytes to read: 50TB."),
     click.option("--disk", "disk_bytes", type=SIZE, help="Disk space of one node: 16TB."),
     click.option("--read-bandwidth", type=BANDWIDTH, help="Read rate of one node: 3GB/s."),
     click.option(
-        "--within", "within_seconds", type=POSITIVE_DURATION, help="The data must be read by: 8h."
+        "--within",
+        "within_seconds",
+        type=POSITIVE_DURATION,
+        help="Longest time to read the data: 8h.",
     ),
 )
 _service_options = shared(
     click.option("--latency-budget", type=_BUDGET, help="Longest time of an answer: 200ms."),
-    click.option("--rate", type=_RATE, help="Requests to be answered: 1000/s."),
+    click.option("--rate", type=_RATE, help="Requests to answer: 1000/s."),
     click.option("--request-time", type=_BUDGET, help="One request on one machine: 150ms."),
 )
 
@@ -199,7 +202,7 @@ def _training(options: dict[str, Any]) -> "Fit | None":
     if options["device_memory"] is None:
         raise SpecError("--parameters needs the memory of a device.", "Add --device-memory 80GB.")
     if options["needed_memory"] is not None:
-        raise SpecError("--needs and --parameters both say the memory.", "Drop one of the two.")
+        raise SpecError("--needs and --parameters both give the memory.", "Drop one of the two.")
     demand = demand_of(
         options["parameters"],
         options["optimizer"],

@@ -92,7 +92,7 @@ def _mpis() -> Iterator[Condition]:
             yield Condition(what=what, ready=True, detail=where)
             continue
         package = "libopenmpi-dev" if one.vendor == "Open MPI" else "libmpich-dev"
-        said = f"{where} is here, but not {lacking}."
+        said = f"{where} is installed, but {lacking} is missing."
         fix = f"Install a C compiler and the headers (Debian: apt-get install gcc {package})."
         yield Condition(what=what, ready=False, detail=said, fix=fix)
 
@@ -133,7 +133,7 @@ def _report(conditions: "Sequence[Condition]") -> "Output":
     ready = [one for one in conditions if one.ready]
     unset = [one for one in conditions if one.state == "not configured"]
     lines = [
-        f"**{len(ready)} of {len(conditions)} are ready here.**",
+        f"**{len(ready)} of {len(conditions)} features are ready on this machine.**",
         f"Ready: {_named(ready)}.",
     ]
     lines += [

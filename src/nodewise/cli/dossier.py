@@ -32,7 +32,7 @@ def _read_job(text: str) -> "Job":
     found = _RUNS.fullmatch(text.strip())
     if found is None:
         raise SpecError(
-            f"'{text}' does not say which runs are planned.",
+            f"'{text}' is not a planned run.",
             "Write NAME=COUNT@K, for example 'production=40@16'; *3 after K: three times as long.",
         )
     return Job(

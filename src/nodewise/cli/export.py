@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 _README = """\
 {name}: a scaling study, as measured with nodewise {version}.
 
-study.toml         the spec            runs.jsonl   every run, the failed ones too
+study.toml         the spec            runs.jsonl   every run, including failed ones
 ranks/             step stamps         samples.csv  the same runs as a table
 environment.json   machine, software and code of the runs, packages of this machine
-result.json        the analysis        audit.json   the honesty rules and their answers
+result.json        the analysis        audit.json   the audit rules and their answers
 tables/            as CSV, Markdown and LaTeX       figures/     as SVG
-workload/          the job, where it was given
+workload/          the job, if it was given
 SHA256SUMS         sha256sum -c SHA256SUMS
 
 Repeat it and compare scale by scale:  nodewise rerun {file}

@@ -39,7 +39,7 @@ FLEET = "fleet.toml"
 
 @click.group("fleet")
 def command() -> None:
-    """The number of replicas at which a token is cheapest within its latency limit.
+    """The number of replicas with the cheapest token within a latency limit.
 
     sweep measures your server, decide also reads the results of other load tools, and predict
     simulates numbers of replicas that were not measured.
@@ -97,7 +97,7 @@ _objective_options = shared(
     click.option("--tpot", type=POSITIVE_DURATION, help="Limit of the time for a further token."),
     click.option("--latency", type=POSITIVE_DURATION, help="Limit of the time to the last token."),
     click.option(
-        "--share", type=FRACTION, help="Share of requests that must keep them; default: 99%."
+        "--share", type=FRACTION, help="Share of requests within all limits; default: 99%."
     ),
 )
 
@@ -106,7 +106,7 @@ _objective_options = shared(
 @_windows_argument
 @_objective_options
 @click.option("--price", type=MONEY, help="Dollars per replica-hour.")
-@click.option("--demand", type=QUANTITY, help="Requests per second that have to be served.")
+@click.option("--demand", type=QUANTITY, help="Requests per second to serve.")
 @click.option("--demand-curve", help="Requests per second in equal parts of a day: 4,4,9,12.")
 @click.option(
     "--goal",
@@ -298,7 +298,7 @@ def _measure(
     except KeyboardInterrupt:
         raise RunError(
             "Stopped; every finished window is kept.",
-            f"Go on with: {command_line()}",
+            f"Continue with: {command_line()}",
         ) from None
     return windows
 

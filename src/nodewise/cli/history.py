@@ -279,7 +279,7 @@ def _entry(path: Path, about: dict[str, Any]) -> "Entry":
 def _say_added(where: "Place", added: "list[Entry]", entries: "list[Entry]") -> None:
     known = len(entries) - len(added)
     count = f"{len(added)} stud{'y' if len(added) == 1 else 'ies'}"
-    rest = f"; {known} already there" if known else ""
+    rest = f"; {known} already recorded" if known else ""
     workloads = len({entry.workload for entry in added})
     several = f" of {workloads} workloads" if workloads > 1 else ""
     click.echo(f"Added {count}{several} to {where}{rest}.")

@@ -17,7 +17,7 @@ _INPUTS = ("regime", "price", "price-source")
 
 @click.command("init")
 @file_option("The file to write.", default="study.toml", show_default=True)
-@click.option("--name", default="study", show_default=True, help="What the study is called.")
+@click.option("--name", default="study", show_default=True, help="Name of the study.")
 @click.option(
     "--command",
     "workload",
@@ -69,10 +69,10 @@ def command(schema: bool, output: Path, **answers: Any) -> None:
 def _ask(defaults: dict[str, Any]) -> dict[str, Any]:
     """Ask for these values on the terminal."""
     return {
-        "name": click.prompt("What is the study called", default=defaults["name"]),
-        "workload": click.prompt("The command of the job", default=defaults["workload"]),
-        "scales": click.prompt("At which numbers of workers", default=defaults["scales"]),
-        "engine": click.prompt("Where does it run", type=click.Choice(ENGINES), default="local"),
+        "name": click.prompt("Name of the study", default=defaults["name"]),
+        "workload": click.prompt("Command of the job", default=defaults["workload"]),
+        "scales": click.prompt("Numbers of workers (K)", default=defaults["scales"]),
+        "engine": click.prompt("Engine", type=click.Choice(ENGINES), default="local"),
         "price": click.prompt("Dollars per node-hour (0: unknown)", type=MONEY, default="0")
         or None,
     }
@@ -84,7 +84,7 @@ def _split(command: str) -> list[str]:
         return shlex.split(command)
     except ValueError as error:
         raise SpecError(
-            f"The command is not closed: {error}.", "Close the quotation marks in --command."
+            f"The quotation marks of --command are not closed: {error}.", "Close them."
         ) from None
 
 

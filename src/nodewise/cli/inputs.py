@@ -32,7 +32,7 @@ ANALYSIS = ("regime", "threshold", "center")
 
 
 def _option(row: Input, as_text: bool = False) -> Decorator:
-    """The option of an input. It is None where it is not given; `as_text` keeps what was typed."""
+    """The option of an input. It is None if it is not given; `as_text` keeps what was typed."""
 
     def read(text: str) -> Any:
         value = read_value(row, text)

@@ -29,20 +29,20 @@ SECTIONS = {
     "Explain": {
         "scale": "Speedup and efficiency, the bend, the knee, the fitted laws.",
         "attribute": "The causes of lost speedup, and the change that would help.",
-        "trace": "Where the time of one job went, from its profiler's traces.",
+        "trace": "Where the time of one job went, from profiler traces.",
         "diagnose": "What limits a program or a planned job, and what helps.",
         "machine": "This node's ceilings: arithmetic, memory, disk, links.",
         "roofline": "What limits a step, computed from its operations and bytes.",
         "compare": "Two studies side by side, with the difference at each K.",
         "history": "Studies over time: what became slower, since when, and why.",
-        "audit": "Is this scaling claim honest? The rules, over any table or study.",
+        "audit": "Is this scaling claim honest? Checks of any table or study.",
     },
     "Decide": {
-        "decide": "The price of every scale and the one to run at, with reasons.",
+        "decide": "The cost of every scale, and the recommended one with reasons.",
         "predict": "T(K) at scales that were not run, and the cheapest K.",
-        "next": "The next run that is worth its cost, or that none is needed.",
+        "next": "The next run worth its cost, or the advice to stop.",
         "plan": "How many nodes a transformer is worth, before any run.",
-        "fleet": "How many replicas of a server make a token cheapest.",
+        "fleet": "How many server replicas give the lowest cost per token.",
     },
     "Show": {
         "report": "One page with verdict, charts, checks and the study inside.",
@@ -51,7 +51,7 @@ SECTIONS = {
         "ui": "A local page of all studies, live while they are measured.",
         "dossier": "The scaling part of an application for computing time.",
         "export": "A study as one bundle with spec, runs, plots and checksums.",
-        "rerun": "Repeat the study of a bundle; say at each K if it agrees.",
+        "rerun": "Repeat the study of a bundle, and compare the results at each K.",
         "help": "Help on a command; the inputs of a question: help inputs.",
     },
 }
@@ -101,8 +101,8 @@ def nodewise() -> None:
     \b
     Begin with one of:
       nodewise decide timings.csv --price 3.20     for timings you have: columns K,time_s
-      nodewise run -n 1,2,4,8 -- python train.py   for a job that is to be measured
-      nodewise doctor                              for what can be measured here
+      nodewise run -n 1,2,4,8 -- python train.py   to measure a job
+      nodewise doctor                              to see what can be measured here
     """
 
 

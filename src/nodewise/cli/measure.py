@@ -30,6 +30,9 @@ output_option = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     help="The study folder; default: NAME.study beside the spec.",
 )
+dry_run_option = click.option(
+    "--dry-run", is_flag=True, help="Print what would be run at each scale, and stop."
+)
 
 
 class _Scale(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
@@ -49,7 +52,7 @@ class _Measured(msgspec.Struct, frozen=True, kw_only=True):
 @click.command("measure")
 @spec_argument
 @output_option
-@click.option("--dry-run", is_flag=True, help="Print what would be run at each scale, and stop.")
+@dry_run_option
 @output_options
 def command(spec: Path, output: Path | None, dry_run: bool, as_json: bool) -> None:
     """Run the job of SPEC at every scale, in randomised rounds, into a study folder.
@@ -66,7 +69,7 @@ def command(spec: Path, output: Path | None, dry_run: bool, as_json: bool) -> No
       nodewise measure study.toml --json > measured.json
     """
     if dry_run:
-        _print_plans(spec, output, as_json)
+        print_plans(read_spec(spec)[1], spec, output, as_json)
         return
     folder = measure_spec(spec, output)
     made = _summary(folder)
@@ -154,8 +157,8 @@ def measure_spec(path: Path, output: Path | None, rounds: str = "rounds = {} in 
     except KeyboardInterrupt:
         rest = " Submitted jobs continue." if engine.detached else ""
         raise RunError(
-            f"Stopped; every finished run is kept.{rest}",
-            f"Go on with: {command_line()}",
+            f"Stopped; all finished runs are kept.{rest}",
+            f"Continue with: {command_line()}",
         ) from None
     _refuse_without_steps(folder)
     return folder
@@ -193,12 +196,11 @@ def command_line() -> str:
     return shlex.join(["nodewise", *sys.argv[1:]])
 
 
-def _print_plans(path: Path, output: Path | None, as_json: bool) -> None:
-    """What would be run, as the engine says it."""
+def print_plans(spec: "Spec", path: Path, output: Path | None, as_json: bool) -> None:
+    """What would be run of the spec that is kept at `path`, as the engine says it."""
     from nodewise.measure.engines.registry import engine_of
     from nodewise.measure.loop import plans
 
-    _, spec = read_spec(path)
     folder = (output or path.parent / f"{file_name(spec.name)}.study").resolve()
     engine = engine_of(spec.engine, path.parent)
     planned = list(plans(spec, path.parent, folder, engine))
@@ -214,7 +216,7 @@ def _print_plans(path: Path, output: Path | None, as_json: bool) -> None:
 
 
 def _print_energy_sources() -> None:
-    """Say before the first run what will be read of its energy; nothing where nothing counts it."""
+    """Say before the first run what will be read of its energy; nothing if nothing counts it."""
     from nodewise.measure.energy import find_counters
 
     found = find_counters()

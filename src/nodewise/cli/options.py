@@ -114,7 +114,7 @@ def _read_setting(text: str) -> tuple[str, Any]:
 
     key, equals, value = text.partition("=")
     if not equals:
-        raise SpecError(f"'{text}' sets nothing.", "Write KEY=VALUE, for example spot=0.3.")
+        raise SpecError(f"'{text}' is not KEY=VALUE.", "Write KEY=VALUE, for example spot=0.3.")
     row = input_named(key.strip())
     return row.key, read_value(row, value.strip())
 

@@ -37,7 +37,7 @@ class NameChoice(click.Choice[str]):
     help="paper: a column of 3.4 inches; slide: 16 to 9.",
 )
 @click.option("--slide", is_flag=True, help="Speedup, cost and losses as one picture.")
-@click.option("--no-title", is_flag=True, help="Leave the title to the caption of your paper.")
+@click.option("--no-title", is_flag=True, help="Omit the title; the caption of your paper has it.")
 @question_options
 @analysis_options
 def command(

@@ -43,7 +43,7 @@ def step_options(hidden: bool = False) -> Decorator:
 @file_option("Draw the roofline into a file .svg, .png, .pdf or .json (Vega-Lite).")
 @output_options
 def command(output: Path | None, as_json: bool, **options: Any) -> None:
-    """A step on paper: compute or memory bandwidth bound, and would the network dominate?
+    """A step on paper: does compute, memory bandwidth or the network limit it?
 
     --peak-flops, --memory-bandwidth, --flops and --bytes are needed; with --net-bytes and
     --net-bandwidth the exchange of a step is compared with its compute.
@@ -68,7 +68,7 @@ def command(output: Path | None, as_json: bool, **options: Any) -> None:
 
 
 def step_of(options: dict[str, Any]) -> "Roofline | None":
-    """The roofline of the options, or nothing where none of them is given."""
+    """The roofline of the options, or nothing if none of them is given."""
     from nodewise.diagnose.links import Link
     from nodewise.diagnose.roofline import roofline
 

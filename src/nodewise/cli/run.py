@@ -13,7 +13,13 @@ import click
 
 from nodewise.base.errors import NodewiseError, SpecError, printable
 from nodewise.cli.inputs import stated_inputs, stated_options
-from nodewise.cli.measure import measure_spec, parse_text, parse_to_measure
+from nodewise.cli.measure import (
+    dry_run_option,
+    measure_spec,
+    parse_text,
+    parse_to_measure,
+    print_plans,
+)
 from nodewise.cli.options import POSITIVE_DURATION, WHOLE, output_options, parse_scales
 from nodewise.cli.spec_file import (
     ENGINES,
@@ -62,17 +68,22 @@ _OTHER_NAME = "Give this study another name: --name NAME"
     type=click.Path(path_type=Path, file_okay=False),
     help="The study folder [NAME.study].",
 )
+@dry_run_option
 @stated_options(*INPUTS)
 @output_options
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(
-    words: tuple[str, ...], name: str | None, output: Path | None, as_json: bool, **options: Any
+    words: tuple[str, ...],
+    name: str | None,
+    output: Path | None,
+    dry_run: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Run COMMAND at several scales; say what it loses and which scale pays.
 
-    The engine starts K workers. A command with {n} starts its own K workers, and is run once at
-    each K; {48/nodes} is computed. The spec is kept in NAME.toml, the runs in NAME.study. Repeat
-    the command to continue.
+    The engine starts K workers; a command with {n} starts its own. Repeat the command to continue
+    NAME.study; NAME.toml keeps its spec.
 
     \b
     Examples:
@@ -110,6 +121,9 @@ def command(
         kept, before = _read(source)
         _refuse_another_job(before, path, folder, words, engine, values)
         text = with_values(kept, values)
+    if dry_run:
+        print_plans(parse_to_measure(text), path, folder, as_json)
+        return
     _check(text, path.parent, folder)
     _write(path, text, kept)
     if kept is None and engine == "local":
@@ -189,7 +203,7 @@ def _refuse_another_job(
     engine: str,
     values: Mapping[str, Any],
 ) -> None:
-    """A study goes on with the same job at the same scales or more."""
+    """A study continues with the same job, at the same scales or more."""
     what = printable(f"The study {before.name}")
     fix = f"{_OTHER_NAME}; or delete {path} and {folder}."
     job = before.workload

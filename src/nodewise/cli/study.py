@@ -6,7 +6,14 @@ from pathlib import Path
 import click
 
 from nodewise.base.errors import GATE_NOT_MET
-from nodewise.cli.measure import measure_spec, output_option, read_spec, spec_argument
+from nodewise.cli.measure import (
+    dry_run_option,
+    measure_spec,
+    output_option,
+    print_plans,
+    read_spec,
+    spec_argument,
+)
 from nodewise.cli.options import emit, output_options, to_json
 from nodewise.cli.report import page_of
 from nodewise.report.open import read_folder
@@ -16,8 +23,9 @@ from nodewise.study.files import replace
 @click.command("study")
 @spec_argument
 @output_option
+@dry_run_option
 @output_options
-def command(spec: Path, output: Path | None, as_json: bool) -> None:
+def command(spec: Path, output: Path | None, dry_run: bool, as_json: bool) -> None:
     """Measure the job of SPEC, name the causes of lost speedup, and recommend a scale.
 
     The study folder also gets the page report.html and the JSON file result.json. Runs that were
@@ -27,11 +35,16 @@ def command(spec: Path, output: Path | None, as_json: bool) -> None:
     \b
     Examples:
       nodewise study study.toml
+      nodewise study study.toml --dry-run
       nodewise study study.toml --json > result.json
     """
     from nodewise.study.spec import refuse_one_scale
 
-    refuse_one_scale(read_spec(spec)[1].scales)
+    read = read_spec(spec)[1]
+    refuse_one_scale(read.scales)
+    if dry_run:
+        print_plans(read, spec, output, as_json)
+        return
     answer(measure_spec(spec, output), as_json)
 
 

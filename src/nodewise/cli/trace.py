@@ -41,7 +41,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     "--what-if",
     default="",
     metavar="KEY=VALUE,...",
-    help="Pipeline operations made ideal: stage=3, rank=7, replica=0, optype=NAME.",
+    help="Replay a pipeline with ideal stage=3, rank=7, slow-node=fixed, or communication=0.5x.",
 )
 @page_option
 @output_options
@@ -79,7 +79,7 @@ def command(
         return
     if what_if:
         raise SpecError(
-            f"--what-if has no meaning for {files.format.title}.",
+            f"--what-if does not apply to {files.format.title}.",
             "It needs a table of pipeline operations; nodewise predict has its own --what-if.",
         )
     if files.format.gives != "trace":

@@ -14,7 +14,10 @@ from nodewise.base.errors import SpecError
     "folder", type=click.Path(path_type=Path, exists=True, file_okay=False), default="."
 )
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Where to listen; default: a free one."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port to listen on; default: a free one.",
 )
 @click.option("--no-open", is_flag=True, help="Only print the address; open no browser.")
 def command(folder: Path, port: int, no_open: bool) -> None:

@@ -48,7 +48,7 @@ QUALITY_TOLERANCE = 0.005  # of a figure of merit, from the smallest scale
 
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True):
-    """What the answer must hold to, and what an hour of waiting is worth."""
+    """The limits that the answer must keep, and the value of an hour of waiting."""
 
     deadline_seconds: float | None = None
     deadline_confidence: float = 0.95
@@ -56,7 +56,7 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     least_scale: int | None = None  # K that can run, for example for memory
     energy_budget_joules: float | None = None
     carbon_budget_grams: float | None = None
-    value_per_hour: float | None = None  # of an hour of waiting; None: not stated
+    value_per_hour: float | None = None  # of an hour of waiting; null: not stated
     quality_tolerance: float = QUALITY_TOLERANCE
     quality_better: Better = "same"  # a change this way is acceptable
     target_loss: float | None = None  # of a training, to which time and cost are given
@@ -77,12 +77,12 @@ class WorkUnit(msgspec.Struct, frozen=True, kw_only=True):
 
     words: str = "a run"  # behind an amount: `$2 a run`
     of_first_run: float = 1.0  # this work over that of the first run
-    clause: str = ""  # behind a comparison; empty where all runs do the same work
+    clause: str = ""  # behind a comparison; empty if all runs do the same work
     is_counted: bool = False  # by a column of work; else a unit is the work of the first run
 
     @property
     def label(self) -> str:
-        """The words behind an amount; empty where all runs do the same work."""
+        """The words behind an amount; empty if all runs do the same work."""
         return f" {self.words}" if self.clause else ""
 
     def amount(self, for_first_run: float) -> float:
@@ -113,8 +113,8 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     work: Floats | None = None
     quality: Floats | None = None
     bounds: tuple[Floats, Floats] | None = None  # of the seconds
-    noise: Floats | None = None  # plausible centres over the seconds: a row a draw
-    margins: Floats | None = None  # how far ratios of the seconds may be off; a row a scale
+    noise: Floats | None = None  # plausible centres over the seconds: one row per draw
+    margins: Floats | None = None  # how far ratios of the seconds may be off; one row per scale
     joint_margins: Floats | None = None  # where all scales are compared with one
     samples: tuple[Floats, ...] = ()  # the runs of each scale, and the rounds that they belong to
     round_numbers: tuple[NDArray[np.int64], ...] = ()
@@ -193,7 +193,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def run_quantiles(self) -> Floats | None:
-        """Single runs over their centre, a row a quantile; nothing where no noise is known."""
+        """Single runs over their centre, a row a quantile; nothing if no noise is known."""
         if self.spread is not None or self.noise is None:
             return self.spread
         common = common_log_spread(self.samples)
@@ -515,7 +515,7 @@ def _mean_of(study: Study, field: str) -> Floats | None:
 
 
 def _shares_in_time(times: Timings, question: "Question") -> Floats | None:
-    """How often a run of each scale meets the deadline; nothing where no noise is known."""
+    """How often a run of each scale meets the deadline; nothing if no noise is known."""
     allowed = left_seconds(question)
     if allowed is None or times.draws is None:
         return None

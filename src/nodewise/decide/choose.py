@@ -22,23 +22,23 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
     speedup: float
 
 
-def cheapest_of(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> int | None:
+def cheapest_of(scales: Candidates, cost: Floats, eligible: Sequence[int]) -> int | None:
     """The position of the least cost; of equal ones the fastest."""
-    if not len(ladder):
+    if not len(eligible):
         return None
-    at = np.asarray(ladder)
+    at = np.asarray(eligible)
     ties = at[cost[at] <= cost[at].min() * (1 + TIE)]
     return int(ties[np.argmax(scales.speedup[ties])])
 
 
-def fastest_of(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> int | None:
+def fastest_of(scales: Candidates, cost: Floats, eligible: Sequence[int]) -> int | None:
     """The position of the fewest nodes that cannot be distinguished from the fastest."""
-    if not len(ladder):
+    if not len(eligible):
         return None
-    at = np.asarray(ladder)
+    at = np.asarray(eligible)
     speed = scales.speedup[at]
     if scales.margins is not None:
-        nodes = [scales.nodes[position] for position in ladder]
+        nodes = [scales.nodes[position] for position in eligible]
         return int(at[fastest_among(nodes, speed, scales.margins[np.ix_(at, at)])])
     ties = at[speed >= speed.max() * (1 - TIE)]
     return int(ties[np.argmin(cost[ties])])
@@ -56,24 +56,24 @@ def choice_at(scales: Candidates, bills: Bills, at: int | None) -> Choice | None
     )
 
 
-def frontier_of(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> list[int]:
+def frontier_of(scales: Candidates, cost: Floats, eligible: Sequence[int]) -> list[int]:
     """Positions of scales that no other beats in speed and cost at once, ascending."""
     kept, best = [], 0.0
     # nine digits of the cost: closer is a tie, which the faster one wins
-    for at in sorted(ladder, key=lambda at: (float(f"{cost[at]:.9g}"), -scales.speedup[at])):
+    for at in sorted(eligible, key=lambda at: (float(f"{cost[at]:.9g}"), -scales.speedup[at])):
         if scales.speedup[at] > best * (1 + TIE):
             kept.append(at)
             best = float(scales.speedup[at])
     return sorted(kept)
 
 
-def not_beaten(quantities: Sequence[Floats], ladder: Sequence[int]) -> list[int]:
+def not_beaten(quantities: Sequence[Floats], eligible: Sequence[int]) -> list[int]:
     """Positions that no other beats in one quantity without being worse in another; less is better.
 
     >>> not_beaten([np.array([1.0, 2.0, 3.0]), np.array([3.0, 1.0, 2.0])], [0, 1, 2])
     [0, 1]
     """
-    at = np.asarray(ladder, dtype=np.int64)
+    at = np.asarray(eligible, dtype=np.int64)
     values = np.stack([quantity[at] for quantity in quantities], axis=1)
     slack = TIE * np.abs(values)
     kept = []

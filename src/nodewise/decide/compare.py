@@ -15,7 +15,7 @@ class CostRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
     nodes: int
     first: float
     second: float
-    ratio: float | None  # null where the first costs nothing
+    ratio: float | None  # null if the first costs nothing
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K", "alone": "alone_K"}):
@@ -38,7 +38,7 @@ class PricedComparison(Comparison, frozen=True, kw_only=True):
     cost_of: str  # a run, or a million units of work
     costs: tuple[CostRow, ...]
     cost_note: str  # why costs are missing
-    first_advice: Advice | None  # null where there is only one common scale
+    first_advice: Advice | None  # null if there is only one common scale
     second_advice: Advice | None
 
 

@@ -71,7 +71,7 @@ def _on_instance(record: PriceRecord, unit: str, stated: int | None) -> int:
 
 
 def _room(record: PriceRecord, unit: str) -> int | None:
-    """How many of a unit one instance has; None where its record does not say."""
+    """How many of a unit one instance has; None if its record does not say."""
     devices, cores = int(record.accelerator_count), int(record.vcpus or 0)
     if unit in _DEVICES:
         return devices or None
@@ -81,7 +81,7 @@ def _room(record: PriceRecord, unit: str) -> int | None:
 
 
 def billed_units(unit: ScaleUnit, per: str, scales: ArrayLike) -> Floats:
-    """How many of what the price is for are paid at each K; `per` is empty where not stated.
+    """How many of what the price is for are paid at each K; `per` is empty if not stated.
 
     >>> billed_units(ScaleUnit(unit="GPU", per_node=8), "GPU", [8, 12])
     array([ 8., 16.])

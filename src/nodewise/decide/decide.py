@@ -91,40 +91,40 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
     """The rubric of one scale. An excluded scale is shown and takes part in no ranking."""
 
     nodes: int
-    seconds: float
-    speedup: float
-    efficiency: float
-    quality: float | None
-    quality_state: DriftState | None  # whether it is that of the first scale
+    seconds: float  # time of a run
+    speedup: float  # over the smallest scale
+    efficiency: float  # speedup over ideal speedup
+    quality: float | None  # figure of merit
+    quality_state: DriftState | None  # whether the quality stays within the tolerance
     quality_drift_low: float | None
     quality_drift_high: float | None
-    cost: float
+    cost: float  # of one run
     cost_low: float | None
     cost_high: float | None
     bill: Bill
-    work: float | None
-    relative_work: float  # over that of the first scale
-    cost_with_waiting: float
-    cost_multiplier: float  # node time over that of ideal scaling: 1 / efficiency
+    work: float | None  # units of work in a run
+    relative_work: float  # relative to the smallest scale
+    cost_with_waiting: float  # cost plus the value of waiting
+    cost_multiplier: float  # node time relative to ideal scaling: 1 / efficiency
     cost_per_work: float | None
     work_per_dollar: float | None
     cost_per_million_tokens: float | None
-    energy_joules: float | None
-    energy_low: float | None  # the range of a model
+    energy_joules: float | None  # of one run
+    energy_low: float | None  # range of a model
     energy_high: float | None
     energy_per_work: float | None
-    grams: float | None  # of CO2e
+    grams: float | None  # CO2e of one run
     grams_low: float | None
     grams_high: float | None
     grams_per_work: float | None
-    excluded: bool
+    excluded: bool  # true: a gate is not met
     excluded_because: str | None
-    refused_by: Gate | None  # the first gate that it does not pass
-    deadline_probability: float | None
-    probability_cheapest: float | None
-    probability_right: float | None  # the right choice under the objective
+    refused_by: Gate | None  # the first gate that is not met
+    deadline_probability: float | None  # that a run meets the deadline
+    probability_cheapest: float | None  # that this is the cheapest scale
+    probability_right: float | None  # that this is the right choice under the objective
     expected_regret: float | None  # mean extra cost over the cheapest, over resamples and ranges
-    regret_p95: float | None
+    regret_p95: float | None  # 95th percentile of the regret
 
     @property
     def work_per_second(self) -> float:
@@ -136,9 +136,9 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the answer stayed as good at every scale as at the first."""
 
     state: DriftState  # the worst of any scale
-    held: bool
-    max_drift: float
-    low: float  # bounds of the drift that is largest
+    held: bool  # true: within the tolerance at every scale
+    max_drift: float  # largest drift from the smallest scale
+    low: float  # bounds of the largest drift
     high: float
     tolerance: float
 
@@ -153,9 +153,9 @@ class FailedScale(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
 class PriceOfSpeed(msgspec.Struct, frozen=True, kw_only=True):
     """The exchange rate between the cheapest and the fastest scale."""
 
-    extra_cost: float
-    cost_ratio: float | None  # null where the cheapest costs nothing
-    speed_ratio: float
+    extra_cost: float  # fastest minus cheapest
+    cost_ratio: float | None  # fastest over cheapest; null if the cheapest costs nothing
+    speed_ratio: float  # time of the cheapest over that of the fastest
 
 
 class Marginal(
@@ -179,82 +179,82 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes":
     """The scale to run at, why, and how sure it is that this is the right one."""
 
     nodes: int | None
-    because: str
+    because: str  # the reason, as a sentence
     probability: float | None = None  # null: unknown from single runs
-    undecided: tuple[int, ...] = ()  # the scales that may be the right one; empty: decided
-    repeat: tuple[int, ...] = ()  # the scales whose further rounds would decide
-    rounds_to_decide: int | None = None  # more rounds of those; null: decided, or more than 100
-    cost_to_decide: float | None = None  # of all these runs
+    undecided: tuple[int, ...] = ()  # scales that may be the right one; empty: decided
+    repeat: tuple[int, ...] = ()  # scales whose further rounds would decide
+    rounds_to_decide: int | None = None  # further rounds of these; null: decided, or more than 100
+    cost_to_decide: float | None = None  # cost of these rounds
 
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
     """The scale for one kind of use, and what it gives up against the other."""
 
-    kind: str
+    kind: str  # cheapest, balanced or fastest
     nodes: int
     cost: float
     seconds: float
-    gives_up: str
+    gives_up: str  # as a sentence
 
 
 class EnergyBasis(msgspec.Struct, frozen=True, kw_only=True):
-    """How joules and grams are known; no figure of them is shown without it."""
+    """The basis of joules and grams; it is shown with every figure of them."""
 
     basis: Basis
-    note: str
+    note: str  # source of the figures
     grid: str = ""  # the intensity, its place, year and source
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, rename={"payments": "regimes"}):
     """The scale to run at, the payment, what each gives up, what would change it."""
 
-    name: str
+    name: str  # of the study
     regime: Regime
-    measured: bool  # false: every number comes from a model
-    validity: Validity  # of the measurement; an invalid one gets no recommendation
+    measured: bool  # false: all numbers come from a model
+    validity: Validity  # of the measurement; if invalid, nothing is recommended
     price: Price
-    records: tuple[PriceRecord, ...]  # the prices as they were published
-    unpriced: tuple[str, ...]  # what no cost here holds
-    ranges: dict[str, Interval]  # of the inputs that are not known better
+    records: tuple[PriceRecord, ...]  # prices as published
+    unpriced: tuple[str, ...]  # items that no cost includes
+    ranges: dict[str, Interval]  # inputs that were given as a range
     work_unit: str
     objective: Objective
     unit: ScaleUnit  # what K counts
-    is_rate: bool  # only the throughput is known: speak of work per second
-    compared_for: WorkUnit  # what the choice, the steps and what each scale gives up are for
-    rows: tuple[DecisionRow, ...]
-    failed: tuple[FailedScale, ...]
-    fitted_base_seconds: float | None  # that efficiency is judged by, where the first is too slow
-    quality: Quality | None
+    is_rate: bool  # true: only the throughput is known
+    compared_for: WorkUnit  # the work that costs and times are compared for
+    rows: tuple[DecisionRow, ...]  # one per scale
+    failed: tuple[FailedScale, ...]  # scales at which every run failed
+    fitted_base_seconds: float | None  # time implied for a base that was measured too slow
+    quality: Quality | None  # null: no quality was reported
     energy: EnergyBasis
-    cause: CauseName | None
+    cause: CauseName | None  # main cause of the loss at the next scale
     cheapest: Choice | None
-    cheapest_low: int | None  # the cheapest K of 95 % of resamples lies between these
+    cheapest_low: int | None  # bounds of the cheapest K in 95 % of resamples
     cheapest_high: int | None
-    balanced: Choice | None  # the fastest that is worth its cost
-    fastest: Choice | None  # the fewest nodes not distinguishable from the fastest
-    greenest: Choice | None  # by grams, else by joules; null where neither is known
-    least: tuple[Least, ...]  # the scale that needs the least of each quantity that is known
-    least_regret: Choice | None  # over resamples and ranges
+    balanced: Choice | None  # the fastest scale worth its cost
+    fastest: Choice | None  # the fewest nodes that cannot be distinguished from the fastest
+    greenest: Choice | None  # by grams, else by joules; null if neither is known
+    least: tuple[Least, ...]  # the scale that needs the least of each known quantity
+    least_regret: Choice | None  # null: nothing is uncertain
     price_of_speed: PriceOfSpeed | None
-    marginal: tuple[Marginal, ...]
-    doublings: tuple[Marginal, ...]
-    first_unfavourable_doubling: tuple[int, int] | None
-    within_1_percent: tuple[int, ...]
-    frontier: tuple[int, ...]  # not beaten in time and cost
-    pareto: tuple[int, ...]  # not beaten in time, cost, energy and quality, as far as known
+    marginal: tuple[Marginal, ...]  # each step to the next scale
+    doublings: tuple[Marginal, ...]  # each step that doubles K
+    first_unfavourable_doubling: tuple[int, int] | None  # the first doubling that raises the cost
+    within_1_percent: tuple[int, ...]  # scales within 1 % of the lowest cost
+    frontier: tuple[int, ...]  # Pareto-optimal in time and cost
+    pareto: tuple[int, ...]  # Pareto-optimal in time, cost, energy and quality, as far as known
     recommended: Recommendation
-    better: Unmeasured | None  # the scale to measure next, where the curve says so
-    deployments: tuple[Deployment, ...]
-    payments: tuple[PaymentPrice, ...]
+    better: Unmeasured | None  # a scale to measure next, if the curve suggests one
+    deployments: tuple[Deployment, ...]  # what the cheapest, balanced and fastest scale give up
+    payments: tuple[PaymentPrice, ...]  # ways to pay
     spot: SpotOutlook | None
     ownership: OwnedOutlook | None
-    cheaper_nodes: str
-    tornado: tuple[Swing, ...]
-    flips: tuple[Flip, ...]
-    sensitivity: tuple[PriceOff, ...]  # empty where ranges say more, or one price is all there is
-    would_change: tuple[str, ...]
-    claim: str | None
-    checks: tuple[Check, ...]  # of the prices, the rates, the deadline and the energy
+    cheaper_nodes: str  # how a lower price moves the cheapest K
+    tornado: tuple[Swing, ...]  # the recommended K if one input changes
+    flips: tuple[Flip, ...]  # values at which the recommendation changes
+    sensitivity: tuple[PriceOff, ...]  # empty if ranges are given, or there is only one price
+    would_change: tuple[str, ...]  # what would change the recommendation, as sentences
+    claim: str | None  # the result in one sentence
+    checks: tuple[Check, ...]  # of prices, rates, deadline and energy
 
     @property
     def has_ranges(self) -> bool:
@@ -319,7 +319,7 @@ def decided(study: Study, question: Question) -> Decided:
 
 
 def curve_of(study: Study, times: Timings) -> Curve | None:
-    """The curve through the measured scales; nothing where they are too few."""
+    """The curve through the measured scales; nothing if they are too few."""
     if len(study.scales) < FEWEST_SCALES:
         return None
     return fit_curve(study, times.center, times)
@@ -358,17 +358,17 @@ def decide_candidates(
         )
     judged = judge(hired.scales, hired.bills, question)
     scales, bills = judged.scales, judged.bills
-    unit_bill, ladder = judged.unit_bill, judged.ladder
+    unit_bill, eligible = judged.unit_bill, judged.eligible
     cheapest, fastest = judged.cheapest, judged.fastest
     regret = regret_of(judged, question, scales.noise)
     recommended, chosen = _recommend(judged, question, regret)
-    doublings = _doublings(scales, ladder)
+    doublings = _doublings(scales, eligible)
     has_money = price.is_money
     spot = on_spot(scales, price, needs, payment) if has_money else None
     paid = payments(hired, spot, price, needs, payment)
     if spot is not None and payment.asks_spot:
         paid = _with_spot_choice(paid, spot, judged, question)
-    least = _least(scales, unit_bill, ladder)
+    least = _least(scales, unit_bill, eligible)
     better = None
     decidable = recommended.undecided and recommended.rounds_to_decide is not None
     if curve is not None and not decidable:  # repeats come first
@@ -408,12 +408,12 @@ def decide_candidates(
         least=least,
         least_regret=choice_at(scales, bills, regret.least) if regret else None,
         price_of_speed=_price_of_speed(scales, unit_bill, cheapest, fastest),
-        marginal=tuple(_marginal(scales, unit_bill, *pair) for pair in pairwise(ladder)),
+        marginal=tuple(_marginal(scales, unit_bill, *pair) for pair in pairwise(eligible)),
         doublings=tuple(_marginal(scales, unit_bill, *pair) for pair in doublings),
         first_unfavourable_doubling=_first_unfavourable(scales, unit_bill, doublings),
-        within_1_percent=_indifferent(scales, unit_bill, ladder),
-        frontier=tuple(scales.nodes[at] for at in frontier_of(scales, unit_bill, ladder)),
-        pareto=_pareto(scales, needs, unit_bill, ladder),
+        within_1_percent=_indifferent(scales, unit_bill, eligible),
+        frontier=tuple(scales.nodes[at] for at in frontier_of(scales, unit_bill, eligible)),
+        pareto=_pareto(scales, needs, unit_bill, eligible),
         recommended=recommended,
         better=better,
         deployments=_deployments(judged),
@@ -473,10 +473,10 @@ def _checks(question: Question, scales: Candidates) -> tuple[Check, ...]:
     return tuple(found)
 
 
-def _least(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> tuple[Least, ...]:
+def _least(scales: Candidates, cost: Floats, eligible: Sequence[int]) -> tuple[Least, ...]:
     """The scale that needs the least money, time, energy and carbon, for equal work."""
     allowed = [False] * len(scales.nodes)
-    for at in ladder:
+    for at in eligible:
         allowed[at] = True
 
     def each(values: Floats | None) -> Floats | None:
@@ -497,17 +497,17 @@ def _greenest(scales: Candidates, bills: Bills, least: Sequence[Least]) -> Choic
 
 
 def _pareto(
-    scales: Candidates, needs: Needs, cost: Floats, ladder: Sequence[int]
+    scales: Candidates, needs: Needs, cost: Floats, eligible: Sequence[int]
 ) -> tuple[int, ...]:
     """Scales that no other beats in one of time, cost, energy and quality for nothing."""
-    if not ladder:
+    if not eligible:
         return ()
     quantities = [scales.unit_seconds, cost]
     if scales.energy.joules is not None:
         quantities.append(scales.energy.joules / scales.relative_work)
     if scales.quality is not None and needs.quality_better != "same":
         quantities.append(-scales.quality if needs.quality_better == "higher" else scales.quality)
-    return tuple(scales.nodes[at] for at in not_beaten(quantities, ladder))
+    return tuple(scales.nodes[at] for at in not_beaten(quantities, eligible))
 
 
 def _quality(scales: Candidates, needs: Needs) -> Quality | None:
@@ -644,9 +644,9 @@ def _marginal(scales: Candidates, cost: Floats, low: int, high: int) -> Marginal
     )
 
 
-def _doublings(scales: Candidates, ladder: Sequence[int]) -> list[tuple[int, int]]:
+def _doublings(scales: Candidates, eligible: Sequence[int]) -> list[tuple[int, int]]:
     """Positions of K and 2K where both may be chosen; of a law only along 1, 2, 4..."""
-    where = {scales.nodes[at]: at for at in ladder}
+    where = {scales.nodes[at]: at for at in eligible}
     pairs = [(at, where[2 * nodes]) for nodes, at in where.items() if 2 * nodes in where]
     if scales.measured:
         return pairs
@@ -666,9 +666,9 @@ def _price_of_speed(
     )
 
 
-def _indifferent(scales: Candidates, cost: Floats, ladder: Sequence[int]) -> tuple[int, ...]:
-    least = min((cost[at] for at in ladder), default=0.0)
-    return tuple(scales.nodes[at] for at in ladder if cost[at] <= least * (1 + _INDIFFERENT))
+def _indifferent(scales: Candidates, cost: Floats, eligible: Sequence[int]) -> tuple[int, ...]:
+    least = min((cost[at] for at in eligible), default=0.0)
+    return tuple(scales.nodes[at] for at in eligible if cost[at] <= least * (1 + _INDIFFERENT))
 
 
 def _deployments(judged: Judged) -> tuple[Deployment, ...]:

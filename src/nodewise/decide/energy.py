@@ -315,7 +315,7 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
             _refuse_pue(self.pue)
             note = known.note
             if self.shared_watts:
-                note += f"; plus {self.shared_watts:g} W beside the nodes"
+                note += f"; plus {self.shared_watts:g} W of shared equipment"
             if self.pue != 1:
                 note += f"; times a PUE of {self.pue:g}"
             joules = known.joules + self.shared_watts * (seconds + startup_seconds)

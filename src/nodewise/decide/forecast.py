@@ -53,7 +53,7 @@ _MIN_REGRET_OF_LAW = 0.0005  # where a law meets all runs: it does not know by h
 
 
 class ForecastRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
-    """One scale, measured or predicted; null where nothing is claimed."""
+    """One scale, measured or predicted; null if nothing is claimed."""
 
     nodes: int
     measured: bool
@@ -86,7 +86,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     unknown_beyond: int | None
     never_end: tuple[int, ...]  # scales at which nodes fail too often for a run to end: no row
     objective: Objective
-    recommended: Recommendation | None  # of the measured scales; null where none was measured there
+    recommended: Recommendation | None  # of the measured scales; null if none was measured there
     better: Unmeasured | None  # the scale to measure next
     cheapest: Landmark | None  # null: no scale has a known price
     fastest: Landmark
@@ -167,7 +167,7 @@ def forecast_ahead(
 ) -> Forecast | None:
     """The curve of a study in small steps up to four times its largest scale.
 
-    Nothing where too few scales were measured to continue them.
+    Nothing if too few scales were measured to continue them.
     """
     if len(study.scales) < FEWEST_SCALES:
         return None
@@ -640,9 +640,9 @@ def _stop(runs: Sequence[RunWorth], whole: float) -> _Step:
 def _worth_knowing(gains: Floats, seconds: Floats) -> tuple[float, float]:
     """What a run is expected to gain, and how often it changes the choice.
 
-    `gains` are those of other choices over the present one, a row a draw. The plausible times of
-    the run are cut into groups. In each, another choice is made only where its draws are clearly
-    better: of many means of few draws one is highest by chance.
+    `gains` are those of other choices over the present one, one row per draw. The plausible
+    times of the run are cut into groups. In each, another choice is made only where its draws
+    are clearly better: of many means of few draws one is highest by chance.
     """
     gained = changed = 0.0
     for group in np.array_split(np.argsort(seconds), _BINS):

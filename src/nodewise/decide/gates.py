@@ -35,7 +35,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def quality_states(scales: Candidates, needs: Needs) -> list[DriftState] | None:
-    """Whether each scale holds the quality of the smallest; None where it is not known."""
+    """Whether each scale holds the quality of the smallest; None if it is not known."""
     if scales.drifts is None:
         return None
     limits = needs.quality_tolerance, needs.quality_better

@@ -16,7 +16,7 @@ class Idling(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
 
 
 def idling(attribution: Attribution, decision: Decision) -> Idling | None:
-    """At the largest scale; None where no idle time is recorded."""
+    """At the largest scale; None if no idle time is recorded."""
     row = attribution.rows[-1]
     share = row.time_shares.get("idle", 0.0)
     if not share:

@@ -43,20 +43,20 @@ _LARGEST_COUNT = 1_000_000
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, rename={"payment": "alternatives"}):
-    """What is asked of a study. A number that was given as a range is at its centre."""
+    """The inputs of a question. A number that was given as a range is at its centre."""
 
     price: Price = Price()
     needs: Needs = Needs()
     payment: Payment = Payment()
     site: Site = Site()
-    regime: Regime | None = None  # None: as the study says
+    regime: Regime | None = None  # null: as stated in the study
     center: Center = "mean"
-    records: tuple[PriceRecord, ...] = ()  # where the prices come from
+    records: tuple[PriceRecord, ...] = ()  # the price records that were used
     ranges: dict[str, Interval] = {}  # by input
     work_unit: str = "items"
-    unit: str | None = None  # what K counts, in the singular; None: as the study says
-    per_node: int | None = None  # how many of them share a node; None: as the study says
-    asked_on: date | None = None  # prices age
+    unit: str | None = None  # what K counts, in the singular; null: as stated in the study
+    per_node: int | None = None  # how many of them share a node; null: as stated in the study
+    asked_on: date | None = None  # date of the question; prices are checked for their age
 
 
 Settings = dict[str, Any]  # values by key
@@ -115,7 +115,7 @@ def _rate(text: str) -> tuple[Preemptions, Interval]:
 
 
 class GivenPrice(NamedTuple):
-    """A price, and what it is for; empty where not stated."""
+    """A price, and what it is for; empty if not stated."""
 
     amount: Interval
     per: str = ""
@@ -230,7 +230,9 @@ def _put_preempt(
     question: Question, value: tuple[Preemptions, Interval], settings: Settings
 ) -> Question:
     if "trace" in settings:
-        raise SpecError("A trace says how often nodes are lost.", "Drop --preempt or --trace.")
+        raise SpecError(
+            "--preempt and --trace both give the preemption rate.", "Drop one of the two."
+        )
     stated, given = value
     before = question.payment.preemptions
     if before is not None:
@@ -245,7 +247,7 @@ def _put_correlation(question: Question, value: float, _: Settings) -> Question:
     rate = question.payment.preemptions
     if rate is None or rate.scope == "gang":
         raise SpecError(
-            "--correlation goes with preemptions of a node.", "Add --preempt, for example 0.05/h."
+            "--correlation needs a preemption rate of a node.", "Add --preempt, for example 0.05/h."
         )
     changed = msgspec.structs.replace(rate, correlation_exponent=value)
     return replaced(question, ("payment", "preemptions"), changed)
@@ -258,7 +260,10 @@ def _put_checkpoint(question: Question, value: Interval | str, _: Settings) -> Q
 
 def _put_runs(question: Question, value: float, settings: Settings) -> Question:
     if "utilisation" in settings:
-        raise SpecError("Runs a month say how much nodes work.", "Drop --utilisation or the runs.")
+        raise SpecError(
+            "--utilisation and --runs-per-month both give the use of the nodes.",
+            "Drop one of the two.",
+        )
     return replaced(question, ("payment", "runs_per_month"), value)
 
 
@@ -366,7 +371,7 @@ _ROWS = (
     Input("idle-watts", "energy.idle_watts", NUMBER, "Power of an idle node.", put=_put_idle),
     Input("busy-watts", "energy.busy_watts", POSITIVE, "Power of a busy node.", put=_put_busy),
     Input("shared-watts", "energy.shared_watts", NUMBER,
-          "Power of equipment that runs beside the nodes.", (_SITE, "shared_watts")),
+          "Power of shared equipment, on top of the nodes.", (_SITE, "shared_watts")),
     Input("pue", "energy.pue", Kind("number", parse_amount, _number, least=1, most=_LARGEST),
           "Power of the site per watt of nodes.", (_SITE, "pue")),
     Input("grid", "energy.grid", TEXT, "Country of the power, for CO2e: FRA."),
@@ -571,7 +576,7 @@ def default_of(row: Input) -> Any:
 
 
 def default_text(row: Input) -> str:
-    """The default of an input as text; empty where there is none to state."""
+    """The default of an input as text; empty if there is none to state."""
     default = default_of(row)
     if default is None or default in (0, "", {}):
         return ""

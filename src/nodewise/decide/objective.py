@@ -38,7 +38,7 @@ _ALIKE = 0.01  # two scales whose times or costs differ by less are alike
 
 
 class Objective(msgspec.Struct, frozen=True, kw_only=True):
-    """What the choice is made by, and why by that."""
+    """The objective of the choice, and why it applies."""
 
     name: ObjectiveName
     because: str
@@ -86,7 +86,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def ladder(self) -> list[int]:
+    def eligible(self) -> list[int]:
         """The positions of the scales that pass every gate."""
         return [int(at) for at in np.flatnonzero(self.allowed)]
 
@@ -98,15 +98,15 @@ def judge(
     price, needs = scales.price, question.needs
     refused = refusals(scales, price, needs, bills)
     allowed = np.array([refusal is None for refusal in refused])
-    ladder = [int(at) for at in np.flatnonzero(allowed)]
+    eligible = [int(at) for at in np.flatnonzero(allowed)]
     unit_bill, unit_cost = bills.billed / scales.relative_work, bills.total / scales.relative_work
     reference = reference_bill(scales, unit_bill)
-    objective = objective or objective_of(scales, question, reference, ladder)
-    cheapest = cheapest_of(scales, unit_bill, ladder)
-    fastest = fastest_of(scales, unit_bill, ladder)
-    balanced = fastest_of(scales, unit_bill, worth_their_cost(reference, ladder, needs.threshold))
+    objective = objective or objective_of(scales, question, reference, eligible)
+    cheapest = cheapest_of(scales, unit_bill, eligible)
+    fastest = fastest_of(scales, unit_bill, eligible)
+    balanced = fastest_of(scales, unit_bill, worth_their_cost(reference, eligible, needs.threshold))
     by_name: dict[ObjectiveName, int | None] = {
-        "lowest bill plus waiting": cheapest_of(scales, unit_cost, ladder),
+        "lowest bill plus waiting": cheapest_of(scales, unit_cost, eligible),
         "cheapest within the deadline": cheapest,
         "fastest within the budget": fastest,
         "cheapest": cheapest,
@@ -137,7 +137,7 @@ def reference_bill(scales: Candidates, unit_bill: Floats) -> Floats:
 
 
 def objective_of(
-    scales: Candidates, question: Question, unit_bill: Floats, ladder: Sequence[int]
+    scales: Candidates, question: Question, unit_bill: Floats, eligible: Sequence[int]
 ) -> Objective:
     """What the choice is made by, from the table above."""
     needs, currency = question.needs, scales.price.currency
@@ -156,27 +156,27 @@ def objective_of(
     if needs.budget is not None:
         limit = format_money(needs.budget, currency)
         return Objective(name="fastest within the budget", because=f"the budget is {limit}")
-    lower = _lower_than_the_smallest(scales, unit_bill, ladder)
+    lower = _lower_than_the_smallest(scales, unit_bill, eligible)
     if lower is not None:
         return Objective(
             name="cheapest",
-            because=f"K={scales.nodes[lower]} costs less{per} than K={scales.nodes[ladder[0]]}",
+            because=f"K={scales.nodes[lower]} costs less{per} than K={scales.nodes[eligible[0]]}",
         )
-    smallest = f"K={scales.nodes[ladder[0]]}" if ladder else "the smallest scale"
+    smallest = f"K={scales.nodes[eligible[0]]}" if eligible else "the smallest scale"
     if scales.fitted_base_seconds is not None:
         smallest += " at its fitted time"
     return Objective(
         name="fastest worth its cost",
         because=f"no scale costs clearly less{per} than {smallest}; speed may cost "
-        f"{cost_limit(needs.threshold, f'of the least bill{per}')}",
+        f"{cost_limit(needs.threshold, f'times the lowest bill{per}')}",
     )
 
 
-def cost_limit(threshold: float, of: str = "of the least bill", bound: str = "up to") -> str:
+def cost_limit(threshold: float, of: str = "times the lowest bill", bound: str = "up to") -> str:
     """How much a scale may cost for its speed.
 
     >>> cost_limit(0.7), cost_limit(0.004), cost_limit(0.0)
-    ('up to 1/0.70 of the least bill', 'up to 1/0.004 of the least bill', 'any amount')
+    ('up to 1/0.70 times the lowest bill', 'up to 1/0.004 times the lowest bill', 'any amount')
     """
     if threshold <= 0:
         return "any amount"
@@ -185,23 +185,23 @@ def cost_limit(threshold: float, of: str = "of the least bill", bound: str = "up
 
 
 def _lower_than_the_smallest(
-    scales: Candidates, unit_bill: Floats, ladder: Sequence[int]
+    scales: Candidates, unit_bill: Floats, eligible: Sequence[int]
 ) -> int | None:
     """A scale that costs less than the smallest one, by more than the noise of the runs."""
-    if len(ladder) < 2:
+    if len(eligible) < 2:
         return None
-    first, rest = ladder[0], np.array(ladder[1:])
+    first, rest = eligible[0], np.array(eligible[1:])
     margins = 0.0 if scales.joint_margins is None else scales.joint_margins[first, rest]
     lower = unit_bill[rest] * np.exp(margins) < unit_bill[first] * (1 - TIE)
     return int(rest[np.argmin(np.where(lower, unit_bill[rest], np.inf))]) if lower.any() else None
 
 
-def worth_their_cost(unit_bill: Floats, ladder: Sequence[int], threshold: float) -> list[int]:
+def worth_their_cost(unit_bill: Floats, eligible: Sequence[int], threshold: float) -> list[int]:
     """The scales whose cost efficiency, least bill over this bill, reaches the threshold."""
-    least = min((unit_bill[at] for at in ladder), default=0.0)
+    least = min((unit_bill[at] for at in eligible), default=0.0)
     # a bill at the limit passes: 0.7 is not exact in binary
     limit = least * (1 + TIE)
-    return [at for at in ladder if min(threshold, 1.0) * unit_bill[at] <= limit]
+    return [at for at in eligible if min(threshold, 1.0) * unit_bill[at] <= limit]
 
 
 def least_costs(costs: Floats, speed: Floats) -> NDArray[np.int64]:
@@ -219,7 +219,7 @@ def picks(
     nodes: Sequence[int],
     work: Floats,
 ) -> NDArray[np.int64]:
-    """The right scale in each draw; arrays have a row a draw and a column a scale that passes."""
+    """The right scale in each draw; one row per draw, one column per scale that passes."""
     if objective.name == "lowest bill plus waiting":
         return least_costs(unit_cost, speed)
     if objective.name in ("cheapest", "cheapest within the deadline"):
@@ -228,7 +228,9 @@ def picks(
         within = unit_bill * work <= (question.needs.budget or 0.0) * (1 + TIE)
     else:
         least = unit_bill.min(axis=1, keepdims=True)
-        within = least >= question.needs.threshold * unit_bill * (1 - TIE)
+        passes = np.isfinite(unit_bill)  # a draw in which a scale misses a gate has no bill
+        limit = question.needs.threshold * (1 - TIE)
+        within = passes & (least >= limit * np.where(passes, unit_bill, 0.0))
     # where nothing is within, the cheapest comes nearest
     within = within | (unit_bill == unit_bill.min(axis=1, keepdims=True))
     reached = np.where(within, speed, 0.0)

@@ -53,7 +53,7 @@ def why_this_scale(judged: Judged, question: Question, chosen: int) -> str:
 
 def _cost_efficiency(judged: Judged, at: int) -> str:
     """The least bill over this one, where it decides and is not the efficiency."""
-    cheapest = judged.reference_bill[judged.ladder].min()
+    cheapest = judged.reference_bill[judged.eligible].min()
     of_cost = float(cheapest / judged.unit_bill[at]) if cheapest > 0 else 1.0
     apart = abs(of_cost - float(judged.scales.fitted_efficiency[at])) > _SAME_EFFICIENCY
     by_threshold = judged.objective.name == "fastest worth its cost"
@@ -75,7 +75,7 @@ def _rule(judged: Judged, question: Question) -> str:
         rule = f"the fastest scale within the budget of {format_money(needs.budget, currency)}"
         others.discard("budget")
     elif judged.objective.name == "fastest worth its cost":
-        limit = cost_limit(needs.threshold, f"of the cheapest{per}", "at most")
+        limit = cost_limit(needs.threshold, f"times the cheapest{per}", "at most")
         rule = f"the fastest scale that {'costs' if needs.threshold > 0 else 'may cost'} {limit}"
     else:
         rule = (
@@ -264,7 +264,7 @@ def what_would_change(
         assert judged.balanced is not None
         changes.append(
             f"if speed is worth "
-            f"{cost_limit(needs.threshold, f'of the least bill{scales.compared_for.clause}')}, "
+            f"{cost_limit(needs.threshold, f'times the lowest bill{scales.compared_for.clause}')}, "
             f"K={scales.nodes[judged.balanced]}"
         )
     if price.fixed_per_hour and judged.objective.name == "cheapest":

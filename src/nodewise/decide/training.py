@@ -23,7 +23,7 @@ _SMOOTH = 5  # steps that a loss is averaged over
 
 
 class TrainingRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
-    """The figures of one scale; null where they are not known."""
+    """The figures of one scale; null if they are not known."""
 
     nodes: int
     samples_per_second: float | None

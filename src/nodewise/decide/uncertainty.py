@@ -106,11 +106,11 @@ def regret_of(
 ) -> Regret | None:
     """Chances and regrets of the scales that pass every gate, over draws.
 
-    `noise` are plausible times over the measured ones, a row a draw, after so many `more_rounds`
-    of each scale.
+    `noise` are plausible times over the measured ones, one row per draw, after so many
+    `more_rounds` of each scale.
     A scale that misses the deadline or the budget by its measured times may keep it in a draw, and
     may then be right. One whose quality is undecided is right only in draws that hold the quality.
-    Nothing where neither times nor inputs are spread, or no scale passes.
+    Nothing if neither times nor inputs are spread, or no scale passes.
     """
     scales, allowed = judged.scales, judged.allowed
     moved = {
@@ -229,7 +229,7 @@ def _drawn_bills(
 
 
 def _slowed(scales: Candidates, question: Question, values: dict[str, Floats]) -> Floats:
-    """How much longer failures make the runs, a row a draw; some are computed, and repeated."""
+    """How much longer failures make the runs, one row per draw; some are computed, and repeated."""
     names, rows = sorted(_FAILING & values.keys()), []
     count = len(values[names[0]])
     for drawn in zip(*(values[name][:_FAILING_DRAWS, 0] for name in names), strict=True):
@@ -241,7 +241,7 @@ def _slowed(scales: Candidates, question: Question, values: dict[str, Floats]) -
 
 
 def likely(shares: Floats, chosen: int) -> list[int]:
-    """The fewest scales, the chosen one among them, that hold the right choice with 95 %."""
+    """The fewest scales, the chosen one among them, that contain the right choice with 95 %."""
     order = [chosen, *(int(at) for at in np.argsort(-shares) if at != chosen)]
     held = np.cumsum(shares[order])
     return sorted(order[: int(np.argmax(held >= LEVEL - 1e-12)) + 1])
@@ -264,7 +264,7 @@ def repeats_to_decide(judged: Judged, question: Question, among: Sequence[int]) 
     """
     if judged.scales.noise is None:
         return None
-    where = sorted({*among, *judged.ladder}, key=lambda at: judged.bills.billed[at])
+    where = sorted({*among, *judged.eligible}, key=lambda at: judged.bills.billed[at])
     rounds = _rounds_at(where, judged, question, _MOST_ROUNDS)
     if rounds is None:
         return None
@@ -451,7 +451,7 @@ def prices_off(
 ) -> tuple[PriceOff, ...]:
     """How the cost and the cheapest scale move when one price is a fifth or a half off.
 
-    Nothing where one price makes up the whole cost. Scales that a gate excludes stay excluded, also
+    Nothing if one price makes up the whole cost. Scales that a gate excludes stay excluded, also
     where a lower price would bring them within a budget.
     """
     items = {

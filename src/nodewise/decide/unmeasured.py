@@ -33,7 +33,7 @@ class Unmeasured(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"
     high80: float
     cost: float
     relative_work: float  # of its run, over that of the first measured one
-    saving: float | None  # for equal work; null where it buys speed, or nothing else passes
+    saving: float | None  # for equal work; null if it buys speed, or nothing else passes
     seconds_saved: float | None  # for equal work
     probability: float  # that it is better
     because: str
@@ -322,7 +322,7 @@ def _share_affordable(curve: Curve, found: Judged, at: int, question: Question) 
     drawn = plausible_times(curve, [found.scales.nodes[at]])[:, 0] / found.scales.seconds[at]
     if found.objective.name == "fastest within the budget":
         return float(np.mean(found.bills.billed[at] * drawn <= (question.needs.budget or 0.0)))
-    least = float(found.reference_bill[found.ladder].min())
+    least = float(found.reference_bill[found.eligible].min())
     return float(np.mean(question.needs.threshold * found.unit_bill[at] * drawn <= least))
 
 

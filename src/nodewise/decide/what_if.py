@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import msgspec
 
 from nodewise.base.errors import DataError, SpecError
-from nodewise.base.units import parse_bandwidth
 from nodewise.decide.forecast import Forecast, predict
 from nodewise.decide.inputs import Question
 from nodewise.decide.paper.relocate import rehearsed_place
 from nodewise.explain.attribute import Attribution, LedgerRow, attribute
 from nodewise.explain.causes import CAUSE_OF_STAGE, CauseName
+from nodewise.explain.changes import link_rates, link_share, share_left
 from nodewise.study.study import Run, Stage, Study
 
 _STAGES: tuple[CauseName, ...] = (
@@ -26,7 +26,6 @@ _WAITS: tuple[CauseName, ...] = (
     "load imbalance", "slow node", "jitter", "late rank", "idle", "compute inflation",
     "foreign load", "oversubscription", "emulation",
 )  # fmt: skip
-_FIXED = "fixed"
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,50 +67,26 @@ def parse_changes(text: str, study: Study) -> tuple[Change, ...]:
         if cause is None:
             known = ", ".join(one.replace(" ", "-") for one in (*_STAGES, *_WAITS))
             raise SpecError(f"--what-if: {name or word!r} is not a cause.", f"Use link, {known}.")
-        found.append(Change(cause=cause, factor=_factor(name, value)))
+        found.append(Change(cause=cause, factor=share_left(name, value)))
     causes = [change.cause for change in found]
     if twice := next((cause for cause in causes if causes.count(cause) > 1), None):
         raise SpecError(f"--what-if changes {twice} twice.", "State one factor for it.")
     return tuple(found)
 
 
-def _factor(name: str, value: str) -> float:
-    if value == _FIXED:
-        return 0.0
-    try:
-        factor = float(value.removesuffix("x"))
-    except ValueError:
-        factor = -1.0
-    if not 0 <= factor <= 1:
-        raise SpecError(
-            f"--what-if {name}: {value!r} is not a factor between 0 and 1.",
-            f"State {name}=0.5x or {name}=fixed.",
-        )
-    return factor
-
-
 def _link(value: str, study: Study) -> Change:
-    """Communication over a link of another rate; its latency is left out."""
-    try:
-        rate = parse_bandwidth(value)
-    except ValueError:
-        rate = 0.0
-    if rate <= 0:
-        raise SpecError(f"--what-if link: {value!r} is not a rate.", "State link=400Gbit.")
+    """Communication over a faster link; the study or the user says what it was measured on."""
+    here, rate = link_rates(value)
     place = rehearsed_place(study)
-    if place is None or place.network is None:
+    if here is None and place is not None and place.network is not None:
+        here = place.network.bytes_per_second
+    if here is None:
         raise SpecError(
             "--what-if link: the study does not say what link it was measured on.",
-            "State the factor: communication=0.5x, or use --cluster FILE.",
-        )
-    here = place.network.bytes_per_second
-    if rate < here:
-        raise SpecError(
-            "--what-if link: a slower link would expose communication that is hidden now.",
-            "Use --cluster FILE for a slower link.",
+            "State both: link=100Gbit:400Gbit, or a factor: communication=0.5x.",
         )
     because = f"link of {here * 8e-6:g} Mbit/s, now {rate * 8e-6:g}"
-    return Change(cause="communication", factor=here / rate, because=because)
+    return Change(cause="communication", factor=link_share(here, rate), because=because)
 
 
 def what_if(

@@ -1,4 +1,4 @@
-"""The menu: each ceiling, the axis that lifts it, the tools; and why another axis would not.
+"""The menu: each ceiling, the axis that raises it, the tools; and why another axis would not.
 
 Every axis removes one kind of ceiling. A remedy for another one leaves the real ceiling where it is
 and adds communication, so a proposal is compared with the named ceiling before anything is built.
@@ -192,7 +192,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def judge(proposal: str, ceiling: CeilingName | None) -> Answer:
-    """Whether the proposed distribution lifts the named ceiling.
+    """Whether the proposed distribution raises the named ceiling.
 
     >>> judge("data-parallel", "compute").answer, judge("data-parallel", "memory capacity").answer
     ('yes', 'no')
@@ -204,7 +204,7 @@ def judge(proposal: str, ceiling: CeilingName | None) -> Answer:
             proposal,
             proposed.axis,
             "undecided",
-            f"{what}; which ceiling binds is not known, so it may lift nothing",
+            f"{what}; which ceiling binds is not known, so it may not help",
             "measure first: nodewise diagnose -- COMMAND",
         )
     remedy = MENU[ceiling]

@@ -68,7 +68,7 @@ def _judge(symptoms: Symptoms, trials: Trials) -> tuple[CeilingName | None, Conf
 
 
 def _why_no_answer(symptoms: Symptoms, trials: Trials) -> str:
-    """Why the experiment leaves the answer as it was; empty where it decides."""
+    """Why the experiment leaves the answer as it was; empty if it decides."""
     reference = _reference(trials)
     if trials.shared is None or trials.memory is None or not trials.arithmetic or not reference:
         return "the experiment gave no answer: a run failed or did not end in time"
@@ -110,8 +110,8 @@ def _trial_words(trials: Trials) -> list[str]:
     reference = _reference(trials)
     known = "" if reference is None else f"; a known memory stream: {_change(reference)}"
     lines = [
-        f"CPU time {trials.arithmetic:.2f} s beside arithmetic, {trials.memory:.2f} s beside a "
-        f"memory stream ({_change(trials.memory / trials.arithmetic)}{known})"
+        f"CPU time {trials.arithmetic:.2f} s with competing arithmetic, {trials.memory:.2f} s with "
+        f"a competing memory stream ({_change(trials.memory / trials.arithmetic)}{known})"
     ]
     if trials.shared:
         lines.append(f"CPU time {trials.shared:.2f} s with half of its cores' time")

@@ -70,7 +70,7 @@ class Branch(msgspec.Struct, frozen=True):
     """One question of the flow: passed, the ceiling that binds, or open."""
 
     question: str
-    ceiling: CeilingName | None  # None: no axis lifts it
+    ceiling: CeilingName | None  # None: no axis raises it
     answer: BranchAnswer = "not known"
     evidence: str = ""
     confidence: Confidence = "high"
@@ -78,7 +78,7 @@ class Branch(msgspec.Struct, frozen=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """The ceiling that binds, the axis that lifts it, and the answer to each question."""
+    """The ceiling that binds, the axis that raises it, and the answer to each question."""
 
     outcome: Outcome
     ceiling: CeilingName | None

@@ -143,7 +143,7 @@ def fit(demand: Demand, memory: float, workers: int) -> Fit:
 
 
 def _least_workers(demand: Demand, memory: float) -> int | None:
-    """Devices from which on ZeRO-3 fits; none where the activations alone are too large."""
+    """Devices from which on ZeRO-3 fits; none if the activations alone are too large."""
     room = memory - demand.activations
     if room <= 0:
         return None

@@ -1,7 +1,7 @@
 """What limits a job after it was distributed, at the scale where its curve bends.
 
 The ledger says how much speedup each cause takes. The largest loss is the ceiling that binds, and
-each ceiling has the axis that lifts it. A second axis is justified when that loss lies on another
+each ceiling has the axis that raises it. A second axis is justified when that loss lies on another
 axis than the ceiling of the smallest scale. A stage without a record stays an open question.
 """
 
@@ -27,8 +27,8 @@ from nodewise.explain.causes import CAUSES, CauseName
 from nodewise.study.spec import Regime
 from nodewise.study.study import Run, Stage, Study
 
-# The ceiling that a cause belongs to. A cause that is not here has no axis that lifts it: work that
-# does not split, a slow node, the load of others, or what nothing explains.
+# The ceiling that a cause belongs to. No axis raises a cause that is not here: work that does not
+# split, a slow node, the load of others, or what nothing explains.
 _OF_CAUSE: dict[CauseName, CeilingName] = {
     "communication": "communication",
     "input/output": "data I/O",
@@ -81,7 +81,7 @@ _QUESTIONS = (
 class Part(msgspec.Struct, frozen=True, kw_only=True):
     """What one ceiling takes of the wall time at one scale, beyond an ideal split."""
 
-    name: str  # a ceiling of the menu, or a cause that no axis lifts
+    name: str  # a ceiling of the menu, or a cause that no axis raises
     seconds: float
     share: float  # of the wall time
     folds: float  # of speedup lost
@@ -105,7 +105,7 @@ class NextCeiling(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
     first_axis: AxisName | None
     cause: CauseName | None  # the largest loss in the ledger
     ceiling: str | None  # that binds now; null: none is reached, or the records cannot tell
-    axis: AxisName | None  # that lifts it; null: none
+    axis: AxisName | None  # that raises it; null: none
     next: str | None  # the one that follows when that is lifted
     second_axis_justified: bool
     confidence: Confidence
@@ -188,7 +188,7 @@ def _judge(
     """Yes or no by what binds now; while nothing does, by what bound on the smallest scale."""
     if binds is None or binds in _OF_CAUSE:
         return judge(proposal, _OF_CAUSE[binds] if binds else None if bends else first)
-    reason = f"most of what is lost goes to {binds}, and no axis lifts that"
+    reason = f"most of what is lost goes to {binds}, and no axis raises that"
     return Answer(proposal, PROPOSALS[proposal].axis, "no", reason, CAUSES[binds].change)
 
 
@@ -331,7 +331,7 @@ def _axis_words(first: CeilingName | None, binds: CauseName | None) -> str:
         return ""
     axis = _axis_of(binds)
     if axis is None:
-        return "; no axis lifts it"
+        return "; no axis raises it"
     if first is None:
         return f"; {axis_words(axis)}"
     if axis == MENU[first].axis:

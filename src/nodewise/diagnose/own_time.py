@@ -4,21 +4,23 @@ On a busy machine a window of the clock holds little of the program's own time, 
 split of that into user and system time is a guess. So windows are joined until they hold enough.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
-from nodewise.study.observed import Sample
+from nodewise.study.observed import Rank, Sample
 
 ENOUGH_SECONDS = 0.25  # of its own time: the kernel's ticks of 10 ms then say 4 %
 _HARDLY_WAITS = 20  # times a second by choice
 _UNCLOCKED = 0.2  # of the threads that ran: of a chain of short processes only the looks tell
 _SHORTEST = 0.05  # of the clock: less is rounding
+STORES = 1e6  # bytes a second of storage: less is a log or a start
 _MEANS = (
     "active_threads", "runnable_ticks", "disk_ticks", "lock_threads", "socket_threads",
-    "event_threads", "idle_threads", "unclocked", "python_lock_threads", "file_lock_processes",
-    "processes", "threads",
+    "event_threads", "timed_threads", "idle_threads", "unclocked", "completion_ticks",
+    "python_lock_threads", "file_lock_processes", "processes", "threads",
 )  # fmt: skip
 _LAST = ("sockets", "pipes", "files")
 _LARGEST = ("resident_bytes",)
@@ -52,10 +54,19 @@ def account_of(sample: Sample) -> Account:
         user=share * sample.user,
         system=share * sample.system,
         blocked=blocked,
-        disk=min(sample.disk_ticks / whole, blocked),
+        disk=min(disk_ticks(sample) / whole, blocked),
         # Rates are over this time: on a busy machine a program does less in a second of the clock.
         seconds=max((1 - wanting) * sample.seconds + cpu, _SHORTEST * sample.seconds),
     )
+
+
+def disk_ticks(sample: Sample) -> float:
+    """Share of looks at which it waited for the disk, or for requests while the disk moves bytes.
+
+    Requests that the kernel completes later may go to a socket as well.
+    """
+    stores = sample.storage_bytes > STORES * sample.seconds
+    return sample.disk_ticks + (sample.completion_ticks if stores else 0.0)
 
 
 class Window(NamedTuple):
@@ -87,10 +98,13 @@ def joined(samples: Sequence[Sample]) -> Sample:
     if len(samples) == 1:
         return first
     seconds = sum(sample.seconds for sample in samples)
-    fields: dict[str, float | None] = {}
+    fields: dict[str, Any] = {
+        "thread_seconds": thread_seconds(samples),
+        "ranks": ranks(samples),
+    }
     for name in first.__struct_fields__:
         values = [getattr(sample, name) for sample in samples]
-        if name in _TOUCHED:
+        if name in _TOUCHED or name in fields:
             continue
         if name in _LAST:
             fields[name] = values[-1]
@@ -104,4 +118,26 @@ def joined(samples: Sequence[Sample]) -> Sample:
             ) / max(seconds, 1e-9)
         else:
             fields[name] = sum(values)
+    if fields["thread_seconds"]:  # not the busiest of each window: they take turns
+        fields["busiest_thread"] = max(fields["thread_seconds"].values())
     return msgspec.structs.replace(last, **fields)
+
+
+def thread_seconds(samples: Iterable[Sample]) -> dict[str, float]:
+    """CPU seconds of each thread in all of these windows."""
+    total: Counter[str] = Counter()
+    for sample in samples:
+        total.update(sample.thread_seconds)
+    return dict(total)
+
+
+def ranks(samples: Iterable[Sample]) -> dict[str, Rank]:
+    """What was sampled of each rank in all of these windows."""
+    total: dict[str, Rank] = {}
+    for sample in samples:
+        for name, one in sample.ranks.items():
+            old = total.get(name, Rank())
+            total[name] = Rank(
+                old.messages + one.messages, old.own + one.own, old.run_delay + one.run_delay
+            )
+    return total

@@ -14,7 +14,7 @@ import msgspec
 
 from nodewise.base.units import format_bandwidth, format_bytes, format_duration, format_percent
 from nodewise.diagnose.axes import MENU, Answer, AxisName, CeilingName, Confidence, judge
-from nodewise.diagnose.own_time import Window, account_of, windows_of
+from nodewise.diagnose.own_time import Window, account_of, thread_seconds, windows_of
 from nodewise.diagnose.window_rules import (
     Roofs,
     Verdict,
@@ -23,6 +23,7 @@ from nodewise.diagnose.window_rules import (
     judge_window,
     own_share,
     touched_share,
+    waits_for_one,
 )
 from nodewise.study.observed import Observation, Sample
 
@@ -31,6 +32,7 @@ _MIN_AGREEMENT = 0.9
 _LEAST_SAMPLES = 2
 _MIN_WINDOWS = 4
 _AROUND = 3  # samples before and after: memory is asked for less often than looked at
+_TURNS = 8  # the same, in which threads that share a lock have all had it: interpreters take 0.1 s
 _OUT_OF_MEMORY = (  # C, Python, C++, Java, R, PHP, Rust, Fortran
     "memoryerror", "bad_alloc", "allocate memory", "out of memory", "outofmemory",
     "cannot allocate", "allowed memory size", "memory allocation of", "memory exhausted",
@@ -77,7 +79,8 @@ def classify(seen: Observation, roofs: Roofs, proposal: str | None = None) -> Sy
     verdicts = []
     for at, window in enumerate(windows):
         near = touched_share(_around(windows, at), roofs, seen.page_bytes)
-        verdicts.append(judge_window(window.whole, seen, roofs, touched if near is None else near))
+        whole = _with_busiest(window.whole, _around(windows, at, _TURNS))
+        verdicts.append(judge_window(whole, seen, roofs, touched if near is None else near))
     shares = _shares(verdicts, steady)
     ceiling, confidence, evidence = _weigh(seen, windows, verdicts, shares, figures)
     return Symptoms(
@@ -111,11 +114,20 @@ def _steady(seen: Observation, roofs: Roofs) -> tuple[Window, ...]:
     return windows[_loaded(tuple(window.whole for window in windows)) :]
 
 
-def _around(windows: tuple[Window, ...], at: int) -> list[Sample]:
+def _around(windows: tuple[Window, ...], at: int, count: int = _AROUND) -> list[Sample]:
     """The samples of a window, and some before and after it."""
     before = [one for window in windows[:at] for one in window.samples]
     after = [one for window in windows[at + 1 :] for one in window.samples]
-    return [*before[-_AROUND:], *windows[at].samples, *after[:_AROUND]]
+    return [*before[-count:], *windows[at].samples, *after[:count]]
+
+
+def _with_busiest(whole: Sample, around: list[Sample]) -> Sample:
+    """A window whose busiest thread is that of a longer time: a lock is handed on in turns."""
+    seconds = thread_seconds(around)
+    if not seconds:
+        return whole
+    share = max(seconds.values()) / sum(seconds.values())
+    return msgspec.structs.replace(whole, busiest_thread=share * (whole.user + whole.system))
 
 
 def _loaded(samples: tuple[Sample, ...]) -> int:
@@ -190,7 +202,11 @@ def _ended_by_memory(seen: Observation) -> tuple[CeilingName, Confidence, list[s
         return None
     said = next((word for word in _OUT_OF_MEMORY if word in seen.error_tail.lower()), None)
     if said is not None:
-        return "memory capacity", "high", [f"it ended with code {seen.exit_code} and says '{said}'"]
+        return (
+            "memory capacity",
+            "high",
+            [f"it ended with code {seen.exit_code} and printed '{said}'"],
+        )
     largest = max((sample.resident_bytes for sample in seen.samples), default=0.0)
     much = seen.memory_limit is not None and largest > 0.3 * seen.memory_limit
     if seen.exit_code in _KILLED and seen.node_kills > 0:
@@ -277,6 +293,8 @@ def _extra(seen: Observation, samples: tuple[Sample, ...]) -> list[str]:
     own = own_share(seen)
     if own is not None:
         lines.append(f"ranks are inside MPI for {format_percent(1 - own)} of their CPU time")
+        if waits_for_one(seen):
+            lines.append("one rank works nearly all the time, and others wait for it")
     seconds = sum(sample.seconds for sample in samples) or 1.0
     locked = sum(one.file_lock_processes * one.seconds for one in samples) / seconds
     if locked > 0.1:

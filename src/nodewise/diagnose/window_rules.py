@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from nodewise.diagnose.axes import CeilingName
-from nodewise.diagnose.own_time import Account, account_of
-from nodewise.study.observed import Observation, Sample
+from nodewise.diagnose.own_time import STORES, Account, account_of, disk_ticks, ranks
+from nodewise.study.observed import Observation, Rank, Sample
 
 _HUGE_PAGE_BYTES = 2 * 2**20
 # Memory used per second of CPU time, as a share of what one core can stream. The known stream adds
@@ -29,9 +29,9 @@ _ALIKE = 1.4  # times the mean CPU time of a thread: 1.0 to 1.3 in all fights fo
 _LEADS = 0.9  # of the CPU time of all threads: threads that share a lock share the work
 _LEAST_MOMENT = 0.002  # seconds: in less, a walk over the pages sees too little
 _STOPS = 1000  # times a second: who stops so often does not compute, that is work between messages
+_FLOWS = 1e8  # bytes a second through TCP: what a link of 1 Gbit/s carries, or more
 _SPEAKS = 5000  # messages in a second of CPU time: 0.2 ms for each is mostly the kernel's
 _WAKES_ONLY = 3000  # times in a second of CPU time: 0.3 ms of work between two waits
-_READS = 1e6  # bytes a second of storage: less is a log or a start
 _READS_MUCH = 1e7  # more than what programs write beside their work
 _PAGES_IN = 300  # pages a second from storage: each waits for about as long as a read
 _ALL_CORES = 0.85  # of the cores: looks and the end of a window take the rest
@@ -46,6 +46,10 @@ _SAVED = 0.5  # of the bytes whose pages are used for the first time
 _ENOUGH_SAMPLES = 50  # of where ranks are: half of them is then 36 to 64 %
 _HARDLY_OUT = 0.3  # of the CPU time of ranks
 _MOSTLY_OUT = 0.5
+_WORKS_ON = 0.85  # of the CPU time of the rank that works most
+_WAITS_FOR_IT = 0.6  # the same of the others
+_ALIKE_DELAY = 1.25  # times as long without a core as other ranks
+_SHORT_DELAY = 0.1  # seconds
 
 
 class Roofs(NamedTuple):
@@ -121,15 +125,15 @@ def faulting(sample: Sample, account: Account, seen: Observation, roofs: Roofs) 
 def _reading(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
     storage = sample.storage_bytes / account.seconds
     elsewhere = sample.event_threads + sample.socket_threads + sample.lock_threads
-    if 1 - sample.runnable_ticks - sample.disk_ticks > _RESTS:
+    if 1 - sample.runnable_ticks - disk_ticks(sample) > _RESTS:
         return None  # nothing runs and nothing waits for the disk: what moves the bytes is paced
     if account.disk > 0.3:
         return Verdict("data I/O", strong=account.disk > 0.4 or storage > _READS_MUCH)
     if storage > _READS_MUCH and account.blocked + account.system > 0.5 and elsewhere < 0.5:
         return Verdict("data I/O", strong=account.blocked + account.system > 0.65)
-    if storage > _READS and account.blocked > 0.3 and elsewhere < 0.2:
+    if storage > STORES and account.blocked > 0.3 and elsewhere < 0.2:
         return Verdict("data I/O", strong=account.blocked > 0.4)
-    if storage > _READS and account.blocked + account.system > 0.5 and _waits_for_each_call(sample):
+    if storage > STORES and account.blocked + account.system > 0.5 and _waits_for_each_call(sample):
         return Verdict("data I/O", strong=False)  # whatever other threads wait for
     cpu = sample.user + sample.system
     if (
@@ -146,9 +150,11 @@ def _in_messages(
 ) -> Verdict | None:
     """Ranks are hardly ever outside of their library of messages, where they wait by spinning."""
     own = own_share(seen)
-    if own is None or account.blocked > 0.5 or own > _HARDLY_OUT * (1 - _starved(seen)):
+    if own is None or account.blocked > 0.5:
         return None
-    return Verdict("communication", strong=own < _HARDLY_OUT / 3)
+    if own <= _HARDLY_OUT * (1 - _starved(seen)):
+        return Verdict("communication", strong=own < _HARDLY_OUT / 3)
+    return Verdict("coordination", strong=False) if waits_for_one(seen) else None
 
 
 def own_share(seen: Observation) -> float | None:
@@ -156,6 +162,32 @@ def own_share(seen: Observation) -> float | None:
     own = sum(sample.own_samples for sample in seen.samples)
     whole = own + sum(sample.message_samples for sample in seen.samples)
     return own / whole if whole >= _ENOUGH_SAMPLES else None
+
+
+def waits_for_one(seen: Observation) -> bool:
+    """One rank works all the time, and others wait for it: not because it lacked a core."""
+    sampled = {
+        name: rank
+        for name, rank in ranks(seen.samples).items()
+        if rank.own + rank.messages >= _ENOUGH_SAMPLES
+    }
+    if len(sampled) < 2:
+        return False
+    last = max(sampled, key=lambda name: out_of_messages(sampled[name]))
+    others = [rank for name, rank in sampled.items() if name != last]
+    works = out_of_messages(sampled[last])
+    rest = sum(map(out_of_messages, others)) / len(others)
+    delay = sum(rank.run_delay for rank in others) / len(others)
+    return (
+        works > _WORKS_ON
+        and rest < _WAITS_FOR_IT
+        and sampled[last].run_delay < _ALIKE_DELAY * delay + _SHORT_DELAY
+    )
+
+
+def out_of_messages(rank: Rank) -> float:
+    """Share of its CPU time."""
+    return rank.own / max(rank.own + rank.messages, 1.0)
 
 
 def computes_between(seen: Observation) -> bool:
@@ -187,7 +219,10 @@ def _one_at_a_time(
     if waiting < _WAITS or all_cores:
         # Who was woken for the lock and has no core yet looks like one that works; else all cores
         # work for it, so the wait costs nothing.
-        return Verdict(None) if sample.run_delay > cpu else None
+        if sample.run_delay <= cpu:
+            return None
+        in_turn = waiting >= _WAITS and _waits_in_turn(sample, seen)
+        return Verdict("coordination" if in_turn else None, strong=False)
     return Verdict("coordination", strong=waiting > _WAITS_LONG)
 
 
@@ -210,13 +245,16 @@ def _locking(sample: Sample, account: Account, seen: Observation, roofs: Roofs) 
     if waiting < _WAITS or _no_core_is_free(sample, seen):
         return None
     if account.user > 0.5 and not (_work_alike(sample) or _waits_in_python(sample)):
-        return Verdict(None)  # helpers may wait for work, and others for the lock of a helper
+        # Helpers may wait for work, and others for the lock of a helper: neither does so often.
+        often = sample.switches > _WAKES_ONLY * (sample.user + sample.system)
+        in_turn = often and _waits_in_turn(sample, seen)
+        return Verdict("coordination" if in_turn else None, strong=False)
     return Verdict("coordination", strong=waiting > _WAITS_LONG)
 
 
 def _waits_for_a_clock(sample: Sample, account: Account) -> bool:
     """Nothing runs, and some thread waits for a clock or an event: the others wait for it."""
-    return account.blocked > _IDLE and sample.event_threads > _RARELY
+    return account.blocked > _IDLE and sample.event_threads + sample.timed_threads > _RARELY
 
 
 def _work_alike(sample: Sample) -> bool:
@@ -259,7 +297,7 @@ def _messaging(sample: Sample, account: Account, seen: Observation, roofs: Roofs
     cpu = sample.user + sample.system
     if sample.message_bytes < _CARRIES * cpu and sample.messages < _SPEAKS * cpu:
         return None
-    if sample.storage_bytes > _READS * account.seconds:
+    if sample.storage_bytes > STORES * account.seconds:
         return None
     return Verdict("communication", strong=account.system > 0.5)
 
@@ -274,7 +312,7 @@ def _talking(sample: Sample, account: Account, seen: Observation, roofs: Roofs) 
     large = account.system > 0.6 and sample.active_threads >= 2 and carries
     if not (often or large) or account.system < 0.4:
         return None
-    if sample.storage_bytes > _READS * account.seconds:
+    if sample.storage_bytes > STORES * account.seconds:
         return None
     if sample.messages == 0 and sample.socket_threads < _RARELY and _hardly_calls(sample):
         if sample.sockets and not sample.lock_threads and account.system > 0.8:
@@ -305,7 +343,7 @@ def _only_wakes(sample: Sample, account: Account) -> bool:
     speaks = sample.messages != 0 or sample.sockets or sample.socket_threads >= _RARELY
     wakes = sample.switches > _WAKES * (sample.user + sample.system)
     fresh = sample.minor_faults > 0.1 * sample.switches
-    stored = sample.storage_bytes > _READS * account.seconds
+    stored = sample.storage_bytes > STORES * account.seconds
     return several and wakes and not (speaks or fresh or stored) and _hardly_calls(sample)
 
 
@@ -347,6 +385,9 @@ def _handing_over(
 def _waiting(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
     if account.blocked < 0.5:
         return None
+    waits = sample.event_threads + sample.lock_threads
+    if sample.socket_threads > waits and (sample.message_bytes or 0) > _FLOWS * sample.seconds:
+        return Verdict("communication", strong=False)  # it waits for room, or for the next bytes
     others = sample.event_threads + sample.socket_threads + _SOME_WAIT
     if sample.lock_threads > others and not _waits_for_a_clock(sample, account):
         return Verdict(None)
@@ -357,7 +398,7 @@ def touched_share(samples: Sequence[Sample], roofs: Roofs, page_bytes: int) -> f
     """Memory used beyond the caches per CPU second, over what one core can stream.
 
     A page counts once however often it is used, so every window gives a lower bound: of them the
-    upper quarter counts. None where it was not seen: not asked, too short to leave the caches, or
+    upper quarter counts. None if it was not seen: not asked, too short to leave the caches, or
     most of the memory of the program was used, perhaps many times.
     """
     seen = roofs.stream * _SEEN_OF_STREAM

@@ -57,7 +57,7 @@ from nodewise.study.study import Study
 from nodewise.study.workload import WITHHELD
 
 Evidence = Literal["stages of each rank", "stage totals", "fitted law", "two bare times"]
-Losses = dict[CauseName, Floats]  # seconds lost to each cause: a row a draw, a column a scale
+Losses = dict[CauseName, Floats]  # seconds lost: one row per draw, one column per scale
 _LEAD_DRAWS = 4000
 _MIN_LEAD = 0.05  # the probability to be the largest cause, from which on a cause is named too
 _DRAWS = 300  # each averages the stages of every rank again
@@ -80,33 +80,33 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     """The speedup lost to one cause at one scale, and the speedup if it vanished."""
 
     cause: CauseName
-    seconds: float  # exposed: hidden seconds are not lost
+    seconds: float  # exposed seconds; hidden ones are not lost
     share: float  # of the wall time
-    folds: float
-    folds_low: float | None  # of the rounds; from bare timings, of every law that fits
+    folds: float  # speedup lost
+    folds_low: float | None  # bounds: of the rounds, or of every law that fits
     folds_high: float | None
-    speedup_without: float
-    hidden_seconds: float = 0.0  # beside compute
-    gross_seconds: float = 0.0  # before gains pay for a share of it
+    speedup_without: float  # speedup if this cause vanished
+    hidden_seconds: float = 0.0  # overlapped with compute
+    gross_seconds: float = 0.0  # before gains are deducted
 
 
 class LedgerRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
     """The account of one scale: ideal minus measured speedup, by cause, largest first."""
 
     nodes: int
-    seconds: float
-    ideal: float
+    seconds: float  # wall time of a run
+    ideal: float  # ideal speedup
     speedup: float
-    lost_folds: float
-    gained_folds: float  # by stages that shrink faster than ideal; they pay for losses
-    gained_seconds: dict[PartName, float]  # by each of them, the largest first
-    hidden_seconds: float
-    causes: tuple[Loss, ...]
+    lost_folds: float  # ideal minus measured speedup
+    gained_folds: float  # by stages that shrink faster than ideal
+    gained_seconds: dict[PartName, float]  # of each such stage, the largest first
+    hidden_seconds: float  # overlapped with compute
+    causes: tuple[Loss, ...]  # the largest loss first
     possible_causes: tuple[CauseName, ...]  # that may be the largest; several: not separable
-    dominant_cause: CauseName | None  # the only possible one; null: nothing lost, or not known
-    late_rank: int | None  # the rank that the others wait for, where ranks are recorded
-    serial_rank: int | None = None  # the rank that works while the others wait, where one does
-    time_shares: dict[PartName, float]  # of the wall time, lost or not; empty without stages
+    dominant_cause: CauseName | None  # null: nothing lost, or not identifiable
+    late_rank: int | None  # the rank that the others wait for, if ranks are recorded
+    serial_rank: int | None = None  # a rank that works alone while the others wait
+    time_shares: dict[PartName, float]  # shares of the wall time; empty without stages
 
     def named(self, cause: CauseName) -> str:
         """A cause, with the rank it lies with."""
@@ -152,8 +152,8 @@ class TimeBound(msgspec.Struct, frozen=True, kw_only=True):
 
     cause: CauseName
     share: float  # of the time at the largest scale
-    base_share: float
-    change: str
+    base_share: float  # of the time at the smallest scale
+    change: str  # what would help
 
 
 class Remedy(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,8 +161,8 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
 
     cause: CauseName
     change: str
-    folds: float
-    verdict: str
+    folds: float  # speedup that it would return
+    verdict: str  # as a sentence
 
 
 class Attribution(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
@@ -170,18 +170,18 @@ class Attribution(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K
 
     name: str
     regime: Regime
-    evidence: Evidence
+    evidence: Evidence  # what the ledger is made from
     rows: tuple[LedgerRow, ...]
     nodes: int  # the largest scale
     bend: int | None  # the first scale below the threshold
     dominant_cause: CauseName | None  # at the largest scale
     possible_causes: tuple[CauseName, ...]
-    change: str | None
-    other_changes: tuple[Remedy, ...]
-    bound: TimeBound | None
-    shape: Shape | None
+    change: str | None  # what would help most
+    other_changes: tuple[Remedy, ...]  # what would help against the other causes
+    bound: TimeBound | None  # a stage that takes much of the time at every scale
+    shape: Shape | None  # of the bend, by the repeats
     pop: Pop | None  # efficiencies of the POP method; null without records of communication
-    checks: tuple[Check, ...]  # of the scaling, and of the evidence of the ledger
+    checks: tuple[Check, ...]  # of the scaling and of the ledger
 
     def row(self, nodes: int) -> LedgerRow:
         """The row of one scale."""
@@ -369,7 +369,7 @@ def _names_by_growth(
 
 
 def _late_name(losses: Losses, measured: Sequence[Measured], times: Timings) -> CauseName | None:
-    """Why ranks wait for one of them all the time; None where the runs do not show it.
+    """Why ranks wait for one of them all the time; None if the runs do not show it.
 
     A slow node adds compute, by the waiting of a rank over k-1; an uneven division adds none.
     """
@@ -650,7 +650,9 @@ def _lead_shares(
     spread = np.atleast_2d(np.cov([drawn[cause][:, at] for cause in causes]))
     freedom = max(rounds - 1, 1)
     random = np.random.default_rng(0)
-    errors = random.multivariate_normal(np.zeros(len(causes)), spread, _LEAD_DRAWS, method="eigh")
+    errors = random.multivariate_normal(
+        np.zeros(len(causes)), spread, _LEAD_DRAWS, check_valid="ignore", method="eigh"
+    )  # causes may hang together exactly, and rounding makes their covariance slightly negative
     widen = np.sqrt(rounds / random.chisquare(freedom, (_LEAD_DRAWS, 1)))
     leaders = np.argmax([loss.seconds for loss in losses] + widen * errors, axis=1)
     shares = np.bincount(leaders, minlength=len(causes)) / _LEAD_DRAWS

@@ -121,7 +121,7 @@ def slow_baseline(points: Points) -> Detection:
     if low > 1 + (MIN_INFLATION if points.freedom else _MIN_OF_SINGLE_RUNS):
         evidence = f"{base} is {center:.2g} times what the rest of the curve implies {sure}"
         return Detection(True, evidence, center, low, high)
-    evidence = f"{base} is {center:.2f} of what the rest of the curve implies {sure}"
+    evidence = f"{base} is {center:.2f} times what the rest of the curve implies {sure}"
     return Detection(False, evidence, center, low, high)
 
 

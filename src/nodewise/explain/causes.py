@@ -86,7 +86,7 @@ CAUSES: dict[CauseName, Cause] = {
         "the same work costing more compute seconds in total than on the base scale",
     ),
     "foreign load": Cause(
-        "keep other processes off the nodes, or ask for whole ones",
+        "keep other processes off the nodes, or request exclusive nodes",
         "time in which another process had the core of the last rank",
         "how long each rank waits for its core (`nodewise measure` does so on real nodes)",
     ),
@@ -113,7 +113,7 @@ CAUSES: dict[CauseName, Cause] = {
     ),
     "unexplained": Cause(
         "record stages (compute_s, comm_s, io_s, serial_s) at every scale",
-        "seconds that nothing recorded accounts for",
+        "time that no recorded stage accounts for",
     ),
 }
 

@@ -82,7 +82,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, rename={"base_nodes"
     rows: tuple[ComparisonRow, ...]
     only_first: tuple[int, ...]  # scales that the other lacks
     only_second: tuple[int, ...]
-    first_scaling: Scaling | None  # at the common scales; null where there is only one
+    first_scaling: Scaling | None  # at the common scales; null if there is only one
     second_scaling: Scaling | None
     ledger: tuple[LedgerDifference, ...]
     ledger_at: int | None  # the scale of it to show
@@ -131,14 +131,14 @@ def compare(first: Study, second: Study, threshold: float, center: Center = "mea
             scalings[at] = scaling
             ledgers.append(attribute_timings(study, times, scaling))
     rounds = min(study.rounds for study in studies)
-    name = f"range of {rounds} rounds" if rounds > 1 else "none: single runs"
+    name = f"range of {rounds} rounds" if rounds > 1 else "none (single runs)"
     differences, note = _ledger_differences(ledgers)
     return Comparison(
         first=first.name,
         second=second.name,
         regime=first.regime,
         base_nodes=shared[0],
-        interval="95 %, rounds not paired" if rounds >= ENOUGH_ROUNDS else name,
+        interval="95 %, unpaired rounds" if rounds >= ENOUGH_ROUNDS else name,
         rows=tuple(_row(studies, nodes, shared, center) for nodes in shared),
         only_first=tuple(nodes for nodes in first.scales if nodes not in shared),
         only_second=tuple(nodes for nodes in second.scales if nodes not in shared),
@@ -320,7 +320,7 @@ class LineupRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}
     seconds: float
     speedup: float
     lost_folds: float
-    overhead_seconds: float | None  # of the engine; null where it was not recorded
+    overhead_seconds: float | None  # of the engine; null if it was not recorded
     overhead_folds: float | None
     next_cause: CauseName | None  # the largest of the others in the study's own ledger
     next_folds: float | None

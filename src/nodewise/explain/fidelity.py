@@ -42,7 +42,7 @@ def rehearsed_runs(study: Study) -> list[Run]:
 
 
 def fidelity_checks(study: Study) -> Iterator[Check]:
-    """How faithful the rehearsal was; nothing where nothing is emulated."""
+    """How faithful the rehearsal was; nothing if nothing is emulated."""
     runs = rehearsed_runs(study)
     if not runs:
         return
@@ -127,7 +127,7 @@ def transfer_seconds(run: Run) -> float:
 
 
 def of_node(run: Run, at: int, name: str) -> float | None:
-    """A figure that the rehearsal recorded of one node; None where it did not."""
+    """A figure that the rehearsal recorded of one node; None if it did not."""
     value = run.provenance.get(f"rehearsal_node{at}.{name}")
     return None if value is None else float(value)
 

@@ -181,7 +181,7 @@ def _lower_median(values: Floats) -> float:
 def late_cause(measured: Sequence[Measured], times: Timings) -> CauseName | None:
     """Imbalance or a slow node, when items are not recorded: by the compute seconds of all ranks.
 
-    An uneven division leaves their sum as it was at the base; a slow node adds to it. Nothing where
+    An uneven division leaves their sum as it was at the base; a slow node adds to it. Nothing if
     the noise of the sum is larger than the difference.
     """
     grown = times.k if times.regime == "weak" else np.ones_like(times.k)

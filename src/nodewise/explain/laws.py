@@ -62,20 +62,20 @@ class LawFit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A fitted law: its parameters with intervals, and how far the points lie from it."""
 
     formula: str
-    s: float | None = None
+    s: float | None = None  # share that does not shrink
     s_low: float | None = None
     s_high: float | None = None
-    c: float | None = None
+    c: float | None = None  # share that grows with K
     c_low: float | None = None
     c_high: float | None = None
     base_seconds: float
-    ceiling: float | None = None  # the largest speedup over the measured base that the law allows
-    ceiling_at: float | None = None  # and the k where it is reached, when that is finite
-    interval: str
-    speedup: tuple[float, ...]  # of the law over the measured base, at each scale
-    holds: bool  # false where the points lie outside what the law can describe
-    residuals: tuple[float, ...]  # share of the measured seconds that the law misses, each scale
-    rms: float
+    ceiling: float | None = None  # the largest speedup that the law allows
+    ceiling_at: float | None = None  # k of the ceiling, if it is finite
+    interval: str  # what the bounds are
+    speedup: tuple[float, ...]  # by the law, at each scale
+    holds: bool  # false: the points deviate too much
+    residuals: tuple[float, ...]  # relative error at each scale
+    rms: float  # root mean square of the residuals
 
 
 class Laws(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -245,7 +245,7 @@ def _law_of(fit: LawFit, growth: Growth, regime: Regime) -> Law:
     )
 
 
-# Times (a row a draw) and which scales to keep (1 or 0) give columns: base seconds, s, c.
+# Times (one row per draw) and which scales to keep (1 or 0) give columns: base seconds, s, c.
 # A parameter that the law does not have is nan.
 _Solver = Callable[[Floats, Floats], Floats]
 
@@ -325,12 +325,12 @@ def _spread(
     """Fits to resamples of the rounds; for single runs, fits that leave out one scale each."""
     everything = np.ones(len(seconds))
     if draws is not None:
-        name = "95 % of resampled rounds"
+        name = "95 %, resampled rounds"
         if rounds < ENOUGH_ROUNDS:
             name = f"resamples of {rounds} rounds: a range"
         return solve(draws, everything), name
     if len(seconds) < 4:
-        return None, "none: single runs at too few scales"
+        return None, "none (single runs at too few scales)"
     left_out = []
     for position in range(1, len(seconds), max(1, len(seconds) // 64)):
         keep = everything.copy()

@@ -16,7 +16,7 @@ _HIDDEN_FIRST: tuple[Stage, ...] = (
 
 
 class Measured(NamedTuple):
-    """What was recorded at one scale: a row a round, a column a rank."""
+    """What was recorded at one scale: one row per round, one column per rank."""
 
     seconds: Floats
     stages: dict[Stage, Floats]  # exposed: those of a rank never exceed the wall time

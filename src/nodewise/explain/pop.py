@@ -53,18 +53,18 @@ class PopRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
     """The efficiencies at one scale; computation scaling is relative to the smallest one."""
 
     nodes: int
-    seconds: float
-    global_efficiency: float | None
-    parallel_efficiency: float | None
-    load_balance: float | None
-    communication_efficiency: float | None
-    serialisation: float | None
-    transfer: float | None
-    thread_efficiency: float | None
-    computation_scaling: float | None
-    instruction_scaling: float | None
-    ipc_scaling: float | None
-    frequency_scaling: float | None
+    seconds: float  # wall time of a run
+    global_efficiency: float | None  # parallel efficiency x computation scaling
+    parallel_efficiency: float | None  # load balance x communication efficiency
+    load_balance: float | None  # mean over largest useful time
+    communication_efficiency: float | None  # serialisation x transfer
+    serialisation: float | None  # factor of waiting between ranks
+    transfer: float | None  # factor of data transfer
+    thread_efficiency: float | None  # busy share of the threads outside MPI
+    computation_scaling: float | None  # useful time relative to the smallest scale
+    instruction_scaling: float | None  # of the instruction count
+    ipc_scaling: float | None  # of the instructions per cycle
+    frequency_scaling: float | None  # of the clock frequency
 
 
 class Pop(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +82,7 @@ def factors(useful: Sequence[float], elapsed: float, transfer: float | None) -> 
 
 
 def pop(study: Study) -> Pop | None:
-    """The efficiencies at every scale; None where the runs do not show what is useful time."""
+    """The efficiencies at every scale; None if the runs do not show what is useful time."""
     reader = _reader(study)
     if reader is None:
         return None
@@ -222,7 +222,7 @@ def _scale(study: Study, nodes: int, read: _Read) -> _Scale:
 
 
 def _thread_efficiency(run: Run) -> float | None:
-    """Of the threads of all ranks outside MPI; None where they are not recorded."""
+    """Of the threads of all ranks outside MPI; None if they are not recorded."""
     return _mean([rank.mpi.thread_efficiency if rank.mpi else None for rank in run.ranks])
 
 

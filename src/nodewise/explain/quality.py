@@ -81,7 +81,7 @@ def drawn_held(
     draws: int,
     more_rounds: Sequence[int] = (),
 ) -> NDArray[np.bool_]:
-    """Where the drifts that the rounds allow do no harm: a row a draw, a column a scale.
+    """Where the drifts that the rounds allow do no harm: one row per draw, one column per scale.
 
     By Student's t. All drifts share the noise of the first scale, which is half of their variance.
     With `more_rounds` of each scale: what those would leave open.

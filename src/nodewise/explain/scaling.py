@@ -42,31 +42,31 @@ _LAW_HOLDS = 0.03  # root mean square miss of a law that may predict
 
 
 class ScalingRow(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
-    """What one scale reached. Bounds are null where a single run gives none."""
+    """What one scale reached. Bounds are null if a single run gives none."""
 
     nodes: int
-    rounds: int
-    seconds: float
-    std: float | None
-    seconds_low: float | None
+    rounds: int  # successful runs
+    seconds: float  # mean or median
+    std: float | None  # standard deviation of the runs
+    seconds_low: float | None  # bounds of the median
     seconds_high: float | None
-    speedup: float
+    speedup: float  # over the base
     speedup_low: float | None
     speedup_high: float | None
-    efficiency: float
+    efficiency: float  # speedup over ideal speedup
     efficiency_low: float | None
     efficiency_high: float | None
-    karp_flatt: float | None
-    faster: bool | None  # than the base, all scales taken together; null: not distinguishable
+    karp_flatt: float | None  # serial share by Karp and Flatt
+    faster: bool | None  # than the base, adjusted for all comparisons; null: not distinguishable
 
 
 class Bend(msgspec.Struct, frozen=True, kw_only=True):
     """Where efficiency falls below the threshold, and how likely it does there."""
 
-    threshold: float
-    first_below: int | None
-    last_above: int | None
-    shares: dict[str, float]  # how likely each K, or "none", is the first below
+    threshold: float  # of the efficiency
+    first_below: int | None  # the first K below the threshold
+    last_above: int | None  # the last K at or above it
+    shares: dict[str, float]  # probability of each K, or "none", to be the first below
 
 
 class EfficiencyFalls(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
@@ -90,19 +90,19 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True, rename={"base_nodes": "
     name: str
     regime: Regime
     center: Center
-    base_nodes: int
-    interval: str
+    base_nodes: int  # the smallest measured K
+    interval: str  # what the bounds are
     rows: tuple[ScalingRow, ...]
     bend: Bend
-    knee: int | None
+    knee: int | None  # K with the largest speedup x efficiency
     knee_low: int | None
     knee_high: int | None
-    fastest: int
-    efficiency_falls: EfficiencyFalls | None
+    fastest: int  # K with the largest speedup
+    efficiency_falls: EfficiencyFalls | None  # with --at-efficiency
     laws: Laws
-    cannot_tell: str
+    cannot_tell: str  # what the data cannot distinguish
     checks: tuple[Check, ...]
-    base_work: float | None = None  # of a run at the base, where only the throughput is known
+    base_work: float | None = None  # of a run at the base, if only the throughput is known
 
     def per_second(self, row: ScalingRow) -> float:
         """Units of work a second at a scale."""
@@ -121,7 +121,7 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     k: Floats  # nodes over the smallest measured scale
     samples: tuple[Floats, ...]
     seconds: Floats  # the centre at each scale
-    draws: Floats | None  # centres of resampled rounds: a row a draw, a column a scale
+    draws: Floats | None  # centres of resampled rounds: one row per draw, one column per scale
     regime: Regime
     rounds: int  # the fewest of a scale that was repeated
     round_numbers: tuple[NDArray[np.int64], ...]  # of the samples
@@ -161,7 +161,7 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def noise(self) -> Floats | None:
-        """Plausible centres over the measured ones: a row a draw."""
+        """Plausible centres over the measured ones: one row per draw."""
         return None if self.plausible is None else self.plausible / self.seconds
 
     @cached_property
@@ -327,14 +327,14 @@ def speedup_is_known(study: Study, within: float, level: float = 0.99) -> bool:
 def _interval_name(times: Timings) -> str:
     counts = [len(samples) for samples in times.samples]
     if max(counts) < 2:
-        return "none: single runs"
+        return "none (single runs)"
     if min(counts) < ENOUGH_ROUNDS <= max(counts):
         return f"95 % with {ENOUGH_ROUNDS} rounds or more, the range with fewer"
     if times.rounds < ENOUGH_ROUNDS:
         return f"range of {times.rounds} rounds"
     if times.center == "median":
-        return "95 % of resampled rounds" if times.paired else "95 % of resampled runs, not paired"
-    return "95 % by rounds" if times.paired else "95 % by runs, not paired"
+        return "95 %, resampled rounds" if times.paired else "95 %, resampled unpaired runs"
+    return "95 %, paired rounds" if times.paired else "95 %, unpaired runs"
 
 
 def _rows(times: Timings) -> tuple[ScalingRow, ...]:
@@ -518,7 +518,7 @@ def _checks_of_rounds(study: Study, times: Timings) -> Iterator[Check]:
         yield warning(
             "gains against noise",
             f"K={_listed(alike)} cannot be distinguished from K={times.nodes[0]} by these rounds",
-            "Measure more of them, or call it no gain.",
+            "Measure more rounds, or report no gain.",
             key="significant",
         )
     for nodes, samples in zip(times.nodes, times.samples, strict=True):

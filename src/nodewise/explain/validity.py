@@ -87,14 +87,18 @@ def rank_check(study: Study) -> Check | None:
 
 
 def copies_checks(study: Study) -> Iterator[Check]:
-    """Whether an MPI launcher started a program in which no rank was seen."""
+    """Whether an MPI launcher started a program in which no rank was seen.
+
+    At K=1 alone it may be a program that needs no MPI there.
+    """
+    runs = distributed_runs(study)
     blind = {
         run.nodes
-        for run in distributed_runs(study)
+        for run in runs
         if run.provenance.get("started_by_mpi") and run.provenance.get("mpi_calls_recorded")
         if not run.ranks
     }
-    if blind:
+    if blind and (blind != {1} or {run.nodes for run in runs} == {1}):
         evidence = (
             f"no rank called MPI_Init at K={_listed(sorted(blind))}: these may be copies of one job"
         )
@@ -384,7 +388,7 @@ def failure_checks(study: Study) -> Iterator[Check]:
 
 
 def baseline_check(times: "Timings") -> Check | None:
-    """That the base is slower than the rest of the curve implies; None where it is not."""
+    """That the base is slower than the rest of the curve implies; None if it is not."""
     fitted, base = times.fitted_base_seconds, f"T({times.nodes[0]})"
     if fitted is None:
         return None
@@ -429,7 +433,7 @@ def load_check(study: Study) -> Check:
 
 
 def foreign_load(study: Study) -> float | None:
-    """The mean share of the CPU that other processes took; None where a run does not say."""
+    """The mean share of the CPU that other processes took; None if a run does not say."""
     runs = study.good_runs
     if not runs or any(run.contention is None for run in runs):
         return None

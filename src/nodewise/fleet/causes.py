@@ -51,7 +51,7 @@ def parse_metrics(text: str) -> dict[str, float]:
 
 
 def server_load(samples: Iterable[Sequence[Sample]]) -> ServerLoad | None:
-    """The samples of each server over one window, as one load; nothing where there are none."""
+    """The samples of each server over one window, as one load; nothing if there are none."""
     servers = [one for one in samples if one]
     if not servers:
         return None
@@ -76,7 +76,7 @@ def server_load(samples: Iterable[Sequence[Sample]]) -> ServerLoad | None:
 
 
 def cause(load: ServerLoad) -> str:
-    """Which limit of a server a window ran into; nothing where its metrics show none.
+    """Which limit of a server a window ran into; nothing if its metrics show none.
 
     >>> cause(ServerLoad(waiting=12.0, running=8.0, cache=0.97, preemptions=14))
     'the KV cache was full (97 %, 14 preemptions)'

@@ -1,15 +1,16 @@
 """TTFT and TPOT at concurrencies that were not measured, from those that were.
 
 What is predicted is the mean exponent of the latency between the largest measured concurrency and
-the one that is asked for. Boosted trees learnt it from published measurements of 288 set-ups
+the one that is requested. Boosted trees learnt it from published measurements of 288 set-ups
 and from exact straight lines (`benchmarks/fit_serving.py`; the numbers are in concurrency.json).
 They see the last exponents of both latencies, the lengths, the distance, and by Little's law how
 many requests are in their prefill: TTFT climbs steeply once that is more than about one. For TPOT
 they also see the throughput's exponents, and how closely a line and a power law fit. The interval
 holds 80 % of the points of groups (a model on a system) that were left out.
 
-A queue that starts beyond the measured concurrencies, for example because the key-value cache is
-full, cannot be seen in them.
+A queue that has begun is followed instead: where the TPOT stays, the batch does not grow, so that a
+further request waits, and the TTFT grows along a line. A queue that starts beyond the measured
+concurrencies, for example because the key-value cache is full, cannot be seen in them.
 """
 
 from functools import cache
@@ -29,6 +30,9 @@ _APART = np.log(1.4)  # closer concurrencies say little about an exponent
 _MET = 5e-3  # a line that misses no point by more is met
 _LEAST = 0.05  # of the last latency: what a falling line is followed to
 _STEEPEST = 3.0  # exponent; what was learnt has none beyond
+_STAYS = 0.05  # exponent of a TPOT that does not grow
+_QUEUES = 0.7  # exponent of a TTFT that grows with the queue
+_WAITING = 0.3  # of a request's time, before its first token, where requests queue
 
 
 class LatencyTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +62,7 @@ class LatencyPrediction(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     rows: tuple[LatencyRow, ...]
     reach: float  # times the largest measured concurrency: as far as predictions were judged
+    queues: bool  # at the largest measured concurrency, requests wait for a place
 
 
 class _Learnt(msgspec.Struct, frozen=True):
@@ -98,7 +103,8 @@ def predict_latencies(table: LatencyTable, asked: list[int]) -> LatencyPredictio
                 tpot80=(tpot80[0], tpot80[1]),
             )
         )
-    return LatencyPrediction(name=table.name, rows=(*known, *rows), reach=REACH)
+    queues = queue_exponents(table, "tpot", np.array([])) is not None
+    return LatencyPrediction(name=table.name, rows=(*known, *rows), reach=REACH, queues=queues)
 
 
 def _check(table: LatencyTable, asked: list[int]) -> None:
@@ -123,13 +129,31 @@ def predict(table: LatencyTable, what: Latency, asked: Floats) -> tuple[Floats, 
         return asked, asked, asked
     rows, distance = features(table, what, asked)
     learnt = _learnt()[what]
-    exponent = np.clip(learnt.exponent.at(rows), -_STEEPEST, _STEEPEST)
+    exponent = queue_exponents(table, what, asked)
+    if exponent is None:
+        exponent = np.clip(learnt.exponent.at(rows), -_STEEPEST, _STEEPEST)
     seconds = (table.ttft if what == "ttft" else table.tpot)[-1] * np.exp(exponent * distance)
     reach = np.exp(learnt.factor * np.maximum(learnt.spread.at(rows), 0.01))
     line = _met_line(table, what, asked)
     if line is None:
         return seconds, seconds / reach, seconds * reach
     return seconds, np.minimum(seconds / reach, line), np.maximum(seconds * reach, line)
+
+
+def queue_exponents(table: LatencyTable, what: Latency, asked: Floats) -> Floats | None:
+    """Mean exponents from the largest measured concurrency on, where requests already queue."""
+    load, ttft, tpot = (np.array(one) for one in (table.concurrency, table.ttft, table.tpot))
+    x = np.log(load)
+    growth, steady = (_exponents(x, np.log(one))[0] for one in (ttft, tpot))
+    waiting = ttft[-1] / (ttft[-1] + table.output_tokens * tpot[-1])
+    if abs(steady) > _STAYS or growth < _QUEUES or waiting < _WAITING:
+        return None
+    if what == "tpot":
+        return np.zeros(len(asked))
+    before = np.searchsorted(x, x[-1] - _APART, side="right") - 1
+    slope = (ttft[-1] - ttft[before]) / (load[-1] - load[before])
+    ahead = ttft[-1] + slope * (asked - load[-1])
+    return np.asarray(np.log(ahead / ttft[-1]) / (np.log(asked) - x[-1]))
 
 
 def _met_line(table: LatencyTable, what: Latency, asked: Floats) -> Floats | None:

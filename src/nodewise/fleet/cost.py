@@ -87,7 +87,7 @@ def good_per_second(windows: Sequence[Served], unit: Unit) -> tuple[float, float
 
 
 def token_cost(per_hour: float, good: tuple[float, float, float], share: float) -> TokenCost:
-    """The price of a million, where only a share of the good tokens is asked for."""
+    """The price of a million, where only a share of the good tokens is requested."""
     amount, low, high = good
     return TokenCost(
         amount=cost_per_million(per_hour, amount * share),

@@ -312,7 +312,7 @@ def _why_not(
     found: dict[int, Capacity],
     seen: Sequence[Served],
 ) -> tuple[str, bool]:
-    """Why a fleet is out of the question, or may be; nothing where it meets it for certain."""
+    """Why a fleet is excluded, or may be; nothing if it meets it for certain."""
     floor, own = question.floor, found[row.replicas]
     if own.never_ran:
         return own.never_ran, False
@@ -465,7 +465,7 @@ def _untried(
         rate, left = rate_at(count, rates), rate_at(count - question.spares, rates)
         enough = rate is not None and left is not None and min(rate, left) >= floor
         if enough and count not in rates:
-            return count, f"on the line between its neighbours it serves {rate:.4g} requests/s"
+            return count, f"by interpolation between its neighbours it serves {rate:.4g} requests/s"
     return None, ""
 
 

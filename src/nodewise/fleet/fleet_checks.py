@@ -33,7 +33,7 @@ def fleet_checks(
 def _client(measured: Sequence[Served]) -> Check:
     faults = [one for one in measured if one.is_client_fault]
     verdict: Verdict = "fail" if faults else "pass"
-    evidence, remedy = f"in none of {len(measured)} windows", ""
+    evidence, remedy = f"the client was late or busy in none of {len(measured)} windows", ""
     if not any(one.requests for one in measured):
         verdict, evidence, remedy = "unknown", _NONE, _MEASURE
     if faults:

@@ -47,7 +47,7 @@ _BATCHES = 20  # of consecutive requests; latencies of neighbours are alike, bat
 
 
 class Percentile(msgspec.Struct, frozen=True, kw_only=True):
-    """A latency that a share of the requests keep; nothing where too few requests can tell."""
+    """A latency that a share of the requests keep; nothing if too few requests can tell."""
 
     share: float
     seconds: float | None
@@ -65,7 +65,7 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     round: int
     requests: int
-    effective_requests: float  # independent ones that they are worth
+    effective_requests: float  # independent ones that they count as
     failed: int
     verdict: Verdict
     why: str
@@ -252,7 +252,7 @@ def judged(window: Window | Summary, objective: Objective) -> Judged:
 
 
 def _shares(objective: Objective) -> list[float]:
-    """What is shown of every window, and the share that is asked for."""
+    """What is shown of every window, and the share that is requested."""
     return sorted({*_SHARES, objective.share})
 
 
@@ -329,7 +329,7 @@ def reason(sure: Sure, requests: int, misses: int, effective: float, objective: 
     if requests < needed:
         return f"{found}; too few to tell, {needed} at least"
     if effective < 0.9 * requests:
-        return f"{found}; they are worth {effective:.3g} independent ones, too few to tell"
+        return f"{found}; they count as {effective:.3g} independent ones, too few to tell"
     return f"{found}; too few to tell"
 
 

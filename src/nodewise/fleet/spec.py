@@ -226,7 +226,7 @@ def _check(spec: FleetSpec) -> None:
 def _check_request(request: RequestSpec) -> None:
     own = request.api in ("json", "plain")
     if own and not request.path:
-        raise SpecError("request.path: this API has no path of its own.", 'Write path = "/...".')
+        raise SpecError("request.path: this API has no default path.", 'Write path = "/...".')
     if own and request.tokenizer:
         raise SpecError(
             "request.tokenizer: the place of the text in answers of this API is unknown.",

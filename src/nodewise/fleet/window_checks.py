@@ -119,7 +119,7 @@ def _sent_rate(times: WindowTimes) -> Check:
     return _row(
         _RATE,
         abs(ratio - 1) > _RATE_TOLERANCE,
-        f"the client sent {format_percent(ratio)} of the rate that was asked for",
+        f"the client sent {format_percent(ratio)} of the requested rate",
         "Lower the rate, or give the client a core of its own.",
     )
 
@@ -153,13 +153,13 @@ def _growth(window: Window, times: WindowTimes) -> Check:
         "the number of requests under way grew by "
         f"{format_percent(rises[0])} of its mean over the window, and so did the waiting"
         if rises[0] is not None and rises[1] is not None
-        else "the number of requests under way did not grow all the time",
+        else "the number of requests under way did not grow steadily",
         "The rate is above what this fleet can serve: lower it.",
     )
 
 
 def _rise(values: Floats) -> float | None:
-    """How much a series rises over its length, in its mean; nothing where that may be chance."""
+    """How much a series rises over its length, in its mean; nothing if that may be chance."""
     count = len(values)
     mean = float(values.mean()) if count else 0.0
     if count < 4 or mean <= 0:
@@ -228,7 +228,7 @@ def summary_checks(summary: Summary, objective: Objective) -> tuple[Check, ...]:
     rate = _row(
         _RATE,
         ratio < 1 - _RATE_TOLERANCE,
-        f"{sent:.4g} requests a second were sent of {summary.offered_per_second:.4g} asked for",
+        f"{sent:.4g} requests a second were sent of {summary.offered_per_second:.4g} requested",
         "Lower the rate, or give the client a core of its own.",
     )
     hidden = _hidden(summary.tool, summary.from_intended)

@@ -154,7 +154,7 @@ class _Side:
             lambda run, left: made.append(run), lambda study: False,
         )  # fmt: skip
         if not made or made[-1].outcome != "ok":
-            why = failure(made[-1]) if made else "it was given up"
+            why = failure(made[-1]) if made else "the run was abandoned"
             raise RunError(
                 f"The job of {self._home} failed at K={spec.scales[0]}: {why}.",
                 "Correct the job; a program that is compiled needs --build.",

@@ -84,7 +84,7 @@ class _Scope(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """What a hypothesis explains, a row a hypothesis; the first is that nothing changed."""
+    """What a hypothesis explains, one row per hypothesis; the first is that nothing changed."""
 
     size: Floats  # logarithm of the ratio
     error: Floats  # its standard error

@@ -41,7 +41,7 @@ def place_of(text: str) -> Place:
 
 
 def read(place: Place) -> list[Entry]:
-    """The studies of a history in order of time; none where it is missing."""
+    """The studies of a history in order of time; none if it is missing."""
     entries = _decode(_content(place), place)
     entries.sort(key=lambda entry: entry.date)
     return entries

@@ -124,7 +124,7 @@ def judge(gate: Gate, bases: Sequence[Entry], newest: Entry) -> list[GateResult]
 
 
 def without_data(gates: Sequence[GateResult]) -> str:
-    """Why gates give no answer; empty where one of them has data."""
+    """Why gates give no answer; empty if one of them has data."""
     if not gates or any(gate.state != "unknown" for gate in gates):
         return ""
     return f"no gate has data ({'; '.join(dict.fromkeys(gate.because for gate in gates))})"
@@ -239,7 +239,7 @@ def efficiency(entry: Entry, scale: Scale) -> _Estimate | None:
 
 
 def interval_of(entry: Entry, metric: Metric, nodes: int) -> tuple[float, Interval | None] | None:
-    """A metric of one study at one K with its 95 % interval; None where it is not recorded."""
+    """A metric of one study at one K with its 95 % interval; None if it is not recorded."""
     found = _estimate(entry, metric, nodes)
     if found is None:
         return None

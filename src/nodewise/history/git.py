@@ -38,14 +38,14 @@ def git(*arguments: str, folder: Path = Path(), content: bytes | None = None) ->
 
 
 def word(*arguments: str, folder: Path = Path()) -> str:
-    """One word that git prints; nothing where it fails."""
+    """One word that git prints; nothing if it fails."""
     with contextlib.suppress(RunError):
         return git(*arguments, folder=folder).decode(errors="replace").strip()
     return ""
 
 
 def tip(branch: str, folder: Path) -> str:
-    """The commit of a branch, here or as it was fetched; nothing where it is missing."""
+    """The commit of a branch, here or as it was fetched; nothing if it is missing."""
     for name in (f"refs/heads/{branch}", f"refs/remotes/origin/{branch}"):
         if found := word("rev-parse", "--verify", "--quiet", name, folder=folder):
             return found
@@ -53,7 +53,7 @@ def tip(branch: str, folder: Path) -> str:
 
 
 def read_file(branch: str, name: str, folder: Path) -> bytes:
-    """A file on a branch; nothing where either is missing."""
+    """A file on a branch; nothing if either is missing."""
     return _file_at(tip(branch, folder), name, folder)
 
 

@@ -1,7 +1,7 @@
 """What a history of campaigns looks like while nothing changes: levels, scales, campaign effects.
 
 All values are logarithms of times, so that a difference is a ratio and no unit matters. A table has
-a row a campaign and a column a series (one test at one node count); what was not measured is NaN.
+one row per campaign and one column per series (one test at one node count). Missing values are NaN.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ def log_times(repeats: Floats) -> Floats:
 
 
 def learn(values: Floats, groups: Floats) -> Noise | None:
-    """The noise of a history; nothing if it is too short. `groups` has a column a group."""
+    """The noise of a history; nothing if it is too short. `groups` has one column per group."""
     level, spread = _levels(values)
     off = (values - level[:-1]) / spread[:-1]
     counts = np.isfinite(off).sum(axis=0)

@@ -217,6 +217,6 @@ def _ledger(made: Sequence[Campaign], before: int = 8) -> tuple[LedgerChange, ..
 
 
 def _lost(scale: Scale, cause: str) -> float | None:
-    """The speedup lost to a cause: none where its part is recorded, unknown where it is not."""
+    """The speedup lost to a cause: none if its part is recorded, unknown if it is not."""
     part = "compute" if cause == "compute inflation" else cause
     return scale.lost.get(cause, 0.0 if part in scale.parts else None)

@@ -170,7 +170,7 @@ def collect(
     timed = [report.seconds for report in reports if report.seconds is not None]
     seconds = max(timed) if timed else finished.seconds
     if outcome == "ok" and seconds < SHORTEST_SECONDS:
-        outcome, detail = "crashed", f"no run takes {seconds:g} s"
+        outcome, detail = "crashed", f"a run cannot take {seconds:g} s"
     steps = _steps_of(reports)
     if outcome not in ("ok", "no match") or steps == 0:
         detail = "\n".join([detail, *failure_lines(log, finished.printed)])
@@ -363,7 +363,7 @@ def _ranks(reports: list[RankReport], folder: Path, shares: Shares, withheld: st
 
 
 def _pace_of(report: RankReport) -> Pace | None:
-    """How a rank was paced; None where it was not."""
+    """How a rank was paced; None if it was not."""
     if report.cpu_s is None or report.paced_s is None or report.late_s is None:
         return None
     return Pace(
@@ -405,7 +405,7 @@ def _over_ranks(reports: list[RankReport], amount: Callable[[Seen], int]) -> flo
 def _device_shares(
     reports: list[RankReport], folder: Path, read_traces: ReadTraces | None
 ) -> Shares:
-    """The stages by the traces of all ranks; nothing where one is missing."""
+    """The stages by the traces of all ranks; nothing if one is missing."""
     paths = [folder / f"trace-{report.rank}.json.gz" for report in reports]
     if read_traces is None or not paths or not all(path.exists() for path in paths):
         return {}
@@ -487,7 +487,7 @@ def _seen_facts(reports: list[RankReport], seconds: float, withheld: str) -> dic
 
 
 def _steps_of(reports: list[RankReport]) -> int | None:
-    """The steps that were timed; None where the workload does not count them."""
+    """The steps that were timed; None if the workload does not count them."""
     most = max((report.steps for report in reports), default=0)
     return most if most or any(report.counts_steps for report in reports) else None
 

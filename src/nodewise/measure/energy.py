@@ -188,7 +188,7 @@ class Meter:
             self._joules.append(joules)
 
     def reading(self, seconds: float) -> Reading | None:
-        """The energy of the last `seconds` before the end, or nothing where it was not read."""
+        """The energy of the last `seconds` before the end, or nothing if it was not read."""
         if self._failed or self._end is None or len(self._stamps) < 2:
             return None
         begin = self._end - seconds

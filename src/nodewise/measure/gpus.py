@@ -43,7 +43,7 @@ class Gpu(Protocol):
 
 
 def _number(read: Callable[[], Any], errors: tuple[type[Exception], ...]) -> float | None:
-    """A figure of a driver; None where it has none, refuses it or says "N/A"."""
+    """A figure of a driver; None if it has none, refuses it or says "N/A"."""
     try:
         value = read()
     except errors:
@@ -126,7 +126,7 @@ class Amd:
 
 
 def find_gpus() -> tuple[Gpu, ...]:
-    """The GPUs of this node; none where no library or no driver is installed."""
+    """The GPUs of this node; none if no library or no driver is installed."""
     return (*_nvidia(), *_amd())
 
 

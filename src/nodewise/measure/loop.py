@@ -47,7 +47,7 @@ _GIVE_UP_AFTER = 2  # failures of one scale; a third would only cost time
 _BUSY_SHARE = 0.5  # of the CPU; a launcher whose workers are elsewhere hardly uses any
 _MOST_TRIED = 10_000  # scales, to suggest some that fit
 _RUNNING = "running"
-_JOBS = "jobs"  # runs that go on without us, a folder each
+_JOBS = "jobs"  # runs that continue without us, one folder per run
 
 
 class Task(NamedTuple):
@@ -318,7 +318,7 @@ def _shares_cores(engine: Engine, nodes: int, watch: Watch) -> bool:
 
 
 def _with_usage(run: Run, watch: Watch, expected: int | None) -> Run:
-    """Add what was seen from outside, where the ranks did not say it themselves.
+    """Add what was observed from outside, if the ranks did not report it.
 
     A launcher has all ranks in one group: who of them used what is unknown, but not the longest
     wait.

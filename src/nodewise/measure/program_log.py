@@ -81,7 +81,7 @@ def _stated(figures: Figures) -> dict[str, float]:
 
 
 def _wrong(name: str, value: float) -> str:
-    """Why a run cannot have this value; empty where it can."""
+    """Why a run cannot have this value; empty if it can."""
     if name == "seconds" and value < SHORTEST_SECONDS:
         return f"a time of {value:g} s"
     try:

@@ -80,7 +80,7 @@ class Findings:
 
     @cached_property
     def idling(self) -> "Idling | None":
-        """What the idle time at the largest scale costs; None where none is recorded."""
+        """What the idle time at the largest scale costs; None if none is recorded."""
         from nodewise.decide.idle import idling
 
         return idling(self.attribution, self.decision)
@@ -103,7 +103,7 @@ class Findings:
 
     @cached_property
     def training(self) -> "Training | None":
-        """The figures of a training at every scale; None where the study is of another job."""
+        """The figures of a training at every scale; None if the study is of another job."""
         from nodewise.decide.training import training_of
 
         return training_of(self.study, self.decision, self.question.needs)

@@ -155,7 +155,7 @@ def runs_in(
     if form.gives in ("load", "link", "logs", "operations"):
         raise registry.unsuitable(files.paths[0], form, "a record of runs")
     if region and not form.has_regions:
-        raise SpecError(f"--region has no meaning for {form.title}.", "Leave it out.")
+        raise SpecError(f"--region does not apply to {form.title}.", "Leave it out.")
     if form.gives == "trace":
         return _runs_of_traces(files, nodes, reading, accept_missing)
     return registry.read_runs(files, nodes, region)

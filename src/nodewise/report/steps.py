@@ -58,7 +58,7 @@ class Steps:
 
     @property
     def slowest(self) -> StepRow:
-        """The step that takes most of the time: the one to think about."""
+        """The step that takes most of the time."""
         return self.rows[self.table.slowest]
 
     def __str__(self) -> str:

@@ -64,12 +64,12 @@ def rows_table(
 
 
 def given(value: Item | None, form: Callable[[Item], str]) -> str:
-    """A value in words, or nothing where there is none."""
+    """A value in words, or nothing if there is none."""
     return "" if value is None else form(value)
 
 
 def between(low: float | None, high: float | None, form: Formatter) -> str:
-    """An interval, or nothing where there is none."""
+    """An interval, or nothing if there is none."""
     if low is None or high is None:
         return ""
     return f"{form(low)}{' to ' if low < 0 else DASH}{form(high)}"

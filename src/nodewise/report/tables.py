@@ -55,9 +55,9 @@ def scaling_table(result: Scaling) -> Table:
             "work/s": format_quantity(result.per_second(row)) if result.base_work else "",
             "seconds": format_seconds(row.seconds),
             "std": given(row.std, format_seconds),
-            "median between": between(row.seconds_low, row.seconds_high, format_seconds),
+            "median interval": between(row.seconds_low, row.seconds_high, format_seconds),
             "speedup": format_speedup(row.speedup),
-            "between": between(row.speedup_low, row.speedup_high, format_speedup),
+            "interval": between(row.speedup_low, row.speedup_high, format_speedup),
             "efficiency": format_efficiency(row.efficiency),
             "Karp-Flatt": given(row.karp_flatt, "{:.4f}".format),
             "": "" if row.efficiency >= result.bend.threshold else "below",
@@ -77,7 +77,7 @@ def laws_table(result: Scaling) -> Table:
     ]
     return Table(
         name="The fitted laws",
-        titles=("law", "s", "between", "c", "between", "ceiling", "off by"),
+        titles=("law", "s", "interval", "c", "interval", "ceiling", "off by"),
         rows=tuple((name, *_law_cells(fit, result)) for name, fit in laws if fit is not None),
         left=frozenset({"law"}),
     )
@@ -194,7 +194,7 @@ def causes_table(row: LedgerRow) -> Table:
         {
             first: row.named(loss.cause),
             "lost": f"{format_speedup(loss.folds)}x",
-            "between": between(loss.folds_low, loss.folds_high, format_speedup),
+            "interval": between(loss.folds_low, loss.folds_high, format_speedup),
             "seconds": format_duration(loss.seconds),
             "of the time": format_percent(loss.share),
             "hidden s": _hidden_seconds(loss.hidden_seconds, row.seconds),
@@ -221,7 +221,7 @@ def rubric_table(result: Decision) -> Table:
             "efficiency": format_efficiency(row.efficiency),
             "quality": given(row.quality, format_efficiency),
             "cost a run" if per else "cost": cost_cell(row, result),
-            "between": between(row.cost_low, row.cost_high, cost_form(result, row)),
+            "interval": between(row.cost_low, row.cost_high, cost_form(result, row)),
             **({f"cost{per}": compared_form(result, row)(row.cost)} if per else {}),
             f"with waiting{per}": compared_form(result, row)(row.cost_with_waiting)
             if row.bill.waiting
@@ -232,7 +232,7 @@ def rubric_table(result: Decision) -> Table:
             _per_money("work", price.currency): given(row.work_per_dollar, format_quantity),
             "cost/Mtoken": given(row.cost_per_million_tokens, in_currency(price.currency)),
             f"J {result.energy.basis}": given(row.energy_joules, format_quantity),
-            "J between": between(row.energy_low, row.energy_high, format_quantity),
+            "J interval": between(row.energy_low, row.energy_high, format_quantity),
             "J/work": given(row.energy_per_work, "{:.4g}".format),
             "g CO2e": given(row.grams, format_quantity),
             "g/work": given(row.grams_per_work, "{:.4g}".format),
@@ -535,9 +535,7 @@ def tornado_table(result: Decision) -> Table:
         {
             "input": title_of(one.input),
             "moved": "range" if one.is_range else "+-20 %",
-            "between": DASH.join(
-                input_words(one.input, end, result) for end in (one.low, one.high)
-            ),
+            "values": DASH.join(input_words(one.input, end, result) for end in (one.low, one.high)),
             "of": one.payment,
             "recommended": f"K={one.low_nodes or 'none'}{DASH}{one.high_nodes or 'none'}",
             f"its cost{result.compared_for.label}": DASH.join(
@@ -553,7 +551,11 @@ def tornado_table(result: Decision) -> Table:
 
 def title_of(name: str) -> str:
     """An input in words."""
-    known = {"s": "serial fraction s", "c": "communication c", "threshold": "least cost efficiency"}
+    known = {
+        "s": "serial fraction s",
+        "c": "communication c",
+        "threshold": "minimum cost efficiency",
+    }
     return known[name] if name in known else INPUTS[name].title
 
 
@@ -617,7 +619,7 @@ def comparison_table(result: Comparison) -> Table:
             "first s": format_seconds(row.first_seconds),
             "second s": format_seconds(row.second_seconds),
             "second/first": f"{row.ratio:.3f}",
-            "between": between(row.ratio_low, row.ratio_high, "{:.3f}".format),
+            "interval": between(row.ratio_low, row.ratio_high, "{:.3f}".format),
             "speedup": f"{format_speedup(row.first_speedup)} -> "
             f"{format_speedup(row.second_speedup)}",
             "efficiency": f"{format_efficiency(row.first_efficiency)} -> "

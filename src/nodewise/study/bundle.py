@@ -76,7 +76,9 @@ def _refuse(path: Path, entries: Sequence[zipfile.ZipInfo]) -> None:
         name, kind = entry.filename, stat.S_IFMT(entry.external_attr >> 16)
         inside = PurePosixPath(name)
         if inside.is_absolute() or ".." in inside.parts or "\\" in name:
-            raise DataError(f"The bundle would write outside: {name}.", "Do not use this bundle.")
+            raise DataError(
+                f"The bundle would write outside of its folder: {name}.", "Do not use this bundle."
+            )
         if kind not in (0, stat.S_IFREG) or entry.is_dir():
             what = "a symbolic link" if stat.S_ISLNK(kind) else "not a regular file"
             raise DataError(f"{path}: {name} is {what}.", "Do not use this bundle.")

@@ -17,13 +17,13 @@ _SHOWN_REASONS = 2
 class Check(msgspec.Struct, frozen=True, kw_only=True):
     """One row of a checklist."""
 
-    rule: str
+    rule: str  # name of the rule
     verdict: Verdict
-    evidence: str
-    remedy: str = ""
-    is_gate: bool = False  # asked for in the spec; when it fails, so does the command
-    key: str = ""  # of the honesty rule that asks for this as well
-    makes: Effect | None = None  # of the measurement; the evidence is then fit for a headline
+    evidence: str  # what was found
+    remedy: str = ""  # the fix
+    is_gate: bool = False  # true: a gate of the spec; a failure fails the command
+    key: str = ""  # of the audit rule, if it is one
+    makes: Effect | None = None  # effect on the measurement
 
     @property
     def shown_verdict(self) -> Verdict:
@@ -32,14 +32,14 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Validity(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a measurement may be answered from, and the doubts."""
+    """Whether a measurement is valid, doubtful or invalid, with the reasons."""
 
     state: State = "valid"
     reasons: tuple[str, ...] = ()
 
     @property
     def clause(self) -> str:
-        """The reasons for a headline; nothing where the measurement is valid."""
+        """The reasons for a headline; nothing if the measurement is valid."""
         left = len(self.reasons) - _SHOWN_REASONS
         shown = [*self.reasons[:_SHOWN_REASONS], *([f"and {left} more"] if left > 0 else [])]
         name = "no answer" if self.state == "invalid" else self.state

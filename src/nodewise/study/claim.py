@@ -96,7 +96,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return None
 
     def by_scale(self, column: Column) -> dict[int, float]:
-        """The first value of a column at each scale; nothing where the column is not full."""
+        """The first value of a column at each scale; nothing if the column is not full."""
         if column not in self.columns:
             return {}
         found: dict[int, float] = {}

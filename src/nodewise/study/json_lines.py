@@ -29,7 +29,7 @@ def append(path: Path, record: msgspec.Struct) -> None:
 
 
 def read(path: Path, kind: type[Record]) -> tuple[list[Record], bool]:
-    """The records of a file, none where it is missing; and whether its last line was cut off."""
+    """The records of a file, none if it is missing; and whether its last line was cut off."""
     try:
         content = files.read_own(path)
     except FileNotFoundError:

@@ -17,6 +17,14 @@ class TimedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dtype: str = "float64"
 
 
+class Rank(msgspec.Struct, frozen=True, array_like=True):
+    """Samples of the CPU time of an MPI rank, and its seconds without a core while they ran."""
+
+    messages: float = 0.0  # inside the library of messages
+    own: float = 0.0  # in other code
+    run_delay: float = 0.0
+
+
 class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a process tree did in one window of a second or less. Times are in thread-seconds."""
 
@@ -26,17 +34,21 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     run_delay: float = 0.0  # ready to run, but another process had the core
     active_threads: float = 0.0  # that computed or wanted to
     busiest_thread: float | None = None  # CPU seconds of the thread that took most
+    thread_seconds: dict[str, float] = {}  # CPU seconds of the threads that took most, by name
     runnable_ticks: float = 0.0  # share of looks at which some thread ran or wanted to
     unclocked: float = 0.0  # of the threads seen running, those that ended before being clocked
     disk_ticks: float = 0.0  # share of looks at which some thread waited for the disk
+    completion_ticks: float = 0.0  # the same for the end of requests (io_uring, AIO) to any device
     lock_threads: float = 0.0  # mean number of threads seen waiting for a lock
     socket_threads: float = 0.0  # the same for a message
     event_threads: float = 0.0  # the same for a clock or an event
+    timed_threads: float = 0.0  # that wait like for a lock, but not longer than a time they set
     idle_threads: float = 0.0  # that did next to nothing in the whole window
     python_lock_threads: float | None = None  # of the lock waits, those in Python interpreters
     file_lock_processes: float = 0.0  # mean number that wait for a file lock, or ask for it again
     message_samples: float = 0.0  # of CPU time, those inside a library of messages (MPI)
     own_samples: float = 0.0  # and of the same processes, those in other code
+    ranks: dict[str, Rank] = {}  # the same of each process that is sampled
     sockets: float = 0.0  # open ones
     pipes: float = 0.0  # the same
     files: float | None = None  # open regular files and devices of storage
@@ -78,7 +90,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class Trials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """CPU seconds of a program in runs that differ in one thing; None where a run gave none."""
+    """CPU seconds of a program in runs that differ in one thing; None if a run gave none."""
 
     arithmetic: float | None = None  # beside competitors that only compute
     memory: float | None = None  # beside competitors that stream memory

@@ -97,7 +97,7 @@ def parse_unit(text: str) -> str:
 
 
 def unit_of_title(title: str) -> str | None:
-    """What a column counts by its title; None where it does not say.
+    """What a column counts by its title; None if it does not say.
 
     >>> unit_of_title("Number of GPUs (A100)"), unit_of_title("n_cores"), unit_of_title("K")
     ('GPU', 'core', None)

@@ -36,8 +36,8 @@ class Part(
 class Pattern(Part, frozen=True, kw_only=True):
     """A regular expression over the output of a program, with a group for the number."""
 
-    pattern: str  # with one group
-    take: Literal["last", "first", "sum"] = "last"  # of several matches
+    pattern: str  # regular expression with one group
+    take: Literal["last", "first", "sum"] = "last"  # which of several matches
 
 
 class Workload(Part, frozen=True, kw_only=True):
@@ -48,18 +48,18 @@ class Workload(Part, frozen=True, kw_only=True):
     """
 
     command: tuple[str, ...] = ()  # the program and its arguments
-    arguments: dict[Nodes, tuple[str, ...]] = {}  # further ones, by scale
+    arguments: dict[Nodes, tuple[str, ...]] = {}  # more arguments, by scale
     requires: str | None = None  # a condition that every scale must meet
     function: str | None = None  # module:function instead of a command
-    directory: str = "."  # from the folder of the spec
-    environment: dict[str, str] = {}  # variables of the job
-    warmup_steps: Annotated[int, msgspec.Meta(ge=0)] = 0  # before the clock starts
-    log: str | None = None  # a preset of patterns
-    output: str | None = None  # the file they are searched in; default: standard output
+    directory: str = "."  # where the job runs, relative to the folder of the spec
+    environment: dict[str, str] = {}  # environment variables of the job
+    warmup_steps: Annotated[int, msgspec.Meta(ge=0)] = 0  # steps before the clock starts
+    log: str | None = None  # name of a preset of patterns
+    output: str | None = None  # file to search; default: standard output
     seconds: str | Pattern | None = None  # pattern of the time in the output
-    work: str | Pattern | None = None  # of the work
-    quality: str | Pattern | None = None  # of the figure of merit
-    stage: dict[str, str | Pattern] = {}  # of the seconds in each stage
+    work: str | Pattern | None = None  # pattern of the work
+    quality: str | Pattern | None = None  # pattern of the figure of merit
+    stage: dict[str, str | Pattern] = {}  # patterns of the seconds in each stage
     # What is timed of an MPI program: between MPI_Pcontrol(1) and (0), or from the first to the
     # last call of a collective, or between two of them ("MPI_Barrier 3-4"); nothing: from MPI_Init
     # to MPI_Finalize.
@@ -86,22 +86,24 @@ class Rehearsal(Part, frozen=True, kw_only=True):
     cores_per_node: Positive = 0.1  # share of a core, or several cores
     # paced: a program with a probe or torch hooks sleeps to its share; one without has a quota
     cpu: Literal["paced", "quota"] = "paced"  # how the share of the CPU is kept
-    period_ms: Annotated[float, msgspec.Meta(ge=1, le=1000)] = 20.0  # of a quota
+    period_ms: Annotated[float, msgspec.Meta(ge=1, le=1000)] = 20.0  # period of a CPU quota
     link: Literal["auto", "real", "modelled"] = "auto"  # auto: real where that is possible
-    link_mbit_per_second: Positive = 300.0  # of each node
-    link_latency_ms: Amount = 0.05  # of a message on a modelled link
-    memory_bytes: Annotated[int, msgspec.Meta(gt=0)] | None = None  # limit of each node
-    disk_bytes_per_second: Annotated[int, msgspec.Meta(gt=0)] | None = None  # limit of each node
-    slow_node: Annotated[int, msgspec.Meta(ge=-1)] | None = None  # -1: the last one
-    slow_factor: Annotated[float, msgspec.Meta(ge=1)] = 1.0  # how much slower it is
+    link_mbit_per_second: Positive = 300.0  # bandwidth of the link of each node
+    link_latency_ms: Amount = 0.05  # latency of a message on a modelled link
+    memory_bytes: Annotated[int, msgspec.Meta(gt=0)] | None = None  # memory limit of a node
+    disk_bytes_per_second: Annotated[int, msgspec.Meta(gt=0)] | None = None  # disk limit of a node
+    slow_node: Annotated[int, msgspec.Meta(ge=-1)] | None = (
+        None  # number of a slow node; -1: the last
+    )
+    slow_factor: Annotated[float, msgspec.Meta(ge=1)] = 1.0  # how many times slower it is
 
 
 class EngineSpec(Part, frozen=True, kw_only=True):
     """Where the job runs."""
 
-    name: str = "local"  # see engines.md
+    name: str = "local"  # the engine; see engines.md
     rehearsal: Rehearsal = Rehearsal()
-    study: str | None = None  # replay: the folder to play
+    study: str | None = None  # replay: folder of the stored study
     options: tuple[str, ...] = ()  # more arguments for mpiexec or torchrun
     tables: dict[str, dict[str, Any]] = {}  # [engine.NAME], as its engine reads it
 
@@ -109,15 +111,15 @@ class EngineSpec(Part, frozen=True, kw_only=True):
 class Quality(Part, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """The figure of merit that the workload reports."""
 
-    name: str = "quality"  # as the workload reports it
-    split: str = ""  # of the data that it is evaluated on
+    name: str = "quality"  # name under which the workload reports it
+    split: str = ""  # data split that it is evaluated on
 
 
 class Precision(Part, frozen=True, kw_only=True):
     """Stop early or go on until the speedup of every scale is known this well."""
 
-    speedup: Share  # half width of its interval, relative
-    most_rounds: Annotated[int, msgspec.Meta(ge=6, le=100_000)] = 40  # stop here in any case
+    speedup: Share  # relative half-width of its interval
+    most_rounds: Annotated[int, msgspec.Meta(ge=6, le=100_000)] = 40  # limit of rounds
 
 
 class Spec(Part, frozen=True, kw_only=True, forbid_unknown_fields=False):
@@ -127,18 +129,18 @@ class Spec(Part, frozen=True, kw_only=True, forbid_unknown_fields=False):
     key is refused by `parse_file`.
     """
 
-    format: Literal[1] = 1  # of the file
-    name: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]  # of the study
+    format: Literal[1] = 1  # version of the file format
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]  # name of the study
     scales: Annotated[tuple[Nodes, ...], msgspec.Meta(min_length=1)]  # the K to measure
     rounds: Rounds = 7  # each runs every K once, in random order
-    timeout_seconds: Positive = 600.0  # for one run
-    seed: int = 7  # of the order of the runs; {seed} in the command
+    timeout_seconds: Positive = 600.0  # longest time of one run
+    seed: int = 7  # random seed of the run order; {seed} in the command
     fixed: tuple[str, ...] = ()  # facts that must be the same at every scale
-    workload: Workload
-    baseline: Baseline | None = None
-    engine: EngineSpec = EngineSpec()
-    quality: Quality = Quality()
-    precision: Precision | None = None
+    workload: Workload  # the job
+    baseline: Baseline | None = None  # program for K=1
+    engine: EngineSpec = EngineSpec()  # where the job runs
+    quality: Quality = Quality()  # figure of merit
+    precision: Precision | None = None  # when to stop
 
     def continues(self, before: "Spec") -> bool:
         """Whether this measures what `before` did: the same job, at the same scales or more."""

@@ -1,7 +1,7 @@
 """Study folders: append-only and safe under kill -9 at any moment.
 
-study.toml   the spec as run          runs.jsonl   one line a run, synced to disk
-ranks/       step stamps, one file a run       lock   held by the one process that measures
+study.toml   the spec as run          runs.jsonl   one line per run, synced to disk
+ranks/       step stamps, one file per run       lock   held by the one process that measures
 outputs/     what each run printed, its beginning and its end
 """
 
@@ -154,7 +154,7 @@ def _unit(asked: Tables, spec: Spec, runs: Sequence[Run]) -> ScaleUnit:
 
 
 def keep_stamps(folder: Path, run: Run, source: Path) -> None:
-    """Keep the binary stamps of a run's ranks, one file a run."""
+    """Keep the binary stamps of a run's ranks, one file per run."""
     import shutil
 
     target = files.own_folder(folder / RANKS) / f"{run.label}.bin"

@@ -51,7 +51,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a rank took from its machine, whether its program knows of us or not."""
 
     cpu_seconds: Signed = 0.0
-    # Ready to run, but another process had the core; null where it is unknown.
+    # Ready to run, but another process had the core; null if it is unknown.
     run_delay_seconds: Signed | None = 0.0
     memory_bytes: int = 0
     read_bytes: int = 0
@@ -162,8 +162,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
         """Refuse a run of no time, wherever it comes from: every speedup divides by it."""
         if self.outcome == "ok" and self.seconds < SHORTEST_SECONDS:
             raise NoTime(
-                f"No run takes {self.seconds:g} s (K={self.nodes}, round {self.round}).",
-                "Leave out what never ran.",
+                f"A run cannot take {self.seconds:g} s (K={self.nodes}, round {self.round}).",
+                "Leave out runs that did not happen.",
             )
 
 

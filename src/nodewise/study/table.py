@@ -26,7 +26,7 @@ Column = (
 _NAMES: dict[Column, tuple[str, ...]] = {
     "nodes": ("K", "p", "n", "nodes", "workers", "gpus", "ranks", "processes", "cores", "replicas"),
     "machines": ("nodes",),  # beside a column that counts something else
-    "per_node": ("per_node", "ppn"),  # and gpus_per_node or the like
+    "per_node": ("per_node", "ppn"),  # and gpus_per_node, ranks_per_node ...
     "seconds": ("time_s", "seconds", "time", "wall_s"),
     "throughput": ("throughput", "items_per_s"),
     "round": ("rep", "round", "repeat"),
@@ -85,7 +85,7 @@ def parse_table(
     if ignored:
         notes.append(f"Columns not used: {', '.join(ignored)}.")
     if "seconds" in columns and "throughput" in columns:
-        notes.append("Column throughput is not used: time_s is there.")
+        notes.append("Column throughput is not used, because time_s is given.")
     if "round" not in columns:
         notes += _number_rounds(rows)
     declared = _declared_regime(rows, regime)
@@ -120,7 +120,7 @@ def parse_table(
 
 
 def format_table(study: Study, comments: Sequence[str] = ()) -> str:
-    """The CSV text of a study, one row a run, or one row a rank; `parse_table` reads it back.
+    """The CSV text of a study, one row per run, or one row per rank; `parse_table` reads it back.
 
     A run that failed has no row: its seconds are not the time of the job.
     """
@@ -226,7 +226,7 @@ def _columns(header: list[str]) -> tuple[dict[Column, int], list[str]]:
 
 
 def _free_title(title: str, known: Sequence[Column | None]) -> Column | None:
-    """The scale or the time under a title as people write them, where no column has our name."""
+    """The scale or the time under another common title, if no column has our name."""
     column = title_column(title)
     if column in ("nodes", "load") and "nodes" not in known:
         return "nodes"
@@ -258,7 +258,7 @@ def _scale_unit(header: list[str], columns: dict[Column, int], rows: list[Row]) 
 
 
 def _shared_nodes(unit: str, columns: dict[Column, int], rows: list[Row]) -> int | None:
-    """How many of K share a node; None where no column says."""
+    """How many of K share a node; None if no column says."""
     if "per_node" in columns:
         counts = {int(row["per_node"]) for row in rows}
         if unit != NODE and len(counts) > 1:

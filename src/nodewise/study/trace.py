@@ -97,7 +97,7 @@ class Digest:
     step_numbers: NDArray[np.int64]
     step_starts: Nanoseconds
     step_ends: Nanoseconds
-    step_parts: NDArray[np.int64]  # a row a step, a column each of PARTS
+    step_parts: NDArray[np.int64]  # one row per step, a column each of PARTS
     damage: str
     notes: tuple[str, ...]
 
@@ -125,7 +125,7 @@ class Unreadable:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Operations:
-    """Timed operations of hybrid parallel training, one row an operation, in seconds.
+    """Timed operations of hybrid parallel training, one row per operation, in seconds.
 
     `number` counts the operations of one kind in a step on a rank. `chunk` is the virtual stage on
     the rank, `model_chunk` its position in the whole model; -1 where an operation has none.

@@ -26,7 +26,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ServerLoad(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the servers said of themselves over a window; unknown where they did not."""
+    """What the servers said of themselves over a window; unknown if they did not."""
 
     waiting: Amount | None = None  # requests in their queues, on average
     running: Amount | None = None  # requests that ran at once, on average

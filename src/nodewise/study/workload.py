@@ -33,7 +33,7 @@ class SeenWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def seen_work(runs: "Sequence[Run]") -> SeenWork | None:
-    """The regime by the global batch and the samples at each K; None where they are not known."""
+    """The regime by the global batch and the samples at each K; None if they are not known."""
     good = [run for run in runs if run.outcome == "ok" and not run.baseline]
     batches = _by_scale(good, BATCH)
     if len(batches) < 2:

@@ -131,7 +131,7 @@ def _draws(times: Timings) -> Floats:
 
 
 def _size(nodes: int, centre: Centre, unit: ScaleUnit, machine: Machine) -> float | None:
-    """A scale in the centre's unit; None where the step from K to it is not known."""
+    """A scale in the centre's unit; None if the step from K to it is not known."""
     per_node = {"core": machine.cores_per_node, "GPU": machine.gpus_per_node, "node": 1}[
         centre.unit
     ]
@@ -188,7 +188,7 @@ def _verdicts(
 def _passing(
     rule: CentreRule, nodes: Sequence[int], seconds: Floats, needed: Sequence[float | None]
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Whether each scale passes and all before it do, a row a draw; what is not asked passes."""
+    """Whether each scale and all before it pass, one row per draw; what is not asked passes."""
     passes = np.ones(seconds.shape, dtype=bool)
     for at in range(1, len(nodes)):
         if rule.kind == "doubling":

@@ -32,7 +32,7 @@ class CentreRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def factor_at(self, size: float | None) -> float | None:
         """The factor that a size is held to: that of the first tier that reaches so far.
 
-        None where it is unknown: a size that no tier reaches, or tiers and an unknown size.
+        None if it is unknown: a size that no tier reaches, or tiers and an unknown size.
 
         >>> rule = CentreRule(kind="doubling", factor=1.3, tiers=(Tier(up_to=64, factor=1.5),))
         >>> rule.factor_at(64), rule.factor_at(65), rule.factor_at(None)

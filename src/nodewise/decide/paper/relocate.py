@@ -190,7 +190,7 @@ def _node_factors(move: Move, assumed: list[str]) -> tuple[float, float]:
         return 1.0, 1.0
     if here is None:
         raise SpecError(
-            "The file names the nodes to go to, and not those that were measured.",
+            "The file describes the target nodes, but not the measured ones.",
             "Add accelerator to the table [from], or leave it out for equal nodes.",
         )
     precision = _precision(move.precision, here, there)
@@ -204,7 +204,7 @@ def _node_factors(move: Move, assumed: list[str]) -> tuple[float, float]:
     )
     if move.bound is None:
         assumed.append(
-            f"What binds the work is not stated: between {flops:.3g} times its seconds (FLOP/s) "
+            f"What limits the work is not stated: between {flops:.3g} times its seconds (FLOP/s) "
             f"and {memory:.3g} times (memory bandwidth). `nodewise diagnose` can tell."
         )
         return min(flops, memory), max(flops, memory)
@@ -238,7 +238,7 @@ def _communication(
         return seconds
     if move.source.network is None:
         raise SpecError(
-            "The file names the link to go to, and not the one that was measured.",
+            "The file describes the target link, but not the measured one.",
             "Add network to the table [from], or leave it out for an equal link.",
         )
     beta, alpha = all_reduce_cost(move.source, nodes)

@@ -276,7 +276,7 @@ class _Stepping:
         model, plan, cluster = self.model, self.plan, self.cluster
         if not model.experts:
             return 0.0
-        ways = 2 * (experts_repeat - 1)  # there and back; backward the same once more
+        ways = 2 * (experts_repeat - 1)  # there and back; the same again in the backward pass
         tokens, chosen = self.tokens / plan.tensor, model.experts_per_token
         size = self.element * tokens * model.hidden
         group = plan.expert * plan.tensor

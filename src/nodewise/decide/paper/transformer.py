@@ -152,7 +152,7 @@ class LayerWork(msgspec.Struct, frozen=True, kw_only=True):
     second: Work  # products that are repeated where every second one is kept ("operator")
 
     def recomputed(self, recompute: Recompute, stops_early: bool = False) -> Work:
-        """What the backward pass computes once more.
+        """What the backward pass recomputes.
 
         `stops_early`: nothing behind the last tensor that it reads, as torch.utils.checkpoint does.
         """

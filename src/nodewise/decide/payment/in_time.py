@@ -25,6 +25,8 @@ _LATTICES = (256, 1024, 4096)
 _WRAPPED = 1e-8  # the share of what lies beyond the lattice that comes back as an error
 _MOST_CELLS = 1 << 18  # of one array
 _GROUPS = 9  # of runs of different length, in what stops add to them
+_SMALL = 1e-2  # stops expected within one step of the lattice, below which a series is exact
+_HOPELESS = 23.0  # stops expected while a segment is tried again: one try in 10^10 goes through
 
 
 def share_in_time(
@@ -79,7 +81,8 @@ def _share_after_stops(
     """The share of runs that are stopped once or more and exceed their time by `slack` at most."""
     found = np.zeros_like(slack)
     least = times.downtime_seconds + times.restart_seconds
-    possible = np.flatnonzero((slack > least) & (rate > 0))
+    again = piece + times.save_seconds + times.restart_seconds
+    possible = np.flatnonzero((slack > least) & (rate > 0) & (rate * again < _HOPELESS))
     lost = np.minimum(piece[possible] / 2, 1 / rate[possible])
     wanted = slack[possible] * np.maximum(
         _POINTS_PER_STOP / (least + lost), 0.0 if noisy else _POINTS_PER_LOSS / lost
@@ -151,6 +154,7 @@ def _lost(z: Complexes, length: Floats, rate: Floats) -> Complexes:
 def _cell(z: Complexes, width: Floats, rate: Floats) -> Complexes:
     """A stop within one step, shared by its two ends."""
     x = rate * width
-    small = x**2 * (1 / 2 - x * (1 / 3 - x * (1 / 8 - x / 30)))
-    upper = np.where(x < 1e-2, small, -np.expm1(-x) - x * np.exp(-x)) / rate
+    low = np.minimum(x, _SMALL)
+    small = low**2 * (1 / 2 - low * (1 / 3 - low * (1 / 8 - low / 30)))
+    upper = np.where(x < _SMALL, small, -np.expm1(-x) - x * np.exp(-x)) / rate
     return np.asarray((-np.expm1(-x) - upper)[:, None] + upper[:, None] * z)

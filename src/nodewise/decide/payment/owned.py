@@ -52,7 +52,7 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             )
         if self.residual_share > 1:
             raise SpecError(
-                "residual share is above 1.", "Write the part of the capital that comes back."
+                "residual share is above 1.", "Write the fraction of the capital that is recovered."
             )
         if self.pue < 1:
             raise SpecError(
@@ -118,7 +118,7 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def break_even_utilisation(self, rent_per_hour: float) -> float | None:
         """The use from which owning costs less than renting; above 1 it never does.
 
-        Nothing where the energy of an hour costs more than the rent.
+        Nothing if the energy of an hour costs more than the rent.
 
         >>> Owned(capital=8760.0, life_years=1.0).break_even_utilisation(4.0)
         0.25

@@ -1,4 +1,4 @@
-"""Runs on nodes that can be taken away: expected time, spread, cost, and how often to save.
+"""Runs on nodes that can be preempted: expected time, spread, cost, and how often to save.
 
 Preemptions come at random at a rate L (exponential up-times). An attempt at `a` seconds of work
 that fails after X < a seconds costs X and a recovery, and begins again; with a mean recovery r
@@ -75,7 +75,7 @@ class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):
 
     save_seconds: float = 0.0
     downtime_seconds: float = 0.0  # without nodes; nothing can fail then
-    restart_seconds: float = 0.0  # reloading; may be interrupted in its turn
+    restart_seconds: float = 0.0  # time to reload; may be interrupted itself
 
     def __post_init__(self) -> None:
         """Refuse negative times."""
@@ -84,7 +84,7 @@ class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Preemptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How often nodes are taken away, and of what that was counted.
+    """How often nodes are preempted, and on what this rate is based.
 
     A node's rate makes that of a gang of K by L = rate * K^correlation_exponent: 1 if nodes are
     taken independently, 0 if all go at once. Public traces gave 0.64 at K=4 and 0.17 at K=16.
@@ -408,7 +408,7 @@ class SpotBills(Bills, frozen=True, kw_only=True):
 
     saving: Floats
     restarts: Floats  # work done again, and reloading
-    idle: Floats  # nodes that wait on the meter for the lost one
+    idle: Floats  # nodes that are billed while they wait for the lost one
 
     @property
     def billed(self) -> Floats:
@@ -433,7 +433,7 @@ def bill(
 ) -> SpotBills:
     """The expected bill of runs whose nodes together cost `rate_per_hour` at the spot price.
 
-    While a lost node is replaced, all nodes stay on the meter, or the `survivors` alone, or `none`.
+    While a lost node is replaced, all nodes are billed, or the `survivors` alone, or `none`.
     Overheads and storage run all the time.
 
     >>> run = expected([58230.0], [0.05 * 8 / 3600], Checkpointing(
@@ -460,7 +460,7 @@ def bill(
 
 
 class SpotChoice(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}):
-    """The cheapest scale at one discount and one rate; null where no run ends."""
+    """The cheapest scale at one discount and one rate; null if no run ends."""
 
     discount: float
     per_second: float
@@ -471,7 +471,7 @@ class SpotChoice(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"
     goodput: float | None
     fastest_nodes: int | None
     ignoring_nodes: int  # the cheapest scale without preemptions
-    # what running there costs on top, as a share; null where it never ends
+    # what running there costs on top, as a share; null if it never ends
     ignoring_extra: float | None
 
 
@@ -513,7 +513,7 @@ def choices(
             best = int(np.argmin(np.where(ends, costs, np.inf)))
             fastest = int(np.argmin(run.seconds))
             here = bool(ends[best])
-            extra = float(costs[ignoring] / costs[best] - 1) if ends[ignoring] else None
+            extra = _relative(costs[ignoring], costs[best]) if ends[ignoring] else None
             found.append(
                 SpotChoice(
                     discount=discount,
@@ -529,6 +529,11 @@ def choices(
                 )
             )
     return tuple(found)
+
+
+def _relative(cost: float, least: float) -> float:
+    """How much more a cost is than the least one; nothing where all are free."""
+    return float(cost / least - 1) if least > 0 else 0.0
 
 
 def _hourly(price: Price, nodes: Floats, rate_per_hour: Floats | None) -> Floats:
@@ -737,8 +742,9 @@ def replay(
 ) -> Floats:
     """Seconds of each job on a trace, begun at evenly spaced moments of its up-time.
 
-    A row a start, a column a job. The trace is a ring. The gaps of the trace are the downtime, so
-    `checkpointing.downtime_seconds` is not used. A job that never ends takes infinite time.
+    One row per start, one column per job. The trace is a ring. The gaps of the trace are the
+    downtime, so `checkpointing.downtime_seconds` is not used. A job that never ends takes infinite
+    time.
     """
     rate = np.full_like(work_seconds, trace.rate_per_second)
     segments = _segments(work_seconds, rate, checkpointing, interval)

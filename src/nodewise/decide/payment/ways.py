@@ -1,6 +1,6 @@
 """The same curve paid for in other ways: on demand, on spot with preemption, on owned nodes.
 
-Nodes fail however they are paid for; on spot they are also taken away, and both rates add up.
+Nodes fail however they are paid for; on spot they are also preempted, and both rates add up.
 """
 
 from collections.abc import Sequence
@@ -54,8 +54,8 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True):
         save_seconds=60.0, downtime_seconds=300.0, restart_seconds=120.0
     )
     saves: bool = True  # false: a stopped run starts again
-    mtbf_seconds: float | None = None  # mean time between failures of one node; None: none fails
-    while_down: WhileDown = "all"  # which nodes stay on the meter until lost ones are back
+    mtbf_seconds: float | None = None  # mean time between failures of one node; null: no failures
+    while_down: WhileDown = "all"  # which nodes are billed until lost ones are back
     trace: str | None = None  # the text of an availability trace, to be replayed
     owned_fraction: float = 0.60
     owned_above: float = 0.60  # the utilisation from which the owned fraction holds
@@ -101,7 +101,7 @@ class ScaleCost(msgspec.Struct, frozen=True, kw_only=True, rename={"nodes": "K"}
     nodes: int
     cost: float | None  # null: a run never ends
     seconds: float | None
-    median_seconds: float | None = None  # of replays of a trace; null where a run never ends
+    median_seconds: float | None = None  # of replays of a trace; null if a run never ends
     p95_seconds: float | None = None
     in_time: float | None = None  # share of runs that meet the deadline
     goodput: float | None = None  # share of the time that is the job's own work
@@ -206,7 +206,7 @@ def with_failures(scales: Candidates, payment: Payment) -> tuple[Candidates, Exp
     if payment.mtbf_seconds is None:
         return scales, None
     rates = payment.failures(scales.whole_nodes)
-    if scales.seconds.ndim > 1:  # draws of times, a row a draw
+    if scales.seconds.ndim > 1:  # draws of times, one row per draw
         run = expected(scales.seconds, rates, payment.checkpointing, payment.rule)
         return msgspec.structs.replace(scales, seconds=run.seconds), None
     run = expected(_work(scales), rates, payment.checkpointing, payment.rule)
@@ -252,7 +252,7 @@ def _slowed(
 
 
 def on_spot(scales: Candidates, price: Price, needs: Needs, payment: Payment) -> Paid:
-    """The runs at the spot price; slower where nodes are taken away or fail."""
+    """The runs at the spot price; slower if nodes are preempted or fail."""
     if payment.trace is not None:
         scales = scales.up_to(most_nodes(payment.trace))
         if not scales.nodes:
@@ -438,9 +438,9 @@ def _payment(
     applies: Mask | bool = True,
 ) -> PaymentPrice:
     scales, bills = paid.scales, paid.bills
-    ladder = np.flatnonzero(allowed_scales(scales, price, needs, bills)).tolist()
+    eligible = np.flatnonzero(allowed_scales(scales, price, needs, bills)).tolist()
     cost = bills.billed / scales.relative_work
-    cheapest = cheapest_of(scales, cost, ladder)
+    cheapest = cheapest_of(scales, cost, eligible)
     # what depends on the scale is given for the cheapest
     at = 0 if cheapest is None else cheapest
     return PaymentPrice(
@@ -452,7 +452,7 @@ def _payment(
         applies=bool(np.broadcast_to(applies, cost.shape)[at]),
         condition=condition,
         cheapest=choice_at(scales, bills, cheapest),
-        fastest=choice_at(scales, bills, fastest_of(scales, cost, ladder)),
+        fastest=choice_at(scales, bills, fastest_of(scales, cost, eligible)),
         bill=None if cheapest is None else bills.at(cheapest),
         moved=() if paid is hired else _moved(paid, hired, price, needs, fraction),
         rows=tuple(_scale_cost(paid, at) for at in range(len(scales.nodes))),
@@ -593,7 +593,7 @@ def rent_per_hour(scales: Candidates) -> float:
 def spot_outlook(
     scales: Candidates, spot: Paid | None, price: Price, needs: Needs, payment: Payment
 ) -> SpotOutlook | None:
-    """What preemptions do to the cheapest spot run; nothing where none are stated."""
+    """What preemptions do to the cheapest spot run; nothing if none are stated."""
     dearer = payment.spot_fraction > 1
     stated = payment.preemptions is not None or payment.trace is not None
     if spot is None or spot.run is None or scales.regime == "weak" or dearer or not stated:
@@ -658,7 +658,7 @@ def _rates(own: Preemptions) -> list[Preemptions]:
 
 
 def owned_outlook(scales: Candidates, price: Price, payment: Payment) -> OwnedOutlook | None:
-    """The use from which owned nodes pay; nothing where only a fraction is stated."""
+    """The use from which owned nodes pay; nothing if only a fraction is stated."""
     owned = payment.owned
     if owned is None or not price.is_money:
         return None

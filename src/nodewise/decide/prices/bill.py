@@ -25,15 +25,15 @@ _INSTANT_SECONDS = 1e-6
 class Price(msgspec.Struct, frozen=True, kw_only=True):
     """What a node costs an hour, what runs beside it, and how the meter counts."""
 
-    per_node_hour: float | None = None  # None: the table says what each scale costs an hour
+    per_node_hour: float | None = None  # null: the table states the hourly cost of each scale
     # what the price is for, in the singular; empty: a node where K tells the nodes, else one of K
     per: str = ""
     fixed_per_hour: float = 0.0  # billed by wall-clock time whatever K is
     startup_seconds: float = 0.0  # launch and tear-down, billed on every node
     billing_unit_seconds: float = 0.0  # 0: to the instant
     billing_minimum_seconds: float = 0.0
-    storage_per_hour: float | None = None  # disks of the job; None: not stated
-    egress: float | None = None  # what a run sends out, in money; None: not stated
+    storage_per_hour: float | None = None  # disks of the job; null: not stated
+    egress: float | None = None  # what a run sends out, in money; null: not stated
     currency: str = "$"
     source: str = ""
 

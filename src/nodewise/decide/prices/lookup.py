@@ -66,7 +66,9 @@ def ask_today(question: Question, settings: Settings) -> Question:
     """The question with other settings: what they name is looked up, and prices have an age."""
     question = msgspec.structs.replace(question, asked_on=today())
     if "prices" in settings and "instance" not in settings:
-        raise SpecError("--prices is a list: which of its nodes?", "Add --instance with its name.")
+        raise SpecError(
+            "--prices gives a list, and no instance is chosen.", "Add --instance with its name."
+        )
     if "instance" in settings and "price" in settings:
         raise SpecError("--price and --instance both name a price.", "Drop one of the two.")
     if "instance" in settings:
@@ -138,7 +140,7 @@ def _with_own(question: Question, settings: Settings) -> Question:
 def with_instance(question: Question, name: str, prices: str | None = None) -> Question:
     """The price of an instance and, where they are known, its spot price and its power.
 
-    `prices` is a file, with `@YYYY-MM-DD` behind it where the file does not say its day.
+    `prices` is a file, followed by `@YYYY-MM-DD` if the file does not state its day.
     """
     records = shipped_prices() if prices is None else _read(prices)
     record = find(records, name)
@@ -188,7 +190,9 @@ def with_egress(question: Question, text: str, cloud: str = "") -> Question:
     amount, _, named = text.partition("@")
     cloud = named or cloud or (question.records[0].cloud if question.records else "")
     if not cloud:
-        raise SpecError("Whose egress price is it?", f"Write {amount}@aws, or name an instance.")
+        raise SpecError(
+            "The cloud of the egress price is missing.", f"Write {amount}@aws, or name an instance."
+        )
     try:
         gigabytes = parse_amount(amount.lower().removesuffix("gb"))
     except ValueError:

@@ -139,7 +139,7 @@ def stated_check(price: Price, today: date | None) -> Check:
     rule = "price date"
     found = _DAY.search(price.source)
     if found is None:
-        said = f"'{price.source}' names no day" if price.source else "source and date missing"
+        said = f"'{price.source}' has no date" if price.source else "source and date missing"
         return Check(
             rule=rule,
             verdict="fail",

@@ -45,7 +45,7 @@ _LINEAR: dict[str, Callable[[list[Any]], float]] = {
 
 
 def array_counts(call: Callable[..., Any], arguments: tuple[Any, ...]) -> ArrayCounts | None:
-    """What `call(*arguments)` does, or nothing where that is not known."""
+    """What `call(*arguments)` does, or nothing if that is not known."""
     name = getattr(call, "__name__", "")
     ours = getattr(np, name, None) is call or getattr(np.linalg, name, None) is call
     arrays = [one for one in arguments if isinstance(one, np.ndarray)]

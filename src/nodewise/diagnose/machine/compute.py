@@ -65,7 +65,7 @@ def _flags() -> set[str]:
 
 
 def clock() -> float | None:
-    """The core's real frequency in hertz, or nothing where it cannot be measured.
+    """The core's real frequency in hertz, or nothing if it cannot be measured.
 
     Nominal figures are off by a fifth and more on machines that speed up. So a chain of integer
     products is timed, each of which needs the one before: three cycles each on x86-64.

@@ -16,7 +16,7 @@ _REPEATS = 10
 
 
 def devices() -> dict[str, dict[str, Ceiling]]:
-    """FLOP/s, bandwidth and memory of each GPU; nothing where no driver shows one."""
+    """FLOP/s, bandwidth and memory of each GPU; nothing if no driver shows one."""
     if not any(Path(name).exists() for name in ("/dev/nvidia0", "/dev/kfd")):
         return {}
     if importlib.util.find_spec("torch") is None:

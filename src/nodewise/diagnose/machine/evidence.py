@@ -7,6 +7,7 @@ be read is None, never zero.
 
 import contextlib
 import os
+import platform
 import socket
 import struct
 from collections import defaultdict
@@ -24,6 +25,9 @@ _SOCKET_BYTES = 72  # struct inet_diag_msg, whose last field is the inode
 _COUNTERS = struct.Struct("=QQII")  # bytes acknowledged and received, segments out and in
 _COUNTERS_AT = 120  # in struct tcp_info
 _MOST_READS = 1000
+_FUTEX = {"x86_64": "202", "aarch64": "98"}  # numbers of the system call
+_FUTEX_COMMAND = 0x7F
+_FUTEX_WAITS = (0, 9)  # FUTEX_WAIT, FUTEX_WAIT_BITSET
 _MOST_FILES = 64
 _NO_STORAGE = ("/dev/null", "/dev/zero", "/dev/pts", "/dev/tty", "/dev/urandom", "/dev/shm",
                "/proc", "/memfd:")  # fmt: skip
@@ -37,7 +41,7 @@ class Traffic(NamedTuple):
 
 
 def tcp_traffic() -> dict[int, Traffic] | None:
-    """Each TCP socket of this network namespace by its inode; None where the kernel refuses."""
+    """Each TCP socket of this network namespace by its inode; None if the kernel refuses."""
     found: dict[int, Traffic] = {}
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4) as link:
@@ -230,6 +234,28 @@ def _field(text: str, name: str) -> int | None:
     return next(
         (int(line.split()[1]) for line in text.splitlines() if line.split()[0] == name), None
     )
+
+
+def is_timed(place: str) -> bool:
+    """Whether a thread (/proc/.../task/...) waits for another one, but only for a set time."""
+    try:
+        return waits_for_a_time(Path(f"{place}/syscall").read_text(), platform.machine())
+    except OSError:  # not allowed, or it has ended
+        return False
+
+
+def waits_for_a_time(call: str, processor: str) -> bool:
+    """Whether a system call, as the kernel shows it, is a futex wait with a time limit.
+
+    >>> waits_for_a_time("202 0x7f10 0x189 0x0 0x7ffd40 0x0 0xffffffff 0x7f 0x7f", "x86_64")
+    True
+    >>> waits_for_a_time("202 0x7f10 0x80 0x2 0x0 0x0 0x0 0x7f 0x7f", "x86_64")
+    False
+    """
+    words = call.split()
+    if len(words) < 7 or words[0] != _FUTEX.get(processor):  # also "running"
+        return False
+    return int(words[2], 16) & _FUTEX_COMMAND in _FUTEX_WAITS and int(words[4], 16) != 0
 
 
 def is_python(process: int) -> bool:

@@ -12,7 +12,7 @@ _LISTED = 3
 
 
 class HotSpots:
-    """A recording beside a program; `found` is empty where py-spy is missing or sees no Python."""
+    """A recording beside a program; `found` is empty if py-spy is missing or sees no Python."""
 
     def __init__(self, folder: Path) -> None:
         """Nothing yet; what is recorded goes to this folder."""

@@ -54,7 +54,7 @@ class Inside:
                         self._rings.append((process, *_ring(int(name))))
 
     def taken(self) -> dict[int, Share]:
-        """The samples of each process; ends the sampling. Empty where the kernel refuses."""
+        """The samples of each process; ends the sampling. Empty if the kernel refuses."""
         addresses: dict[int, list[int]] = {}
         for process, _, ring in self._rings:
             addresses.setdefault(process, []).extend(_addresses(ring))

@@ -6,6 +6,7 @@ second. In a large tree each look takes some of the processes, so that watching 
 """
 
 import contextlib
+import ctypes
 import os
 import subprocess
 import sys
@@ -24,19 +25,21 @@ from nodewise.diagnose.machine.evidence import (
     Opened,
     Traffic,
     is_python,
+    is_timed,
     tcp_traffic,
 )
 from nodewise.diagnose.machine.hot_spots import HotSpots
 from nodewise.diagnose.machine.identity import contention
-from nodewise.diagnose.machine.inside import Inside
+from nodewise.diagnose.machine.inside import Inside, Share
 from nodewise.diagnose.machine.limits import limits
 from nodewise.diagnose.machine.touching import Touch
 from nodewise.measure.engines.base import SCRATCH_MARK, die_with_parent, end
 from nodewise.measure.scratch import scratch_folder
-from nodewise.study.observed import Observation, Sample
+from nodewise.study.observed import Observation, Rank, Sample
 
 _LOOK_SECONDS = 0.02
 _WINDOW_SECONDS = 0.5
+_LEAST_LOOKS = 3  # in a window; where each look takes long, windows are longer
 _STARTED_WINDOWS = 3  # after which a program is likely at its work
 _COST = 0.02  # of one core, at most, for looking
 _SLOWEST = 3.0  # times fewer looks at a program that waits for its cores: it does less in a second
@@ -44,7 +47,9 @@ _SLOWEST = 3.0  # times fewer looks at a program that waits for its cores: it do
 # on a busy machine a helper that wakes once waits long for its core.
 _ACTIVE = 0.03
 _TAIL_BYTES = 4000
+_PR_SET_CHILD_SUBREAPER = 36
 _MOST_AT_ONCE = 32  # processes in one look; of more, each look takes others
+_MOST_CLOCKED = 16  # threads whose CPU time is kept
 _FEW = 8  # processes whose control group is looked up
 _SELDOM = 3  # looks: control groups and the kernel's list of file locks are read so often
 _INSIDE_EVERY = 2  # windows: in so many, samples are taken of where ranks of MPI are
@@ -53,11 +58,12 @@ _TICK = 1.0 / os.sysconf("SC_CLK_TCK")
 _LIBRARIES = ("libmpi", "libpsm", "libnccl", "libgomp", "libiomp", "libgloo", "libucp", "libpython")
 # What the kernel calls the place where a thread sleeps.
 _WAITS = {
-    "lock": ("futex", "sem", "pipe", "fifo", "locks", "rwsem", "rt_mutex", "mutex"),
+    "lock": ("futex", "sem", "pipe", "fifo", "locks", "setlk", "rwsem", "rt_mutex", "mutex"),
     "socket": ("sk_wait", "wait_woken", "inet_csk", "tcp", "unix_stream", "unix_dgram", "skb",
                "sock"),
     "event": ("poll", "select", "nanosleep", "sigtimedwait", "pause"),
     "child": ("do_wait",),
+    "completion": ("io_cqring", "read_events"),  # of requests that were given to the kernel
 }  # fmt: skip
 
 
@@ -88,11 +94,13 @@ def start_program(command: tuple[str, ...], folder: Path, errors: int) -> "subpr
 def _watch(command: tuple[str, ...], most_seconds: float, folder: Path) -> Observation:
     tail = bytearray()
     began = time.monotonic()
+    adopted = Adopted(folder)
     program = start_program(command, folder, subprocess.PIPE)
     assert program.stderr is not None
+    adopted.started(program.pid)
     copying = threading.Thread(target=_copy, args=(program.stderr, tail), daemon=True)
     copying.start()
-    looker = _Looker(program.pid)
+    looker = _Looker(program.pid, adopted)
     hot_spots = HotSpots(folder)
     stopped = False
     try:
@@ -107,6 +115,7 @@ def _watch(command: tuple[str, ...], most_seconds: float, folder: Path) -> Obser
         seconds = time.monotonic() - began
         with contextlib.suppress(PermissionError):  # a program of another user
             end(program)
+        adopted.close()
         looker.stop_sampling()
         spots = hot_spots.found()
     if len(looker.samples) < 3:  # else the last one is cut short by the end of the program
@@ -156,11 +165,58 @@ class _Thread:
         self.last: tuple[int, int, int, int] | None = None
 
 
+class Adopted:
+    """Processes that a watched program has put into the background, outside of its tree.
+
+    The kernel gives them to us as children, as long as we ask for that. Others of our children do
+    not have the mark of the program.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """From now on; `folder` is the mark."""
+        self._mark = f"{SCRATCH_MARK}={folder}".encode()
+        self._known: dict[int, bool] = {}
+        self._adopt(True)
+
+    def _adopt(self, is_wanted: bool) -> None:
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(is_wanted), 0, 0, 0)
+
+    def started(self, root: int) -> None:
+        """The program itself is no orphan."""
+        self._known[root] = False
+
+    def processes(self) -> list[int]:
+        """Those that still run."""
+        children: list[int] = []
+        with contextlib.suppress(OSError):
+            for thread in _entries("/proc/self/task"):
+                children += map(int, _read(f"/proc/self/task/{thread}/children").split())
+        for child in children:
+            if child not in self._known:
+                with contextlib.suppress(OSError):
+                    self._known[child] = self._mark in Path(f"/proc/{child}/environ").read_bytes()
+        return [child for child in children if self._known.get(child) and not _is_reaped(child)]
+
+    def close(self) -> None:
+        """Take no more, and reap what has ended."""
+        self._adopt(False)
+        self.processes()
+
+
+def _is_reaped(child: int) -> bool:
+    """Reap a child of ours that has ended; whether it had."""
+    try:
+        return os.waitpid(child, os.WNOHANG)[0] == child
+    except OSError:
+        return True
+
+
 class _Looker:
     """Looks at the tree below one process, and turns looks into samples."""
 
-    def __init__(self, root: int) -> None:
+    def __init__(self, root: int, adopted: "Adopted") -> None:
         self._root = root
+        self._adopted = adopted
         self._totals: Counter[str] = Counter()  # of the tree, at the last look
         self._change: Counter[str] = Counter()  # since the window began
         self._spent: dict[int, float] = {}  # CPU seconds of each process that is alive
@@ -183,7 +239,7 @@ class _Looker:
         """A new window; what was last seen is where it starts."""
         self._start = time.monotonic()
         self._looks = 0
-        self._running = self._disk = 0
+        self._running = self._disk = self._completing = self._timed = 0
         self._lock_looks = self._locked = 0
         if len(self._spinners) > 1 and len(self.samples) % _INSIDE_EVERY == 0:
             self._inside = Inside(self._spinners)
@@ -196,17 +252,20 @@ class _Looker:
     def look(self) -> None:
         """One look, then a pause that keeps the cost of looking small."""
         cpu = time.thread_time()
-        is_last = time.monotonic() - self._start >= _WINDOW_SECONDS
+        is_last = self._is_over() and self._looks >= _LEAST_LOOKS - 1
         states = self._look_at_all() if is_last or self._is_small() else self._look_at_some()
         self._looks += 1
         self._running += "R" in states
         self._disk += "D" in states and "R" not in states
-        passed = time.monotonic() - self._start
+        self._completing += "completion" in states and not states & {"D", "R"}
         cost = time.thread_time() - cpu
         self._touch.look(self._busiest)
-        if is_last or (passed >= _WINDOW_SECONDS and self._is_small()):
+        if is_last or (self._is_over() and self._is_small() and self._looks >= _LEAST_LOOKS):
             self.close_window()
         time.sleep(self._slower * max(_LOOK_SECONDS, cost / _COST - cost))
+
+    def _is_over(self) -> bool:
+        return time.monotonic() - self._start >= _WINDOW_SECONDS
 
     def _is_small(self) -> bool:
         return len(self._alive) <= _MOST_AT_ONCE
@@ -214,6 +273,8 @@ class _Looker:
     def _look_at_all(self) -> set[str]:
         """The states of all threads; the counters of the tree."""
         self._alive = _tree(self._root)
+        for process in self._adopted.processes():
+            self._alive += _tree(process)
         states: set[str] = set()
         totals: Counter[str] = Counter()
         self._spent = {}
@@ -224,7 +285,7 @@ class _Looker:
         for process in self._alive:
             own = self._look_at(process, totals)
             states |= own
-            if not own <= {"S"}:
+            if own & {"R", "D"}:
                 running.add(process)
         if seldom and len(self._alive) > 1:
             waits, asks = self._file_locks.waiting(self._alive)
@@ -259,7 +320,9 @@ class _Looker:
                 thread = self._threads.setdefault((process, int(name)), _Thread())
                 kind = _wait(place) if state == "S" else state
                 thread.seen[kind] += 1
-                states.add(state)
+                if kind == "lock" and self._looks % _SELDOM == 0:
+                    self._timed += _SELDOM * is_timed(place)
+                states.add("completion" if kind == "completion" else state)
         except (OSError, IndexError, ValueError):
             pass  # it has just ended
         return states
@@ -275,7 +338,7 @@ class _Looker:
     def close_window(self) -> None:
         """Sum up the window, if there was anything to see in it."""
         seconds = time.monotonic() - self._start
-        if self._looks >= 3:
+        if self._looks >= _LEAST_LOOKS:
             self.samples.append(self._sample(seconds))
             self._slower = _slower_for(self.samples[-1])
         self.stop_sampling()  # of a window without a sample
@@ -287,7 +350,7 @@ class _Looker:
     def _sample(self, seconds: float) -> Sample:
         change = self._change
         touched = self._touch.taken()
-        messages, own_code = self._taken_inside()
+        ranks = self._taken_inside()
         python = set()
         for process in self._spent:
             self._note_libraries(process)
@@ -300,7 +363,9 @@ class _Looker:
         in_python = 0.0
         waits: defaultdict[str, float] = defaultdict(float)
         idle: defaultdict[str, float] = defaultdict(float)
-        delay = switches = forced = busiest = 0.0
+        delay = switches = forced = 0.0
+        spent: Counter[str] = Counter()
+        delays: Counter[int] = Counter()
         active = 0
         for (process_id, thread_id), thread in self._threads.items():
             ran += thread.seen["R"]
@@ -312,7 +377,9 @@ class _Looker:
             waited = max(end[1] - begin[1], 0) / 1e9
             cpu = max(end[0] - begin[0], 0) / 1e9
             delay += waited
-            busiest = max(busiest, cpu)
+            delays[process_id] += waited  # type: ignore[assignment]
+            if cpu:
+                spent[f"{process_id}.{thread_id}"] = cpu  # type: ignore[assignment]
             switches += end[2] - begin[2]
             forced += end[3] - begin[3]
             own = idle
@@ -335,15 +402,22 @@ class _Looker:
             runnable_ticks=self._running / looks,
             unclocked=unclocked / max(ran, 1),
             disk_ticks=self._disk / looks,
+            completion_ticks=self._completing / looks,
             lock_threads=waits["lock"] / looks,
             socket_threads=waits["socket"] / looks,
             event_threads=waits["event"] / looks,
+            timed_threads=self._timed / looks,
             idle_threads=sum(idle.values()) / looks,
             python_lock_threads=in_python / looks,
             file_lock_processes=self._locked / max(self._lock_looks, 1),
-            message_samples=messages,
-            own_samples=own_code,
-            busiest_thread=busiest,
+            message_samples=sum(one.messages for one in ranks.values()),
+            own_samples=sum(one.own for one in ranks.values()),
+            ranks={
+                str(process): Rank(one.messages, one.own, delays[process])
+                for process, one in ranks.items()
+            },
+            busiest_thread=max(spent.values(), default=0.0),
+            thread_seconds=dict(spent.most_common(_MOST_CLOCKED)),
             sockets=len(opened.sockets),
             pipes=opened.pipes,
             files=opened.files,
@@ -371,10 +445,9 @@ class _Looker:
             self._inside.close()
             self._inside = None
 
-    def _taken_inside(self) -> tuple[float, float]:
-        """Samples of ranks in this window: in the library of messages, and in other code."""
-        found = self._inside.taken() if self._inside is not None else {}
-        return sum(one.messages for one in found.values()), sum(one.own for one in found.values())
+    def _taken_inside(self) -> dict[int, Share]:
+        """Samples of each rank in this window: in the library of messages, and in other code."""
+        return self._inside.taken() if self._inside is not None else {}
 
     def _carried(self, inodes: list[int]) -> Traffic | None:
         """What its TCP sockets carried in this window."""

@@ -158,7 +158,7 @@ class Curve:
         return self.unknown_beyond or REACH * self.nodes[-1]
 
     def at(self, nodes: int) -> Prediction | None:
-        """The seconds at one scale; nothing where they are unknown."""
+        """The seconds at one scale; nothing if they are unknown."""
         return self.points([nodes])[0]
 
     def points(self, nodes: Sequence[int]) -> tuple[Prediction | None, ...]:
@@ -224,7 +224,7 @@ class Curve:
         return tuple(ends) if ends[1].seconds > _DIFFER * ends[0].seconds else ()
 
     def draws(self, nodes: Sequence[int], count: int, seed: int = SEED) -> Floats:
-        """Plausible seconds: a row a draw, a column a scale; nan where they are unknown.
+        """Plausible seconds: one row per draw, one column per scale; nan where they are unknown.
 
         Predicted scales of a draw err together, as a curve that bends more than expected does;
         measured ones err by themselves, by the noise of their runs.
@@ -250,7 +250,7 @@ class Curve:
         """Seconds by the universal law, a row for each fit to times within their noise.
 
         `rounds` are the runs of each measured scale. The second array is the relative noise of one
-        run in each row. Nothing where the law misses the measured times by more than noise would.
+        run in each row. Nothing if the law misses the measured times by more than noise would.
         """
         ladder, fit = self._ladder, self._plain["universal"]
         repeats = np.sqrt(np.array(rounds, dtype=np.float64))

@@ -14,13 +14,13 @@ The first three are non-negative fits of relative errors. Each is carried throug
 points: what it misses there is added back, between the points in proportion and beyond them as at
 the last one, because the largest measured scale says more about the next than any fit does. `drift`
 is a mixture of Gaussian processes, each around one such passage of the exponent, weighted by how
-well it foretold the points. Its constants are round figures on a plateau where others do as well;
+well it predicted the points. Its constants are round figures on a plateau where others do as well;
 weights learnt from published curves did not carry over to other families of codes.
 
 Where the seconds of each stage are known, `stages` gives each its own law and adds them up:
 compute and input/output shrink or stay, messages cost a transfer (1 - 1/K of the data) and a
 latency (log2 K or K), serial work stays; waiting, which is what is left, shrinks or stays, and is
-nothing where a node is alone.
+nothing if a node is alone.
 """
 
 from typing import Literal, NamedTuple, get_args

@@ -71,7 +71,7 @@ class CollectiveKind(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int | None
     call_us: float
     exposed_us: float
-    transfer_us: float | None  # null where the calls of the ranks do not match
+    transfer_us: float | None  # null if the calls of the ranks do not match
     wait_us: float | None
 
 
@@ -316,7 +316,7 @@ def break_down(
     if len(steps) < len(marked):
         notes.append(
             f"{len(marked) - len(steps)} of {len(marked)} steps are not marked alike on every rank "
-            "and are left out step by step; the totals hold them."
+            "and are left out of the tables by step; the totals include them."
         )
     return JobBreakdown(
         window=window,
@@ -395,7 +395,7 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class _Matched:
-    """Calls of the same collective on several ranks, a column a rank; rows are collectives."""
+    """Calls of the same collective on several ranks, one column per rank; rows are collectives."""
 
     count: int
     unmatched_calls: int
@@ -660,7 +660,7 @@ def _stages(one: StepRank, on_device: bool) -> dict[Stage, float]:
 def stage_shares(job: JobBreakdown) -> dict[int, dict[Stage, float]]:
     """The share of its time that each rank spent in each stage.
 
-    Nothing where a file could not be read: the shares of the others would hide its waits.
+    Nothing if a file could not be read: the shares of the others would hide its waits.
     """
     if not job.ranks or any(not rank.used for rank in job.ranks):
         return {}

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodewise.base.errors import DataError, SpecError
+from nodewise.explain.changes import link_rates, link_share, share_left
 from nodewise.study.trace import Operations
 
 Floats = NDArray[np.float64]
@@ -43,6 +44,8 @@ _TRANSFERS: Final = {
 _SHOWN: Final = {kind: f"{kind.partition('-')[0]}-pp-comm" for kind in _TRANSFERS}
 _OVER_REPLICAS: Final = (_GATHER, _SCATTER, _SEPARATE)
 _COMMUNICATION: Final = (*_TRANSFERS, *_OVER_REPLICAS, _NORM, _EMBEDDING, _CLIP)
+_SLOW_NODE: Final = "slow-node"
+_CHANGES: Final = (_SLOW_NODE, "communication", "link")  # the other keys name operations
 _CLOCK_ERROR: Final = 5e-5  # seconds by which the clocks of two streams may differ
 _WRONG_CLOCK: Final = 1e-2  # a transfer that ends this long before it starts counts as 0 s
 _SLOWEST_PERCENT: Final = 3  # of the workers, at least one: the suspects
@@ -71,8 +74,8 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     worker_share: float | None  # of the slowdown, gone with ideal slowest workers
     slowest_workers: tuple[int, ...]
     ideal: dict[str, float]  # seconds by kind
-    fixed: dict[str, str] = {}  # what was asked: these operations get ideal durations
-    fixed_seconds: float | None = None
+    changes: dict[str, str] = {}  # what was asked
+    changed_seconds: float | None = None
 
     @property
     def unexplained(self) -> float:
@@ -80,11 +83,16 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
         return self.measured_seconds / self.step_seconds
 
 
-def replay(operations: Operations, fixed: dict[str, str] | None = None) -> Replay:
+def replay(operations: Operations, changes: dict[str, str] | None = None) -> Replay:
     """What the stragglers of a traced job cost.
 
-    `fixed` names operations by optype, stage, replica or rank: what is the step if they are ideal?
+    `changes` asks for the step if something were different: optype, stage, replica and rank name
+    operations that become ideal (several keys narrow the choice), slow-node=fixed makes the slowest
+    workers ideal, and communication=0.5x or link=100Gbit:400Gbit shorten the transfers.
     """
+    changes = changes or {}
+    chosen = {key: value for key, value in changes.items() if key not in _CHANGES}
+    sent = _communication_left(changes)
     table = _Table(operations)
     graph = _graph(table, operations)
     durations, ideal, seconds_of_kind = _durations(table, graph)
@@ -114,10 +122,17 @@ def replay(operations: Operations, fixed: dict[str, str] | None = None) -> Repla
     suspect = every.copy()
     for _, replica, stage in workers:
         suspect[stages == stage, replica] = False
-    asked = every & ~_named(operations, nodes, replicas, fixed) if fixed else every
-    without, fixed_seconds = _replayed(graph, durations, ideal, [suspect, asked]).mean(1).tolist()
+    without = float(_replayed(graph, durations, ideal, [suspect]).mean())
     lost = measured - best
     shares = [(measured - t) / lost if lost > 0 else None for t in (float(mean[-1]), without)]
+    changed = None
+    if changes:
+        asked = suspect if _repairs_slowest(changes) else every
+        if chosen:
+            asked = asked & ~_named(operations, nodes, replicas, chosen)
+        left = np.where([kind in _COMMUNICATION for kind, _, _ in nodes], sent, 1.0)
+        scaled = durations * left[:, None, None]
+        changed = float(_replayed(graph, scaled, ideal * left, [asked]).mean())
     return Replay(
         name=operations.name,
         replicas=replicas,
@@ -135,19 +150,45 @@ def replay(operations: Operations, fixed: dict[str, str] | None = None) -> Repla
         worker_share=shares[1],
         slowest_workers=tuple(rank for rank, _, _ in workers),
         ideal=seconds_of_kind,
-        fixed=fixed or {},
-        fixed_seconds=fixed_seconds if fixed else None,
+        changes=changes,
+        changed_seconds=changed,
     )
 
 
+def _communication_left(changes: dict[str, str]) -> float:
+    """What the changes leave of the seconds of every transfer."""
+    left = 1.0
+    if "communication" in changes:
+        left *= share_left("communication", changes["communication"])
+    if "link" in changes:
+        here, there = link_rates(changes["link"])
+        if here is None:
+            raise SpecError(
+                "--what-if link: a trace does not say what link it was recorded on.",
+                "State both: link=100Gbit:400Gbit, or a factor: communication=0.5x.",
+            )
+        left *= link_share(here, there)
+    return left
+
+
+def _repairs_slowest(changes: dict[str, str]) -> bool:
+    """Whether the slowest workers become ideal."""
+    value = changes.get(_SLOW_NODE)
+    if value not in (None, "fixed"):
+        raise SpecError(
+            f"--what-if {_SLOW_NODE}: {value!r} cannot be replayed.", f"State {_SLOW_NODE}=fixed."
+        )
+    return value is not None
+
+
 def _named(
-    operations: Operations, nodes: list[Node], replicas: int, fixed: dict[str, str]
+    operations: Operations, nodes: list[Node], replicas: int, chosen_by: dict[str, str]
 ) -> NDArray[np.bool_]:
     """The nodes and replicas that the user names; several keys narrow the choice."""
     chosen = np.ones((len(nodes), replicas), bool)
     kinds = np.array([kind for kind, _, _ in nodes])
     stages = np.array([stage for _, _, stage in nodes])
-    for key, value in fixed.items():
+    for key, value in chosen_by.items():
         if key == "optype":
             shown = np.array([_SHOWN.get(kind, kind) for kind in kinds.tolist()])
             part = np.repeat(((kinds == value) | (shown == value))[:, None], replicas, 1)
@@ -160,7 +201,8 @@ def _named(
         else:
             raise SpecError(
                 f"'{key}={value}' names no operations.",
-                "Write optype=NAME, stage=N, replica=N or rank=N.",
+                "Write optype=NAME, stage=N, replica=N, rank=N, slow-node=fixed, "
+                "communication=0.5x or link=100Gbit:400Gbit.",
             )
         if not part.any():
             raise SpecError(

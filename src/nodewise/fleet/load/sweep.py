@@ -191,7 +191,7 @@ class _Running:
 
 
 def backlog_seconds(window: Window, load: LoadSpec) -> float:
-    """How long a server may go on with requests that were given up, at the rate that it answered.
+    """How long a server may still work on abandoned requests, at the rate that it answered.
 
     Many servers do not notice, and the next window must not pay for it.
     """

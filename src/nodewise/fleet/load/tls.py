@@ -8,7 +8,7 @@ from nodewise.fleet.spec import Server
 
 
 def context_of(server: Server, home: Path) -> ssl.SSLContext | None:
-    """The certificates of a spec, from its folder; nothing where no address is encrypted."""
+    """The certificates of a spec, from its folder; nothing if no address is encrypted."""
     if not any(url.startswith("https:") for url in server.urls):
         return None
     context = ssl.create_default_context()
@@ -42,7 +42,7 @@ def explained(url: str, error: ssl.SSLError) -> RunError:
     reason = (error.reason or str(error)).lower().replace("_", " ")
     if "certificate required" in reason or "handshake failure" in reason:
         return RunError(
-            f"{url} asks for a certificate of the client: {reason}.",
+            f"{url} requires a client certificate:  {reason}.",
             'Write certificate = "client.pem" and key = "client.key" under [server].',
         )
     if "wrong version number" in reason or "record layer" in reason or "http request" in reason:

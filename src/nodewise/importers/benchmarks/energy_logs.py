@@ -90,7 +90,7 @@ def _runs(
         raise no_scale(paths[0])
     if len(files) not in (1, nodes):
         raise DataError(
-            f"K={nodes} has {len(files)} files: one tracker a node, never one a rank.",
+            f"K={nodes} has {len(files)} files: use one tracker per node, not one per rank.",
             "Use a file for each node, or one for a single machine.",
         )
     if len({len(rows) for rows in files}) > 1:
@@ -116,7 +116,8 @@ def _seconds(text: str, name: str) -> float:
     value = _amount(text, name)
     if not value:
         raise DataError(
-            f"{name}: the run time must be above 0 s.", "Leave out rows of runs that never ran."
+            f"{name}: the run time must be above 0 s.",
+            "Leave out rows of runs that did not happen.",
         )
     return value
 

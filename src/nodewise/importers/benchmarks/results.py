@@ -82,7 +82,7 @@ def _pyperf(document: dict[str, Any], otherwise: int | None) -> list[Run]:
             for seconds in run.get("values") or []:
                 made = _run(nodes, at, seconds, True, {"warmups": warm})
                 place = _words(facts, "hostname", "cpu_model_name", "python_version", "platform")
-                # what pyperf timed before its values is warm-up, reported apart
+                # what pyperf timed before its values is warm-up, reported separately
                 apart = sum(float(value) for _, value in run["warmups"]) if warm else None
                 runs.append(
                     msgspec.structs.replace(

@@ -256,7 +256,7 @@ def _derive(made: dict[str, Any]) -> None:
 
 
 def number(text: bytes | str | None) -> float | None:
-    """A number as logs print it: 1,234.5 or 1.2E+03; None where it is none or not finite."""
+    """A number as logs print it: 1,234.5 or 1.2E+03; None if it is none or not finite."""
     if text is None or len(text) > 40:
         return None
     plain = text.decode("ascii", "replace") if isinstance(text, bytes) else text
@@ -268,7 +268,7 @@ def number(text: bytes | str | None) -> float | None:
 
 
 def clock_seconds(text: str) -> float | None:
-    """A duration as [D-]HH:MM:SS[.fff], MM:SS or 1h2m3.4s; None where it is none.
+    """A duration as [D-]HH:MM:SS[.fff], MM:SS or 1h2m3.4s; None if it is none.
 
     >>> clock_seconds("1-00:00:12"), clock_seconds("1m23.5s"), clock_seconds("05:40")
     (86412.0, 83.5, 340.0)

@@ -9,7 +9,7 @@ _SLACK = 2e-4  # of figures whose rounding is not known
 
 
 def whole(ratio: float, within: float = 0.005) -> int | None:
-    """The whole number nearest to a ratio of printed figures; None where it is not clear."""
+    """The whole number nearest to a ratio of printed figures; None if it is not clear."""
     if not 0 < ratio < 1e9:
         return None
     near = round(ratio)

@@ -137,7 +137,7 @@ def _apply(
 
 
 def text_after(line: bytes, label: bytes) -> bytes:
-    """What follows a label, up to the next bar; empty where the label is not there."""
+    """What follows a label, up to the next bar; empty if the label is not there."""
     at = line.find(label)
     if at < 0:
         return b""

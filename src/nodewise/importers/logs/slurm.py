@@ -168,7 +168,7 @@ def _nodes(row: _Row) -> float | None:
 
 
 def _count_hosts(text: str) -> float | None:
-    """How many hosts a list of Slurm has; None where it is cut off or has no hosts."""
+    """How many hosts a list of Slurm has; None if it is cut off or has no hosts."""
     total = 0
     hosts = re.findall(r"[\w.-]{1,80}(?:\[([\d,-]{1,4000})\])?(?:,|$)", text)
     if "".join(re.split(r"[\w.,\[\]-]+", text)) or text in ("", "None", "Unknown"):

@@ -31,7 +31,7 @@ class Understood(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[LogRun, ...]  # all of them; `problem` says why one is left out
     count: Count
     scale_unit: ScaleUnit
-    compared: Timed | None  # at every K; None where the logs give nothing that all of them have
+    compared: Timed | None  # at every K; None if the logs give nothing that all of them have
 
     @property
     def used(self) -> list[LogRun]:
@@ -170,7 +170,7 @@ def _of_one_job(runs: list[LogRun], job: str) -> list[LogRun]:
         names.setdefault(run.job, set()).add(run.nodes)
     if job:
         if job not in names:
-            raise DataError(f"No job is called {job}.", f"Use one of: {', '.join(sorted(names))}.")
+            raise DataError(f"Job {job} was not found.", f"Use one of: {', '.join(sorted(names))}.")
         return [run for run in runs if run.job == job]
     curves = [name for name, scales in names.items() if len(scales) > 1]
     if len(curves) > 1:

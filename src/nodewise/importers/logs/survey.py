@@ -72,7 +72,7 @@ def survey(sources: Sequence[Source], how: Reading = Reading()) -> list[LogRun]:
 
 
 def _detected(path: Path) -> registry.Format | None:
-    """The format of a file; None where it cannot be read."""
+    """The format of a file; None if it cannot be read."""
     try:
         return registry.detect(path)
     except DataError:
@@ -118,7 +118,7 @@ def _read(paths: list[Path], form: registry.Format | None, how: Reading) -> list
             return [LogRun(path=str(path), format=form.name, problem=problem)]
         with format_errors(path):
             runs: list[LogRun] = form.read(paths if form.has_node_files else path)
-        return runs or [LogRun(path=str(path), format=form.name, problem="no run in it")]
+        return runs or [LogRun(path=str(path), format=form.name, problem="it has no run")]
     except DataError as error:
         return [LogRun(path=str(path), format=form.name if form else "", problem=error.what)]
 
@@ -127,7 +127,7 @@ def _plausible(run: LogRun) -> LogRun:
     """A run whose time no program can take is left out."""
     if run.problem or run.outcome != "ok" or (run.seconds and 1e-9 < run.seconds < 1e10):
         return run
-    return msgspec.structs.replace(run, problem=f"no run takes {run.seconds or 0:g} s")
+    return msgspec.structs.replace(run, problem=f"a run cannot take {run.seconds or 0:g} s")
 
 
 def _without_quotes(run: LogRun, named: set[Path]) -> LogRun:

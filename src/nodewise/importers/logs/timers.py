@@ -69,7 +69,7 @@ TIMERS = (
 
 
 def stages(log: Log, step: float | None, has_pipeline: bool) -> dict[Stage, float]:
-    """Mean seconds of a rank in a step; empty where the timers do not separate its parts.
+    """Mean seconds of a rank in a step; empty if the timers do not separate its parts.
 
     Of several ranks the log has the least and the most; the mean is taken to be between them.
     Communication of tensor parallelism is within the computing: no timer separates it.

@@ -145,7 +145,7 @@ def blocks(path: Path) -> Iterator[bytes]:
     except OSError as error:
         raise DataError(
             f"Cannot read {path}: {(error.strerror or str(error)).lower()}.",
-            "Name a trace that is there and that you may read.",
+            "Name a trace that exists and is readable.",
         ) from None
 
 
@@ -173,7 +173,7 @@ def _unpacked(file: IO[bytes]) -> Iterator[bytes]:
 
 
 class Reader:
-    """The wanted events of one file, a list a block; what else the file says is kept beside."""
+    """The wanted events of one file, one list per block; what else the file says is kept beside."""
 
     def __init__(self, path: Path, wants: Callable[[str, str], bool]) -> None:
         """Read a file; `wants` tells by category and name whether an event counts.
@@ -185,7 +185,9 @@ class Reader:
         self.damage = ""
         self.unread_events = 0
         self._is_list = False
-        self._scan_from = 0  # bytes; what was scanned in vain is scanned again when it has doubled
+        self._scan_from = (
+            0  # bytes; what was scanned without a result is scanned again when it has doubled
+        )
         self._wants = wants
         self._form = 0  # of the events' times; a file that needs more digits moves on for good
         self._known: dict[bytes, bool | None] = {}
@@ -290,7 +292,7 @@ class Reader:
         return self._scan(buffer) if events is None else (events, rest, None)
 
     def _choose(self, buffer: bytes, keys: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-        """Which events are wanted, of all but the last; nothing where one is unclear."""
+        """Which events are wanted, of all but the last; nothing if one is unclear."""
         known = self._known
         if len(known) > _MOST_KINDS:
             known.clear()
@@ -313,7 +315,7 @@ class Reader:
         return wanted
 
     def _decode(self, text: bytes) -> list[TraceEvent] | None:
-        """Events with all digits of their times, or nothing where one of them is malformed."""
+        """Events with all digits of their times, or nothing if one of them is malformed."""
         for form in range(self._form, len(_FORMS)):
             try:
                 events: list[TraceEvent] = _DECODERS[form].decode(text)

@@ -84,7 +84,7 @@ def read(path: Path, collective_kernels: str = "") -> RankTrace:
         rows.add(events)
     if rows.count:
         return rows.device_trace(path, reader)
-    # No device: the operators of the threads are the work, so the file is read once more for them.
+    # No device: the operators of the threads are the work, so the file is read again for them.
     threads, damage = _Threads(), reader.damage
     reader = Reader(path, _wants_on_host)
     for events in reader:

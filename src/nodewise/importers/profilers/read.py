@@ -72,7 +72,7 @@ def _read_in_processes(tasks: Sequence[_Task], workers: int) -> list[list[Digest
             return list(pool.map(_digest_file, tasks))
     except BrokenProcessPool:
         raise DataError(
-            "A process that read traces was killed; most often the memory ran out.",
+            "A process that read traces was killed, most likely because memory ran out.",
             "Read fewer at once: --jobs 1.",
         ) from None
 
@@ -137,6 +137,6 @@ def _check_damage(ranks: Sequence[Digest | Unreadable], broken: Broken) -> None:
         )
     if not any(isinstance(one, Digest) and (broken == "use" or not one.damage) for one in ranks):
         raise DataError(
-            f"No trace could be read whole: {faults[0]}.",
+            f"No trace could be read completely: {faults[0]}.",
             "Record it again; --broken use takes what can be read of a damaged one.",
         )

@@ -20,7 +20,7 @@ def window_of(
     offered_per_second: float | None = None,
     from_intended: bool = False,
 ) -> list[Window | Summary]:
-    """A window that begins with its first request; none where there are fewer than two.
+    """A window that begins with its first request; none if there are fewer than two.
 
     `offered_per_second` is the rate that the tool was asked for.
     """
@@ -60,7 +60,7 @@ def sent_rate(asked: float | None, requests: int, seconds: float) -> tuple[float
         return sent, ()
     if sent <= asked * (1 + _SAME_RATE):
         return asked, ()
-    note = f"The tool was asked for {asked:.4g} requests/s and sent {sent:.4g}"
+    note = f"The tool was set to {asked:.4g} requests/s and sent {sent:.4g}"
     return sent, (f"{note}: the rate that was sent counts.",)
 
 

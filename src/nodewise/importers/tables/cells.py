@@ -91,7 +91,7 @@ def plain(cell: str) -> str:
 
 
 def parse_cell(text: str, is_time: bool = False) -> Cell | None:
-    """The number in a cell with its unit; None where there is none, or where it says no run.
+    """The number in a cell with its unit; None if there is none, or where it says no run.
 
     >>> parse_cell("24.93 mins")[:2], parse_cell("2.5M tok/s")[:2], parse_cell("2'42\\"", True)[0]
     ((1495.8, 'time'), (2500000.0, 'rate'), 162.0)

@@ -176,7 +176,7 @@ def read_columns(
         named = given or title_column(title)
         cells = tuple(parse_cell(text, named == "seconds") for text in texts)
         if given:
-            reads.append(Read(title, given, "sure", "you say so", texts, cells))
+            reads.append(Read(title, given, "sure", "stated with --column", texts, cells))
         else:
             column, confidence, why = _of_cells(title, named, cells)
             reads.append(Read(title, column, confidence, why, texts, cells))
@@ -231,7 +231,7 @@ def _statistics(reads: list[Read]) -> list[Read]:
     if not has_statistics:
         return reads
     return [
-        read._replace(column="rounds", confidence="likely", why="beside a column of the statistics")
+        read._replace(column="rounds", confidence="likely", why="next to a column of statistics")
         if words_of(read.title) == "samples"
         else read
         for read in reads
@@ -251,7 +251,7 @@ def find_scale(reads: Sequence[Read], words: str) -> Scale:
             f"No column {what}; the titles are: {shown}"
             if what.startswith("gives")
             else f"The number of nodes {what}; the titles are: {shown}",
-            "Name one K, nodes, GPUs or the like, or say which it is: --column 'TITLE=gpus'.",
+            "Name one K, nodes or GPUs, or say which it is: --column 'TITLE=gpus'.",
         )
     hybrid = _hybrid(found, reads)
     best = hybrid or max(found, key=lambda one: (len(set(one.counts)), _finest(one, reads)))

@@ -46,7 +46,7 @@ class _Said(NamedTuple):
 
 
 def claims_of_prose(text: str, name: str, regime: Regime | None) -> tuple[Claim, ...]:
-    """The claim in sentences that give K and one figure each; nothing where there is none."""
+    """The claim in sentences that give K and one figure each; nothing if there is none."""
     text = plain_signs(text[:_MOST_CHARACTERS])
     said = _lists(text) or [one for clause in _clauses(text) if (one := _pair(clause))]
     for kind in ("rate", "device_rate", "pace", "time"):

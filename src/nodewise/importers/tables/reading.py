@@ -131,7 +131,7 @@ def _without_scale(reads: Sequence[Read], scale: Scale) -> list[Read]:
             sure: Confidence = "likely" if scale.is_load or _names_device(read) else "guess"
             read = read._replace(column="nodes", confidence=sure, why="its cells count")
         elif at != scale.at and read.column == "nodes":
-            read = read._replace(column="per_node", why="is beside K")
+            read = read._replace(column="per_node", why="is next to K")
         marked.append(read)
     return marked
 
@@ -275,7 +275,7 @@ class _Curve:
         return [one for one in found if len(one) > 1]
 
     def _agrees(self, read: Read, mode: Mode) -> bool | None:
-        """Whether a reading gives an efficiency that is written; None where none is."""
+        """Whether a reading gives an efficiency that is written; None if none is."""
         written = self._written()
         if not written:
             return None
@@ -344,8 +344,8 @@ class _Curve:
         modes: tuple[Mode, Mode] = ("total", "per device")
         agrees = [mode for mode in modes if self._agrees(read, mode)]
         if len(agrees) == 1:
-            return _Measure(read, agrees[0], "sure", "as the written ratios have it")
-        if _TOTAL.search(read.title) or read.why == "you say so":
+            return _Measure(read, agrees[0], "sure", "the stated ratios confirm it")
+        if _TOTAL.search(read.title) or read.why == "stated with --column":
             return _Measure(read, "total", "sure", read.why)
         exponent = self._exponent(read)
         if exponent >= _RISES:
@@ -371,19 +371,19 @@ class _Curve:
         modes: tuple[Mode, Mode] = ("strong", "weak")
         agrees = [mode for mode in modes if self._agrees(read, mode)]
         if len(agrees) == 1:
-            return _Measure(read, agrees[0], "sure", "as the written ratios have it")
+            return _Measure(read, agrees[0], "sure", "the stated ratios confirm it")
         if declared is not None:
             return _Measure(read, declared, "sure", f"{declared} scaling is declared")
         exponent = self._exponent(read)
         shown = self._shown_regime(falls=exponent <= _FALLS)
         if shown is not None:
-            return _Measure(read, shown, "likely", f"the amounts beside it show {shown} scaling")
+            return _Measure(read, shown, "likely", f"the amounts next to it show {shown} scaling")
         if rated is not None:
             fits = [m for m in modes
                     if _alike(self.efficiencies(read, m),
                               self.efficiencies(rated.read, rated.mode))]  # fmt: skip
             if len(fits) == 1:
-                return _Measure(read, fits[0], "likely", "it fits the rate beside it")
+                return _Measure(read, fits[0], "likely", "it fits the rate next to it")
         if exponent <= _FALLS:
             return _Measure(read, "strong", "likely", "it falls with K")
         if _SHARE_HELD.search(words):
@@ -558,7 +558,7 @@ class _Curve:
         return Figure(cell.value, cell.text, cell.half)
 
     def _reading(self, measure: _Measure) -> tuple[ColumnReading, ...]:
-        """What was understood: K and the measure first, then the other columns that count."""
+        """How the table was read: K and the measure first, then the other columns that count."""
         shown = {
             "strong": "time of a fixed job", "weak": "time of a job that grows with K",
             "total": "rate of all devices", "per device": "rate of each device",

@@ -97,7 +97,7 @@ class Engine:
     # Its workers are on other machines: the folder of a run is in the study folder, which all of
     # them must see.
     elsewhere: ClassVar[bool] = False
-    # Runs go on without us; their folders are kept until `run` has returned how they ended.
+    # Runs continue without us; their folders are kept until `run` has returned how they ended.
     detached: ClassVar[bool] = False
 
     @classmethod

@@ -11,7 +11,7 @@ from nodewise.measure.mpi import libraries, preload
 from nodewise.measure.mpi.preload import Launch
 from nodewise.measure.watch import cores
 from nodewise.study.spec import EngineSpec, Part
-from nodewise.study.study import Fact
+from nodewise.study.study import Fact, Rank, Stage
 
 _Few = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
 
@@ -19,11 +19,11 @@ _Few = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
 class MpiOptions(Part, frozen=True, kw_only=True):
     """The table `[engine.mpi]`."""
 
-    launcher: str | None = None  # mpirun, srun or a path; else that of the program's libmpi
-    ranks_per_node: _Few | None = None
-    threads_per_rank: _Few | None = None
+    launcher: str | None = None  # mpirun, srun or a path; default: by libmpi
+    ranks_per_node: _Few | None = None  # ranks on each node; K then counts ranks
+    threads_per_rank: _Few | None = None  # sets OMP_NUM_THREADS
     bind_to: Literal["none", "core", "socket", "numa", "hwthread"] | None = None
-    record: bool = True  # look into the program's MPI calls
+    record: bool = True  # time the program's MPI calls
 
 
 class Mpi(LauncherEngine):
@@ -88,6 +88,11 @@ class Mpi(LauncherEngine):
             **({"mpi_library": str(launch.library)} if launch.library else {}),
         }
         recorded = bool(self._interposed(job, launch))
+        if recorded and _ran_serially(job, finished):
+            stages: dict[Stage, float] = {"compute": finished.seconds}
+            alone = Rank(rank=0, stages=stages, seconds=finished.seconds)
+            facts["mpi_note"] = "one rank without MPI_Init, timed from the start of its launcher"
+            return msgspec.structs.replace(finished, facts=facts, ranks=(alone,))
         return msgspec.structs.replace(finished, facts=facts, interposed=recorded)
 
     def _launch(self, job: Job) -> Launch:
@@ -127,3 +132,14 @@ class Mpi(LauncherEngine):
             return []
         names = [*job.own_environment, "LD_PRELOAD", "NODEWISE_MPI_GATE"]
         return [word for name in names for word in ("-x", name)]
+
+
+def _ran_serially(job: Job, finished: Finished) -> bool:
+    """Whether the only rank of an MPI program called no MPI, as OpenFOAM does on one core."""
+    return (
+        job.nodes == 1
+        and finished.outcome == "ok"
+        and "NODEWISE_MPI_REGION" not in job.environment
+        and libraries.linked_mpi(job.command[0], job.directory) is not None
+        and not any(job.folder.glob("mpi-*.json"))
+    )

@@ -1,6 +1,6 @@
 """K nodes or tasks of a Slurm cluster: a batch job for each run, or one for all of them.
 
-Jobs go on without us. Each leaves its number, its log and how it ended in its folder in the study
+Jobs continue without us. Each leaves its number, its log and its outcome in its folder in the study
 folder, which must be on a file system that the nodes share; the next `measure` collects them.
 """
 
@@ -44,19 +44,19 @@ class SlurmOptions(Part, frozen=True, kw_only=True):
     """The table `[engine.slurm]`."""
 
     scale: Literal["nodes", "tasks"] = "nodes"  # what K counts
-    tasks_per_node: Count = 1  # where K counts nodes
-    cpus_per_task: Count = 1
-    launcher: Literal["srun", "mpiexec", "torchrun"] = "srun"
+    tasks_per_node: Count = 1  # ranks on each node, if K counts nodes
+    cpus_per_task: Count = 1  # cores of each task
+    launcher: Literal["srun", "mpiexec", "torchrun"] = "srun"  # what starts the ranks
     mpi: str = ""  # srun --mpi=...: pmi2 or pmix
-    allocation: Literal["each", "one"] = "each"  # a job for each run, or one for all that are left
-    partition: str = ""
-    account: str = ""
-    time_minutes: Count | None = None  # of a job; else by the timeout
-    exclusive: bool = False
+    allocation: Literal["each", "one"] = "each"  # one job for each run, or for all
+    partition: str = ""  # Slurm partition
+    account: str = ""  # Slurm account
+    time_minutes: Count | None = None  # time limit of a job; default: from the timeout
+    exclusive: bool = False  # no other jobs on the nodes
     together: bool = False  # runs may be on the cluster at the same time
     queued: Count = 20  # jobs in the queue at a time
-    setup: tuple[str, ...] = ()  # lines of shell before the job: module load ...
-    poll_seconds: Positive = 2.0
+    setup: tuple[str, ...] = ()  # shell lines before the job: module load ...
+    poll_seconds: Positive = 2.0  # interval of queries
 
 
 class Slurm(Engine):
@@ -109,7 +109,7 @@ class Slurm(Engine):
         if done.returncode:
             raise RunError(
                 f"Slurm does not answer: {_first_line(done.stderr)}.",
-                "Ask for it with: scontrol ping. SLURM_CONF names the cluster.",
+                "Check with: scontrol ping. SLURM_CONF names the cluster.",
             )
         rows = [line.split() for line in done.stdout.splitlines()]
         if not rows:
@@ -119,7 +119,7 @@ class Slurm(Engine):
         have, what = (nodes, "nodes") if self._options.scale == "nodes" else (cores, "cores")
         if max(scales) > have:
             raise RunError(
-                f"The partition has {have} {what}; K={max(scales)} is asked for.",
+                f"The partition has {have} {what}; K={max(scales)} is requested.",
                 "Leave out that scale, or name a larger partition.",
             )
 
@@ -147,7 +147,7 @@ class Slurm(Engine):
         while True:
             number = _number(job.folder)
             if number is None:
-                raise RunError(f"{job.folder} has no job.", "Start the measuring again.")
+                raise RunError(f"{job.folder} has no job.", "Run nodewise measure again.")
             state = self._wait(job, number)
             taken_away = state in _TAKEN_AWAY or (state == "TIMEOUT" and not _begun(job.folder))
             if _ended(job.folder) or not taken_away or _attempts(job.folder) >= _ATTEMPTS:
@@ -429,7 +429,7 @@ def _fields(shown: str) -> dict[str, str]:
 
 
 def _accounts(number: int) -> dict[str, str]:
-    """What sacct keeps of a job; nothing where accounting is off."""
+    """What sacct keeps of a job; nothing if accounting is off."""
     if shutil.which("sacct") is None:
         return {}
     done = _ask("sacct", "-n", "-P", "-j", str(number), "-o", ",".join(_ACCOUNTED))
@@ -486,7 +486,7 @@ def _unfinished(state: str, facts: dict[str, Fact]) -> Finished:
     """How a run ended whose script left no record."""
     words = {
         "COMPLETED": "the nodes do not see the study folder: name one on a shared file system",
-        "UNKNOWN": "Slurm does not know the job any more",
+        "UNKNOWN": "Slurm no longer knows the job",
     }.get(state, f"Slurm: {state.lower().replace('_', ' ')}")
     outcomes: dict[str, Outcome] = {"OUT_OF_MEMORY": "out of memory", "TIMEOUT": "timeout"}
     elapsed = facts.get("slurm_elapsed_seconds", 0.0)

@@ -73,7 +73,7 @@ def _call(mpi: Mpi, *words: str) -> None:
 def _no_compiler(mpi: Mpi, why: str) -> RunError:
     package = "libopenmpi-dev" if mpi.vendor == "Open MPI" else "libmpich-dev"
     return RunError(
-        f"Cannot look into programs of {mpi.title}: {why}.",
+        f"Cannot time MPI calls in programs of {mpi.title}: {why}.",
         f"Install a C compiler and the headers (Debian: apt-get install gcc {package}), or set "
         "record = false under the engine's table: only the wall time is then measured.",
     )

@@ -80,7 +80,7 @@ def _folders() -> list[Path]:
 
 @functools.cache
 def launcher_version(launcher: str) -> tuple[str, str]:
-    """The vendor and the version of a launcher; empty where it does not say."""
+    """The vendor and the version of a launcher; empty if it does not say."""
     text = _output(launcher, "--version")
     # Under its second name, mpirun.openmpi, it gives that of its runtime.
     if found := re.search(r"\((?:Open MPI|OpenRTE|PRRTE)\)\s+(\S+)", text):
@@ -184,7 +184,7 @@ def _library_of_program(path: Path, directory: Path) -> Path | None:
 
 
 def _head(path: Path, size: int) -> bytes:
-    """The first bytes of a file; none where it may be executed but not read."""
+    """The first bytes of a file; none if it may be executed but not read."""
     try:
         with path.open("rb") as file:
             return file.read(size)
@@ -229,7 +229,7 @@ def _linked(program: Path) -> Path | None:
 
 
 def _output(*words: str) -> str:
-    """What a program prints; nothing where it cannot be asked."""
+    """What a program prints; nothing if it cannot be asked."""
     quiet = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     try:
         done = subprocess.run(

@@ -97,7 +97,7 @@ def _check_vendors(path: str, command: Sequence[str], library: Path | None, fix:
     if library is not None and library != Path(path) and vendor and vendor != linked:
         raise RunError(
             f"{_program(command)} is linked with {linked} ({library}), and {path} is of "
-            f"{vendor} {version}: each rank would be alone.",
+            f"{vendor} {version}: each rank would run in its own MPI world.",
             fix,
         )
 
@@ -131,7 +131,7 @@ def interposed(
     command: Sequence[str], directory: Path, environment: Mapping[str, str], mpi: Mpi | None,
     library: Path | None,
 ) -> dict[str, str]:  # fmt: skip
-    """The variables that put the interposer into a program of this MPI; none where it has none."""
+    """The variables that put the interposer into a program of this MPI; none if it has none."""
     if mpi is None or (library is not None and _STANDARD in library.name):
         return {}
     if uses_probe(command, directory):

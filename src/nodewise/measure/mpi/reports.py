@@ -71,7 +71,7 @@ class MpiReport(msgspec.Struct, frozen=True, kw_only=True):
     late_s: Amount | None = None
     held_up_s: Amount | None = None  # inside MPI and ready to run, but another had the core
     pace_share: Amount | None = None  # the cores of the emulated node
-    counters: dict[Counter, Amount] = {}  # empty where they were not read, and why:
+    counters: dict[Counter, Amount] = {}  # empty if they were not read, and why:
     no_counters: str = ""
 
     def __post_init__(self) -> None:
@@ -138,7 +138,7 @@ def read_mpi_reports(folder: Path) -> list[MpiReport]:
 
 
 def world_problem(reports: list[MpiReport], ranks: int | None) -> str:
-    """Why these are not the ranks of one world of the right size; empty where they are."""
+    """Why these are not the ranks of one world of the right size; empty if they are."""
     sizes = sorted({report.mpi.world_size for report in reports})
     worlds = len(reports) / sizes[-1] if sizes else 0
     if len(sizes) > 1 or worlds > 1:

@@ -139,7 +139,7 @@ def watch_gradients(recorder: "Recorder") -> None:
 
     recorder.before_backward = before_backward
     replace(parallel, "__init__", functools.partial(then_with, made))
-    # Sent by C++ at the begin of a forward, for example the averages of a batch normalisation.
+    # Sent by C++ at the start of a forward, for example the averages of a batch normalisation.
     replace(parallel, "_sync_buffers", functools.partial(recorder.timed, "communication"))
 
 

@@ -216,7 +216,7 @@ class Recorder:
         """Share of the time in which the timed thread waited for something unknown.
 
         It did not run, was not kept from its core, did not sleep, read or communicate: it may have
-        waited for a device. None where the system does not say.
+        waited for a device. None if the system does not say.
         """
         report = self.report
         begin, end = report.usage_at_begin, report.usage_at_end

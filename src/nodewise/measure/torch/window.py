@@ -31,7 +31,7 @@ class Window:
 
     @classmethod
     def of(cls, folder: Path, rank: int, device: str) -> "Window | None":
-        """A window where the training is on a device, or one is asked for."""
+        """A window where the training is on a device, or one is requested."""
         asked = os.environ.get(_VARIABLE)
         steps = int(asked) if asked else STEPS if device != "cpu" else 0
         return cls(folder, rank, steps) if steps else None

@@ -197,7 +197,7 @@ def _most_common(values: Sequence[int]) -> int:
 
 
 def shape_of(batch: Any, name: str = "", depth: int = 0) -> Shape | None:
-    """The rows and tokens of a batch, by the first tensor in it; None where there is none."""
+    """The rows and tokens of a batch, by the first tensor in it; None if there is none."""
     if hasattr(batch, "is_floating_point") and hasattr(batch, "shape"):
         size = batch.shape
         if not size:

@@ -34,7 +34,7 @@ def then_with(second: Callable[..., object], call: Callable[..., Any]) -> Callab
 
 
 def argument(arguments: Sequence[Any], options: Mapping[str, Any], at: int, name: str) -> Any:
-    """An argument of a call, by position or by name; None where it is not given.
+    """An argument of a call, by position or by name; None if it is not given.
 
     >>> argument((1,), {"size": 2}, 1, "size"), argument((1, 2), {}, 1, "size")
     (2, 2)

@@ -81,7 +81,7 @@ class _Rank(NamedTuple):
 
 
 def stages(study: Study) -> Figure | None:
-    """Shares of the wall time of every rank at every scale; nothing where no stage is recorded."""
+    """Shares of the wall time of every rank at every scale; nothing if no stage is recorded."""
     recorded = {nodes: _ranks(study.at(nodes)) for nodes in study.scales}
     if not all(recorded.values()):
         return None
@@ -121,7 +121,7 @@ def stages(study: Study) -> Figure | None:
 
 
 def timeline(study: Study) -> Figure | None:
-    """A mean step of every rank up to the barrier; nothing where ranks recorded no stages.
+    """A mean step of every rank up to the barrier; nothing if ranks recorded no stages.
 
     At the largest scale. Only sums are recorded, so the order of the stages inside the step is the
     usual one: read, compute, wait, exchange.
@@ -172,7 +172,7 @@ def timeline(study: Study) -> Figure | None:
 def rank_map(study: Study) -> Figure | None:
     """Rank by round at the largest scale: how much busier than the median a rank was.
 
-    Runs that were read from traces are steps, so a column is then a step. Nothing where fewer than
+    Runs that were read from traces are steps, so a column is then a step. Nothing if fewer than
     two ranks or two runs recorded their stages.
     """
     nodes = study.scales[-1]
@@ -209,7 +209,7 @@ def rank_map(study: Study) -> Figure | None:
             study.name, study.regime, "; ".join(filter(None, ["empty: the median or less", most]))
         ),
         f"Rank {worst['rank']} is {worst['value']:.0f} % busier than the median in {column} "
-        f"{worst[column]}, the most of all.",
+        f"{worst[column]}, the largest excess.",
         [{key: cell[key] for key in ("rank", column, "value")} for cell in cells],
         layered([layer], max(0.5 * HEIGHT, min(18.0 * len(shown), 1.1 * HEIGHT))),
     )
@@ -218,7 +218,7 @@ def rank_map(study: Study) -> Figure | None:
 def ledger(attribution: Attribution) -> Figure | None:
     """From the ideal to the measured speedup at the largest scale, a bar for each cause.
 
-    Nothing where there is one scale only.
+    Nothing if there is one scale only.
     """
     row = attribution.rows[-1]
     if row.ideal <= 1:
@@ -245,12 +245,12 @@ def ledger(attribution: Attribution) -> Figure | None:
                 y=y,
                 fill=_kind_color("paper"),
                 stroke=_kind_color("muted"),
-                tips=("bar", "folds", "between", "time", "share of the time"),
+                tips=("bar", "speedup", "interval", "time", "share of the time"),
             )
             for some, look in ((totals, {}), (losses, {"fillOpacity": 0.35 if is_law else 1.0}))
         ),
         *intervals(losses, x, y, "ink"),
-        mark("text", bars, "label", text, x=x.of("label at"), y=y, text="folds"),
+        mark("text", bars, "label", text, x=x.of("label at"), y=y, text="speedup"),
     ]
     title = f"From ideal to measured speedup at K={row.nodes}"
     if row.loses:
@@ -272,7 +272,7 @@ def ledger(attribution: Attribution) -> Figure | None:
             {
                 "K": row.nodes,
                 "cause": loss.cause,
-                "folds": loss.folds,
+                "speedup lost": loss.folds,
                 "low": loss.folds_low,
                 "high": loss.folds_high,
                 "seconds": loss.seconds,
@@ -438,8 +438,8 @@ def _plain_bar(words: str, kind: str, level: float, folds: float) -> Row:
         "low": None,
         "high": None,
         "label at": max(level, level - folds),
-        "folds": f"{_MINUS if folds >= 0 else '+'}{format_speedup(abs(folds))}",
-        "between": "",
+        "speedup": f"{_MINUS if folds >= 0 else '+'}{format_speedup(abs(folds))}",
+        "interval": "",
         "time": "",
         "share of the time": "",
     }
@@ -448,7 +448,7 @@ def _plain_bar(words: str, kind: str, level: float, folds: float) -> Row:
 def _total_bar(kind: str, words: str, folds: float, time: str) -> Row:
     plain = _plain_bar(words, kind, folds, folds)
     text = format_speedup(folds) + (f" ({time})" if time else "")
-    return {**plain, "folds": text, "time": time}
+    return {**plain, "speedup": text, "time": time}
 
 
 def _loss_bar(loss: Loss, level: float, words: str) -> Row:
@@ -462,7 +462,7 @@ def _loss_bar(loss: Loss, level: float, words: str) -> Row:
         "low": low,
         "high": high,
         "label at": max(bar["label at"], high),
-        "between": f"{format_speedup(loss.folds_low)} to {format_speedup(loss.folds_high)}",
+        "interval": f"{format_speedup(loss.folds_low)} to {format_speedup(loss.folds_high)}",
     }
 
 

@@ -104,7 +104,7 @@ CHARTS: dict[str, ChartKind] = {
         "a price",
     ),
     "sensitivity": ChartKind(
-        "how the cost and the cheapest K move when a price is off",
+        "how the cost and the cheapest K move if a price is wrong",
         lambda study, found: sensitivity(found.decision),
         "a price, and an overhead or a worth of waiting",
     ),
@@ -132,7 +132,7 @@ CHARTS: dict[str, ChartKind] = {
 
 
 def draw(name: str, study: Study, findings: Findings) -> Figure | None:
-    """One figure by its name, or nothing where the study lacks what `CHARTS[name].needs` says."""
+    """One figure by its name, or nothing if the study lacks what `CHARTS[name].needs` says."""
     drawn, unit = CHARTS[name].draw(study, findings), findings.decision.unit
     if drawn is None:
         return None

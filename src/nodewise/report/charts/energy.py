@@ -77,7 +77,7 @@ def energy(decision: Decision) -> Figure | None:
     grid = f"; {decision.energy.grid}" if decision.energy.grid else ""
     return figure(
         "energy",
-        f"What a run {'draws' if field == 'joules' else 'emits'} at each scale",
+        f"What a run {'consumes' if field == 'joules' else 'emits'} at each scale",
         about(decision.name, decision.regime, f"{basis}: {decision.energy.note}{bars}{grid}"),
         _caption(decision, words),
         rows,
@@ -91,7 +91,7 @@ def _caption(decision: Decision, words: dict[int, str]) -> str:
         return f"None of {len(decision.rows)} scales passes every gate."
     row, basis = decision.row(green.nodes), decision.energy.basis
     joules = f"{format_quantity(row.energy_joules or 0.0)} J"
-    text = f"K={green.nodes} draws the least: {joules} a run, {basis}"
+    text = f"K={green.nodes} consumes the least energy: {joules} a run, {basis}"
     if row.grams is not None:
         grams = format_quantity(row.grams)
         text = f"K={green.nodes} emits the least: {grams} g CO2e and {joules} a run, {basis}"

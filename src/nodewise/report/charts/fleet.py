@@ -123,7 +123,7 @@ def _median_of(window: Served, metric: str) -> float | None:
 
 
 def _bound(pick: Callable[[list[float]], float], bounds: Sequence[float | None]) -> float | None:
-    """The outermost bound, in milliseconds; nothing where one is not known."""
+    """The outermost bound, in milliseconds; nothing if one is not known."""
     known = [bound for bound in bounds if bound is not None]
     return 1000 * pick(known) if len(known) == len(bounds) else None
 

@@ -1,4 +1,4 @@
-"""The decision flow: forks with their figures, the way that was taken, and where it ends."""
+"""The decision flow: forks with their figures, the path taken, and where it ends."""
 
 import textwrap
 from collections.abc import Sequence
@@ -81,7 +81,7 @@ def questions_chart(branches: Sequence[Branch], words: str, end: str) -> Figure:
     return figure(
         "flow",
         "Bottleneck check",
-        [words, "thick: the way that the figures take"],
+        [words, "thick: the path that the figures take"],
         _caption(branches, end),
         table,
         layered(layers, _FORK * rows / 0.85),
@@ -92,7 +92,7 @@ def _caption(branches: Sequence[Branch], end: str) -> str:
     known = sum(one.answer not in (*_OPEN, "not asked") for one in branches)
     open_ = [one for one in branches if one.answer in _OPEN]
     binds = next((one for one in branches if one.answer == "binds"), None)
-    where = f"The way ends at {binds.ceiling}" if binds and binds.ceiling else capitalised(end)
+    where = f"The path ends at {binds.ceiling}" if binds and binds.ceiling else capitalised(end)
     left = f", {len(open_)} lack data" if open_ else ""
     return f"{where}. {known} of {len(branches)} questions are answered{left}."
 
@@ -133,9 +133,9 @@ def _figure_lines(branch: Branch) -> list[str]:
 
 
 def _end_lines(branch: Branch) -> list[str]:
-    """What binds if the way turns here, and what lifts it."""
+    """What binds if the way turns here, and what raises it."""
     if branch.ceiling is None:
-        return textwrap.wrap("no axis lifts it", _END_LETTERS)
+        return textwrap.wrap("no axis raises it", _END_LETTERS)
     lifts = axis_words(MENU[branch.ceiling].axis)
     return [branch.ceiling, *textwrap.wrap(lifts, _END_LETTERS)[:2]]
 

@@ -42,7 +42,7 @@ def beyond(forecast: Forecast | None) -> Figure | None:
     measured = [row for row in rows if row["kind"] == "measured"]
     hollow = [row for row in rows if row["K"] in ahead]
     further = [row for row in rows if row["K"] >= last] if drawn[-1].nodes > last else []
-    tips = ("K", "kind", "time", "80 % between")
+    tips = ("K", "kind", "time", "80 % interval")
     layers = [
         *_ideal(forecast, x, y, unit.seconds, low),
         mark("area", further, "band", x=x, y=y.of("low"), y2="high"),
@@ -60,7 +60,7 @@ def beyond(forecast: Forecast | None) -> Figure | None:
         caption = (
             f"Nothing is predicted above K={end}: throughput no longer grows with the load there."
         )
-    read = "filled: measured; hollow and dashed: predicted, with the interval that holds 80 of 100"
+    read = "filled: measured; hollow and dashed: predicted, with the 80 % interval"
     return figure(
         "forecast",
         "Measured and predicted run time",
@@ -80,7 +80,7 @@ def _row(row: ForecastRow, unit: float) -> Row:
         "low": row.low80 / unit,
         "high": row.high80 / unit,
         "time": format_duration(row.seconds),
-        "80 % between": f"{format_duration(row.low80)} and {format_duration(row.high80)}",
+        "80 % interval": f"{format_duration(row.low80)} to {format_duration(row.high80)}",
     }
 
 

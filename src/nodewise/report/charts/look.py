@@ -18,7 +18,7 @@ from nodewise.study.spec import Regime
 
 Definition = dict[str, Any]  # of a chart or a part of one, in Vega-Lite
 Size = Literal["screen", "page", "third", "paper", "slide"]
-Row = dict[str, Any]  # text and numbers by column; None where there is none
+Row = dict[str, Any]  # text and numbers by column; None if there is none
 Rows = Sequence[Mapping[str, Any]]
 
 # Okabe and Ito's colours, which people with any colour vision tell apart, in shades that differ

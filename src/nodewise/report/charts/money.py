@@ -166,7 +166,7 @@ def pareto(decision: Decision) -> Figure | None:
     ]
     read = ["numbers: K"]
     read += ["line: no other scale is faster and cheaper"] if len(best) > 1 else []
-    read += ["grey: beaten"] if beaten else []
+    read += ["grey: not Pareto-optimal"] if beaten else []
     read += ["crossed out: excluded"] if any(row["excluded"] for row in points) else []
     caption = "No scale passes every gate."
     if decision.frontier:
@@ -199,7 +199,7 @@ def marginal(decision: Decision) -> Figure | None:
         {
             "from": step.from_nodes,
             "to": step.to_nodes,
-            "folds": step.speedup,
+            "speedup gained": step.speedup,
             "speedup per node": _per_node(step),
             "cost": step.cost,
             "speedup per dollar": step.speedup_per_dollar,
@@ -231,7 +231,7 @@ def marginal(decision: Decision) -> Figure | None:
 
 
 def payment(decision: Decision) -> Figure | None:
-    """The runs paid for in several ways; nothing where there is one way only."""
+    """The runs paid for in several ways; nothing if there is one way only."""
     if len(decision.payments) < 2:
         return None
     money = _money(decision)
@@ -326,7 +326,7 @@ def triangle(decision: Decision) -> Figure | None:
 def sensitivity(decision: Decision) -> Figure | None:
     """How the cost and the cheapest K move when a price is a fifth or a half off, or in its range.
 
-    Nothing where the cost is proportional to the one price there is.
+    Nothing if the cost is proportional to the one price there is.
     """
     if decision.ranges:
         return _given_ranges(decision)
@@ -351,13 +351,13 @@ def sensitivity(decision: Decision) -> Figure | None:
         if row["cheapest K"] != chosen
     ]
     if moved:
-        caption += f". Another scale is the cheapest when a price is off: {', '.join(moved)}."
+        caption += f". Another scale is the cheapest if a price is wrong: {', '.join(moved)}."
     else:
-        caption += ", and stays the cheapest when any one price is off by up to 50 %."
+        caption += ", and stays the cheapest if any one price is wrong by up to 50 %."
     read = "thick: by 20 %; thin: by 50 %, at its ends the K that is then the cheapest"
     return figure(
         "sensitivity",
-        f"How the cost of K={chosen} moves when a price is off",
+        f"How the cost of K={chosen} changes if a price is wrong",
         about(decision.name, decision.regime, read),
         caption,
         rows,
@@ -431,7 +431,7 @@ def _given_ranges(decision: Decision) -> Figure | None:
     )
     return figure(
         "sensitivity",
-        "How the least cost moves within the ranges given",
+        "How the lowest cost changes within the given ranges",
         about(decision.name, decision.regime, read),
         caption + (f". The cheapest moves with {'; '.join(moved)}." if moved else stays),
         rows,
@@ -448,7 +448,7 @@ def _tornado(bars: Sequence[_Bar], base: float, money: _Money) -> Definition:
             "off": bar.off,
             "shown": bar.costs[0] * money.factor,
             "to": bar.costs[1] * money.factor,
-            "between": money.form(*bar.costs),
+            "cost": money.form(*bar.costs),
             "left": bar.ends and f"K={bar.ends[0]}",
             "right": bar.ends and f"K={bar.ends[1]}",
         }
@@ -459,7 +459,7 @@ def _tornado(bars: Sequence[_Bar], base: float, money: _Money) -> Definition:
     margin = 0.28 * (max(values) - min(values))
     x = linear("shown", money.title, min(values) - margin, max(values) + margin)
     y = names_axis("what", list(dict.fromkeys(bar.what for bar in bars)))
-    tips = ("what", "off", "between")
+    tips = ("what", "off", "cost")
     left, right = ({"align": align, "baseline": "middle", "dx": dx}
                    for align, dx in (("right", -6), ("left", 6)))  # fmt: skip
     layers = [
@@ -578,7 +578,7 @@ def _price_line(decision: Decision) -> str:
         unit = price.per or decision.unit.metered
         parts.append(f"{format_money(price.per_node_hour, currency)} per {unit}-hour")
     if price.fixed_per_hour:
-        parts.append(f"{format_money(price.fixed_per_hour, currency)} per hour besides")
+        parts.append(f"plus {format_money(price.fixed_per_hour, currency)} per hour")
     if price.source:
         parts.append(f"source: {' '.join(price.source.split())}")
     if decision.rows[0].cost_low is not None:

@@ -44,7 +44,7 @@ def sliders(numbers: SliderNumbers) -> list[Slider]:
         Slider(
             "price", f"Price of a {numbers.billed_unit}", f"{money}/h", 4 * price, 4 * price / 400
         ),
-        Slider("fixed", "Overhead beside the nodes", f"{money}/h", 2 * fixed, 2 * fixed / 400),
+        Slider("fixed", "Hourly overhead", f"{money}/h", 2 * fixed, 2 * fixed / 400),
         Slider("deadline", "Deadline (0: none)", "s", longest, longest / 400),
         Slider("threshold", "Least efficiency", "", 1.0, 0.01),
     ]

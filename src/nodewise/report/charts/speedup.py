@@ -379,7 +379,7 @@ def _how_to_read(scaling: Scaling, curve: _Curve | None) -> str:
 
 
 def repeats(study: Study, scaling: Scaling) -> Figure | None:
-    """Every run as a point, in the order of its rounds; nothing where no scale was repeated."""
+    """Every run as a point, in the order of its rounds; nothing if no scale was repeated."""
     if all(row.rounds < 2 for row in scaling.rows):
         return None
     points: list[Row] = [
@@ -487,7 +487,7 @@ def _two_names(first: str, second: str) -> tuple[str, str]:
 def _both_curves(
     results: tuple[Scaling | None, Scaling | None], names: tuple[str, str], scales: Sequence[int]
 ) -> list[Definition]:
-    """The curves of both; none where there is one scale only."""
+    """The curves of both; none if there is one scale only."""
     first, second = results
     if first is None or second is None:
         return []

@@ -36,7 +36,7 @@ _MICRO = 1e-6
 
 
 def trace_timeline(job: JobBreakdown) -> Figure | None:
-    """Each rank over time, step by step; nothing where the steps of ranks cannot be set beside.
+    """Each rank over time, step by step; nothing if the steps of ranks cannot be set beside.
 
     Only sums of a step are known, so the order inside a step is the usual one.
     """
@@ -237,7 +237,7 @@ def late_chart(job: JobBreakdown) -> Figure | None:
         "Time of each rank in each step, without waiting",
         ["", "empty: the median of the step or less"],
         f"Rank {worst['rank']} takes {worst['value']:.0f} % longer than the median in step "
-        f"{worst['step']}, the most of all.",
+        f"{worst['step']}, the largest excess.",
         [{key: cell[key] for key in ("rank", "step", "value")} for cell in cells],
         layered([layer], max(0.5 * HEIGHT, min(20.0 * len(shown), 1.1 * HEIGHT))),
     )

@@ -164,7 +164,7 @@ def _largest(
     centre: Centre, _: Sequence[Measured], strong: Measured | None, pictures: bool
 ) -> list[Block]:
     if strong is None or strong.allocation is None:
-        return [_todo("no strong scaling was measured: the job size is yours to justify.")]
+        return [_todo("no strong scaling was measured: the job size must be justified by you.")]
     found, unit = strong.allocation, strong.study.scale_unit
     rule = centre.rule
     if rule.kind == "none":
@@ -186,7 +186,7 @@ def _largest(
             _todo("the job sizes of production, and why."),
         ]
     single = any(row.rounds == 1 for row in strong.findings.scaling.rows)
-    noise = " Scales that ran once are taken to be 5 % off." if single else ""
+    noise = " A spread of 5 % is assumed for scales that ran once." if single else ""
     return [
         Paragraph(
             f"{asked} The largest size measured that passes, with all before it, is "
@@ -251,7 +251,7 @@ def _beyond(found: Allocation) -> str:
     if found.largest == found.steps[-1].nodes:
         return " No larger scale was measured, so the limit may lie beyond."
     after = next(step for step in found.steps if step.nodes > (found.largest or 0))
-    return " What the rule asks beyond is unknown." if after.passes is None else ""
+    return " What the rule requires beyond that is unknown." if after.passes is None else ""
 
 
 def _resources(

@@ -66,7 +66,7 @@ class Server(ThreadingHTTPServer):
             return Answer("", "image/x-icon", 204)
         start = f"/{self.token}/"
         if not secrets.compare_digest(path[: len(start)].encode(), start.encode()):
-            return _refused(403, "The address lacks its key; copy all of it from the terminal.")
+            return _refused(403, "The address has no key; copy all of it from the terminal.")
         rest = path[len(start) :].split("/")
         try:
             return self._page(rest, parse_qs(query))
@@ -99,7 +99,7 @@ class Server(ThreadingHTTPServer):
             snapshot.reading for key in keys if (snapshot := self.studies.find(key)) is not None
         ]
         if len(found) != 2:
-            raise NodewiseError("A comparison needs two studies.", "Tick two on the board.")
+            raise NodewiseError("A comparison needs two studies.", "Select two in the list.")
         return _with_inline_script(views.comparison(found[0], found[1]))
 
 

@@ -109,7 +109,7 @@ def comparison(first: Reading, second: Reading) -> str:
         again = shlex.join(["nodewise", "compare", str(first.folder), str(second.folder)])
         made = html.comparison_page(result, again, vega_bundle())
     swapped = f"compare?study={second.key}&amp;study={first.key}"
-    return _with_way_back(made, ("./", "All studies"), (swapped, "The other way round"))
+    return _with_way_back(made, ("./", "All studies"), (swapped, "Swap the studies"))
 
 
 @cache
@@ -129,7 +129,7 @@ def _comparable(reading: Reading) -> Study:
         raise reading.problem
     if reading.study is None or len(reading.study.scales) < 2:
         raise NodewiseError(
-            f"{reading.name} has not two scales yet.", "Compare it when more runs are made."
+            f"{reading.name} does not have two scales yet.", "Compare it when more runs are made."
         )
     return reading.study
 

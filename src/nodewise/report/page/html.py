@@ -59,7 +59,7 @@ def page(
         sections=sections(study, findings),
         checks=findings.checks,
         provenance=provenance_table(study),
-        lead="The whole study is inside this file. These commands make the page again, or answer "
+        lead="This file contains the whole study. These commands make the page again, or answer "
         "another question:",
         reproduce=reproduce,
         spec=spec_text,

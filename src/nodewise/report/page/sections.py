@@ -26,7 +26,7 @@ from nodewise.report.text.training import training_lines
 from nodewise.study.study import Study
 
 _SHOWN = ("work/s", "seconds", "speedup", "efficiency", "")  # in the table of every scale
-_RENAMED = {"between": "speedup between"}
+_RENAMED = {"interval": "speedup interval"}
 
 
 def first_figures(study: Study, findings: Findings) -> list[Figure]:
@@ -138,7 +138,7 @@ def sections(study: Study, findings: Findings) -> list[Section]:
 
     made: list[Section] = []
     failures = failures_table(study)
-    broke: text.Report = ["**Where scaling broke**", failures] if failures else []
+    broke: text.Report = ["**Failed scales**", failures] if failures else []
     measured = text.scaling_lines(findings.scaling)
     if not _is_invalid(findings):
         measured = [_runs(line) for line in measured]

@@ -49,7 +49,7 @@ def _cards(job: JobBreakdown) -> list[Card]:
     if job.late_ranks:
         late = job.late_ranks[0]
         remark = f"{late.times_last} of {job.collectives.count} times"
-        found.append(Card("Last to come", f"rank {late.rank}", remark))
+        found.append(Card("Last to arrive", f"rank {late.rank}", remark))
     return found
 
 

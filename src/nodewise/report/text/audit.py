@@ -90,7 +90,7 @@ def audits_report(audits: Sequence[Audit]) -> Output:
         Section(
             name="rules",
             title="Rules",
-            parts=[rows_table("The rules over all claims", rows, left=("rule", "severity"))],
+            parts=[rows_table("Rules over all claims", rows, left=("rule", "severity"))],
         ),
     ]
     ending = ["Next: --curve NAME shows one claim in full."]

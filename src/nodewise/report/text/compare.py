@@ -140,7 +140,11 @@ def _advice_words(advice: Advice, result: PricedComparison) -> str:
     if advice.nodes is None or advice.seconds is None:
         return "no recommendation"
     cost = "" if not result.currency else f", {format_money(advice.cost or 0.0, result.currency)}"
-    sure = f"; undecided between K={listed(advice.undecided)}" if advice.undecided else ""
+    sure = (
+        f"; undecided between K={' and '.join(map(str, advice.undecided))}"
+        if advice.undecided
+        else ""
+    )
     time = format_duration(advice.seconds)
     if advice.work_per_second is not None:
         time = f"{format_quantity(advice.work_per_second)} units/s"
@@ -157,7 +161,7 @@ def advice_verdict(result: PricedComparison) -> str:
     if first.nodes is None and second.nodes is None:
         return "neither study has a recommendation"
     before, after = (
-        "none" if one.nodes is None else f"K={listed(one.undecided or (one.nodes,))}"
+        "none" if one.nodes is None else f"K={' or '.join(map(str, one.undecided or (one.nodes,)))}"
         for one in (first, second)
     )
     if first.nodes == second.nodes and before == after and not first.undecided:
@@ -195,7 +199,7 @@ def ledger_lines(result: Comparison) -> Report:
     found = next((one for one in result.ledger if one.nodes == result.ledger_at), None)
     if found is None:
         return [f"Ledgers are not compared: {result.ledger_note}."]
-    lost = f"{format_speedup(found.first_lost)}x and {format_speedup(found.second_lost)}x"
+    lost = f"first {format_speedup(found.first_lost)}x, second {format_speedup(found.second_lost)}x"
     return [
         f"**Lost speedup at K={found.nodes}**: {lost}",
         ledger_difference_table(found),
@@ -239,7 +243,7 @@ def comparison_verdict(result: Comparison) -> str:
             ratios = [row.ratio for row in rows]
             least, most = f"{min(ratios):.2f}", f"{max(ratios):.2f}"
             times = least if least == most else f"{least} to {most}"
-            by = "" if word == "not distinguishable" else f" ({times} times the seconds)"
+            by = "" if word == "not distinguishable" else f" ({times} times the run time)"
             said = "no clear difference" if word == "not distinguishable" else word
             parts.append(f"{said} at K={listed([row.nodes for row in rows])}{by}")
     return "; ".join(parts) or "unknown from single runs; run each scale six times or more"

@@ -169,8 +169,9 @@ def machine_report(machine: Machine) -> Report:
         f"({limit}).** Measured {machine.measured} in {machine.seconds:.0f} s.",
         "",
         rows_table("Ceilings", _ceiling_rows(machine), left=("ceiling", "how")),
-        "between: holds the median in 95 of 100 cases; below six windows their range. clean: share "
-        "of windows in which no other process had the core; only those count, unless by CPU time.",
+        "interval: contains the median in 95 of 100 cases; the range if fewer than six windows. "
+        "clean: share of windows in which no other process had the core; only those count, unless "
+        "by CPU time.",
     ]
     if machine.clock_hertz is not None and machine.peak_flops:
         lines.append(
@@ -219,7 +220,7 @@ def _ceiling_cells(name: str, cores: str, one: Ceiling, share: str = "") -> dict
         "ceiling": name,
         "cores": cores,
         "median": form(one.value),
-        "between": between(one.low, one.high, form),
+        "interval": between(one.low, one.high, form),
         "clean": format_percent(one.clean) if cores else "",
         "of theory": share,
         "how": one.how,
@@ -254,7 +255,7 @@ def _steps_table(table: StepTable, what: str) -> Table:
         {
             what: row.name,
             "seconds": format_seconds(row.seconds),
-            "between": between(row.low, row.high, format_seconds),
+            "interval": between(row.low, row.high, format_seconds),
             "FLOP/B": given(row.intensity, "{:.2f}".format),
             "FLOP/s": given(row.flops_per_second or None, format_flops),
             "B/s": given(row.bytes_per_second or None, format_bandwidth),

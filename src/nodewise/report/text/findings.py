@@ -257,7 +257,7 @@ def _ledger_caption(result: Attribution) -> str:
     if result.evidence == "fitted law":
         notes.append("ranges are over all laws that fit about as well as the best")
     if any(one.hidden_seconds > 0.01 * one.seconds for one in result.rows):
-        notes.append("hidden s: communication and input that overlap with compute and cost nothing")
+        notes.append("hidden s: communication and input that overlap with compute, at no cost")
     return f"Speedup lost to each cause, ideal minus measured; {'; '.join(notes)}."
 
 
@@ -849,16 +849,16 @@ def _exchange(result: Decision) -> Report:
     if result.cheapest.nodes != result.fastest.nodes:
         times = "" if speed.cost_ratio is None else f"{speed.cost_ratio:.2f}x the cost to go "
         lines.append(
-            f"  Price of pure speed: {money(speed.extra_cost)}{result.compared_for.label} from "
+            f"  Price of speed: {money(speed.extra_cost)}{result.compared_for.label} from "
             f"K={result.cheapest.nodes} to K={result.fastest.nodes}: {times}"
             f"{speed.speed_ratio:.2f}x faster."
         )
     if result.cheapest_low is not None and result.cheapest_low != result.cheapest_high:
         lines.append(
-            f"  With 95 % the cheapest{per} lies between K={result.cheapest_low} and "
-            f"K={result.cheapest_high}."
+            f"  The cheapest{per} lies between K={result.cheapest_low} and "
+            f"K={result.cheapest_high} with 95 % probability."
         )
-    lines.append(f"  Within 1 % of the least cost{per}: K={listed(result.within_1_percent)}.")
+    lines.append(f"  Within 1 % of the lowest cost{per}: K={listed(result.within_1_percent)}.")
     lines.append(f"  Pareto-optimal in time and cost{per}: K={listed(result.frontier)}.")
     if result.pareto != result.frontier:
         lines.append(

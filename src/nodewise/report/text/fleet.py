@@ -131,7 +131,7 @@ def fleets_table(result: FleetDecision) -> Table:
             f"{result.unit}/s": given(row.good_per_second or None, format_quantity),
             "busy": given(row.utilisation if asked else None, format_percent),
             "allocation": _cost(row.allocation, result),
-            "between": _between(row.allocation, result),
+            "interval": _between(row.allocation, result),
             "usage": _cost(row.usage if asked else None, result),
             "kJ": given(row.joules_per_million, lambda joules: format_quantity(joules / 1000)),
             "one lost": given(row.rate_one_lost, _rate),
@@ -377,8 +377,10 @@ def latency_report(result: LatencyPrediction) -> Output:
     lines = [
         f"**{result.name}: at concurrency {last.concurrency} TTFT {said} "
         f"{format_latency(last.ttft)}, TPOT {format_latency(last.tpot)}.**",
-        "Learnt from published measurements. A queue that begins beyond the measured concurrencies "
-        "cannot be seen in them.",
+        "Requests already queue: TPOT stays, and TTFT grows with every further request."
+        if result.queues
+        else "Learnt from published measurements. A queue that begins beyond the measured "
+        "concurrencies cannot be seen in them.",
     ]
     return output(lines, rows_table("Latency by concurrency", rows, left=("",)))
 

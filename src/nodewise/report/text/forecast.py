@@ -34,7 +34,7 @@ _LAWS: dict[LawName, str] = {
     "amdahl": "a serial and a parallel part",
     "log2": "these and a cost of log2 K",
     "universal": "these and a cost of K",
-    "drift": "no formula, a smooth curve whose slope changes with K as that of the measured times",
+    "drift": "no formula; a smooth curve that continues the measured change of slope",
     "stages": "a law for each recorded stage",
 }
 _PARTS: dict[Part, str] = {
@@ -129,7 +129,7 @@ def _largest_loss(result: Forecast) -> list[str]:
 
 
 def _losses_table(result: Forecast) -> Table:
-    """Predicted seconds of each part, a row a scale."""
+    """Predicted seconds of each part, one row per scale."""
     taken = [part for part, seconds in result.losses[-1].seconds.items() if seconds > 0]
     rows = [
         {
@@ -243,7 +243,7 @@ def relocated_table(result: Relocated) -> Table:
         "Times measured here and predicted there",
         rows,
         left=("",),
-        optional=("95 % between", "P(cheapest)", "efficiency", "speedup"),
+        optional=("95 % interval", "P(cheapest)", "efficiency", "speedup"),
     )
 
 
@@ -275,8 +275,8 @@ def _what_if_table(result: WhatIf) -> Table:
         cells = _cells(row, result.after, seconds="with changes")
         cells[""] = cells[""].replace("measured", "computed")
         if row.measured:
-            cells["80 % between"] = ""
-        shown = ("with changes", "", "80 % between", "speedup", "efficiency", "cost")
+            cells["80 % interval"] = ""
+        shown = ("with changes", "", "80 % interval", "speedup", "efficiency", "cost")
         here = given(measured.get(row.nodes), format_seconds)
         rows.append(
             {"K": cells["K"], "measured": here, **{k: cells[k] for k in shown if k in cells}}
@@ -339,7 +339,7 @@ def advice_report(result: Advice) -> Output:
         for run in result.runs
     ]
     table = rows_table(
-        "What each run is worth",
+        "Value of each run",
         rows,
         left=("",),
         sparse=True,
@@ -401,8 +401,8 @@ def _cells(row: ForecastRow, result: Forecast, seconds: str = "seconds") -> dict
         "K": str(row.nodes),
         "": "unknown" if row.seconds is None else known,
         seconds: given(row.seconds, format_seconds),
-        "80 % between": between(row.low80, row.high80, format_seconds),
-        "95 % between": between(row.low95, row.high95, format_seconds),
+        "80 % interval": between(row.low80, row.high80, format_seconds),
+        "95 % interval": between(row.low95, row.high95, format_seconds),
         "speedup": given(row.speedup, format_speedup),
         "efficiency": given(row.efficiency, format_efficiency),
         "cost a run" if unit.clause else "cost": given(row.cost, money),
@@ -434,7 +434,7 @@ def _moved_table(result: Relocated) -> Table:
         }
         for moved in result.parts
     ]
-    return rows_table(f"What moves at K={largest}", rows, left=("part", "moves with"))
+    return rows_table(f"What changes at K={largest}", rows, left=("part", "moves with"))
 
 
 def _twice_the_largest(result: Forecast) -> int:
@@ -448,7 +448,7 @@ def _laws_table(result: Forecast) -> Table:
         {
             "law": law.law,
             at: format_seconds(law.seconds),
-            "": "answers" if law.weight else "",
+            "": "used" if law.weight else "",
             "off by": given(law.rms, format_percent),
         }
         for law in result.laws
@@ -460,7 +460,7 @@ def _laws_line(result: Forecast) -> str:
     """What the laws are, and how they make the answer."""
     names = [law.law for law in result.laws]
     flat = "amdahl" if result.regime == "strong" else "log2"
-    answer = f"the median of {flat}, universal and drift, or a law that meets every measured time"
+    answer = f"the median of {flat}, universal and drift, or a law through all measured times"
     if "stages" in names:
         answer = "the sum of the stages"
     return f"{'; '.join(f'{name}: {_LAWS[name]}' for name in names)}. The answer is {answer}."

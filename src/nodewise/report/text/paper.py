@@ -58,9 +58,7 @@ def _certainty(result: Planned, shown: PlanRow) -> str:
     low, high = (format_duration(seconds, 3) for seconds in shown.best.seconds80)
     basis = "On paper: no run was made."
     if result.anchor_factor is not None:
-        basis = (
-            f"The run that was measured took {result.anchor_factor:.3g} times its computed step."
-        )
+        basis = f"The measured run took {result.anchor_factor:.3g} times its computed step."
     return f"Step at K={shown.nodes}: 80 % interval {low} to {high}. {basis}"
 
 

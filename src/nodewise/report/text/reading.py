@@ -1,4 +1,4 @@
-"""What was understood of a table, and the comment to its author."""
+"""How a table was read, and the comment to its author."""
 
 from nodewise.audit.rules import Audit
 from nodewise.base.units import capitalised, format_efficiency
@@ -37,9 +37,9 @@ def reading_section(result: Audit) -> list[Section]:
     ]
     if not rows:
         return []
-    table = rows_table("What was understood", rows, left=tuple(rows[0]))
+    table = rows_table("How the claim was read", rows, left=tuple(rows[0]))
     fix = "Correct it: --column 'TITLE=rate per device'."
-    return [Section(name="reading", title="What was understood", parts=[table, fix])]
+    return [Section(name="reading", title="How the claim was read", parts=[table, fix])]
 
 
 def reply(result: Audit) -> str:
@@ -49,7 +49,7 @@ def reply(result: Audit) -> str:
     if result.second_reading:
         lines.append(f"I was not sure about one thing: {result.second_reading}. Which is it?")
     if broken:
-        lines += ["", "What I could not bring together:"]
+        lines += ["", "What I could not reconcile:"]
         lines += [f"- {capitalised(one.evidence)}." for one in broken[:_MOST_ASKED]]
     asked = result.questions[:_MOST_ASKED]
     if asked:

@@ -41,7 +41,7 @@ def verdict_lines(result: "Symptoms | TrainingStep") -> list[str]:
 
 
 def first_words(ceiling: CeilingName) -> str:
-    """What lifts a ceiling, and what to try before."""
+    """What raises a ceiling, and what to try before."""
     remedy = MENU[ceiling]
     return (
         f"{capitalised(axis_words(remedy.axis))}: {', '.join(remedy.tools)}. First, for less: "
@@ -50,7 +50,7 @@ def first_words(ceiling: CeilingName) -> str:
 
 
 def remedy_lines(remedy: Remedy) -> Report:
-    """What lifts a ceiling, what that cures and leaves."""
+    """What raises a ceiling, what that cures and leaves."""
     return [
         f"{capitalised(axis_words(remedy.axis))}: {', '.join(remedy.tools)}.",
         f"  Cures: {remedy.cures}.",

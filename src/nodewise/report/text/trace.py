@@ -127,11 +127,11 @@ def replay_report(found: Replay) -> Output:
             f"An ideal last stage would remove {format_percent(found.last_stage_share)} of the "
             f"slowdown, an ideal rank {workers} {format_percent(found.worker_share)}."
         )
-    if found.fixed_seconds is not None:
-        asked = ", ".join(f"{key}={value}" for key, value in found.fixed.items())
-        saved = 1 - found.fixed_seconds / found.step_seconds
+    if found.changed_seconds is not None:
+        asked = ", ".join(f"{key}={value}" for key, value in found.changes.items())
+        saved = 1 - found.changed_seconds / found.step_seconds
         lines.append(
-            f"With ideal durations for {asked}: {format_latency(found.fixed_seconds)} a step, "
+            f"What if {asked}: {format_latency(found.changed_seconds)} a step, "
             f"{format_percent(saved)} less."
         )
     lines.append(

@@ -13,7 +13,7 @@ def training_section(result: Training | None, currency: str) -> list[Section]:
 
 
 def training_lines(result: Training | None, currency: str) -> Report:
-    """What trainings are compared by, a row a scale; nothing of another job."""
+    """What trainings are compared by, one row per scale; nothing of another job."""
     if result is None:
         return []
     counted = (

@@ -36,8 +36,8 @@ _CONNECT_SECONDS = 5.0
 class ClusterOptions(Part, frozen=True, kw_only=True):
     """What the tables of such engines have in common."""
 
-    address: str = ""  # host:port of a cluster; empty: one on this machine
-    start_seconds: Positive = 120.0  # the cluster may take to start
+    address: str = ""  # host:port of a cluster; empty: start one on this machine
+    start_seconds: Positive = 120.0  # longest start of the cluster
 
 
 class _Told(msgspec.Struct):
@@ -55,7 +55,7 @@ class ClusterEngine(Engine):
     options_type: ClassVar[type[ClusterOptions]]
     watched = False
     package: ClassVar[str]
-    title: ClassVar[str]  # as people write its name
+    title: ClassVar[str]  # its name as printed
     address_variable: ClassVar[str]  # where the driver looks for it
 
     def __init__(self, options: ClusterOptions) -> None:

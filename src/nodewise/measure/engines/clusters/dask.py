@@ -7,7 +7,7 @@ from nodewise.study.spec import Count
 class DaskOptions(ClusterOptions, frozen=True, kw_only=True):
     """The table [engine.dask]."""
 
-    threads_per_worker: Count = 1  # of a cluster on this machine
+    threads_per_worker: Count = 1  # threads per worker, on this machine
 
 
 class Dask(ClusterEngine):

@@ -55,19 +55,19 @@ Json = dict[str, Any]
 class KubernetesOptions(Part, frozen=True, kw_only=True):
     """The table `[engine.kubernetes]`."""
 
-    image: str = ""  # has the program, and nodewise where it uses the probe
-    directory: str = ""  # where it runs in the image
-    python: str = "python3"  # what {python} is there
-    launcher: Literal["plain", "torchrun"] = "plain"
-    namespace: str = ""
-    context: str = ""
-    cpu: str = "1"  # of a pod, asked for and not exceeded
-    memory: str = ""
-    apart: bool = True  # each pod on a node of its own
+    image: str = ""  # image with the program, and nodewise if it uses the probe
+    directory: str = ""  # working directory in the image
+    python: str = "python3"  # interpreter for {python}
+    launcher: Literal["plain", "torchrun"] = "plain"  # what starts the ranks
+    namespace: str = ""  # of the Job; default: that of kubectl
+    context: str = ""  # of kubectl
+    cpu: str = "1"  # CPU request and limit of a pod
+    memory: str = ""  # memory request and limit of a pod
+    apart: bool = True  # each pod on a separate node
     pod: dict[str, Any] = msgspec.field(
         default_factory=dict
     )  # more fields of the pod's spec: tolerations, volumes ...
-    poll_seconds: Positive = 2.0
+    poll_seconds: Positive = 2.0  # interval of queries
 
 
 class Kubernetes(Engine):
@@ -90,7 +90,7 @@ class Kubernetes(Engine):
         """There must be an image."""
         if not self._options.image:
             raise SpecError(
-                "engine.kubernetes.image: there is none.", 'Write image = "registry/job:tag".'
+                "engine.kubernetes.image is not set.", 'Write image = "registry/job:tag".'
             )
 
     def check(self, scales: Sequence[int]) -> None:
@@ -105,8 +105,8 @@ class Kubernetes(Engine):
             return
         if answer.stdout.strip() == "no":
             raise RunError(
-                "You may not make Jobs in this namespace.",
-                "Ask for the right, or name another with namespace = ... in [engine.kubernetes].",
+                "Creating Jobs in this namespace is not allowed.",
+                "Request it, or name another with namespace = ... in [engine.kubernetes].",
             )
         raise RunError(
             f"The cluster does not answer: {_last_line(answer.stderr)}.",
@@ -221,7 +221,7 @@ class Kubernetes(Engine):
         while True:
             found = self._get("job", name)
             if found is None:
-                raise RunError(f"The Job {name} is gone.", "Start the measuring again.")
+                raise RunError(f"The Job {name} no longer exists.", "Run nodewise measure again.")
             if {"Complete", "Failed"} & _conditions(found):
                 return found
             stuck = next((why for pod in self._pods(name) if (why := _stuck(pod))), "")

@@ -7,7 +7,7 @@ from nodewise.study.spec import Count
 class RayOptions(ClusterOptions, frozen=True, kw_only=True):
     """The table [engine.ray]."""
 
-    cpus_per_node: Count = 1  # of a cluster on this machine
+    cpus_per_node: Count = 1  # CPUs per node of a cluster on this machine
 
 
 class Ray(ClusterEngine):

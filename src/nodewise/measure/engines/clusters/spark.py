@@ -38,10 +38,10 @@ class SparkOptions(Part, frozen=True, kw_only=True):
     """The table [engine.spark]."""
 
     master: str = ""  # spark://host:port; empty: executors on this machine
-    cores_per_executor: Count = 1
-    memory_mb: Annotated[int, msgspec.Meta(ge=512)] = 1024  # of an executor
-    start_seconds: Positive = 120.0  # executors may take to start
-    settings: dict[str, str] = {}  # noqa: RUF012 - more of spark-defaults.conf, by name
+    cores_per_executor: Count = 1  # cores of an executor
+    memory_mb: Annotated[int, msgspec.Meta(ge=512)] = 1024  # memory of an executor
+    start_seconds: Positive = 120.0  # longest start of the executors
+    settings: dict[str, str] = {}  # noqa: RUF012 - more settings of spark-defaults.conf
 
 
 class Spark(Engine):

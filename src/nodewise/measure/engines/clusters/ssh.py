@@ -26,11 +26,11 @@ _ANSWER_SECONDS = 30.0
 class SshOptions(Part, frozen=True, kw_only=True):
     """The table `[engine.ssh]`."""
 
-    hosts: tuple[str, ...] = ()  # as ssh takes them; the first K are used
-    launcher: Literal["plain", "mpi", "torchrun"] = "plain"
-    ssh: tuple[str, ...] = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
-    master_address: str = ""  # torchrun: of the first host, as the others reach it
-    master_port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 29500
+    hosts: tuple[str, ...] = ()  # hosts in the form that ssh accepts; the first K are used
+    launcher: Literal["plain", "mpi", "torchrun"] = "plain"  # what starts the ranks
+    ssh: tuple[str, ...] = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")  # command
+    master_address: str = ""  # torchrun: address of the first host, as seen by the others
+    master_port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 29500  # torchrun: its port
 
 
 class Ssh(Engine):

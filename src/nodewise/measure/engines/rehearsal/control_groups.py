@@ -111,7 +111,7 @@ class Groups:
             _set(file, f"{device} {rate}")
 
     def cpu_seconds(self, node: str) -> float | None:
-        """CPU time that the job has used under its quota; None where it is not counted."""
+        """CPU time that the job has used under its quota; None if it is not counted."""
         return int((self._trees["cpuacct"] / node / "job" / "cpuacct.usage").read_text()) / 1e9
 
     def periods(self, node: str) -> tuple[int, int] | None:
@@ -120,7 +120,7 @@ class Groups:
         return int(facts.get("nr_periods", 0)), int(facts.get("nr_throttled", 0))
 
     def throttled_seconds(self, node: str) -> float | None:
-        """How long the quota held the job up so far; None where it is not counted."""
+        """How long the quota held the job up so far; None if it is not counted."""
         facts = _figures(self._trees["cpu"] / node / "job" / "cpu.stat")
         if "throttled_usec" in facts:
             return int(facts["throttled_usec"]) / 1e6

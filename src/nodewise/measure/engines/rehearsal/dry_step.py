@@ -34,7 +34,7 @@ def command(place: Path, cores: float) -> tuple[str, ...]:
 
 
 def read(folder: Path, nodes: int) -> DryStep | None:
-    """What the ranks of a dry run reported; None where a rank or its waits are missing."""
+    """What the ranks of a dry run reported; None if a rank or its waits are missing."""
     from nodewise.measure.collect import read_ranks  # the ranks need not load it
 
     ranks = read_ranks(folder)

@@ -134,7 +134,7 @@ def _lost() -> RunError:
 
 
 def main() -> None:
-    """The server's side: import torch, then fork for every order, until the harness is gone."""
+    """The server's side: import torch, then fork for every order, until nodewise has ended."""
     for name in (*_PRELOADED, *sys.argv[1:]):
         importlib.import_module(name)
     gc.freeze()  # else the first collection in a fork copies the pages of all objects
@@ -193,7 +193,7 @@ def _enter(fork: Fork, server: int) -> None:
         os.close(space)
     die_with_parent()  # only now: a change of rights takes it back
     if os.getppid() != server:
-        sys.exit("the harness is gone")
+        sys.exit("nodewise has ended")
     os.chdir(fork.directory)
     os.environ.clear()
     os.environ.update(fork.environment)

@@ -17,7 +17,7 @@ _RELEASE_SECONDS = 10.0  # how long after the start of the quota new threads are
 
 
 class _Counters(msgspec.Struct, frozen=True):
-    """What a node had used at one moment; None where it is not counted."""
+    """What a node had used at one moment; None if it is not counted."""
 
     cpu_seconds: float | None
     throttled_seconds: float | None
@@ -28,7 +28,7 @@ class _Counters(msgspec.Struct, frozen=True):
 class Limits:
     """None at first; they begin when the ranks are ready, and end when all are through.
 
-    Ranks that come to the gate pace themselves, unless a quota is asked for. The gate, the watch
+    Ranks that come to the gate pace themselves, unless a quota is requested. The gate, the watch
     and the run call it at once, so there is a lock.
     """
 

@@ -297,7 +297,7 @@ class VirtualNodes(PlainNodes):
                     raise RunError(
                         f"The link of {member.name} has a rate of {rates.get(device)} byte/s "
                         f"instead of {wanted} and packets of {sizes.get(device)} bytes.",
-                        "Choose another link_mbit_per_second; see `tc qdisc add ... tbf` by hand.",
+                        "Choose another link_mbit_per_second; try `tc qdisc add ... tbf` yourself.",
                     )
 
 
@@ -392,6 +392,6 @@ def _run(command: Sequence[str], text: str = "") -> str:
         ) from None
     if done.returncode:
         raise RunError(
-            f"{command[0]} failed: {done.stderr.strip()}", f"Try it by hand: {' '.join(command)}"
+            f"{command[0]} failed: {done.stderr.strip()}", f"Try it yourself: {' '.join(command)}"
         )
     return done.stdout
