@@ -60,8 +60,8 @@ def survey(sources: Sequence[Source], how: Reading = Reading()) -> list[LogRun]:
     scale = _expression(how.scale)
     runs: list[LogRun] = []
     files = expand(sources)
-    folders = {str(path.parent) for _, path in files}
-    is_mixed = len({os.path.isabs(folder) for folder in folders}) > 1
+    folders = {path.parent for _, path in files}
+    is_mixed = len({folder.is_absolute() for folder in folders}) > 1
     common = os.path.commonpath(folders) if len(folders) > 1 and not is_mixed else ""
     for given, paths, form in _groups(files, how):
         for run in _read(paths, form, how):
