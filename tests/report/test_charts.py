@@ -235,7 +235,9 @@ def test_rows_of_money_equal_the_decision():
     frontier = [row["K"] for row in drawn("rubric")["pareto"].rows if row["on the frontier"]]
     assert tuple(frontier) == found.decision.frontier
     steps = drawn("rubric")["marginal"].rows
-    assert [row["speedup gained"] for row in steps] == [step.speedup for step in found.decision.marginal]
+    assert [row["speedup gained"] for row in steps] == [
+        step.speedup for step in found.decision.marginal
+    ]
     assert [row["quality"] for row in drawn("rubric")["triangle"].rows][4] == 0.87
 
 
