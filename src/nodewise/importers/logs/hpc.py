@@ -249,8 +249,8 @@ _MPIP = (
 def read_mpip(path: Path, seen: Seen | None = None) -> list[LogRun]:
     """The run in a report of mpiP; its MPI time holds both sending and waiting."""
     log = scan(path, Log(path, "mpip", one_rank=True), _MPIP, seen)
-    if log.get("of tasks"):
-        return [_short_mpip(log, log.values.pop("of tasks"))]
+    if log.get("of tasks") and not log.get("tasks"):
+        return [_short_mpip(log, log.get("of tasks"))]
     tasks: dict[int, tuple[float, float]] = log.get("tasks") or {}
     summed = sum(total for total, _ in tasks.values())
     is_whole = abs(summed - (log.get("sum") or 0.0)) <= _MPIP_ROUNDING * summed
