@@ -21,7 +21,7 @@ from nodewise.importers.logs.lines import MAX_LINE, lines
 from nodewise.importers.logs.pattern import Pattern
 from nodewise.importers.logs.record import LogRun, clock_seconds
 from nodewise.importers.logs.study import study_of_logs, understand
-from nodewise.importers.logs.survey import Reading, survey
+from nodewise.importers.logs.survey import Reading, expand, survey
 from nodewise.importers.logs.warmup import steady
 from nodewise.study import store
 
@@ -374,6 +374,18 @@ def test_the_part_of_the_path_that_differs_gives_k(tmp_path):
     assert [run.scale for run in one] == [4]
     several = survey([(None, tmp_path / "cluster/n3/run2/n4")], Reading(scale=r"n(\d+)"))
     assert "finds several numbers (3, 4)" in several[0].problem
+
+
+def test_a_file_that_is_named_twice_counts_once(tmp_path, monkeypatch):
+    """By another path or as a part of its folder; K as it is given for the file counts."""
+    monkeypatch.chdir(tmp_path)
+    path = put(tmp_path, log_samples.NEMO, "a.log")
+    put(tmp_path, log_samples.MAXTEXT, "b.log")
+    sources = [(None, Path()), (8, path), (None, Path("b.log"))]
+    assert [(scale, file.name) for scale, file in expand(sources)] == [
+        (8, "a.log"),
+        (None, "b.log"),
+    ]
 
 
 def test_the_pattern_of_the_path_says_what_k_counts(tmp_path):

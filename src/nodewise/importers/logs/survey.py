@@ -45,7 +45,12 @@ def expand(sources: Sequence[Source]) -> list[Source]:
                 raise DataError(f"{one} does not exist.", "Name files or folders that exist.")
             files = registry.files_in(one) if one.is_dir() else [one]
             found += [(scale, file) for file in files]
-    return list(dict.fromkeys(found))
+    kept: dict[Path, Source] = {}  # a file counts once; where K is given for it, with that K
+    for scale, file in found:
+        known = kept.setdefault(file.resolve(), (scale, file))
+        if known[0] is None and scale is not None:
+            kept[file.resolve()] = (scale, file)
+    return list(kept.values())
 
 
 def has_logs(sources: Sequence[Source]) -> bool:
