@@ -382,15 +382,23 @@ def _field(number: int, kind: int, data: bytes) -> bytes:
     return bytes([number << 3 | kind]) + (size if kind == 2 else b"") + data
 
 
-def tensorboard(count: int = 20) -> bytes:
-    """An event file with a loss in every step; a step takes half a second, the first one two."""
+def tensorboard(
+    count: int = 20, tags: Sequence[tuple[str, int, float]] = (("train/loss", 1, 2.0),)
+) -> bytes:
+    """An event file; a step takes half a second, the first one two.
+
+    A tag has a name, how far its axis goes in a step, and a value.
+    """
     events = [_field(1, 1, struct.pack("<d", 1e9)) + _field(3, 2, b"brain.Event:2")]
     wall = 1e9
     for step in range(1, count + 1):
         wall += 2.0 if step <= 2 else 0.5
-        value = _field(1, 2, b"train/loss") + _field(2, 5, struct.pack("<f", 2.0))
-        events.append(_field(1, 1, struct.pack("<d", wall)) + _field(2, 0, bytes([step]))
-                      + _field(5, 2, _field(1, 2, value)))  # fmt: skip
+        for name, far, number in tags:
+            value = _field(1, 2, name.encode()) + _field(2, 5, struct.pack("<f", number))
+            at = step * far
+            place = bytes([at]) if at < 128 else bytes([at % 128 + 128, at // 128])
+            events.append(_field(1, 1, struct.pack("<d", wall)) + _field(2, 0, place)
+                          + _field(5, 2, _field(1, 2, value)))  # fmt: skip
     return b"".join(struct.pack("<QI", len(one), 0) + one + bytes(4) for one in events)
 
 

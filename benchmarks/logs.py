@@ -57,9 +57,18 @@ def _nemo(dice: random.Random, step: int) -> str:
     )
 
 
+def _deepspeed(dice: random.Random, step: int) -> str:
+    return (
+        "[2026-01-01 00:00:01,000] [INFO] [timer.py:260:stop] epoch=0/"
+        f"micro_step={step}/global_step={step}, RunningAvgSamplesPerSec=128.0, "
+        f"CurrSamplesPerSec={128 * dice.gauss(1, 0.01)}, MemAllocated=4.32GB, "
+        "MaxMemAllocated=38.49GB\n"
+    )
+
+
 LINES: dict[str, Callable[[random.Random, int], str]] = {
     "megatron": _megatron, "torchtitan": _torchtitan, "maxtext": _maxtext,
-    "nemo": _nemo,
+    "nemo": _nemo, "deepspeed": _deepspeed,
 }  # fmt: skip
 
 
@@ -70,6 +79,7 @@ def write_log(path: Path, name: str, size: int, noise: int) -> None:
         "using world size: 64, data-parallel size: 8\n"
         "Building device mesh with parallelism: pp=1, dp_replicate=1, dp_shard=64, cp=1, tp=1\n"
         "global batch size 64, sequence length 8192\n"
+        "  train_batch_size ............. 128\n"
     )
     with path.open("w") as file:
         written = file.write(header)

@@ -21,7 +21,7 @@ from nodewise.importers.logs.lines import MAX_LINE, lines
 from nodewise.importers.logs.pattern import Pattern
 from nodewise.importers.logs.record import LogRun, clock_seconds
 from nodewise.importers.logs.study import study_of_logs, understand
-from nodewise.importers.logs.survey import Reading, survey
+from nodewise.importers.logs.survey import Reading, expand, survey
 from nodewise.importers.logs.warmup import steady
 from nodewise.study import store
 
@@ -223,6 +223,29 @@ def mlflow_run(folder: Path, loss: str = "2.0", **params: int) -> None:
         put(folder, str(value), f"params/{name}")
 
 
+def test_samples_of_the_machine_are_no_steps(tmp_path):
+    mlflow_run(tmp_path, world_size=4)
+    before = read(tmp_path / "meta.yaml")
+    (tmp_path / "metrics/system").mkdir()
+    (tmp_path / "metrics/system/cpu").write_text(
+        "".join(f"{10_000 * at} 50.0 {at}\n" for at in range(500))
+    )
+    assert read(tmp_path / "meta.yaml") == before
+
+
+def test_scalars_over_samples_are_no_steps(tmp_path):
+    """Megatron-LM has them beside those over steps, with its ranks and batch; DeepSpeed alone."""
+    tags = [("lm loss vs samples", 64, 2.0), ("lm loss", 1, 2.0), ("world-size", 1, 16.0),
+            ("batch-size", 1, 64.0), ("batch-size vs samples", 64, 64.0)]  # fmt: skip
+    (tmp_path / "events.out.tfevents.1").write_bytes(log_samples.tensorboard(tags=tags))
+    run = read(tmp_path / "events.out.tfevents.1")
+    assert (run.world_size, run.global_batch, run.iterations) == (16, 64, 20)
+    assert run.step_seconds == pytest.approx(0.5)
+    alone = [("Train/Samples/train_loss", 64, 2.0), ("Train/Samples/lr", 64, 1e-4)]
+    (tmp_path / "events.out.tfevents.2").write_bytes(log_samples.tensorboard(tags=alone))
+    assert "over samples" in read(tmp_path / "events.out.tfevents.2").problem
+
+
 def test_a_row_of_wandb_that_stands_for_several_steps(tmp_path):
     """Trainers write one row in ten steps; the step that they give beside it counts."""
     (tmp_path / "run.wandb").write_bytes(log_samples.wandb(every=10))
@@ -339,6 +362,32 @@ def test_k_comes_from_the_log_the_path_or_the_user(tmp_path):
         survey([(None, tmp_path)], Reading(scale="n"))
 
 
+def test_the_part_of_the_path_that_differs_gives_k(tmp_path):
+    """Neither run2, which ends with an n, nor what all paths have in common."""
+    for nodes in (4, 8):
+        folder = tmp_path / f"cluster/n3/run2/n{nodes}"
+        folder.mkdir(parents=True)
+        put(folder, log_samples.NEMO, "run7.log")
+    runs = survey([(None, tmp_path)], Reading(scale=r"n(\d+)"))
+    assert [run.scale for run in runs] == [4, 8]
+    one = survey([(None, tmp_path / "cluster/n3/run2/n4")], Reading(scale=r"/n(\d+)/run7"))
+    assert [run.scale for run in one] == [4]
+    several = survey([(None, tmp_path / "cluster/n3/run2/n4")], Reading(scale=r"n(\d+)"))
+    assert "finds several numbers (3, 4)" in several[0].problem
+
+
+def test_a_file_that_is_named_twice_counts_once(tmp_path, monkeypatch):
+    """By another path or as a part of its folder; K as it is given for the file counts."""
+    monkeypatch.chdir(tmp_path)
+    path = put(tmp_path, log_samples.NEMO, "a.log")
+    put(tmp_path, log_samples.MAXTEXT, "b.log")
+    sources = [(None, Path()), (8, path), (None, Path("b.log"))]
+    assert [(scale, file.name) for scale, file in expand(sources)] == [
+        (8, "a.log"),
+        (None, "b.log"),
+    ]
+
+
 def test_the_pattern_of_the_path_says_what_k_counts(tmp_path):
     for count in (4, 8):
         put(tmp_path, log_samples.NEMO, f"gpus{count}/out.log")
@@ -360,6 +409,15 @@ def test_two_records_of_one_run_count_once(tmp_path):
     put(tmp_path, log_samples.megatron(), "rank0.log")
     put(tmp_path, log_samples.megatron(), "rank1.log")
     assert [run.problem for run in survey([(None, tmp_path)])] == ["", "the same run as rank0.log"]
+
+
+def test_a_document_that_quotes_a_log_is_read_only_where_it_is_named(tmp_path):
+    put(tmp_path, log_samples.megatron(), "out.log")
+    document = put(tmp_path, "# Logs\n\n" + log_samples.NEMO, "README.md")
+    runs = survey([(None, tmp_path)])
+    assert [run.format for run in runs if not run.problem] == ["megatron"]
+    assert "may quote a log" in next(run.problem for run in runs if run.problem)
+    assert not read(document).problem
 
 
 def test_what_a_tracker_recorded_beside_a_log_is_the_same_run(tmp_path):

@@ -234,6 +234,9 @@ def test_the_time_of_the_run_counts_in_reframe(tmp_path):
     assert [(run.nodes, run.seconds, run.outcome) for run in runs] == [
         (8, 120.5, "ok"), (16, 63.1, "ok"), (32, 0.0, "crashed"),
     ]  # fmt: skip
+    path.write_text("")
+    with pytest.raises(DataError):
+        read_reframe_log(path, None)
 
 
 @pytest.mark.parametrize(

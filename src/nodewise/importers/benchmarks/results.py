@@ -147,7 +147,7 @@ def _add_time(times: list[tuple[str, float]], name: Any, value: Any, unit: Any) 
 def read_reframe_log(path: Path, nodes: int | None) -> list[Run]:
     """The runs in a performance log of ReFrame: rows of cells between bars, below their titles."""
     lines = [line for line in read_text(path).splitlines() if line.strip()]
-    titles = [title.strip() for title in lines[0].split("|")]
+    titles = [title.strip() for title in lines[0].split("|")] if lines else []
     cases: list[dict[str, Any]] = []
     for line in lines[1:]:
         row = dict(zip(titles, (cell.strip() for cell in line.split("|")), strict=False))

@@ -4,6 +4,8 @@ import re
 from array import array
 from pathlib import Path
 
+import numpy as np
+
 from nodewise.importers.logs.record import Log, LogRun, number
 from nodewise.importers.logs.rounded import interval, only
 from nodewise.importers.logs.scan import LAUNCH, PAUSES, Seen, fact, rank_of, rule, scan
@@ -19,6 +21,31 @@ def _rate(log: Log, found: "re.Match[bytes]") -> None:
     if rate and log.step(int(found[1]), (batch or 1.0) / rate, rank_of(found.string)):
         log.values["in_seconds"] = bool(batch)
         log.last = found.string
+
+
+_RATE = (
+    r"(?:global_step=|\b\d{1,9}/)(\d{1,12}), RunningAvgSamplesPerSec=[^,]{1,40}, "
+    r"CurrSamplesPerSec=([\d.e+-]{1,30})"
+)
+_RATES = re.compile(_RATE.replace(r"(?:global_step=|\b\d{1,9}/)", "[=/]").encode())  # faster
+
+
+def _all_rates(log: Log, block: bytes, count: int) -> bool:
+    """The steps of a block that has no other lines of a rule."""
+    found = _RATES.findall(block)
+    if len(found) != count:
+        return False
+    numbers, texts = zip(*found, strict=True)
+    try:
+        rates = np.array(texts, dtype=np.float64)
+    except ValueError:
+        return False
+    batch = log.get("global_batch")
+    if not (rates > 0).all() or not log.steps(list(numbers), (batch or 1.0) / rates):
+        return False
+    log.values["in_seconds"] = bool(batch)
+    log.last = block[block.rfind(b"CurrSamplesPerSec") :]
+    return True
 
 
 def _skipped(log: Log, found: "re.Match[bytes]") -> None:
@@ -56,9 +83,7 @@ def _breakdown(log: Log, found: "re.Match[bytes]") -> None:
 
 
 RULES = (
-    rule("step", "CurrSamplesPerSec",
-         r"(?:global_step=|\b\d{1,9}/)(\d{1,12}), RunningAvgSamplesPerSec=[^,]{1,40}, "
-         r"CurrSamplesPerSec=([\d.e+-]{1,30})", _rate, True),
+    rule("step", "CurrSamplesPerSec", _RATE, _rate, True, _all_rates),
     rule("breakdown", "time (ms) |", r"time \(ms\) \| .{0,40}(?:fwd|forward): ", _breakdown, True),
     rule("step", "iter time (s): ",
          r"steps: (\d{1,12}) loss: \S{1,24} (?:\w{1,20} loss: \S{1,24} ){0,4}iter time \(s\): "
@@ -73,8 +98,6 @@ RULES = (
 
 def read(path: Path, seen: Seen | None = None) -> list[LogRun]:
     """The run in a log of DeepSpeed."""
-    import numpy as np
-
     log = scan(path, Log(path, "deepspeed", "GPU"), RULES, seen)
     if memory := re.search(rb"MaxMemAllocated=([\d.]{1,12})GB", log.last):
         log.put("memory_bytes", (number(memory[1]) or 0.0) * 2**30)

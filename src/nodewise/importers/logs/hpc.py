@@ -22,7 +22,6 @@ class _Foam(msgspec.Struct):
     program: str = ""
     ranks: int | None = None
     times: int = 0  # lines with the clocks
-    steps: int = 0  # lines that begin a time step
     cpu: float = 0.0
     wall: float = 0.0
     ended: bool = False
@@ -47,20 +46,23 @@ def _foam_step(log: Log, found: "re.Match[bytes]") -> None:
     if cpu is None:
         return
     if cpu < program.cpu:  # the clock of another program
-        begun = int(program.steps > program.times)
-        program.steps -= begun
-        program = _Foam(program=program.program, ranks=program.ranks, steps=begun)
+        program = _Foam(program=program.program, ranks=program.ranks)
         if len(log.values["programs"]) < _MOST_PROGRAMS:
             log.values["programs"].append(program)
     program.cpu, program.wall, program.times = cpu, wall or 0.0, program.times + 1
 
 
-def _foam_time(log: Log, _: "re.Match[bytes]") -> None:
-    _foam(log).steps += 1
+def _foam_steps(log: Log, lines: bytes, _: int) -> bool:
+    """Count the lines that begin a time step, of all programs."""
+    clocks = lines.count(b"ExecutionTime = ") + lines.count(b"ClockTime = ")
+    count = lines.count(b"Time = ") - clocks
+    log.values["steps"] = (log.get("steps") or 0) + count
+    return True
 
 
 _FOAM = (
-    rule("time step", "Time = ", r"^Time = \S", _foam_time, True),
+    rule("time step", "Time = ", r"^Time = \S",
+         lambda log, _: _foam_steps(log, b"Time = ", 1), True, _foam_steps, unordered=True),
     rule("time", "ExecutionTime", r"ExecutionTime = ([\d.]{1,16}) s(?:.{0,20}ClockTime = "
          r"([\d.]{1,16}) s)?", _foam_step, True),
     rule("program", "Exec", r"^Exec *: *(\S{1,100})", _foam_begins, True),
@@ -77,7 +79,8 @@ _FOAM = (
 def read_openfoam(path: Path, seen: Seen | None = None) -> list[LogRun]:
     """The run of a solver of OpenFOAM: of several programs, the one that took longest."""
     log = scan(path, Log(path, "openfoam", one_rank=True), _FOAM, seen)
-    one = max(log.values.pop("programs", [_Foam()]), key=lambda program: program.cpu)
+    programs = log.values.pop("programs", [_Foam()])
+    one = max(programs, key=lambda program: program.cpu)
     log.put("world_size", one.ranks)
     if one.program:
         log.size["program"] = one.program
@@ -93,7 +96,9 @@ def read_openfoam(path: Path, seen: Seen | None = None) -> list[LogRun]:
             return [log.run(problem=problem)]
     if not one.program:  # the beginning of the log is missing, and with it some steps
         return [log.run(run_seconds=seconds)]
-    if one.steps and one.steps != one.times:  # clocks more or less often than every step
+    steps = log.get("steps")
+    if steps and steps != sum(program.times for program in programs):
+        # the clocks are printed more or less often than every step
         return [log.run(run_seconds=seconds)]
     return [log.run(iterations=one.times, run_seconds=seconds,
                     mean_step_seconds=seconds / one.times, work=float(one.times),
@@ -249,8 +254,8 @@ _MPIP = (
 def read_mpip(path: Path, seen: Seen | None = None) -> list[LogRun]:
     """The run in a report of mpiP; its MPI time holds both sending and waiting."""
     log = scan(path, Log(path, "mpip", one_rank=True), _MPIP, seen)
-    if log.get("of tasks"):
-        return [_short_mpip(log, log.values.pop("of tasks"))]
+    if log.get("of tasks") and not log.get("tasks"):
+        return [_short_mpip(log, log.get("of tasks"))]
     tasks: dict[int, tuple[float, float]] = log.get("tasks") or {}
     summed = sum(total for total, _ in tasks.values())
     is_whole = abs(summed - (log.get("sum") or 0.0)) <= _MPIP_ROUNDING * summed

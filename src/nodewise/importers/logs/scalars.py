@@ -23,6 +23,11 @@ _STEP_TIME = re.compile(
     r"(?:time_metrics/end_to_end\(s\)|iteration-time|iteration_time|train_step_timing in s|"
     r"(?:train/)?step_time(?:_seconds|_s)?|perf/step_time_seconds)"
 )
+# Scalars over samples or tokens, which Megatron-LM has beside those over steps and DeepSpeed alone;
+# and those of a monitor of MLflow, which counts its samples of the machine.
+_OVER_SAMPLES = re.compile(r"vs[ -](?:samples|tokens)|/Samples/|x=(?:samples|tokens)")
+_OF_MACHINE = "system/"
+_MEGATRON_COUNTS = {"world-size": "world_size", "batch-size": "global_batch"}
 _COUNTS = {
     "world_size": "world_size", "num_nodes": "nodes", "nnodes": "nodes", "n_nodes": "nodes",
     "global_batch_size": "global_batch", "seq_length": "seq_length", "seq_len": "seq_length",
@@ -107,25 +112,43 @@ def _run(log: Log, series: Series, facts: dict[str, Any] | None = None) -> LogRu
     for name, value in (facts or {}).items():
         if field := _COUNTS.get(name.rpartition("/")[2].rpartition(".")[2]):
             log.count(field, str(value).encode())
+    has_points, series = bool(series), _over_steps(log, series)
+    if has_points and not series:
+        return log.run(problem="its scalars are over samples, so it has no steps")
     _put_loss(log, series)
     timed = next((tag for tag in series if _STEP_TIME.fullmatch(tag)), None)
     if timed:
         for step, _, value in series[timed]:
             log.step(step, value)
-    elif series:
-        # The tag with most steps; several points of one step are one moment.
-        points = max(series.values(), key=lambda found: len({step for step, _, _ in found}))
-        last: tuple[int, float] | None = None
-        for step, wall, _ in points:
-            if last and step > last[0] and wall > last[1]:
-                log.step(step, (wall - last[1]) / (step - last[0]))
-            if last is None or step != last[0]:
-                last = (step, wall)
+    else:
+        _steps_by_clock(log, series)
     numbers = [point[0] for points in series.values() for point in points]
     final = max(numbers, default=0) + (min(numbers, default=1) == 0)  # steps may count from 0
     return log.run(
         iterations=final or None, problem="" if log.seconds else "fewer than two steps with a time"
     )
+
+
+def _steps_by_clock(log: Log, series: Series) -> None:
+    """The time between two points of the tag with most steps; points of one step are one moment."""
+    points = max(series.values(), key=lambda found: len({step for step, _, _ in found}), default=[])
+    last: tuple[int, float] | None = None
+    for step, wall, _ in points:
+        if last and step > last[0] and wall > last[1]:
+            log.step(step, (wall - last[1]) / (step - last[0]))
+        if last is None or step != last[0]:
+            last = (step, wall)
+
+
+def _over_steps(log: Log, series: Series) -> Series:
+    """The scalars over steps; beside others, those of Megatron-LM say how many ranks there are."""
+    series = {tag: points for tag, points in series.items() if not tag.startswith(_OF_MACHINE)}
+    found = {tag: points for tag, points in series.items() if not _OVER_SAMPLES.search(tag)}
+    for name, field in _MEGATRON_COUNTS.items() if len(found) < len(series) else ():
+        values = {value for _, _, value in found.get(name, ())}
+        if len(values) == 1:
+            log.count(field, repr(values.pop()).encode())
+    return found
 
 
 def _put_loss(log: Log, series: Series) -> None:

@@ -1,5 +1,6 @@
 """What a set of paths holds: every file as a run, or with the reason why it is none."""
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from nodewise.importers.logs.record import LogRun
 from nodewise.study.scale_unit import unit_of_title
 
 Source = tuple[int | None, Path]
+_TEXTS = {".py", ".ipynb", ".md", ".rst", ".sh", ".diff", ".patch"}  # which may quote a log
 _TRACKERS = ("tensorboard", "wandb", "mlflow")  # which record what a program also prints
 _SAME = 1e-9  # relative: two records of one run have the same time
 
@@ -43,7 +45,12 @@ def expand(sources: Sequence[Source]) -> list[Source]:
                 raise DataError(f"{one} does not exist.", "Name files or folders that exist.")
             files = registry.files_in(one) if one.is_dir() else [one]
             found += [(scale, file) for file in files]
-    return list(dict.fromkeys(found))
+    kept: dict[Path, Source] = {}  # a file counts once; where K is given for it, with that K
+    for scale, file in found:
+        known = kept.setdefault(file.resolve(), (scale, file))
+        if known[0] is None and scale is not None:
+            kept[file.resolve()] = (scale, file)
+    return list(kept.values())
 
 
 def has_logs(sources: Sequence[Source]) -> bool:
@@ -57,9 +64,15 @@ def survey(sources: Sequence[Source], how: Reading = Reading()) -> list[LogRun]:
     """Every run of the sources, also those that cannot be used, each with its reason."""
     scale = _expression(how.scale)
     runs: list[LogRun] = []
-    for given, paths, form in _groups(expand(sources), how):
+    files = expand(sources)
+    folders = {path.parent for _, path in files}
+    is_mixed = len({folder.is_absolute() for folder in folders}) > 1
+    common = os.path.commonpath(folders) if len(folders) > 1 and not is_mixed else ""
+    for given, paths, form in _groups(files, how):
         for run in _read(paths, form, how):
-            runs.append(_with_scale(_plausible(run), given, scale))
+            runs.append(_with_scale(_plausible(run), given, scale, common))
+    named = {path for _, path in sources}
+    runs = [_without_quotes(run, named) for run in runs]
     return _without_trackers(_without_copies(runs))
 
 
@@ -122,6 +135,14 @@ def _plausible(run: LogRun) -> LogRun:
     return msgspec.structs.replace(run, problem=f"a run cannot take {run.seconds or 0:g} s")
 
 
+def _without_quotes(run: LogRun, named: set[Path]) -> LogRun:
+    """Programs and documents in a folder are no logs, unless the user names them."""
+    path = Path(run.path)
+    if run.problem or path.suffix not in _TEXTS or path in named:
+        return run
+    return msgspec.structs.replace(run, problem=f"a {path.suffix} file may quote a log; name it")
+
+
 def _expression(text: str) -> re.Pattern[str] | None:
     if not text:
         return None
@@ -137,19 +158,34 @@ def _expression(text: str) -> re.Pattern[str] | None:
 _K_EXAMPLE = "Write for example --k 'n(\\d+)' for logs/n8/out.log."
 
 
-def _with_scale(run: LogRun, given: int | None, scale: re.Pattern[str] | None) -> LogRun:
+def _with_scale(
+    run: LogRun, given: int | None, scale: re.Pattern[str] | None, common: str
+) -> LogRun:
     """A run with K as the user gives it."""
     if given is None and scale is not None:
-        matched = scale.search(run.path)
-        text = matched[1] if matched else ""
-        if not text.isdecimal() or not 0 < int(text) < 10_000_000:
-            problem = run.problem or f"--k '{scale.pattern}' finds no number in its path"
+        # what all paths have in common says nothing, unless all files have one K
+        found = _scales(scale, run.path.removeprefix(common)) or _scales(scale, run.path)
+        if len(found) != 1:
+            said = (
+                f"several numbers ({', '.join(map(str, sorted(found)))})" if found else "no number"
+            )
+            problem = run.problem or f"--k '{scale.pattern}' finds {said} in its path"
             return msgspec.structs.replace(run, problem=problem)
-        given = int(text)
+        given = found.pop()
     if given is None:
         return run
     counted = unit_of_title(scale.pattern.partition("(")[0]) if scale else None
     return msgspec.structs.replace(run, scale=given, scale_unit=counted or "")
+
+
+def _scales(scale: re.Pattern[str], text: str) -> set[int]:
+    """The numbers that a pattern finds: n8 of run2/n8.log, where run2 ends with an n as well."""
+    found = [one for one in scale.finditer(text)
+             if one[1] and one[1].isdecimal() and 0 < int(one[1][:9]) < 10_000_000]  # fmt: skip
+    words = [one for one in found
+             if not text[one.start() : one.start() + 1].isalpha()
+             or not text[: one.start()][-1:].isalpha()]  # fmt: skip
+    return {int(one[1]) for one in words or found}
 
 
 def _without_copies(runs: list[LogRun]) -> list[LogRun]:
