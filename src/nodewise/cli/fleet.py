@@ -108,6 +108,8 @@ _objective_options = shared(
 @click.option("--price", type=MONEY, help="Dollars per replica-hour.")
 @click.option("--demand", type=QUANTITY, help="Requests per second that have to be served.")
 @click.option("--demand-curve", help="Requests per second in equal parts of a day: 4,4,9,12.")
+@click.option("--curve-days", type=QUANTITY, help="Days that the curve lasts: 7 for a week.")
+@click.option("--startup", type=POSITIVE_DURATION, help="Until a replica serves that was added.")
 @click.option(
     "--goal",
     type=click.Choice(["cost", "throughput", "latency"]),
@@ -392,6 +394,8 @@ def _question(fleet: "FleetSpec") -> "FleetQuestion":
         goal=demand.goal,
         demand_per_second=demand.per_second,
         demand_curve=demand.curve,
+        curve_days=demand.curve_days,
+        startup_seconds=demand.startup_seconds,
         spares=demand.spares,
     )
 
@@ -419,7 +423,13 @@ def _asked(fleet: "FleetSpec | None", asked: dict[str, Any]) -> "tuple[FleetQues
     price = _price(fleet) if fleet else Price()
     if per_hour is not None:
         price = msgspec.structs.replace(price, per_node_hour=per_hour, source="")
-    names = {"goal": "goal", "demand": "demand_per_second", "spares": "spares"}
+    names = {
+        "goal": "goal",
+        "demand": "demand_per_second",
+        "spares": "spares",
+        "curve_days": "curve_days",
+        "startup": "startup_seconds",
+    }
     changed = {field: asked[name] for name, field in names.items() if asked[name] is not None}
     if asked["demand_curve"]:
         changed["demand_curve"] = asked["demand_curve"]
