@@ -123,12 +123,18 @@ _objective_options = shared(
     type=click.Path(path_type=Path),
     help="Also a chart: latency.png, capacity.png or cost.svg.",
 )
+@click.option(
+    "--llmd",
+    type=click.Path(path_type=Path),
+    help="Also the load test of the chosen fleet as an llm-d benchmark report: JSON.",
+)
 @page_option
 @output_options
 def decide_command(
     windows: tuple[Source, ...],
     demand_curve: str | None,
     plot: Path | None,
+    llmd: Path | None,
     page: Path | None,
     as_json: bool,
     **asked: Any,
@@ -154,6 +160,8 @@ def decide_command(
     decision = decide_fleet(name, found, question, price)
     if plot is not None:
         _plot(decision, plot)
+    if llmd is not None:
+        _benchmark_report(decision, found, llmd)
     emit(decision, as_json, fleet_report)
     _page(decision, page, [path for _, path in windows])
     if decision.chosen is None:
@@ -487,6 +495,17 @@ def _plot(decision: "FleetDecision", path: Path) -> None:
     if path.stem not in charts:
         raise click.UsageError(f"{path}: name it latency, capacity or cost, and .svg, .png or .pdf")
     write_figure(charts[path.stem](decision), path)
+
+
+def _benchmark_report(
+    decision: "FleetDecision", windows: "Sequence[Window | Summary]", path: Path
+) -> None:
+    import msgspec
+
+    from nodewise.report.benchmark_report import benchmark_report
+
+    encoded = msgspec.json.encode(benchmark_report(decision, windows))
+    replace(path, msgspec.json.format(encoded, indent=2).decode() + "\n")
 
 
 def _page(decision: "FleetDecision", page: Path | None, sources: Sequence[Path]) -> None:
