@@ -23,7 +23,7 @@ def benchmark_report(
 ) -> dict[str, Any]:
     """The longest window of the chosen fleet at the rate that it keeps.
 
-    Latencies count from the intended time of sending, and percentiles are those of answers that did not fail.
+    Latencies count from the intended time of sending; failed requests have none.
     """
     rate = decision.row(decision.chosen).rate_per_second if decision.chosen else 0.0
     able = [
