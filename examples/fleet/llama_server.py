@@ -43,6 +43,7 @@ def main() -> None:
     parameters.n_parallel = asked.slots
     parameters.n_ctx = 512 * asked.slots
     parameters.cpuparams.n_threads = asked.threads
+    parameters.endpoint_metrics = True
     parameters.cpuparams_batch.n_threads = asked.threads
     parameters.n_threads_http = 128  # a thread for each connection that is open
     parameters.cache_prompt = False  # else the second prompt that begins alike is cheaper

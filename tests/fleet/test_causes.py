@@ -107,10 +107,14 @@ def test_a_page_is_read_while_a_window_runs_and_its_absence_costs_nothing(monkey
         assert next(waits) == read + 2  # nothing is read after the end
         with Scraper([url], "", None) as scraper:
             pass
-        assert scraper.load is None
+        assert scraper.load is None and scraper.problem == ""
         with Scraper([url], "/missing", None) as scraper:
-            time.sleep(0.05)
+            wait_until(lambda: "answers" in scraper.problem)
         assert scraper.load is None
+        assert scraper.problem == "No metrics of the servers: /missing answers 404."
+        script.page = lambda: b"other_metric 1\n"
+        with Scraper([url], "/metrics", None) as scraper:
+            wait_until(lambda: "has no metric that nodewise knows" in scraper.problem)
     with Scraper([url], "/metrics", None) as scraper:  # it is gone
         pass
     assert scraper.load is None

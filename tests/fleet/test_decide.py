@@ -240,6 +240,20 @@ def test_a_day_of_demand():
     assert scaled.cost_per_day <= peak.cost_per_day
 
 
+def test_an_autoscaler_pays_for_replicas_from_their_start():
+    curve = (5.0, 5.0, 15.0, 28.0)
+    _, scaled, ahead = decide(demand_curve=curve, startup_seconds=10_800.0).day
+    # parts of six hours: 1, 1, 2 and 3 replicas, and each rise half a part earlier
+    assert ahead.way == "autoscaler, starts 3h00m ahead"
+    assert ahead.replicas == pytest.approx((1 + 1.5 + 2.5 + 3) / 4)
+    assert ahead.cost_per_day == pytest.approx(24 * 2.10 * ahead.replicas)
+    assert scaled.cost_per_day < ahead.cost_per_day
+    week = decide(demand_curve=curve, startup_seconds=10_800.0, curve_days=7.0).day[2]
+    assert week.replicas == pytest.approx(1.75 + 2 * 0.5 / 4 / 7)
+    always = decide(demand_curve=curve, startup_seconds=1e6).day[2]
+    assert always.replicas == 3.0
+
+
 def test_a_day_that_cannot_be_served_says_so():
     result = decide(demand_per_second=5.0, demand_curve=(5.0, 50.0))
     assert result.day == ()

@@ -207,12 +207,35 @@ def test_whole_and_plain_answers_are_shown_too(tmp_path):
 def test_a_path_of_health_that_is_wrong_is_said_at_once_and_one_that_wants_a_key_is_ready(tmp_path):
     begun = time.monotonic()
     with serving(Script(health=404)) as url, pytest.raises(RunError) as found:
-        swept(url, tmp_path)
-    assert f"{url}/health does not answer 200: status 404.\n" in str(found.value)
+        swept(url, tmp_path, server='health = "/ready"')
+    assert f"{url}/ready does not answer 200: status 404.\n" in str(found.value)
     assert time.monotonic() - begun < 10  # start_seconds is 20
     with serving(Script(health=401)) as url:
         (tmp_path / "key").mkdir()
         assert swept(url, tmp_path / "key", request='headers = {Authorization = "Bearer k"}')
+
+
+@pytest.mark.parametrize("status", [404, 405])
+def test_a_server_without_a_path_of_health_is_ready_when_it_answers(tmp_path, status):
+    with serving(Script(health=status)) as url:
+        (note,) = swept(url, tmp_path)
+    assert note.startswith("First request: status 200 after ")
+
+
+def test_a_server_that_is_not_ready_in_time_is_quoted(tmp_path):
+    program = (
+        "import http.server, sys\n"
+        "class Loading(http.server.BaseHTTPRequestHandler):\n"
+        "    def do_GET(self):\n"
+        "        self.send_error(503)\n"
+        "http.server.HTTPServer(('127.0.0.1', int(sys.argv[1])), Loading).serve_forever()\n"
+    )
+    server = Server(command=(sys.executable, "-c", program, "{port}"), start_seconds=3.0)
+    with (
+        pytest.raises(ReplicaFailed, match=r"not ready after 3 s: (status 503|no answer) at /heal"),
+        replicas_of(server, 1, tmp_path, tmp_path / "logs"),
+    ):
+        pass
 
 
 def test_a_corrected_spec_goes_on_in_the_same_folder(tmp_path, nodewise):
@@ -403,7 +426,7 @@ def test_while_a_fleet_is_scaled_up_its_gateway_may_answer_404(tmp_path):
     with serving(script) as url:
         up = threading.Timer(0.3, lambda: setattr(script, "health", 200))
         up.start()
-        server = Server(endpoint=url, scale="true {n}", start_seconds=20.0)
+        server = Server(endpoint=url, scale="true {n}", start_seconds=20.0, health="/up")
         with replicas_of(server, 2, tmp_path, tmp_path) as replicas:
             assert replicas.endpoints == (url,)
         up.join(5)

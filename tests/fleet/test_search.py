@@ -123,13 +123,33 @@ def decide(fleet: FleetSpec, windows):
 def test_the_demand_is_the_rate_and_the_search_stops_when_the_choice_is_decided():
     fleet = spec(demand=58.0)
     windows, started, _ = run(fleet, plain(66.0))
-    assert [(one.replicas, one.offered_per_second) for one in windows] == [(1, 58.0)]
+    assert {(one.replicas, one.offered_per_second) for one in windows} == {(1, 58.0)}
     assert decide(fleet, windows).chosen == 1
     fleet = spec(demand=70.0)
     windows, started, _ = run(fleet, plain(66.0))
     assert {one.offered_per_second for one in windows} == {70.0}
     assert started == [1, 2]
     assert decide(fleet, windows).chosen == 2
+
+
+def test_what_the_answer_rests_on_is_tested_until_rare_stalls_would_have_been_met():
+    short = spec(demand=58.0)
+    assert short.objective.stall_seconds == pytest.approx(300, rel=0.01)
+    windows = run(short, plain(66.0))[0]
+    assert [one.seconds for one in windows] == [10.0, 20.0, 40.0]  # three are the most
+    long = spec((1, 2), demand=70.0, window_seconds=200.0, most_window_seconds=400.0)
+    windows = run(long, plain(66.0))[0]
+    assert [(one.replicas, one.seconds) for one in windows] == [(1, 200.0), (2, 200.0), (2, 200.0)]
+    # a fleet that is not chosen needs no further test
+    assert run(spec(demand=58.0, share=0.5), plain(66.0))[2] == [(0.0, 0.0)]
+
+    def stalling(step: Step) -> Window:
+        if step.look == 0:
+            return plain(66.0)(step)
+        times = [at / step.rate for at in range(round(step.rate * step.seconds))]
+        return window(step, times, [1.5 if at % 10 == 9 else 0.1 for at in range(len(times))])
+
+    assert not decide(short, run(short, stalling)[0]).row(1).meets
 
 
 def test_a_fleet_that_is_far_too_small_is_skipped():

@@ -55,7 +55,7 @@ LLMD = {
                     "time_per_output_token": {"units": "s/token", "mean": 0.005, "p99": 0.009},
                     "request_latency": {"units": "s", "mean": 0.4, "p50": 0.4, "max": 1.0},
                 },
-                "throughput": {"requests_rate": {"units": "queries/s", "mean": 9.96}},
+                "throughput": {"request_rate": {"units": "queries/s", "mean": 9.96}},
             }
         }
     },
@@ -212,3 +212,11 @@ def test_the_rate_that_was_sent_counts_where_it_is_above_the_nominal_one(read):
     [late] = read(guidellm(rate=20.0, kept=False))
     assert late.offered_per_second == 20.0
     assert served(late, Objective(ttft=0.1)).is_client_fault
+
+
+def test_a_report_of_a_later_revision_with_comments_and_a_long_scenario_is_read(read):
+    options = "".join(f"        --option-{number}: value\n" for number in range(2000))
+    scenario = f"scenario:\n  stack:\n    - native:\n        args:\n{options}  load:\n"
+    text = YAML.replace("version: '0.2'", "# a report\nversion: '0.2.1' # of the schema")
+    [one] = read(text.replace("scenario:\n  load:\n", scenario))
+    assert (one.completed, one.seconds, one.offered_per_second) == (1000, 100.0, 10.0)

@@ -108,6 +108,8 @@ _objective_options = shared(
 @click.option("--price", type=MONEY, help="Dollars per replica-hour.")
 @click.option("--demand", type=QUANTITY, help="Requests per second to serve.")
 @click.option("--demand-curve", help="Requests per second in equal parts of a day: 4,4,9,12.")
+@click.option("--curve-days", type=QUANTITY, help="Days that the curve lasts: 7 for a week.")
+@click.option("--startup", type=POSITIVE_DURATION, help="Until a replica serves that was added.")
 @click.option(
     "--goal",
     type=click.Choice(["cost", "throughput", "latency"]),
@@ -121,12 +123,18 @@ _objective_options = shared(
     type=click.Path(path_type=Path),
     help="Also a chart: latency.png, capacity.png or cost.svg.",
 )
+@click.option(
+    "--llmd",
+    type=click.Path(path_type=Path),
+    help="Also the load test of the chosen fleet as an llm-d benchmark report: JSON.",
+)
 @page_option
 @output_options
 def decide_command(
     windows: tuple[Source, ...],
     demand_curve: str | None,
     plot: Path | None,
+    llmd: Path | None,
     page: Path | None,
     as_json: bool,
     **asked: Any,
@@ -152,6 +160,8 @@ def decide_command(
     decision = decide_fleet(name, found, question, price)
     if plot is not None:
         _plot(decision, plot)
+    if llmd is not None:
+        _benchmark_report(decision, found, llmd)
     emit(decision, as_json, fleet_report)
     _page(decision, page, [path for _, path in windows])
     if decision.chosen is None:
@@ -392,6 +402,8 @@ def _question(fleet: "FleetSpec") -> "FleetQuestion":
         goal=demand.goal,
         demand_per_second=demand.per_second,
         demand_curve=demand.curve,
+        curve_days=demand.curve_days,
+        startup_seconds=demand.startup_seconds,
         spares=demand.spares,
     )
 
@@ -419,7 +431,13 @@ def _asked(fleet: "FleetSpec | None", asked: dict[str, Any]) -> "tuple[FleetQues
     price = _price(fleet) if fleet else Price()
     if per_hour is not None:
         price = msgspec.structs.replace(price, per_node_hour=per_hour, source="")
-    names = {"goal": "goal", "demand": "demand_per_second", "spares": "spares"}
+    names = {
+        "goal": "goal",
+        "demand": "demand_per_second",
+        "spares": "spares",
+        "curve_days": "curve_days",
+        "startup": "startup_seconds",
+    }
     changed = {field: asked[name] for name, field in names.items() if asked[name] is not None}
     if asked["demand_curve"]:
         changed["demand_curve"] = asked["demand_curve"]
@@ -477,6 +495,17 @@ def _plot(decision: "FleetDecision", path: Path) -> None:
     if path.stem not in charts:
         raise click.UsageError(f"{path}: name it latency, capacity or cost, and .svg, .png or .pdf")
     write_figure(charts[path.stem](decision), path)
+
+
+def _benchmark_report(
+    decision: "FleetDecision", windows: "Sequence[Window | Summary]", path: Path
+) -> None:
+    import msgspec
+
+    from nodewise.report.benchmark_report import benchmark_report
+
+    encoded = msgspec.json.encode(benchmark_report(decision, windows))
+    replace(path, msgspec.json.format(encoded, indent=2).decode() + "\n")
 
 
 def _page(decision: "FleetDecision", page: Path | None, sources: Sequence[Path]) -> None:

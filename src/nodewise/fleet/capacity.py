@@ -186,7 +186,9 @@ def _verdict(group: Sequence[Judged], objective: Objective) -> tuple[Verdict, st
     # a late client only adds to latencies: with its windows a fleet can be met as it is seen
     for own in (on_time, ran):
         series = _joined([one.scores for one in own])
-        if judge_series(series, objective.share, level) == "met":
+        tested = sum(one.served.seconds for one in own)
+        meets_stalls = len(own) > 1 and tested >= objective.stall_seconds
+        if judge_series(series, objective.share, level, meets_stalls) == "met":
             longest = max(own, key=lambda one: one.served.seconds)
             if not longest.served.is_too_short:
                 return "met", _reason("met", series, objective)
@@ -213,12 +215,13 @@ def _estimate(
     """The rate at which the target is just kept, within the bounds that are certain.
 
     Maximum likelihood of log odds = level + slope * log rate, with a slope that is near 20 as long
-    as few rates are known. Without a rate that is broken there is only the highest one kept.
+    as few rates are known. Without a rate that is broken there is only the highest one kept, and
+    without one that is kept there is no estimate.
     """
     known = [one for one in rates if one.requests and one.verdict != "void"]
-    if high is None or not known:
+    if high is None or not low or not known:
         return low or None
-    middle = math.sqrt(low * high) if low else high / 2
+    middle = math.sqrt(low * high)
     near = [one for one in known if 1 / _FAR <= one.offered_per_second / middle <= _FAR]
     if not near:
         return middle

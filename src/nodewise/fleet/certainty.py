@@ -5,7 +5,9 @@ requests may be worth a dozen independent ones. The correlation time says how ma
 one. It is that of the share of the limit which each request used, cut off at the limit, or that of
 the misses where it is longer: the former shows the dependence also where nothing was missed. Both
 are the initial monotone sequence of Geyer (1992). The binomial test is then made with as many
-requests as the window is worth. Requests that all stay far from the limit need fewer: there the
+requests as the window is worth. In several windows that are long enough to meet rare stalls, and
+with far fewer misses than allowed, the dependence of the slowest requests is enough, since only
+they may miss. Requests that all stay far from the limit need fewer: there the
 tail of what they used, continued exponentially, must leave a tenth of the misses allowed. Where
 there are many clusters of misses, their number and their sizes show sooner that too many miss
 (`benchmarks/fleet_truth.py` measures how often all of this is right).
@@ -30,6 +32,8 @@ _APART = 0.5  # correlation times between two clusters
 # are needed, the limit is this much further than the slowest of all, and so much fewer may miss.
 _TAIL, _TAIL_REQUESTS, _DISTANCE, _FEWER = 10.0, 8.0, 1.5, 10.0
 _ONE_SIDE = 1.645  # of 95 %
+# The slowest requests whose clusters count, and the misses where they do, of those that may miss.
+_SLOWEST, _FAR_FEWER = 3.0, 0.25
 
 
 def requests_to_certify(share: float, level: float = LEVEL) -> int:
@@ -75,8 +79,12 @@ def judge(
     return "undecided"
 
 
-def judge_series(scores: Floats, share: float, level: float = LEVEL) -> Sure:
+def judge_series(
+    scores: Floats, share: float, level: float = LEVEL, meets_stalls: bool = False
+) -> Sure:
     """The verdict of requests in their order, by the share of the limit that each of them used.
+
+    `meets_stalls` says that these are several windows, long enough to meet rare stalls.
 
     >>> judge_series(np.full(299, 0.5), 0.99), judge_series(np.full(298, 0.5), 0.99)
     ('met', 'undecided')
@@ -85,6 +93,8 @@ def judge_series(scores: Floats, share: float, level: float = LEVEL) -> Sure:
     misses = effective * float((scores > 1).mean()) if len(scores) else 0.0
     sure = judge(effective, misses, misses, share, level)
     if sure == "undecided" and has_headroom(scores, effective, share):
+        return "met"
+    if sure == "undecided" and meets_stalls and misses_seldom(scores, share, level):
         return "met"
     if sure == "undecided" and misses_too_often(scores, share, level):
         return "missed"
@@ -109,6 +119,24 @@ def has_headroom(scores: Floats, effective: float, share: float) -> bool:
     unsure = 1 + _ONE_SIDE / math.sqrt(independent)
     late = tail * unsure * math.exp((begin - 1) / (float(beyond.mean()) * unsure))
     return late <= (1 - share) / _FEWER
+
+
+def misses_seldom(scores: Floats, share: float, level: float = LEVEL) -> bool:
+    """Whether hardly any miss, and enough are good if only the slowest depend on each other.
+
+    >>> draw = np.random.default_rng(7)
+    >>> slowly = np.repeat(draw.uniform(0.0, 0.5, 30), 100) + draw.uniform(0.0, 0.4, 3000)
+    >>> slowly[::900] = 1.5
+    >>> judge_series(slowly, 0.95), judge_series(slowly, 0.95, meets_stalls=True)
+    ('undecided', 'met')
+    """
+    if (scores > 1).mean() > _FAR_FEWER * (1 - share):
+        return False
+    slow = scores > np.quantile(scores, max(1 - _SLOWEST * (1 - share), 0.5))
+    missed = scores > 1
+    longest = max(correlation_time(one.astype(np.float64)) for one in (slow, missed))
+    requests, misses = len(scores) / longest, float(missed.sum()) / longest
+    return judge(requests, misses, misses, share, level) == "met"
 
 
 def misses_too_often(scores: Floats, share: float, level: float = LEVEL) -> bool:

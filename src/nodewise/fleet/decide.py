@@ -36,7 +36,7 @@ from nodewise.fleet.cost import (
     money_in_words,
     token_cost,
 )
-from nodewise.fleet.day import DayRow, a_day, rate_at
+from nodewise.fleet.day import DayRow, Demand, a_day, rate_at
 from nodewise.fleet.fleet_checks import fleet_checks
 from nodewise.fleet.latency import Percentile, Served, judged
 from nodewise.study.check import Check
@@ -55,13 +55,15 @@ class FleetQuestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     goal: Goal = "cost"
     demand_per_second: float | None = None  # requests; the throughput floor
     demand_curve: tuple[float, ...] = ()  # requests per second in equal parts of a day
+    curve_days: float = 1.0  # that the curve lasts
+    startup_seconds: float = 0.0  # of a replica that an autoscaler adds
     spares: int = 0  # replicas that may be lost while the demand is still served
 
     def __post_init__(self) -> None:
         """Refuse a question without an answer."""
-        rates = [*self.demand_curve, self.demand_per_second or 0.0]
+        rates = [*self.demand_curve, self.demand_per_second or 0.0, self.startup_seconds]
         if not all(math.isfinite(rate) and rate >= 0 for rate in rates) or self.spares < 0:
-            raise SpecError("A demand or a number of spares is below 0.", "Write 0 or more.")
+            raise SpecError("A demand, a start-up time or spares are below 0.", "Write 0 or more.")
         if self.goal == "latency" and not self.floor:
             raise SpecError(
                 "The lowest latency needs a throughput that must be kept.",
@@ -166,7 +168,13 @@ def decide_fleet(
     goal, constraint = _words(question, price, unit)
     rates = {count: one.rate for count, one in found.items() if one.rate}
     tokens = _tokens_per_request(rows, chosen)
-    day, no_day = a_day(question.demand_curve, question.spares, rates, tokens, price)
+    demand = Demand(
+        curve=question.demand_curve,
+        days=question.curve_days,
+        spares=question.spares,
+        startup_seconds=question.startup_seconds,
+    )
+    day, no_day = a_day(demand, rates, tokens, price)
     return FleetDecision(
         name=name,
         question=question,

@@ -90,18 +90,13 @@ def _long_enough(found: Mapping[int, Capacity]) -> Check:
 
 
 def _stalls(found: Mapping[int, Capacity], objective: Objective) -> list[Check]:
-    """Whether the windows of kept rates are long enough to meet rare stalls, if there are any.
-
-    A stall of twice the limit makes the requests of one limit miss. At random times, once in
-    `apart` seconds, it breaks the objective, and windows of three times that see it with 95 %.
-    """
-    limits = [seconds for name, seconds in objective.limits.items() if name != "tpot"]
+    """Whether the windows of kept rates are long enough to meet rare stalls, if there are any."""
     kept = [own for own in found.values() if own.evidence == "measured" and own.best]
-    if not limits or not kept:
+    needed = objective.stall_seconds
+    if not needed or not kept:
         return []
-    limit = min(limits)
-    apart = limit / (1 - objective.share)
-    needed = -math.log(1 - LEVEL) * apart
+    apart = needed / -math.log(1 - LEVEL)
+    limit = apart * (1 - objective.share)
     shortest = min(sum(one.seconds for one in own.best) for own in kept)
     unseen = shortest < needed
     return [

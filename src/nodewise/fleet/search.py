@@ -8,15 +8,19 @@ that is undecided is measured again, each time twice as long, and all of its win
 together. What remains undecided after three windows is left so; a further round starts the replicas
 again and goes on there.
 
+A rate that the answer rests on is then tested further, in at most three windows too, until stalls
+that are rare but break the objective would have been met: a short window without one proves little.
+
 The next window follows from the windows so far and from nothing else, so that an interrupted search
 goes on where it stopped.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from nodewise.fleet.capacity import LOOKS, Capacity, RateEvidence, capacity, last_tries
-from nodewise.fleet.certainty import requests_to_certify
+from nodewise.fleet.certainty import judge, requests_to_certify
 from nodewise.fleet.latency import Judged, judged
 from nodewise.fleet.spec import FleetSpec
 from nodewise.study.window import Window
@@ -94,7 +98,8 @@ class Search:
             halving = demand.goal == "cost"
             likely = math.log2(len(waiting) + 1) if halving else float(len(waiting))
             most = float(len(waiting) * rounds)
-        return likely * verdict, most * most_verdict
+        confirming = self._seconds_to_confirm(extra)
+        return likely * verdict + confirming, most * most_verdict + confirming
 
     @property
     def _floor(self) -> float | None:
@@ -124,10 +129,55 @@ class Search:
         floor = self._floor or 0.0
         ready = [count for count in self._candidates() if self._needs(count)]
         if not ready:
-            return None
+            return self._confirming_step(self._answer())
         needed = self._needs(self._pick(ready, floor))
         chosen = self._last if self._last in needed else needed[0]
         return self._window(chosen, floor)
+
+    # ---- further tests of what was kept
+
+    def _confirming_step(self, counts: Sequence[int]) -> Step | None:
+        for count in counts:
+            kept = self._kept(count)
+            if kept is not None and not self._failed(count):
+                step = self._window(count, kept.offered_per_second)
+                least = max(self._seconds_left_of(kept), self._least_seconds(step.rate))
+                return step._replace(seconds=min(step.seconds, least))
+        return None
+
+    def _kept(self, count: int) -> RateEvidence | None:
+        """The highest rate that a fleet keeps, where stalls may not have been met there."""
+        own = self._capacity(count)
+        kept = None if own is None else own.kept
+        if kept is None or len(kept.windows) >= LOOKS or self._seconds_left_of(kept) <= 0:
+            return None
+        return kept
+
+    def _seconds_left_of(self, kept: RateEvidence) -> float:
+        tested = sum(window.seconds for window in kept.windows)
+        return self._spec.objective.stall_seconds - tested
+
+    def _answer(self) -> list[int]:
+        """The fleets whose kept rate the answer rests on, the running one first."""
+        counts = sorted(self._found, key=lambda count: count != self._last)
+        if self._mode != "demand":
+            return counts if self._mode == "bracket" else []
+        met = [count for count in self._found if set(self._states(count)) == {"met"}]
+        return [one for one in counts if met and one in self._members(min(met))]
+
+    def _seconds_to_confirm(self, extra: float) -> float:
+        """How long the further tests take; where no rate is kept yet, after a first window."""
+        if self._mode == "latency":
+            return 0.0
+        first = self._least_seconds(self._usual_rate())
+        most = min(first * (2.0**LOOKS - 1), self._spec.objective.stall_seconds)
+        answer = self._answer() or list(self._found)[:1]
+        known = {count: self._capacity(count) for count in answer}
+        unknown = [count for count, own in known.items() if own is None or not own.kept]
+        kept = [one for one in map(self._kept, answer) if one is not None]
+        left = [min(self._seconds_left_of(one), most) for one in kept]
+        left += [most - first] * len(unknown)
+        return sum(seconds + extra for seconds in left if seconds > 0)
 
     # ---- at the demand
 
@@ -224,6 +274,8 @@ class Search:
             rate = None if self._failed(count) else self._bracket_rate(count)
             if rate is not None:
                 return self._window(count, rate)
+            if step := self._confirming_step([count]):
+                return step
         return None
 
     def _bracket_rate(self, count: int) -> float | None:
@@ -234,7 +286,11 @@ class Search:
         low, high = own.rate, own.breaks_at or math.inf
         between = [one for one in own.rates if low < one.offered_per_second < high and one.requests]
         unsure = [one for one in between if one.verdict in ("undecided", "void")]
-        begun = [one for one in unsure if 0 < self._looks(count, one.offered_per_second) < LOOKS]
+        begun = [
+            one
+            for one in unsure
+            if 0 < self._looks(count, one.offered_per_second) < LOOKS and self._may_decide(one)
+        ]
         if begun:
             return begun[-1].offered_per_second
         if low and high / low <= (1 + load.precision) ** 2:
@@ -265,6 +321,16 @@ class Search:
                 return middle
         return self._closer_rate(own, low, high, unsure)
 
+    def _may_decide(self, one: RateEvidence) -> bool:
+        """Whether a further window may decide a rate, if chance is as kind as one in six."""
+        share, tested = self._spec.objective.share, sum(each.seconds for each in one.windows)
+        further = self._window(one.replicas, one.offered_per_second).seconds
+        growth = 1 + further / tested if tested else 1.0
+        requests = one.effective_requests * growth
+        misses = requests * one.misses / max(one.requests, 1)
+        few, many = max(misses - math.sqrt(misses), 0.0), misses + math.sqrt(misses)
+        return one.verdict == "void" or judge(requests, few, many, share) != "undecided"
+
     def _is_good(self, own: Capacity) -> bool:
         """Whether the target is kept so far, although not for certain: more requests would say."""
         last = own.rates[-1]
@@ -284,7 +350,8 @@ class Search:
     ) -> float | None:
         """A rate that is as far from the estimate as the precision asks for: it can be decided.
 
-        Between it and the estimate, verdicts take long and help little.
+        Between it and the estimate, verdicts take long and help little. Where it cannot be decided
+        either, the gap to the bound is halved until it is as narrow.
         """
         close = 1 + self._spec.load.precision
         estimate = own.estimate or math.sqrt(low * high)
@@ -294,6 +361,9 @@ class Search:
             return below
         if above < high / nearly and all(one < above / nearly for one in unsure):
             return above
+        for near, far in ((min(unsure, default=low), low), (max(unsure, default=high), high)):
+            if max(near / far, far / near) > close**2:
+                return _rounded(math.sqrt(near * far))
         return None
 
     def _is_guided(self, own: Capacity) -> bool:

@@ -34,7 +34,8 @@ class Server(Part, frozen=True, kw_only=True):
     key: str = ""
     directory: str = "."  # from the folder of the spec
     environment: dict[str, str] = msgspec.field(default_factory=dict)
-    health: str = "/health"  # answers 200 as soon as a replica is ready
+    # Answers 200 as soon as a replica is ready. Default: /health; without one, a connection.
+    health: str | None = None
     metrics: str = ""  # the Prometheus page of a replica: /metrics
     start_seconds: Positive = 120.0
     cores_per_replica: Positive | None = None  # a quota for each, to rehearse a larger fleet
@@ -120,6 +121,8 @@ class Demand(Part, frozen=True, kw_only=True):
 
     per_second: Positive | None = None  # requests
     curve: tuple[NotNegative, ...] = ()  # requests per second in equal parts of a day
+    curve_days: Positive = 1.0  # that the curve lasts: 7 for a week
+    startup_seconds: NotNegative = 0.0  # until a new replica serves, for an autoscaler's bill
     spares: Annotated[int, msgspec.Meta(ge=0)] = 0  # replicas that may be lost
     goal: Literal["cost", "throughput", "latency"] = "cost"
 

@@ -66,8 +66,11 @@ _SEFF = re.compile(rb"^[# ]{0,4}Job ID: ?\d[^\n]{0,40}\n[^\0]{0,600}?Wall-clock"
 _CUBE = re.compile(rb"(?:anchor\.xml|\d{1,6}\.(?:data|index))\0")  # the first name in a tar file
 _MLFLOW = re.compile(rb"^run_(?:id|uuid): ", re.MULTILINE)
 _OPERATIONS = {"dp_rank", "stage", "step", "optype", "start_ts", "duration", "seq_id"}
-_LLMD_VERSION = re.compile(r"^version: ['\"]?0\.[12]['\"]? *$", re.MULTILINE)
-_LLMD_RESULTS = re.compile(r"^ {1,8}request_performance: *$|^metrics: *$", re.MULTILINE)
+_LLMD_VERSION = re.compile(r"^version: ['\"]?0\.[12](\.\d{1,3})?['\"]? *(#.*)?$", re.MULTILINE)
+# The results may be far below a scenario that names every option of the servers.
+_LLMD_PARTS = re.compile(
+    r"^ {1,8}request_performance: *$|^(metrics|scenario): *(#.*)?$", re.MULTILINE
+)
 _RETOKENIZED = "total_output_tokens_retokenized"  # by the client of SGLang
 _LATEX_TABLE = re.compile(r"\\begin\{(tabular|longtable)")
 
@@ -132,7 +135,7 @@ def _is_llmd(head: Head) -> bool:
         return performance or (
             {"version", "scenario"} <= head.keys.keys() and "requests" in head.inner("metrics")
         )
-    return bool(_LLMD_VERSION.search(head.text) and _LLMD_RESULTS.search(head.text))
+    return bool(_LLMD_VERSION.search(head.text) and _LLMD_PARTS.search(head.text))
 
 
 def _is_codecarbon(head: Head) -> bool:

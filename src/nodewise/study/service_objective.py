@@ -5,6 +5,7 @@ import math
 import msgspec
 
 from nodewise.base.errors import SpecError
+from nodewise.base.interval import LEVEL
 from nodewise.base.units import format_percent
 
 TITLES = {"ttft": "TTFT", "tpot": "TPOT", "latency": "latency"}
@@ -46,6 +47,19 @@ class Objective(
     def metric(self) -> str:
         """The name of the first limit: what is drawn, or made lowest."""
         return next(iter(self.limits))
+
+    @property
+    def stall_seconds(self) -> float:
+        """How long a test must be to meet stalls, with 95 %, that break the objective.
+
+        A stall of twice the limit makes the requests of one limit miss. At random times, it breaks
+        the objective once in limit / (1 - share).
+
+        >>> round(Objective(ttft=0.2).stall_seconds), Objective(tpot=0.01).stall_seconds
+        (60, 0.0)
+        """
+        limits = [seconds for name, seconds in self.limits.items() if name != "tpot"]
+        return -math.log(1 - LEVEL) * min(limits, default=0.0) / (1 - self.share)
 
     @property
     def words(self) -> str:

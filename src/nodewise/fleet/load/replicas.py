@@ -27,8 +27,10 @@ from nodewise.study.spec import Rehearsal
 _POLL_SECONDS = 0.02
 _ANSWER_SECONDS = 2.0
 _LOG_LINES = 5
+_HEALTH = "/health"  # where the spec names none
 _FINAL = ("status 400", "status 405")  # waiting would not change them
 _MISSING = "status 404"  # nor this, but a gateway answers so while its replicas are scaled up
+_MISSING_SECONDS = 2.0  # of 404 at the default path: the server has no such path, but it answers
 
 
 class ReplicaFailed(RunError):
@@ -71,28 +73,31 @@ class _Existing:
     """Servers that were started elsewhere and end there."""
 
     def __init__(self, server: Server, count: int, context: ssl.SSLContext | None) -> None:
-        self._server, self._context = server, context
+        self._server = server
+        self._health = _Health(server, context)
         self.endpoints = server.urls[:count]
 
     def dead(self) -> list[str]:
         return [
             f"Replica {number + 1} at {url} is not healthy."
             for number, url in enumerate(self.endpoints)
-            if _problem(url, self._server.health, self._context)
+            if self._health.problem(url)
         ]
 
     def revive(self) -> None:
         for url in self.endpoints:
             deadline = time.monotonic() + self._server.start_seconds
-            while problem := _problem(url, self._server.health, self._context):
-                if problem in _FINAL or (problem == _MISSING and not self._server.scale):
+            while problem := self._health.problem(url):
+                named = self._server.health is not None
+                final = problem in _FINAL or (problem == _MISSING and not self._server.scale)
+                if named and final:
                     raise RunError(
-                        f"{url}{self._server.health} does not answer 200: {problem}.",
+                        f"{url}{self._health.path} does not answer 200: {problem}.",
                         'Write a path that answers 200 in server.health, or health = "".',
                     )
                 if time.monotonic() > deadline:
                     raise ReplicaFailed(
-                        f"{url}{self._server.health} does not answer 200: {problem}.",
+                        f"{url}{self._health.path} does not answer 200: {problem}.",
                         "Start the server, or correct server.endpoints and server.health.",
                     )
                 time.sleep(_POLL_SECONDS)
@@ -149,6 +154,7 @@ class _Started:
         self._ports = _free_ports(1 if server.behind_one_port else count)
         self.endpoints = tuple(f"http://127.0.0.1:{port}" for port in self._ports)
         self._running: dict[int, subprocess.Popen[bytes]] = {}
+        self._health = _Health(server)
         self._groups: Groups | None = None
         if server.cores_per_replica is not None:
             self._groups = _groups(server.cores_per_replica, count)
@@ -226,7 +232,7 @@ class _Started:
 
     def _wait(self, number: int, deadline: float) -> None:
         process, url = self._running[number], self.endpoints[number]
-        while _problem(url, self._server.health):
+        while problem := self._health.problem(url):
             code = process.poll()
             if code is None and time.monotonic() < deadline:
                 time.sleep(_POLL_SECONDS)
@@ -234,12 +240,39 @@ class _Started:
             log = self._job(number, ()).log
             if code is None:
                 how = f"was not ready after {self._server.start_seconds:g} s"
+                how += f": {problem} at {self._health.path or url}"
             else:
                 how = f"ended before it was ready: {base.in_words(code)}"
             raise ReplicaFailed(
                 f"{self._name(number)} {how}. {_tail(log)}".rstrip(),
                 f"See {log}; server.health must answer 200 when a replica is ready.",
             )
+
+
+class _Health:
+    """Whether servers are ready, by the path of the spec.
+
+    Where the spec names none and a server answers 400, 404 or 405 at the default path all the time,
+    it has no such path, and a connection is enough: the first request shows what is wrong.
+    """
+
+    def __init__(self, server: Server, context: ssl.SSLContext | None = None) -> None:
+        self._named, self._context = server.health is not None, context
+        self.path = _HEALTH if server.health is None else server.health
+        self._missing_since: float | None = None
+
+    def problem(self, url: str) -> str:
+        """Why a server is not ready; nothing if it is."""
+        found = _problem(url, self.path, self._context)
+        if self._named or found not in (*_FINAL, _MISSING):
+            self._missing_since = None
+            return found
+        now = time.monotonic()
+        self._missing_since = self._missing_since or now
+        if now - self._missing_since < _MISSING_SECONDS:
+            return found
+        self.path = ""
+        return ""
 
 
 def _problem(url: str, path: str, context: ssl.SSLContext | None = None) -> str:

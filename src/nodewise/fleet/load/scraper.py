@@ -26,6 +26,7 @@ class Scraper:
         self._urls = list(urls[:_MOST_SERVERS]) if path else []
         self._path, self._context = path, context
         self._samples: list[list[dict[str, float]]] = [[] for _ in self._urls]
+        self._problem = "did not answer"
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._read_all, daemon=True)
 
@@ -48,6 +49,13 @@ class Scraper:
         """What was read."""
         return server_load([list(one) for one in self._samples])
 
+    @property
+    def problem(self) -> str:
+        """Why nothing was read, as a sentence; empty if something was, or nothing was asked."""
+        if not self._urls or any(self._samples):
+            return ""
+        return f"No metrics of the servers: {self._path} {self._problem}."
+
     def _read_all(self) -> None:
         for _ in range(_MOST_SAMPLES):
             pages = [self._page(url) for url in self._urls]
@@ -65,6 +73,8 @@ class Scraper:
             connection.request("GET", address_of(url).path.rstrip("/") + self._path)
             answer = connection.getresponse()
             text = answer.read(_MOST_BYTES).decode(errors="replace")
+            known = "has no metric that nodewise knows"
+            self._problem = known if answer.status == 200 else f"answers {answer.status}"
             return text if answer.status == 200 else ""
         except (OSError, http.client.HTTPException):
             return None

@@ -185,7 +185,7 @@ class _Running:
             window,
             died=len(dead),
             machine_busy=busy,
-            notes=(*window.notes, *dead),
+            notes=(*window.notes, *dead, *filter(None, [scraper.problem])),
             server_load=scraper.load,
         )
 

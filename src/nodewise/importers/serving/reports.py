@@ -23,7 +23,7 @@ def llmd(found: dict[str, Any], replicas: int) -> list[Window | Summary]:
         performance = found["results"]["request_performance"]["aggregate"]
         seconds = _seconds(found["run"]["time"])
         load = ((found.get("scenario") or {}).get("load") or {}).get("standardized") or {}
-        tool, rate = load.get("tool"), "requests_rate"
+        tool, rate = load.get("tool"), "request_rate"
         asked = number(load.get("rate_qps"))
     else:
         performance = found["metrics"]

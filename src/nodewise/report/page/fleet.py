@@ -67,7 +67,7 @@ def _cards(result: FleetDecision) -> list[Card]:
     found.append(Card("Rate kept", f"{row.rate_per_second:.4g}/s", breaks))
     if row.utilisation is not None and result.question.floor is not None:
         demand = f"demand {result.question.floor:.4g}/s"
-        found.append(Card("Busy", format_percent(row.utilisation), demand))
+        found.append(Card("Busy, at most", format_percent(row.utilisation), demand))
     if row.efficiency is not None:
         found.append(Card("Efficiency", format_efficiency(row.efficiency), "rate for each replica"))
     if row.rate_one_lost is not None:
