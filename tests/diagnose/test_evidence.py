@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 
 from nodewise.diagnose.confirm import confirmed
@@ -214,6 +215,10 @@ time.sleep(4)
 def test_a_process_in_the_background_is_watched_and_ended():
     found = watching.watch((sys.executable, "-c", BACKGROUND), 60)
     assert found.seconds < 20
+    left = [
+        one for one in psutil.process_iter(["cmdline"]) if BACKGROUND in (one.info["cmdline"] or ())
+    ]
+    assert left == []
     assert max(sample.processes for sample in found.samples) >= 2
     assert sum(sample.user + sample.run_delay for sample in found.samples) > 0.5
 
