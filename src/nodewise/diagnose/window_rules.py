@@ -26,6 +26,7 @@ _ONLY_PASSES_ON = 10_000  # times in a second of CPU time: a wait and a wake tak
 _WAKES = 300  # times in a second of CPU time: threads that wait for each other, or are woken
 _SOME_WAIT = 0.3  # of a thread, always seen waiting for a lock
 _ALIKE = 1.4  # times the mean CPU time of a thread: 1.0 to 1.3 in all fights for one lock
+_NEARLY_ALL = 0.9  # of the CPU time of all threads
 _LEADS = 0.9  # of the CPU time of all threads: threads that share a lock share the work
 _LEAST_MOMENT = 0.002  # seconds: in less, a walk over the pages sees too little
 _STOPS = 1000  # times a second: who stops so often does not compute, that is work between messages
@@ -259,10 +260,22 @@ def _waits_for_a_clock(sample: Sample, account: Account) -> bool:
 
 def _work_alike(sample: Sample) -> bool:
     """Threads that fight for a lock get it in turn; helpers of a runtime work now and then."""
+    if sample.thread_seconds:
+        return _are_alike(sorted(sample.thread_seconds.values(), reverse=True))
     if sample.busiest_thread is None:
         return True
     cpu = sample.user + sample.system
     return sample.busiest_thread * sample.active_threads < _ALIKE * cpu
+
+
+def _are_alike(seconds: Sequence[float]) -> bool:
+    """Of several threads, the busiest first, those that do nearly all of the work do like parts."""
+    whole, part = sum(seconds), 0.0
+    for count, one in enumerate(seconds, start=1):
+        part += one
+        if part >= _NEARLY_ALL * whole:
+            return count > 1 and seconds[0] * count < _ALIKE * part
+    return False
 
 
 def _waits_in_python(sample: Sample) -> bool:
