@@ -162,6 +162,13 @@ def test_threads_that_take_turns_are_alike_though_each_window_has_another_busies
     )
 
 
+def test_where_other_load_hides_waits_for_a_lock_compute_is_not_named():
+    sharing = changed(user=0.2, run_delay=1.5, active_threads=3, lock_threads=0.25, switches=50)
+    assert watched(sharing).ceiling is None
+    assert watched(msgspec.structs.replace(sharing, run_delay=0.05)).ceiling == "compute"
+    assert watched(msgspec.structs.replace(sharing, lock_threads=0.0)).ceiling == "compute"
+
+
 def test_threads_that_wait_for_a_set_time_while_nothing_runs_wait_for_a_clock():
     idle = changed(user=0.01, runnable_ticks=0.02, active_threads=1, lock_threads=1.0, switches=60)
     assert watched(idle).ceiling is None  # who has the lock was not seen

@@ -24,6 +24,7 @@ _CARRIES = 2e8  # bytes in a second of CPU time: a tenth of what copying alone w
 _HANDS_OVER = 1500  # times in a second of CPU time
 _ONLY_PASSES_ON = 10_000  # times in a second of CPU time: a wait and a wake take 0.02 ms or so
 _WAKES = 300  # times in a second of CPU time: threads that wait for each other, or are woken
+_WAKES_SOMETIMES = 100  # of other threads, in a second of CPU time
 _SOME_WAIT = 0.3  # of a thread, always seen waiting for a lock
 _ALIKE = 1.4  # times the mean CPU time of a thread: 1.0 to 1.3 in all fights for one lock
 _NEARLY_ALL = 0.9  # of the CPU time of all threads
@@ -84,7 +85,7 @@ def judge_window(sample: Sample, seen: Observation, roofs: Roofs, touched: float
         return Verdict("coordination" if fights else None, strong=False)
     if account.user < 0.6 or sample.switches > _STOPS * account.seconds:
         return Verdict(None)
-    if touched is None:
+    if touched is None or _may_wait_in_turn(sample):
         return Verdict(None)  # only the memory that it uses can deny that it computes
     if touched >= _STREAMS:
         # Streaming and jumping about look alike from outside.
@@ -369,6 +370,15 @@ def _waits_in_turn(sample: Sample, seen: Observation) -> bool:
     often = sample.switches > _WAKES * cpu and cpu < _ALL_CORES * seen.cores * sample.seconds
     several = sample.active_threads >= 2 and not _is_led(sample)
     return several and often and _hardly_calls(sample)
+
+
+def _may_wait_in_turn(sample: Sample) -> bool:
+    """Threads wait now and then, and other load has their cores: the waits are hardly seen then."""
+    cpu = sample.user + sample.system
+    waits = sample.lock_threads > _RARELY * sample.active_threads
+    waits = waits and sample.switches > _WAKES_SOMETIMES * cpu
+    several = sample.active_threads >= 2 and not _is_led(sample)
+    return several and waits and sample.run_delay > cpu and _hardly_calls(sample)
 
 
 def _hardly_calls(sample: Sample) -> bool:
