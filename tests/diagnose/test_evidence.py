@@ -163,7 +163,7 @@ def test_threads_that_take_turns_are_alike_though_each_window_has_another_busies
 
 
 def test_where_other_load_hides_waits_for_a_lock_compute_is_not_named():
-    sharing = changed(user=0.2, run_delay=1.5, active_threads=3, lock_threads=0.25, switches=50)
+    sharing = changed(user=0.48, run_delay=1.5, lock_threads=0.18, switches=60)
     assert watched(sharing).ceiling is None
     assert watched(msgspec.structs.replace(sharing, run_delay=0.05)).ceiling == "compute"
     assert watched(msgspec.structs.replace(sharing, lock_threads=0.0)).ceiling == "compute"
