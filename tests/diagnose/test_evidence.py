@@ -252,6 +252,20 @@ def test_tiny_items_through_pipes_communicate():
     assert watched(passing).ceiling in ("communication", "coordination")
 
 
+def test_bytes_through_pipes_are_not_read_from_files():
+    passing = changed(user=0.1, system=0.85, active_threads=2, pipes=4, files=0, io_bytes=3e8,
+                      io_calls=600_000, switches=80_000)  # fmt: skip
+    assert watched(passing).ceiling == "communication"
+    assert watched(msgspec.structs.replace(passing, files=1)).ceiling == "data I/O"
+
+
+def test_time_in_the_kernel_without_huge_pages_is_no_page_fault():
+    listing = changed(user=0.05, system=0.4, minor_faults=300, switches=2, touched_huge=0.0)
+    assert watched(listing).ceiling is None
+    huge = msgspec.structs.replace(listing, touched_huge=0.9)
+    assert watched(huge).ceiling == "page faults"
+
+
 def test_copying_by_the_kernel_is_no_huge_page():
     filling = changed(user=0.1, system=0.4, minor_faults=1000.0, switches=10)
     assert watched(filling).ceiling == "page faults"

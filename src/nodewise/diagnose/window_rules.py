@@ -12,6 +12,7 @@ from nodewise.diagnose.own_time import STORES, Account, account_of, disk_ticks, 
 from nodewise.study.observed import Observation, Rank, Sample
 
 _HUGE_PAGE_BYTES = 2 * 2**20
+_SOME_HUGE = 0.05  # of the memory of a process
 # Memory used per second of CPU time, as a share of what one core can stream. The known stream adds
 # in place: it moves three numbers for every two whose pages are seen.
 _SEEN_OF_STREAM = 2 / 3
@@ -115,13 +116,19 @@ def faulting(sample: Sample, account: Account, seen: Observation, roofs: Roofs) 
     # anything else enters the kernel, and no copying by it explains the time.
     few_calls = sample.switches + sample.io_calls < 0.25 * sample.minor_faults
     few_calls = few_calls and sample.io_bytes < _CARRIES * cpu
-    if small < 0.5 and not (huge > 0.15 and few_calls):
+    if small < 0.5 and not (huge > 0.15 and few_calls and _may_have_huge_pages(seen)):
         return None
     quiet = sample.switches < _STOPS * account.seconds
     if not quiet and sample.sockets:
         return Verdict(None)  # messages, and memory for them: neither is sure to bind
     clear = small > 0.5 or huge > 1
     return Verdict("page faults", strong=sample.system > 0.45 * cpu and quiet and clear)
+
+
+def _may_have_huge_pages(seen: Observation) -> bool:
+    """Whether huge pages were seen in its memory, or nobody looked."""
+    asked = [one.touched_huge for one in seen.samples if one.touched_bytes is not None]
+    return not asked or max(asked) > _SOME_HUGE
 
 
 def _reading(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
@@ -140,6 +147,7 @@ def _reading(sample: Sample, account: Account, seen: Observation, roofs: Roofs) 
     cpu = sample.user + sample.system
     if (
         account.system > 0.5
+        and sample.files != 0  # pipes and sockets carry the rest
         and sample.io_bytes > _CARRIES * cpu
         and elsewhere + sample.sockets < 0.2
     ):
