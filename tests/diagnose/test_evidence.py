@@ -273,19 +273,27 @@ def test_copying_by_the_kernel_is_no_huge_page():
     assert watched(copying).ceiling == "data I/O"
 
 
+OPENS = """
+import os, socket, sys
+ends = os.pipe()
+door, file = socket.socket(), open(sys.argv[1], "w")
+print(os.fstat(door.fileno()).st_ino, flush=True)
+sys.stdin.readline()
+door.close(), file.close(), os.close(ends[0]), os.close(ends[1])
+print(flush=True)
+sys.stdin.readline()
+"""
+
+
 def test_what_is_open(tmp_path):
-    ours, theirs = os.pipe()
-    with socket.socket() as door, (tmp_path / "file").open("w"):
-        before = Opened.of([os.getpid()])
-        inode = os.fstat(door.fileno()).st_ino
-        assert inode in before.sockets
-        assert before.pipes >= 2
-        assert before.files >= 1
-    os.close(ours)
-    os.close(theirs)
-    after = Opened.of([os.getpid()])
-    assert after.files < before.files
-    assert inode not in after.sockets
+    words = [sys.executable, "-c", OPENS, str(tmp_path / "file")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as job:
+        inode = int(job.stdout.readline())
+        assert Opened.of([job.pid]) == ([inode], 2, 1)  # not the pipes between it and us
+        job.stdin.write("\n")
+        job.stdin.flush()
+        job.stdout.readline()
+        assert Opened.of([job.pid]) == ([], 0, 0)
 
 
 def _touched(code: str) -> float:
