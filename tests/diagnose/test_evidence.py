@@ -252,6 +252,14 @@ def test_tiny_items_through_pipes_communicate():
     assert watched(passing).ceiling in ("communication", "coordination")
 
 
+def test_a_pipeline_that_stops_often_computes_if_most_of_its_time_is_its_own_code():
+    packing = changed(user=0.45, system=0.05, active_threads=4, processes=4, pipes=6, switches=1200,
+                      lock_threads=1.5, io_calls=6000, io_bytes=1e8)  # fmt: skip
+    assert watched(packing).ceiling == "compute"
+    passing = msgspec.structs.replace(packing, user=0.32, system=0.18)
+    assert watched(passing).ceiling != "compute"
+
+
 def test_bytes_through_pipes_are_not_read_from_files():
     passing = changed(user=0.1, system=0.85, active_threads=2, pipes=4, files=0, io_bytes=3e8,
                       io_calls=600_000, switches=80_000)  # fmt: skip

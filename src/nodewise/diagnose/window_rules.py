@@ -33,6 +33,7 @@ _LEADS = 0.9  # of the CPU time of all threads: threads that share a lock share 
 _LEAST_MOMENT = 0.002  # seconds: in less, a walk over the pages sees too little
 _STOPS = 1000  # times a second: who stops so often does not compute, that is work between messages
 _FLOWS = 1e8  # bytes a second through TCP: what a link of 1 Gbit/s carries, or more
+_MOSTLY_OWN = 0.75  # of the time in the program's own code: it stops because another part works
 _SPEAKS = 5000  # messages in a second of CPU time: 0.2 ms for each is mostly the kernel's
 _WAKES_ONLY = 3000  # times in a second of CPU time: 0.3 ms of work between two waits
 _READS_MUCH = 1e7  # more than what programs write beside their work
@@ -84,7 +85,8 @@ def judge_window(sample: Sample, seen: Observation, roofs: Roofs, touched: float
         fights = sample.active_threads >= 3 and sample.lock_threads > _SOME_WAIT
         fights = fights and sample.busiest_thread is not None and _work_alike(sample)
         return Verdict("coordination" if fights else None, strong=False)
-    if account.user < 0.6 or sample.switches > _STOPS * account.seconds:
+    stops = sample.switches > _STOPS * account.seconds
+    if account.user < 0.6 or (stops and not (account.user > _MOSTLY_OWN and _is_pipeline(sample))):
         return Verdict(None)
     if touched is None or _may_wait_in_turn(sample):
         return Verdict(None)  # only the memory that it uses can deny that it computes
@@ -247,8 +249,8 @@ def _locking(sample: Sample, account: Account, seen: Observation, roofs: Roofs) 
         return None
     if _waits_for_a_clock(sample, account):
         return None
-    if sample.processes > 1 and sample.io_calls > 0.5 * sample.switches:
-        return None  # a pipeline: one waits because another works
+    if _is_pipeline(sample):
+        return None  # one waits because another works
     # Part of the delay is the threads' own: they wake up together and share the cores.
     working = (sample.user + sample.system + sample.run_delay / 2) / sample.seconds
     waiting = sample.lock_threads / max(sample.lock_threads + working, 1e-9)
@@ -260,6 +262,11 @@ def _locking(sample: Sample, account: Account, seen: Observation, roofs: Roofs) 
         in_turn = often and _waits_in_turn(sample, seen)
         return Verdict("coordination" if in_turn else None, strong=False)
     return Verdict("coordination", strong=waiting > _WAITS_LONG)
+
+
+def _is_pipeline(sample: Sample) -> bool:
+    """Several processes that wait to read or write."""
+    return sample.processes > 1 and sample.io_calls > 0.5 * sample.switches
 
 
 def _waits_for_a_clock(sample: Sample, account: Account) -> bool:
