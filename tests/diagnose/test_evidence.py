@@ -169,6 +169,14 @@ def test_where_other_load_hides_waits_for_a_lock_compute_is_not_named():
     assert watched(msgspec.structs.replace(sharing, lock_threads=0.0)).ceiling == "compute"
 
 
+def test_threads_that_want_all_cores_and_do_not_get_them_are_not_sure_to_wait_for_a_lock():
+    """Frames that threads code in turn, on cores that others have: like a fight for a lock."""
+    coding = changed(user=0.13, run_delay=1.2, active_threads=4, lock_threads=1.5, switches=60,
+                     thread_seconds={f"7.{thread}": 0.03 for thread in range(4)})  # fmt: skip
+    assert watched(coding).ceiling is None
+    assert watched(msgspec.structs.replace(coding, run_delay=0.3)).ceiling == "coordination"
+
+
 def test_threads_that_wait_for_a_set_time_while_nothing_runs_wait_for_a_clock():
     idle = changed(user=0.01, runnable_ticks=0.02, active_threads=1, lock_threads=1.0, switches=60)
     assert watched(idle).ceiling is None  # who has the lock was not seen

@@ -84,6 +84,7 @@ def judge_window(sample: Sample, seen: Observation, roofs: Roofs, touched: float
     if _waits_in_turn(sample, seen):
         fights = sample.active_threads >= 3 and sample.lock_threads > _SOME_WAIT
         fights = fights and sample.busiest_thread is not None and _work_alike(sample)
+        fights = fights and not _is_hidden(sample, seen)
         return Verdict("coordination" if fights else None, strong=False)
     stops = sample.switches > _STOPS * account.seconds
     if account.user < 0.6 or (stops and not (account.user > _MOSTLY_OWN and _is_pipeline(sample))):
@@ -385,6 +386,18 @@ def _waits_in_turn(sample: Sample, seen: Observation) -> bool:
     often = sample.switches > _WAKES * cpu and cpu < _ALL_CORES * seen.cores * sample.seconds
     several = sample.active_threads >= 2 and not _is_led(sample)
     return several and often and _hardly_calls(sample)
+
+
+def _is_hidden(sample: Sample, seen: Observation) -> bool:
+    """Other load has the cores that its threads want: whether these would work in turn is unseen.
+
+    Who was woken for a lock looks like one that works, and working on all cores costs nothing.
+    Threads that work on parts of their own do not wait as often as those that share a lock may.
+    """
+    cpu = sample.user + sample.system
+    wanted = cpu + sample.run_delay
+    seldom = sample.switches < _HANDS_OVER * cpu
+    return seldom and sample.run_delay > cpu and wanted > _ALL_CORES * seen.cores * sample.seconds
 
 
 def _may_wait_in_turn(sample: Sample) -> bool:
