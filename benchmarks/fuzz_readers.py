@@ -514,8 +514,50 @@ def readers() -> dict[str, Reader]:
     """Every reader by its name."""
     return {
         **_table_readers(), **_trace_readers(), **_load_readers(), **_inner_readers(),
-        **_log_readers(),
+        **_log_readers(), **_history_readers(),
     }  # fmt: skip
+
+
+def _history_readers() -> dict[str, Reader]:
+    """Histories: our own, and those that other tools kept."""
+    from nodewise.history import file
+    from nodewise.history.imports import read_history
+
+    own = b"".join((_EXAMPLES / "history" / "history.jsonl").read_bytes().splitlines(True)[:12])
+    table = b"date,commit,K,seconds,workload,machine\n" + b"".join(
+        f"2026-03-{day:02}T10:00:00+02:00,c{day},{nodes},{90 / nodes + day},solver,m\n".encode()
+        for day in range(1, 9)
+        for nodes in (1, 2, 4)
+    )
+    benches = [{"name": f"fft K={k}", "value": 900 / k, "unit": "ms/iter"} for k in (1, 2, 4)]
+    sessions = [
+        {"commit": {"id": f"c{at}"}, "date": 1.7e12 + 1e9 * at, "benches": benches}
+        for at in range(3)
+    ]
+    (action,) = _json({"lastUpdate": 1, "entries": {"suite": sessions}})
+    cases = [
+        {"name": f"solver %n={k}", "system": "daint", "environment": "gnu", "result": "pass",
+         "num_tasks": k, "time_run": 90 / k,
+         "perfvalues": {"daint:mc:time": [90 / k, 80, None, 0.1, "s"]}}
+        for k in (1, 2, 4)
+    ]  # fmt: skip
+    (reframe,) = _json({"session_info": {"time_start": "2026-03-01T10:00:00+0100"},
+                        "runs": [{"testcases": cases}]})  # fmt: skip
+    return {
+        "history": Reader(
+            [own],
+            lambda path: file.read(file.place_of(str(path))),
+            file.NAME,
+            commands=("history check --history {file}", "history show --history {file}"),
+        ),
+        "other history": Reader(
+            [table, action, b"window.BENCHMARK_DATA = " + action],
+            read_history,
+            commands=("history import {file} --history {folder}/made.jsonl",),
+        ),
+        "history of ReFrame": Reader([reframe], lambda path: read_history(path.parent), "run.json"),
+        "history of TALP": Reader(_talp(), lambda path: read_history(path.parent), "talp.json"),
+    }
 
 
 def _table_readers() -> dict[str, Reader]:

@@ -325,6 +325,23 @@ def test_the_name_of_a_study_is_not_a_path(study_folder, nodewise, monkeypatch, 
     assert [path.name for path in Path().iterdir()] == ["_mine.zip"]
 
 
+def test_a_module_in_the_folder_of_a_table_is_never_imported(tmp_path):
+    for name in ("vl_convert", "numpy", "json", "subprocess"):
+        (tmp_path / f"{name}.py").write_text("open('ran', 'w')\nraise SystemExit(7)\n")
+    (tmp_path / "times.csv").write_text("K,time_s\n1,10\n2,6\n4,4\n")
+    nodewise = Path(sys.executable).with_name("nodewise")
+    own_cache = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [nodewise, "report", "times.csv"],
+        cwd=tmp_path,
+        env=own_cache,
+        capture_output=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_bundle_takes_no_file_from_outside(study_folder, nodewise, tmp_path):
     work = tmp_path / "work"
     work.mkdir()

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 
 from nodewise.diagnose.confirm import confirmed
@@ -161,6 +162,21 @@ def test_threads_that_take_turns_are_alike_though_each_window_has_another_busies
     )
 
 
+def test_where_other_load_hides_waits_for_a_lock_compute_is_not_named():
+    sharing = changed(user=0.48, run_delay=1.5, lock_threads=0.18, switches=60)
+    assert watched(sharing).ceiling is None
+    assert watched(msgspec.structs.replace(sharing, run_delay=0.05)).ceiling == "compute"
+    assert watched(msgspec.structs.replace(sharing, lock_threads=0.0)).ceiling == "compute"
+
+
+def test_threads_that_want_all_cores_and_do_not_get_them_are_not_sure_to_wait_for_a_lock():
+    """Frames that threads code in turn, on cores that others have: like a fight for a lock."""
+    coding = changed(user=0.13, run_delay=1.2, active_threads=4, lock_threads=1.5, switches=60,
+                     thread_seconds={f"7.{thread}": 0.03 for thread in range(4)})  # fmt: skip
+    assert watched(coding).ceiling is None
+    assert watched(msgspec.structs.replace(coding, run_delay=0.3)).ceiling == "coordination"
+
+
 def test_threads_that_wait_for_a_set_time_while_nothing_runs_wait_for_a_clock():
     idle = changed(user=0.01, runnable_ticks=0.02, active_threads=1, lock_threads=1.0, switches=60)
     assert watched(idle).ceiling is None  # who has the lock was not seen
@@ -214,6 +230,10 @@ time.sleep(4)
 def test_a_process_in_the_background_is_watched_and_ended():
     found = watching.watch((sys.executable, "-c", BACKGROUND), 60)
     assert found.seconds < 20
+    left = [
+        one for one in psutil.process_iter(["cmdline"]) if BACKGROUND in (one.info["cmdline"] or ())
+    ]
+    assert left == []
     assert max(sample.processes for sample in found.samples) >= 2
     assert sum(sample.user + sample.run_delay for sample in found.samples) > 0.5
 
@@ -240,6 +260,28 @@ def test_tiny_items_through_pipes_communicate():
     assert watched(passing).ceiling in ("communication", "coordination")
 
 
+def test_a_pipeline_that_stops_often_computes_if_most_of_its_time_is_its_own_code():
+    packing = changed(user=0.45, system=0.05, active_threads=4, processes=4, pipes=6, switches=1200,
+                      lock_threads=1.5, io_calls=6000, io_bytes=1e8)  # fmt: skip
+    assert watched(packing).ceiling == "compute"
+    passing = msgspec.structs.replace(packing, user=0.32, system=0.18)
+    assert watched(passing).ceiling != "compute"
+
+
+def test_bytes_through_pipes_are_not_read_from_files():
+    passing = changed(user=0.1, system=0.85, active_threads=2, pipes=4, files=0, io_bytes=3e8,
+                      io_calls=600_000, switches=80_000)  # fmt: skip
+    assert watched(passing).ceiling == "communication"
+    assert watched(msgspec.structs.replace(passing, files=1)).ceiling == "data I/O"
+
+
+def test_time_in_the_kernel_without_huge_pages_is_no_page_fault():
+    listing = changed(user=0.05, system=0.4, minor_faults=300, switches=2, touched_huge=0.0)
+    assert watched(listing).ceiling is None
+    huge = msgspec.structs.replace(listing, touched_huge=0.9)
+    assert watched(huge).ceiling == "page faults"
+
+
 def test_copying_by_the_kernel_is_no_huge_page():
     filling = changed(user=0.1, system=0.4, minor_faults=1000.0, switches=10)
     assert watched(filling).ceiling == "page faults"
@@ -247,19 +289,27 @@ def test_copying_by_the_kernel_is_no_huge_page():
     assert watched(copying).ceiling == "data I/O"
 
 
+OPENS = """
+import os, socket, sys
+ends = os.pipe()
+door, file = socket.socket(), open(sys.argv[1], "w")
+print(os.fstat(door.fileno()).st_ino, flush=True)
+sys.stdin.readline()
+door.close(), file.close(), os.close(ends[0]), os.close(ends[1])
+print(flush=True)
+sys.stdin.readline()
+"""
+
+
 def test_what_is_open(tmp_path):
-    ours, theirs = os.pipe()
-    with socket.socket() as door, (tmp_path / "file").open("w"):
-        before = Opened.of([os.getpid()])
-        inode = os.fstat(door.fileno()).st_ino
-        assert inode in before.sockets
-        assert before.pipes >= 2
-        assert before.files >= 1
-    os.close(ours)
-    os.close(theirs)
-    after = Opened.of([os.getpid()])
-    assert after.files < before.files
-    assert inode not in after.sockets
+    words = [sys.executable, "-c", OPENS, str(tmp_path / "file")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as job:
+        inode = int(job.stdout.readline())
+        assert Opened.of([job.pid]) == ([inode], 2, 1)  # not the pipes between it and us
+        job.stdin.write("\n")
+        job.stdin.flush()
+        job.stdout.readline()
+        assert Opened.of([job.pid]) == ([], 0, 0)
 
 
 def _touched(code: str) -> float:

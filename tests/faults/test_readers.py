@@ -37,6 +37,14 @@ def _torn_bundle() -> bytes:
 
 
 FOUND = [
+    ("other history", b"date,K,seconds\n" + _LONG_CELL),
+    ("other history", _sample("other history", b"2026-03-02", b"2026\r03-02")),
+    ("other history", b'{"entries": ' + _DEEP),
+    ("history of ReFrame", _sample("history of ReFrame", b'"testcases": [', b'"testcases": [3, ')),
+    (
+        "history of ReFrame",
+        _sample("history of ReFrame", b'{"time_start": "2026-03-01T10:00:00+0100"}', b'"x"'),
+    ),
     ("centre", b"[[centre]]\nyear = " + _DEEP),
     ("centre", b"[[centre]]\nyear = " + _DIGITS),
     ("question", b"deadline = " + b"9" * 400),

@@ -153,3 +153,12 @@ def test_a_bundle_is_unpacked_without_a_search_of_the_folder_for_each_file(tmp_p
     bundle.unpack(packed, tmp_path / "new")
     assert len(list((tmp_path / "new").glob("*.txt"))) == 20
     assert len(searched) == 1  # whether it is empty
+
+
+def test_the_name_of_every_new_folder_is_brought_to_the_disk(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(files, "sync_folder", synced.append)
+    files.make_folder(tmp_path / "a" / "b")
+    assert set(synced) == {tmp_path, tmp_path / "a"}
+    files.make_folder(tmp_path / "a" / "b")
+    assert len(synced) == 2

@@ -127,7 +127,8 @@ def _with_busiest(whole: Sample, around: list[Sample]) -> Sample:
     if not seconds:
         return whole
     share = max(seconds.values()) / sum(seconds.values())
-    return msgspec.structs.replace(whole, busiest_thread=share * (whole.user + whole.system))
+    busiest = share * (whole.user + whole.system)
+    return msgspec.structs.replace(whole, busiest_thread=busiest, thread_seconds=seconds)
 
 
 def _loaded(samples: tuple[Sample, ...]) -> int:

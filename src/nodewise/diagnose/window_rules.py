@@ -12,6 +12,7 @@ from nodewise.diagnose.own_time import STORES, Account, account_of, disk_ticks, 
 from nodewise.study.observed import Observation, Rank, Sample
 
 _HUGE_PAGE_BYTES = 2 * 2**20
+_SOME_HUGE = 0.05  # of the memory of a process
 # Memory used per second of CPU time, as a share of what one core can stream. The known stream adds
 # in place: it moves three numbers for every two whose pages are seen.
 _SEEN_OF_STREAM = 2 / 3
@@ -24,12 +25,15 @@ _CARRIES = 2e8  # bytes in a second of CPU time: a tenth of what copying alone w
 _HANDS_OVER = 1500  # times in a second of CPU time
 _ONLY_PASSES_ON = 10_000  # times in a second of CPU time: a wait and a wake take 0.02 ms or so
 _WAKES = 300  # times in a second of CPU time: threads that wait for each other, or are woken
+_WAKES_SOMETIMES = 100  # of other threads, in a second of CPU time
 _SOME_WAIT = 0.3  # of a thread, always seen waiting for a lock
 _ALIKE = 1.4  # times the mean CPU time of a thread: 1.0 to 1.3 in all fights for one lock
+_NEARLY_ALL = 0.9  # of the CPU time of all threads
 _LEADS = 0.9  # of the CPU time of all threads: threads that share a lock share the work
 _LEAST_MOMENT = 0.002  # seconds: in less, a walk over the pages sees too little
 _STOPS = 1000  # times a second: who stops so often does not compute, that is work between messages
 _FLOWS = 1e8  # bytes a second through TCP: what a link of 1 Gbit/s carries, or more
+_MOSTLY_OWN = 0.75  # of the time in the program's own code: it stops because another part works
 _SPEAKS = 5000  # messages in a second of CPU time: 0.2 ms for each is mostly the kernel's
 _WAKES_ONLY = 3000  # times in a second of CPU time: 0.3 ms of work between two waits
 _READS_MUCH = 1e7  # more than what programs write beside their work
@@ -80,10 +84,12 @@ def judge_window(sample: Sample, seen: Observation, roofs: Roofs, touched: float
     if _waits_in_turn(sample, seen):
         fights = sample.active_threads >= 3 and sample.lock_threads > _SOME_WAIT
         fights = fights and sample.busiest_thread is not None and _work_alike(sample)
+        fights = fights and not _is_hidden(sample, seen)
         return Verdict("coordination" if fights else None, strong=False)
-    if account.user < 0.6 or sample.switches > _STOPS * account.seconds:
+    stops = sample.switches > _STOPS * account.seconds
+    if account.user < 0.6 or (stops and not (account.user > _MOSTLY_OWN and _is_pipeline(sample))):
         return Verdict(None)
-    if touched is None:
+    if touched is None or _may_wait_in_turn(sample):
         return Verdict(None)  # only the memory that it uses can deny that it computes
     if touched >= _STREAMS:
         # Streaming and jumping about look alike from outside.
@@ -113,13 +119,19 @@ def faulting(sample: Sample, account: Account, seen: Observation, roofs: Roofs) 
     # anything else enters the kernel, and no copying by it explains the time.
     few_calls = sample.switches + sample.io_calls < 0.25 * sample.minor_faults
     few_calls = few_calls and sample.io_bytes < _CARRIES * cpu
-    if small < 0.5 and not (huge > 0.15 and few_calls):
+    if small < 0.5 and not (huge > 0.15 and few_calls and _may_have_huge_pages(seen)):
         return None
     quiet = sample.switches < _STOPS * account.seconds
     if not quiet and sample.sockets:
         return Verdict(None)  # messages, and memory for them: neither is sure to bind
     clear = small > 0.5 or huge > 1
     return Verdict("page faults", strong=sample.system > 0.45 * cpu and quiet and clear)
+
+
+def _may_have_huge_pages(seen: Observation) -> bool:
+    """Whether huge pages were seen in its memory, or nobody looked."""
+    asked = [one.touched_huge for one in seen.samples if one.touched_bytes is not None]
+    return not asked or max(asked) > _SOME_HUGE
 
 
 def _reading(sample: Sample, account: Account, seen: Observation, roofs: Roofs) -> Verdict | None:
@@ -138,6 +150,7 @@ def _reading(sample: Sample, account: Account, seen: Observation, roofs: Roofs) 
     cpu = sample.user + sample.system
     if (
         account.system > 0.5
+        and sample.files != 0  # pipes and sockets carry the rest
         and sample.io_bytes > _CARRIES * cpu
         and elsewhere + sample.sockets < 0.2
     ):
@@ -237,8 +250,8 @@ def _locking(sample: Sample, account: Account, seen: Observation, roofs: Roofs) 
         return None
     if _waits_for_a_clock(sample, account):
         return None
-    if sample.processes > 1 and sample.io_calls > 0.5 * sample.switches:
-        return None  # a pipeline: one waits because another works
+    if _is_pipeline(sample):
+        return None  # one waits because another works
     # Part of the delay is the threads' own: they wake up together and share the cores.
     working = (sample.user + sample.system + sample.run_delay / 2) / sample.seconds
     waiting = sample.lock_threads / max(sample.lock_threads + working, 1e-9)
@@ -252,6 +265,11 @@ def _locking(sample: Sample, account: Account, seen: Observation, roofs: Roofs) 
     return Verdict("coordination", strong=waiting > _WAITS_LONG)
 
 
+def _is_pipeline(sample: Sample) -> bool:
+    """Several processes that wait to read or write."""
+    return sample.processes > 1 and sample.io_calls > 0.5 * sample.switches
+
+
 def _waits_for_a_clock(sample: Sample, account: Account) -> bool:
     """Nothing runs, and some thread waits for a clock or an event: the others wait for it."""
     return account.blocked > _IDLE and sample.event_threads + sample.timed_threads > _RARELY
@@ -259,10 +277,22 @@ def _waits_for_a_clock(sample: Sample, account: Account) -> bool:
 
 def _work_alike(sample: Sample) -> bool:
     """Threads that fight for a lock get it in turn; helpers of a runtime work now and then."""
+    if sample.thread_seconds:
+        return _are_alike(sorted(sample.thread_seconds.values(), reverse=True))
     if sample.busiest_thread is None:
         return True
     cpu = sample.user + sample.system
     return sample.busiest_thread * sample.active_threads < _ALIKE * cpu
+
+
+def _are_alike(seconds: Sequence[float]) -> bool:
+    """Of several threads, the busiest first, those that do nearly all of the work do like parts."""
+    whole, part = sum(seconds), 0.0
+    for count, one in enumerate(seconds, start=1):
+        part += one
+        if part >= _NEARLY_ALL * whole:
+            return count > 1 and seconds[0] * count < _ALIKE * part
+    return False
 
 
 def _waits_in_python(sample: Sample) -> bool:
@@ -356,6 +386,27 @@ def _waits_in_turn(sample: Sample, seen: Observation) -> bool:
     often = sample.switches > _WAKES * cpu and cpu < _ALL_CORES * seen.cores * sample.seconds
     several = sample.active_threads >= 2 and not _is_led(sample)
     return several and often and _hardly_calls(sample)
+
+
+def _is_hidden(sample: Sample, seen: Observation) -> bool:
+    """Other load has the cores that its threads want: whether these would work in turn is unseen.
+
+    Who was woken for a lock looks like one that works, and working on all cores costs nothing.
+    Threads that work on parts of their own do not wait as often as those that share a lock may.
+    """
+    cpu = sample.user + sample.system
+    wanted = cpu + sample.run_delay
+    seldom = sample.switches < _HANDS_OVER * cpu
+    return seldom and sample.run_delay > cpu and wanted > _ALL_CORES * seen.cores * sample.seconds
+
+
+def _may_wait_in_turn(sample: Sample) -> bool:
+    """Threads wait now and then, and other load has their cores: the waits are hardly seen then."""
+    cpu = sample.user + sample.system
+    waits = sample.lock_threads > _RARELY * sample.active_threads
+    waits = waits and sample.switches > _WAKES_SOMETIMES * cpu
+    several = sample.active_threads >= 2 and not _is_led(sample)
+    return several and waits and sample.run_delay > cpu and _hardly_calls(sample)
 
 
 def _hardly_calls(sample: Sample) -> bool:

@@ -52,7 +52,7 @@ def append(place: Place, entries: Sequence[Entry]) -> list[Entry]:
     if place.branch:
         return _append_to_branch(place, entries)
     try:
-        place.path.parent.mkdir(parents=True, exist_ok=True)
+        files.make_folder(place.path.parent)
         with files.open_to_change(place.path, os.O_APPEND) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             json_lines.drop_torn_line(place.path)

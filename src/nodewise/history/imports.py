@@ -54,7 +54,12 @@ def read_history(path: Path) -> list[Entry]:
     else:
         text = read_text(path)
         is_json = _DATA_JS.match(text) or text.lstrip()[:1] in ("{", "[")
-        entries = _benchmark_action(text, path) if is_json else _table(text, path)
+        try:
+            entries = _benchmark_action(text, path) if is_json else _table(text, path)
+        except csv.Error as error:
+            raise DataError(
+                f"{path} is not a CSV: {error}.", "Name a file with dates, K and seconds."
+            ) from None
     if not entries:
         raise DataError(f"{path} holds no studies.", "Name a file with dates, K and seconds.")
     return sorted(entries, key=lambda entry: entry.date)
@@ -134,7 +139,7 @@ def _benchmark_action(text: str, path: Path) -> list[Entry]:
             row for sessions in suites.values() for session in sessions for row in _benches(session)
         )
     except (
-        msgspec.DecodeError, KeyError, TypeError, AttributeError,
+        msgspec.DecodeError, RecursionError, KeyError, TypeError, AttributeError,
         ValueError, OverflowError, OSError,  # of a date that does not exist
     ) as error:  # fmt: skip
         raise DataError(
@@ -175,7 +180,13 @@ def _folder(folder: Path) -> Iterator[Entry]:
                 msgspec.structs.replace(run, started=date) for run in runs
             )
         elif form is not None and form.name == "reframe":
-            yield from _reframe(path)
+            try:
+                reframe = list(_reframe(path))
+            except (KeyError, TypeError, AttributeError):
+                raise DataError(
+                    f"{path} is not a whole report of ReFrame.", "Write the report again."
+                ) from None
+            yield from reframe
     for (workload, commit, _), runs in talp.items():
         yield _entry_of_runs(workload, commit, min(run.started for run in runs), runs)
 

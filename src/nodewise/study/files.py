@@ -98,9 +98,17 @@ def open_to_change(path: Path, flags: int = 0) -> io.BufferedRandom:
 
 def own_folder(path: Path) -> Path:
     """A folder inside a study folder, made if it is missing; a symbolic link is refused."""
-    path.mkdir(parents=True, exist_ok=True)
+    make_folder(path)
     _require(path, os.lstat(path), stat.S_IFDIR)
     return path
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it that are missing; their names reach the disk too."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in missing:
+        sync_folder(folder.parent)
 
 
 def replace(path: Path, content: str | bytes) -> None:

@@ -94,12 +94,14 @@ class Opened(NamedTuple):
     def of(cls, processes: Iterable[int]) -> "Opened":
         """Of each process the first open files are asked: there may be thousands."""
         sockets, pipes, files = [], 0, 0
-        ours = {target for name, target in _targets(os.getpid()) if name in ("0", "1", "2")}
+        our_files = _targets(os.getpid())
+        ours = {target for name, target in our_files if name in ("0", "1", "2")}
+        our_pipes = {target for _, target in our_files}  # what it complains about comes to us
         for process in processes:
             for _, target in _targets(process):
                 if target.startswith("socket:["):
                     sockets.append(int(target[8:-1]))
-                pipes += target.startswith("pipe:")
+                pipes += target.startswith("pipe:") and target not in our_pipes
                 if target.startswith("/") and target not in ours:  # inherited: where we write to
                     files += not target.startswith(_NO_STORAGE)
         return cls(sockets, pipes, files)

@@ -95,7 +95,8 @@ def cache_file(folder: Path) -> Path:
 
 def measure(folder: Path, peer: str = "") -> Machine:
     """Run the probes in a process of their own, whose BLAS uses one thread."""
-    command = [sys.executable, "-m", "nodewise.diagnose.machine.probe_all", str(folder)]
+    # -P: a module in the folder where the user happens to be is not ours
+    command = [sys.executable, "-P", "-m", "nodewise.diagnose.machine.probe_all", str(folder)]
     try:
         done = subprocess.run(
             [*command, peer] if peer else command,

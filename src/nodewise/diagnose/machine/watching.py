@@ -8,6 +8,7 @@ second. In a large tree each look takes some of the processes, so that watching 
 import contextlib
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -48,6 +49,7 @@ _SLOWEST = 3.0  # times fewer looks at a program that waits for its cores: it do
 _ACTIVE = 0.03
 _TAIL_BYTES = 4000
 _PR_SET_CHILD_SUBREAPER = 36
+_GONE_SECONDS = 3.0  # that what is killed may take to end
 _MOST_AT_ONCE = 32  # processes in one look; of more, each look takes others
 _MOST_CLOCKED = 16  # threads whose CPU time is kept
 _FEW = 8  # processes whose control group is looked up
@@ -175,7 +177,7 @@ class Adopted:
     def __init__(self, folder: Path) -> None:
         """From now on; `folder` is the mark."""
         self._mark = f"{SCRATCH_MARK}={folder}".encode()
-        self._known: dict[int, bool] = {}
+        self._known = dict.fromkeys(_children(), False)
         self._adopt(True)
 
     def _adopt(self, is_wanted: bool) -> None:
@@ -187,10 +189,7 @@ class Adopted:
 
     def processes(self) -> list[int]:
         """Those that still run."""
-        children: list[int] = []
-        with contextlib.suppress(OSError):
-            for thread in _entries("/proc/self/task"):
-                children += map(int, _read(f"/proc/self/task/{thread}/children").split())
+        children = _children()
         for child in children:
             if child not in self._known:
                 with contextlib.suppress(OSError):
@@ -198,9 +197,23 @@ class Adopted:
         return [child for child in children if self._known.get(child) and not _is_reaped(child)]
 
     def close(self) -> None:
-        """Take no more, and reap what has ended."""
+        """End them, reap them, and take no more."""
+        deadline = time.monotonic() + _GONE_SECONDS
+        while (left := self.processes()) and time.monotonic() < deadline:
+            for process in left:  # its children are ours then, and are next
+                with contextlib.suppress(OSError):
+                    os.kill(process, signal.SIGKILL)
+            time.sleep(_LOOK_SECONDS)
         self._adopt(False)
-        self.processes()
+
+
+def _children() -> list[int]:
+    """The processes that are our own children."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in _entries("/proc/self/task"):
+            found += map(int, _read(f"/proc/self/task/{thread}/children").split())
+    return found
 
 
 def _is_reaped(child: int) -> bool:

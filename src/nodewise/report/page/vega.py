@@ -9,6 +9,8 @@ import gzip
 import hashlib
 import json
 import os
+import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from nodewise.report.charts.look import Definition
 from nodewise.report.images import image
 from nodewise.study.files import read_own, replace
 
+_MAKES_BUNDLE = """import sys, vl_convert
+sys.stdout.buffer.write(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").encode())"""
 _MOST_PICTURES = 500  # kept; a page has about ten of 20 kB
 
 
@@ -57,10 +61,14 @@ def _keep(path: Path, text: str) -> None:
 
 
 def _bundle() -> str:
-    import vl_convert
+    """Made in a process of its own: it takes 100 MB, which the converter would never give back.
 
-    script: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return base64.b64encode(gzip.compress(script.encode(), mtime=0)).decode()
+    -P: a module in the folder where the user happens to be is not ours.
+    """
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", _MAKES_BUNDLE], capture_output=True, check=True
+    )
+    return base64.b64encode(gzip.compress(done.stdout, mtime=0)).decode()
 
 
 def _cache() -> Path:
