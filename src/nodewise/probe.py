@@ -46,8 +46,8 @@ from types import TracebackType
 from typing import TypeVar
 
 Item = TypeVar("Item")
-# The counters of `getrusage`, CPU seconds of the thread, and two files of /proc.
-_Usage = tuple[resource.struct_rusage, float, bytes, bytes]
+# When it was read, the counters of `getrusage`, CPU seconds of the thread, and two files of /proc.
+_Usage = tuple[int, resource.struct_rusage, float, bytes, bytes]
 
 # The variables in which launchers tell a worker its rank.
 RANK_NAMES = ("NODEWISE_RANK", "RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
@@ -336,8 +336,11 @@ class _PacedSpan(_Span):
 
 def turn(span: _Span) -> None:
     """End the innermost span and begin this one."""
-    _settle()
+    global _since
+    now = perf_counter_ns()
+    _open[-1].total += now - _since
     _open[-1] = span
+    _since = now
 
 
 def _settle() -> int:
@@ -502,11 +505,16 @@ class _Report:
             self.usage_at_end = _read_usage()
 
     def usage(self) -> dict[str, float]:
-        """What the process used from the begin to the end; the most memory, not more of it."""
+        """What the process used from the begin to the end; the most memory, not more of it.
+
+        It may have been read before the end, and is taken to go on alike.
+        """
         if self.usage_at_begin is None or self.usage_at_end is None:
             return {}
+        seen = self.usage_at_end[0] - self.usage_at_begin[0]
+        whole = (self.end_ns - self.begin_ns) / max(seen, 1)
         begin, end = _amounts(self.usage_at_begin), _amounts(self.usage_at_end)
-        used = {name: amount - begin[name] for name, amount in end.items()}
+        used = {name: whole * (amount - begin[name]) for name, amount in end.items()}
         return {**used, "memory_bytes": end["memory_bytes"]}
 
     def leave(self) -> None:
@@ -635,11 +643,12 @@ _counters = _Counters()
 def _read_usage() -> _Usage:
     """What the kernel counted of this process, as it says it: reading it must be quick."""
     own = resource.getrusage(resource.RUSAGE_SELF)
-    return own, thread_time(), _counters.read("schedstat"), _counters.read("io")
+    files = _counters.read("schedstat"), _counters.read("io")
+    return perf_counter_ns(), own, thread_time(), *files
 
 
 def _amounts(read: _Usage) -> dict[str, float]:
-    own, main_cpu, schedstat, io = read
+    _, own, main_cpu, schedstat, io = read
     usage = {
         "cpu_seconds": own.ru_utime + own.ru_stime,
         "main_cpu_seconds": main_cpu,

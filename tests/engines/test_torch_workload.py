@@ -334,6 +334,26 @@ TWO_LOSSES = """
             optimizer.step()
     dist.destroy_process_group()
 """
+EVALUATED_FIRST = """
+    import torch
+    import torch.distributed as dist
+    from torch.utils.data import DataLoader
+    dist.init_process_group("gloo")
+    model = torch.nn.Linear(16, 16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    training, held_out = DataLoader(torch.ones(72, 16), 6), DataLoader(torch.ones(50, 16), 10)
+    next(iter(training))
+    batches = iter(training)
+    batch = next(batches, None)
+    while batch is not None:
+        with torch.no_grad():
+            for one in held_out:
+                model(one)
+        model(batch).sum().backward()
+        optimizer.step()
+        batch = next(batches, None)
+    dist.destroy_process_group()
+"""
 UNEVEN = """
     import torch
     import torch.distributed as dist
@@ -356,6 +376,7 @@ SPECIAL = {
     "1F1B": (SCHEDULED, ("Schedule1F1B",), 2, {}),
     "GPipe": (SCHEDULED, ("ScheduleGPipe",), 2, {}),
     "two losses": (TWO_LOSSES, (), 1, {}),
+    "evaluated first": (EVALUATED_FIRST, (), 1, {}),
     "uneven": (UNEVEN, (), 2, {}),
 }
 
@@ -453,3 +474,8 @@ def test_several_losses_and_optimizers_use_a_batch_once(special):
     run = collected(special / "two losses", 1)
     assert (run.facts["global_batch"], run.facts["accumulation"]) == (6, 1)
     assert run.facts["all_samples"] == 72
+
+
+def test_batches_of_an_evaluation_before_the_first_step_do_not_count(special):
+    run = collected(special / "evaluated first", 1)
+    assert (run.facts["global_batch"], run.facts["all_samples"]) == (6, 72)

@@ -63,7 +63,7 @@ _OTHER_STEPS = (
 )
 _STEPS_WITHOUT_BACKWARD = 3  # so many in a row are a training that differentiates in another way
 # Reading the usage takes 20 us, too much for every step: it may be older than the last step by this
-_USAGE_OLDEST_SHARE = 0.01  # share of the run
+_USAGE_OLDEST_SHARE = 0.05  # share of the run
 
 
 class Recorder:

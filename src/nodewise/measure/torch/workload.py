@@ -34,6 +34,7 @@ class Workload:
         self._waiting: dict[int, deque[Shape]] = {}  # batches not used yet, by their data set
         self._trained_on: int | None = None  # that data set
         self.reads_batches = False  # there is one
+        self._last_read: int | None = None  # before that, not for an evaluation
         self._forward: Shape | None = None  # what the model was called with, since `backward`
         self.is_pipelined = False  # a step has several forwards, and none belongs to a `backward`
         self.stage: Any = None  # a weak reference to a stage; others of this rank get the same rows
@@ -53,6 +54,8 @@ class Workload:
         shape = shape_of(batch)
         if shape is not None:
             self._waiting.setdefault(id(data), deque(maxlen=_AHEAD)).append(shape)
+            if not self.reads_batches and sys.modules["torch"].is_grad_enabled():
+                self._last_read = id(data)
         return id(data) == self._trained_on
 
     def forward(self, arguments: Sequence[Any], options: Mapping[str, Any]) -> None:
@@ -84,15 +87,12 @@ class Workload:
 
     def _batch(self) -> Shape | None:
         """The batch behind a `backward`: the oldest unused one of the data set trained on."""
+        if not self.reads_batches and self._waiting.get(self._last_read or 0):
+            self._trained_on, self.reads_batches = self._last_read, True
+        if not self.reads_batches:
+            return self._forward
         waiting = self._waiting.get(self._trained_on or 0)
-        if not waiting and self._trained_on is None:
-            filled = [key for key, batches in self._waiting.items() if batches]
-            if filled:
-                self._trained_on, self.reads_batches = filled[-1], True
-                waiting = self._waiting[filled[-1]]
-        if waiting:
-            return waiting.popleft()
-        return self._forward if self._trained_on is None else None
+        return waiting.popleft() if waiting else None
 
     def step(self) -> None:
         """The optimizer made its step."""
