@@ -515,7 +515,8 @@ class _Report:
         whole = (self.end_ns - self.begin_ns) / max(seen, 1)
         begin, end = _amounts(self.usage_at_begin), _amounts(self.usage_at_end)
         used = {name: whole * (amount - begin[name]) for name, amount in end.items()}
-        return {**used, "memory_bytes": end["memory_bytes"]}
+        whole_bytes = {name: int(used[name]) for name in ("read_bytes", "written_bytes")}
+        return {**used, **whole_bytes, "memory_bytes": end["memory_bytes"]}
 
     def leave(self) -> None:
         """Tell the gate that no more steps come."""
