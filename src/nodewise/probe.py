@@ -46,6 +46,8 @@ from types import TracebackType
 from typing import TypeVar
 
 Item = TypeVar("Item")
+# When it was read, the counters of `getrusage`, CPU seconds of the thread, and two files of /proc.
+_Usage = tuple[int, resource.struct_rusage, float, bytes, bytes]
 
 # The variables in which launchers tell a worker its rank.
 RANK_NAMES = ("NODEWISE_RANK", "RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
@@ -332,6 +334,15 @@ class _PacedSpan(_Span):
         super().__exit__(kind, error, trace)
 
 
+def turn(span: _Span) -> None:
+    """End the innermost span and begin this one."""
+    global _since
+    now = perf_counter_ns()
+    _open[-1].total += now - _since
+    _open[-1] = span
+    _since = now
+
+
 def _settle() -> int:
     """Give the innermost open span its time up to now."""
     global _since
@@ -378,15 +389,17 @@ class _Report:
         self.begin_ns = 0
         self.began = 0.0  # the same moment, for clocks of others
         self.end_ns = 0  # of the last step so far; 0 while the clock runs
-        self.totals: dict[str, int] = {}  # of the stages, at that end
+        self.all_spans = (*self.spans.values(), self.pairwise)
+        self.at_end = [0] * len(self.all_spans)  # their totals, at that end
+        self.beside_at_end = 0
         self.calls = self.calls_beside = 0  # of `comm_calls` and `beside_calls`, at that end
         self.steps = 0
         self.steps_are_told = False  # the workload calls `steps`
         self.items: float | None = None
         self.quality: float | None = None
         self.facts: dict[str, object] = {}
-        self.usage_at_begin: dict[str, float] = {}
-        self.usage_at_end: dict[str, float] = {}
+        self.usage_at_begin: _Usage | None = None
+        self.usage_at_end: _Usage | None = None
 
     def _span(self, stage: str) -> _Span:
         calls = self.comm_calls if stage == "communication" else None
@@ -432,10 +445,10 @@ class _Report:
             pause = min(1.5 * pause, _LAST_POLL_SECONDS)
 
     def _restart(self) -> None:
-        self.usage_at_begin = _usage()
+        self.usage_at_begin = _read_usage()
         self.begin_ns = _settle()  # a span that is open goes on from here
         self.began = time()
-        for span in (*self.spans.values(), self.pairwise):
+        for span in self.all_spans:
             span.total = span.in_calls = 0
         self.beside_ns = self.slept_ns = 0
         del self.beside_calls[:]
@@ -455,12 +468,23 @@ class _Report:
             self.step_ends.append(perf_counter_ns())
 
     def note_end(self) -> None:
-        """Hold fast what is measured up to here; what follows is timed only if more steps come."""
+        """Hold fast what is measured up to here; what follows is timed only if more steps come.
+
+        It is called at every step of a training, so it only copies.
+        """
         self.end_ns = _settle()
-        self.totals = {name: span.total for name, span in self.spans.items()}
-        self.totals["communication"] += self.pairwise.total + self.beside_ns
-        self.totals["compute"] -= min(self.beside_ns, self.totals["compute"])
+        self.at_end = [span.total for span in self.all_spans]
+        self.beside_at_end = self.beside_ns
         self.calls, self.calls_beside = len(self.comm_calls), len(self.beside_calls)
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """Nanoseconds of the stages, at the end of the last step."""
+        *stages, pairwise = self.at_end
+        totals = dict(zip(self.spans, stages, strict=True))
+        totals["communication"] += pairwise + self.beside_at_end
+        totals["compute"] -= min(self.beside_at_end, totals["compute"])
+        return totals
 
     def note_beside(self, exposed_ns: int) -> None:
         """Another thread communicated, and the timed one waited for it so long."""
@@ -478,7 +502,21 @@ class _Report:
             self.pace.end()
         self.note_end()
         if self.begin_ns:
-            self.usage_at_end = _usage()
+            self.usage_at_end = _read_usage()
+
+    def usage(self) -> dict[str, float]:
+        """What the process used from the begin to the end; the most memory, not more of it.
+
+        It may have been read before the end, and is taken to go on alike.
+        """
+        if self.usage_at_begin is None or self.usage_at_end is None:
+            return {}
+        seen = self.usage_at_end[0] - self.usage_at_begin[0]
+        whole = (self.end_ns - self.begin_ns) / max(seen, 1)
+        begin, end = _amounts(self.usage_at_begin), _amounts(self.usage_at_end)
+        used = {name: whole * (amount - begin[name]) for name, amount in end.items()}
+        whole_bytes = {name: int(used[name]) for name in ("read_bytes", "written_bytes")}
+        return {**used, **whole_bytes, "memory_bytes": end["memory_bytes"]}
 
     def leave(self) -> None:
         """Tell the gate that no more steps come."""
@@ -507,12 +545,7 @@ class _Report:
         if not self.end_ns:
             self.close_region()
         self.leave()
-        usage = {
-            name: _finite(end - self.usage_at_begin[name])
-            for name, end in self.usage_at_end.items()
-        }
-        if usage:
-            usage["memory_bytes"] = self.usage_at_end["memory_bytes"]  # the most, not more
+        usage = {name: _finite(amount) for name, amount in self.usage().items()}
         figures = {"quality": self.quality, "items": self.items}
         told = {
             "rank": self.rank,
@@ -594,30 +627,40 @@ class _Counters:
         self.files: dict[str, int] = {}
 
     def read(self, name: str) -> bytes:
-        """A file of /proc/self; an OSError where the system has none."""
+        """A file of /proc/self; empty where the system has none."""
         if self.process != os.getpid():  # a child would read those of its parent
             self.process, self.files = os.getpid(), {}
-        if name not in self.files:
-            self.files[name] = os.open(f"/proc/self/{name}", os.O_RDONLY | os.O_CLOEXEC)
-        return os.pread(self.files[name], 4096, 0)
+        try:
+            if name not in self.files:
+                self.files[name] = os.open(f"/proc/self/{name}", os.O_RDONLY | os.O_CLOEXEC)
+            return os.pread(self.files[name], 4096, 0)
+        except OSError:
+            return b""
 
 
 _counters = _Counters()
 
 
-def _usage() -> dict[str, float]:
+def _read_usage() -> _Usage:
+    """What the kernel counted of this process, as it says it: reading it must be quick."""
     own = resource.getrusage(resource.RUSAGE_SELF)
+    files = _counters.read("schedstat"), _counters.read("io")
+    return perf_counter_ns(), own, thread_time(), *files
+
+
+def _amounts(read: _Usage) -> dict[str, float]:
+    _, own, main_cpu, schedstat, io = read
     usage = {
         "cpu_seconds": own.ru_utime + own.ru_stime,
-        "main_cpu_seconds": thread_time(),
+        "main_cpu_seconds": main_cpu,
         "memory_bytes": own.ru_maxrss * 1024,
         "run_delay_seconds": nan,  # unknown
         "read_bytes": 0,
         "written_bytes": 0,
     }
-    with contextlib.suppress(OSError, ValueError, IndexError):  # Linux only, and not everywhere
-        usage["run_delay_seconds"] = int(_counters.read("schedstat").split()[1]) / 1e9
-        counters = dict(line.split(b": ") for line in _counters.read("io").splitlines())
+    with contextlib.suppress(ValueError, IndexError, KeyError):  # Linux only, and not everywhere
+        usage["run_delay_seconds"] = int(schedstat.split()[1]) / 1e9
+        counters = dict(line.split(b": ") for line in io.splitlines())
         usage["read_bytes"] = int(counters[b"read_bytes"])
         usage["written_bytes"] = int(counters[b"write_bytes"])
     return usage

@@ -136,6 +136,11 @@ def test_hpcc_runs_on_two_ranks_and_is_explained(tmp_path):
     for rank in run.ranks:
         assert sum(rank.stages.values()) == pytest.approx(run.seconds, rel=0.05)
         assert {"point_to_point", "collective"} <= {*rank.mpi.classes}
+    reports = (tmp_path / "hpccoutf.txt").read_text().split("HPC Challenge Benchmark version")
+    for report in reports[1:]:  # it has whole seconds
+        (run,) = measured.at(int(re.search(r"CommWorldProcs=(\d+)", report)[1]))
+        stamps = [int(stamp) for stamp in re.findall(r"Current time \((\d+)\)", report)]
+        assert run.seconds == pytest.approx(stamps[-1] - stamps[0], abs=1.5)
 
 
 # Other MPI programs of this machine come and go: so a job gets shared memory of its own, as root.

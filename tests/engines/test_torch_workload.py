@@ -300,6 +300,60 @@ PIPELINE = """
         optimizer.step()
     dist.destroy_process_group()
 """
+SCHEDULED = """
+    import sys
+    import torch
+    import torch.distributed as dist
+    from torch.distributed import pipelining
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    stage = pipelining.PipelineStage(model, rank, 2, torch.device("cpu"))
+    schedule = getattr(pipelining, sys.argv[1])(stage, 4, loss_fn=torch.nn.functional.mse_loss)
+    for _ in range(12):
+        if rank == 0:
+            schedule.step(torch.ones(24, 16))
+        else:
+            schedule.step(target=torch.ones(24, 16))
+        optimizer.step()
+        optimizer.zero_grad()
+    dist.destroy_process_group()
+"""
+TWO_LOSSES = """
+    import torch
+    import torch.distributed as dist
+    from torch.utils.data import DataLoader
+    dist.init_process_group("gloo")
+    models = [torch.nn.Linear(16, 16) for _ in range(2)]
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in models]
+    for batch in DataLoader(torch.ones(72, 16), 6):
+        for model, optimizer in zip(models, optimizers):
+            for given in (batch, torch.randn(9, 16)):
+                model(given).sum().backward()
+            optimizer.step()
+    dist.destroy_process_group()
+"""
+EVALUATED_FIRST = """
+    import torch
+    import torch.distributed as dist
+    from torch.utils.data import DataLoader
+    dist.init_process_group("gloo")
+    model = torch.nn.Linear(16, 16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    training, held_out = DataLoader(torch.ones(72, 16), 6), DataLoader(torch.ones(50, 16), 10)
+    next(iter(training))
+    batches = iter(training)
+    batch = next(batches, None)
+    while batch is not None:
+        with torch.no_grad():
+            for one in held_out:
+                model(one)
+        model(batch).sum().backward()
+        optimizer.step()
+        batch = next(batches, None)
+    dist.destroy_process_group()
+"""
 UNEVEN = """
     import torch
     import torch.distributed as dist
@@ -319,6 +373,10 @@ SPECIAL = {
     "beside": (BESIDE, (), 2, {}),
     "recorded": (RECORDED, (), 2, {"NODEWISE_TORCH_WINDOW": "4"}),
     "pipeline": (PIPELINE, (), 2, {}),
+    "1F1B": (SCHEDULED, ("Schedule1F1B",), 2, {}),
+    "GPipe": (SCHEDULED, ("ScheduleGPipe",), 2, {}),
+    "two losses": (TWO_LOSSES, (), 1, {}),
+    "evaluated first": (EVALUATED_FIRST, (), 1, {}),
     "uneven": (UNEVEN, (), 2, {}),
 }
 
@@ -403,3 +461,21 @@ def test_messages_of_a_pipeline_are_communication_and_rows_count_once(special):
     assert second.stages["communication"] > 0.8 * 10 * 0.03
     assert first.stages["compute"] > 0.9 * 10 * 0.03
     assert run.facts["global_batch"] == 4  # both ranks work on the same rows
+
+
+@pytest.mark.parametrize("schedule", ["1F1B", "GPipe"])
+def test_the_batch_of_a_scheduled_pipeline_is_that_of_all_its_parts(special, schedule):
+    run = collected(special / schedule, 2)
+    assert run.facts["global_batch"] == 24
+    assert run.facts["accumulation"] == 4
+
+
+def test_several_losses_and_optimizers_use_a_batch_once(special):
+    run = collected(special / "two losses", 1)
+    assert (run.facts["global_batch"], run.facts["accumulation"]) == (6, 1)
+    assert run.facts["all_samples"] == 72
+
+
+def test_batches_of_an_evaluation_before_the_first_step_do_not_count(special):
+    run = collected(special / "evaluated first", 1)
+    assert (run.facts["global_batch"], run.facts["all_samples"]) == (6, 72)

@@ -382,10 +382,11 @@ def test_the_launcher_of_another_mpi_is_refused(programs, tmp_path):
     assert "is linked with MPICH" in error.value.what
     assert f"{fake} is of Open MPI 9.9.9" in error.value.what
     assert str(BIN / "mpiexec") in error.value.fix
-    with pytest.raises(RunError) as error:
-        preload.check_own_launcher([str(fake), "-n", "2", str(programs / "ends")], tmp_path)
-    assert error.value.what.startswith("ends is linked with MPICH")
-    assert error.value.fix == f"Begin the command with {BIN / 'mpiexec'}."
+    for program in ([programs / "ends"], ["sh", "-c", f"if true; then {programs / 'ends'}; fi"]):
+        with pytest.raises(RunError) as error:
+            preload.check_own_launcher([str(fake), "-n", "2", *map(str, program)], tmp_path)
+        assert error.value.what.startswith("ends is linked with MPICH")
+        assert error.value.fix == f"Begin the command with {BIN / 'mpiexec'}."
 
 
 def test_a_python_without_mpi_is_refused_as_its_copies_would_look_like_ranks(tmp_path):

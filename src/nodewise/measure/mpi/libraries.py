@@ -114,7 +114,7 @@ def library_of(command: Sequence[str], directory: Path) -> Path | None:
     The command may begin with a launcher, whose own libraries do not count.
     """
     for word in command:
-        if " " in word and (found := _library_of_words(word.split(), directory)):
+        if " " in word and (found := _library_of_words(shell_words(word), directory)):
             return found  # sh -c "..."
         if Path(word).name in STARTERS or len(word) > _LONGEST_NAME:
             continue
@@ -178,8 +178,8 @@ def _library_of_program(path: Path, directory: Path) -> Path | None:
     if interpreter is not None:
         return _library_of_python(interpreter)
     if head.startswith(b"#!") and b"sh" in head.partition(b"\n")[0]:
-        words = head.partition(b"\n")[2].decode(errors="replace").split()
-        return _library_of_words(words, directory)
+        text = head.partition(b"\n")[2].decode(errors="replace")
+        return _library_of_words(shell_words(text), directory)
     return None
 
 
@@ -190,6 +190,15 @@ def _head(path: Path, size: int) -> bytes:
             return file.read(size)
     except OSError:
         return b""
+
+
+def shell_words(text: str) -> list[str]:
+    """The words of a shell script, without the signs that end a command or quote a word.
+
+    >>> shell_words("if true; then exec './app' -x; fi")
+    ['if', 'true', 'then', 'exec', './app', '-x', 'fi']
+    """
+    return [word for part in text.split() if (word := part.strip("();&|'\""))]
 
 
 def _library_of_words(words: Sequence[str], directory: Path) -> Path | None:

@@ -45,11 +45,11 @@ def launch_of(command: Sequence[str], directory: Path, wanted: str | None) -> La
     here = libraries.installed()
     own = _nearest([one for one in here if one.vendor == vendor], library)
     if wanted is not None:
-        return _asked_for(wanted, command, library, own)
+        return _asked_for(wanted, command, directory, library, own)
     if library is not None and own is None:
         raise RunError(
-            f"{_program(command)} is linked with {vendor} ({library}), but the mpiexec of {vendor} "
-            "is not installed.",
+            f"{_program(command, directory)} is linked with {vendor} ({library}), but the mpiexec "
+            f"of {vendor} is not installed.",
             "Install it, or name it: launcher = '/path/mpiexec' under [engine.mpi].",
         )
     chosen = own or next(iter(here), None)
@@ -64,7 +64,7 @@ def launch_of(command: Sequence[str], directory: Path, wanted: str | None) -> La
 
 
 def _asked_for(
-    wanted: str, command: Sequence[str], library: Path | None, own: Mpi | None
+    wanted: str, command: Sequence[str], directory: Path, library: Path | None, own: Mpi | None
 ) -> Launch:
     import shutil
 
@@ -77,7 +77,7 @@ def _asked_for(
     vendor, version = libraries.launcher_version(path)
     better = f"launcher = '{own.launcher}'" if own else "the mpiexec of that MPI"
     fix = f"Write {better} under [engine.mpi], or leave the launcher out."
-    _check_vendors(path, command, library, fix)
+    _check_vendors(path, command, directory, library, fix)
     return Launch(launcher=path, vendor=vendor, version=version, library=library, mpi=own)
 
 
@@ -87,16 +87,18 @@ def check_own_launcher(command: Sequence[str], directory: Path) -> None:
     mpi, library = own_launch(command, directory)
     if starter is not None:
         better = mpi.launcher if mpi else "the launcher of that MPI"
-        _check_vendors(starter, command, library, f"Begin the command with {better}.")
+        _check_vendors(starter, command, directory, library, f"Begin the command with {better}.")
 
 
-def _check_vendors(path: str, command: Sequence[str], library: Path | None, fix: str) -> None:
+def _check_vendors(
+    path: str, command: Sequence[str], directory: Path, library: Path | None, fix: str
+) -> None:
     """The launcher and the program must be of one MPI, where both are known."""
     vendor, version = libraries.launcher_version(path)
     linked = libraries.vendor_of(library) if library else ""
     if library is not None and library != Path(path) and vendor and vendor != linked:
         raise RunError(
-            f"{_program(command)} is linked with {linked} ({library}), and {path} is of "
+            f"{_program(command, directory)} is linked with {linked} ({library}), and {path} is of "
             f"{vendor} {version}: each rank would run in its own MPI world.",
             fix,
         )
@@ -122,9 +124,13 @@ def _nearest(candidates: Sequence[Mpi], library: Path | None) -> Mpi | None:
     return next(iter([*elsewhere, *candidates]), None)
 
 
-def _program(command: Sequence[str]) -> str:
-    names = [Path(word).name for word in command if word[:1] != "-" and not word.isdigit()]
-    return next((name for name in names if name not in libraries.STARTERS), command[0])
+def _program(command: Sequence[str], directory: Path) -> str:
+    """The name of the MPI program in a command, else of what the launcher starts."""
+    words = [part for word in command for part in libraries.shell_words(word)]
+    named = [word for word in words if word[:1] != "-" and not word.isdigit()]
+    others = [word for word in named if Path(word).name not in libraries.STARTERS]
+    linked = (word for word in others if libraries.linked_mpi(word, directory))
+    return Path(next(linked, next(iter(others), command[0]))).name
 
 
 def interposed(

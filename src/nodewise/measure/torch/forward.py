@@ -40,8 +40,8 @@ class Forward:
 
         Where a DataLoader is trained on, its batches begin the steps.
         """
-        needed = not self._recorder.workload.reads_batches
-        if self._hook is None and not self._compiled and needed:
+        read = self._recorder.workload.reads_batches
+        if self._hook is None and not self._compiled and not read:
             modules = importlib.import_module("torch.nn.modules.module")
             self._hook = modules.register_module_forward_pre_hook(
                 lambda module, arguments: self._begin(module, *arguments)
@@ -62,10 +62,13 @@ class Forward:
         if not module.training or not self._torch.is_grad_enabled():
             recorder.evaluation_begins()
             return
-        self._disarm()  # the modules inside need not call it
-        if recorder.workload.model is None:
-            recorder.workload.model = weakref.ref(module)
-        recorder.workload.forward(arguments, options)
+        if self._hook is not None:
+            self._disarm()  # the modules inside need not call it
+        workload = recorder.workload
+        if workload.model is None:
+            workload.model = weakref.ref(module)
+        if not workload.reads_batches:
+            workload.forward(arguments, options)
         recorder.step_begins()
 
     def _compiling(self, call: Callable[..., Any]) -> Callable[..., Any]:

@@ -63,7 +63,7 @@ _OTHER_STEPS = (
 )
 _STEPS_WITHOUT_BACKWARD = 3  # so many in a row are a training that differentiates in another way
 # Reading the usage takes 20 us, too much for every step: it may be older than the last step by this
-_USAGE_OLDEST_SHARE = 0.01  # share of the run
+_USAGE_OLDEST_SHARE = 0.05  # share of the run
 
 
 class Recorder:
@@ -76,8 +76,7 @@ class Recorder:
         self.thread = threading.get_ident()
         self.cpu_clock = time.pthread_getcpuclockid(self.thread)
         self.under: probe._Span | None = None  # what counts while no other span is open
-        self.usage: dict[str, float] = {}  # near the end of the last step
-        self.usage_ns = 0
+        self.usage_ns = 0  # when the usage was read
         self.workload = Workload()
         self.window: Window | None = None  # of steps that are recorded before the clock starts
         self.in_backward = 0  # how deep the timed thread is in backward passes
@@ -140,13 +139,17 @@ class Recorder:
 
     def switch(self, stage: str | None) -> None:
         """Count the time outside all other spans for this, unless the script has one open."""
-        if len(probe._open) > (self.under is not None):
+        under = self.under
+        if len(probe._open) > (under is not None):
             return
-        if self.under is not None:
-            self.under.__exit__()
-        self.under = None if stage is None else self.report.spans[stage]
-        if self.under is not None:
-            self.under.__enter__()
+        self.under = wanted = None if stage is None else self.report.spans[stage]
+        if under is not None and wanted is not None and self.report.pace is None:
+            probe.turn(wanted)  # all that `__exit__` and `__enter__` do to such spans
+            return
+        if under is not None:
+            under.__exit__()
+        if wanted is not None:
+            wanted.__enter__()
 
     def step_begins(self) -> None:
         """A batch to train on is there, or the model is called in training."""
@@ -162,7 +165,8 @@ class Recorder:
     def step_ends(self) -> None:
         """The optimizer made its step."""
         report = self.report
-        self.switch(None)
+        if report.pace is not None:
+            self.switch(None)
         self.workload.step()
         if self.window is not None and not self.window.step_ended():
             return
@@ -177,8 +181,7 @@ class Recorder:
             report.note_end()  # this may have been the last step
             oldest = _USAGE_OLDEST_SHARE * (report.end_ns - report.begin_ns)
             if len(report.step_ends) < 2 or report.end_ns - self.usage_ns > oldest:
-                self.usage, self.usage_ns = probe._usage(), report.end_ns
-            report.usage_at_end = self.usage
+                report.usage_at_end, self.usage_ns = probe._read_usage(), report.end_ns
         if report.begin_ns:
             self.switch("serial")
 
@@ -219,12 +222,12 @@ class Recorder:
         waited for a device. None if the system does not say.
         """
         report = self.report
-        begin, end = report.usage_at_begin, report.usage_at_end
+        usage, totals = report.usage(), report.totals
         seconds = (report.end_ns - report.begin_ns) / 1e9
-        if not begin or not end or seconds <= 0:
+        if not usage or seconds <= 0:
             return None
-        known = sum(end[name] - begin[name] for name in ("main_cpu_seconds", "run_delay_seconds"))
-        known += sum(report.totals.get(stage, 0) for stage in ("communication", "io", "idle")) / 1e9
+        known = usage["main_cpu_seconds"] + usage["run_delay_seconds"]
+        known += (totals["communication"] + totals["io"] + totals["idle"]) / 1e9
         paced = 0 if report.pace is None else report.pace.paced_ns  # to the share of a node
         share = (seconds - known - (report.slept_ns + paced) / 1e9) / seconds
         return max(share, 0.0) if share == share else None

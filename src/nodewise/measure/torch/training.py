@@ -4,6 +4,7 @@ import functools
 import importlib
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -136,13 +137,29 @@ def watch_meshes(recorder: "Recorder") -> None:
 
         replace(module, "parallelize_module", functools.partial(after, divided))
 
-    def of_stages(module: ModuleType) -> None:
-        def staged(stage: Any, *_: Any, **__: Any) -> None:
-            workload.shares_rows("pp", stage.group_size)
-
-        stage = module._PipelineStageBase
-        replace(stage, "__init__", functools.partial(then_with, staged))
-
     after_import("torch.distributed.device_mesh", of_mesh)
     after_import("torch.distributed.tensor.parallel", of_tensors)
-    after_import("torch.distributed.pipelining.stage", of_stages)
+    after_import("torch.distributed.pipelining.stage", functools.partial(_watch_stages, recorder))
+
+
+def _watch_stages(recorder: "Recorder", module: ModuleType) -> None:
+    """See which ranks are stages of one pipeline, and the parts of a batch that they work on."""
+    workload = recorder.workload
+    torch = importlib.import_module("torch")
+
+    def made(stage: Any, *_: Any, **__: Any) -> None:
+        workload.is_pipelined = True
+        workload.shares_rows("pp", stage.group_size)
+
+    def called(stage: Any, *arguments: Any, **options: Any) -> None:
+        if not torch.is_grad_enabled() or threading.get_ident() != recorder.thread:
+            return
+        if workload.stage is None:
+            workload.stage = weakref.ref(stage)
+        if workload.stage() is stage:
+            workload.chunk(arguments, options)
+
+    replace(module._PipelineStageBase, "__init__", functools.partial(then_with, made))
+    replace(
+        module._PipelineStageBase, "forward_maybe_with_nosync", functools.partial(after, called)
+    )

@@ -7,7 +7,7 @@ and read when the process ends, so that no device is waited for.
 import sys
 from array import array
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 _MOST_LOSSES = 2048  # of a curve; of a longer training every second one is dropped
@@ -33,17 +33,17 @@ class Workload:
         self.not_data_parallel: dict[str, int] = {}  # ranks that share their rows, by kind
         self._waiting: dict[int, deque[Shape]] = {}  # batches not used yet, by their data set
         self._trained_on: int | None = None  # that data set
+        self.reads_batches = False  # there is one
+        self._last_read: int | None = None  # before that, not for an evaluation
         self._forward: Shape | None = None  # what the model was called with, since `backward`
+        self.is_pipelined = False  # a step has several forwards, and none belongs to a `backward`
+        self.stage: Any = None  # a weak reference to a stage; others of this rank get the same rows
+        self._chunks: Shape = (0, 0)  # what it was called with in this step
         self._in_step: list[Any] = []  # losses
         self._step_rows, self._step_tokens, self._step_backwards = 0, 0, 0
         self._losses: list[tuple[int, list[Any]]] = []
         self._every = 1
         self._unscaled: tuple[int, Any] = (0, None)
-
-    @property
-    def reads_batches(self) -> bool:
-        """Whether the training has a DataLoader."""
-        return self._trained_on is not None
 
     def loader_starts(self, data: object) -> None:
         """A new pass over a data set."""
@@ -54,12 +54,19 @@ class Workload:
         shape = shape_of(batch)
         if shape is not None:
             self._waiting.setdefault(id(data), deque(maxlen=_AHEAD)).append(shape)
+            if not self.reads_batches and sys.modules["torch"].is_grad_enabled():
+                self._last_read = id(data)
         return id(data) == self._trained_on
 
     def forward(self, arguments: Sequence[Any], options: Mapping[str, Any]) -> None:
         """The model was called in training."""
-        if self._forward is None and not self.reads_batches:
+        if self._forward is None and not self.reads_batches and not self.is_pipelined:
             self._forward = shape_of([options, *arguments])
+
+    def chunk(self, arguments: Sequence[Any], options: Mapping[str, Any]) -> None:
+        """The stage of a pipeline was called in training, with a part of the batch."""
+        rows, tokens = shape_of([options, *arguments]) or (0, 0)
+        self._chunks = self._chunks[0] + rows, self._chunks[1] + tokens
 
     def loss_scaled(self, loss: Any, scaled: Any) -> None:
         """A loss was scaled up for half precision."""
@@ -68,37 +75,40 @@ class Workload:
 
     def backward(self, loss: Any) -> None:
         """Gradients of a batch are computed."""
-        self._step_backwards += 1
         rows, tokens = self._batch() or (0, 0)
+        if rows or not self.reads_batches:  # not another loss of the same batch
+            self._step_backwards += 1
         self._step_rows += rows
         self._step_tokens += tokens
         self._forward = None
-        if getattr(loss, "numel", lambda: 0)() == 1:
+        if hasattr(loss, "numel") and loss.numel() == 1:
             known, unscaled = self._unscaled
             self._in_step.append(_kept(unscaled if known == id(loss) else loss))
 
     def _batch(self) -> Shape | None:
         """The batch behind a `backward`: the oldest unused one of the data set trained on."""
+        if not self.reads_batches and self._waiting.get(self._last_read or 0):
+            self._trained_on, self.reads_batches = self._last_read, True
+        if not self.reads_batches:
+            return self._forward
         waiting = self._waiting.get(self._trained_on or 0)
-        if not waiting and self._trained_on is None:
-            filled = [key for key, batches in self._waiting.items() if batches]
-            if filled:
-                self._trained_on = filled[-1]
-                waiting = self._waiting[filled[-1]]
-        if waiting:
-            return waiting.popleft()
-        return self._forward if self._trained_on is None else None
+        return waiting.popleft() if waiting else None
 
     def step(self) -> None:
         """The optimizer made its step."""
+        if self.is_pipelined:
+            if not self.reads_batches:
+                self._step_rows, self._step_tokens = self._chunks
+            self._chunks = (0, 0)
         self.rows.append(self._step_rows)
         self.tokens.append(self._step_tokens)
         self.backwards.append(self._step_backwards)
-        if self._in_step and len(self.rows) % self._every == 0:
-            self._losses.append((len(self.rows) - 1, self._in_step))
-        if len(self._losses) > _MOST_LOSSES:
-            self._losses, self._every = self._losses[1::2], 2 * self._every
-        self._in_step = []
+        if self._in_step:
+            if len(self.rows) % self._every == 0:
+                self._losses.append((len(self.rows) - 1, self._in_step))
+                if len(self._losses) > _MOST_LOSSES:
+                    self._losses, self._every = self._losses[1::2], 2 * self._every
+            self._in_step = []
         self._step_rows = self._step_tokens = self._step_backwards = 0
 
     def look_at(self, optimizer: Any) -> None:
@@ -182,7 +192,7 @@ def _kept(loss: Any) -> Any:
     more than all hooks.
     """
     plain = type(loss).__name__ == "Tensor"  # reading a distributed one may communicate
-    return loss.item() if plain and loss.device.type == "cpu" else loss.detach()
+    return loss.item() if plain and loss.is_cpu else loss.detach()
 
 
 def _devices(kind: str) -> int:
@@ -202,16 +212,17 @@ def shape_of(batch: Any, name: str = "", depth: int = 0) -> Shape | None:
         size = batch.shape
         if not size:
             return None
-        whole = not (batch.is_floating_point() or batch.is_complex())
-        is_text = whole and len(size) == 2 and (name == "input_ids" or size[1] >= _SHORTEST_TEXT)
+        wide = len(size) == 2 and (name == "input_ids" or size[1] >= _SHORTEST_TEXT)
+        is_text = wide and not (batch.is_floating_point() or batch.is_complex())
         return int(size[0]), int(size[0] * size[1]) if is_text else 0
-    parts: Iterable[tuple[str, Any]] = ()
-    if isinstance(batch, Mapping) and depth < _DEEPEST:  # the tokens of a text first
-        keys = sorted(batch, key=lambda key: key != "input_ids")
-        parts = ((str(key), batch[key]) for key in keys)
-    elif isinstance(batch, list | tuple) and depth < _DEEPEST:
-        parts = ((name, one) for one in batch[:_DEEPEST])
-    for part_name, part in parts:
-        if (shape := shape_of(part, part_name, depth + 1)) is not None:
-            return shape
+    if depth == _DEEPEST:
+        return None
+    if isinstance(batch, list | tuple):
+        for part in batch[:_DEEPEST]:
+            if (shape := shape_of(part, name, depth + 1)) is not None:
+                return shape
+    elif isinstance(batch, Mapping):
+        for key in ("input_ids", *batch):  # the tokens of a text first
+            if key in batch and (shape := shape_of(batch[key], str(key), depth + 1)) is not None:
+                return shape
     return None
