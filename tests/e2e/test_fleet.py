@@ -209,7 +209,7 @@ def test_a_server_that_is_never_ready_ends_the_sweep_early_and_shows_its_log(tmp
     assert done.returncode == 3
     length, what, fix = done.stderr.splitlines()
     assert length.startswith("Measuring takes about")
-    assert "of 2 was not ready after 3 s. waiting for a licence" in what
+    assert "of 2 was not ready after 3 s: no answer at /health. waiting for a licence" in what
     assert "replica-1/log" in fix
     starts = begun.read_text().split()
     assert len(starts) <= sum(int(count) for count in set(starts))  # each fleet once at most

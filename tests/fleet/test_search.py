@@ -152,6 +152,15 @@ def test_what_the_answer_rests_on_is_tested_until_rare_stalls_would_have_been_me
     assert not decide(short, run(short, stalling)[0]).row(1).meets
 
 
+def test_a_fleet_whose_replicas_die_in_further_tests_ends_the_search():
+    def dying(step: Step) -> Window:
+        made = plain(66.0)(step)
+        return msgspec.structs.replace(made, died=1) if step.look else made
+
+    fleet = spec((1, 2), demand=58.0, rounds=2)
+    assert len(run(fleet, dying)[0]) <= 6
+
+
 def test_a_fleet_that_is_far_too_small_is_skipped():
     sizes = (1, 2, 3, 4, 6, 8, 12, 16)
     fleet = spec(sizes, demand=700.0)

@@ -139,7 +139,7 @@ class Search:
     def _confirming_step(self, counts: Sequence[int]) -> Step | None:
         for count in counts:
             kept = self._kept(count)
-            if kept is not None and not self._failed(count):
+            if kept is not None:
                 step = self._window(count, kept.offered_per_second)
                 least = max(self._seconds_left_of(kept), self._least_seconds(step.rate))
                 return step._replace(seconds=min(step.seconds, least))
@@ -151,7 +151,8 @@ class Search:
         kept = None if own is None else own.kept
         if kept is None or len(kept.windows) >= LOOKS or self._seconds_left_of(kept) <= 0:
             return None
-        return kept
+        # windows in which a replica died are looks too
+        return None if self._is_spent(count, kept.offered_per_second) else kept
 
     def _seconds_left_of(self, kept: RateEvidence) -> float:
         tested = sum(window.seconds for window in kept.windows)
