@@ -8,7 +8,7 @@ from nodewise.base.errors import DataError
 from nodewise.explain.laws import Law
 from nodewise.explain.scaling import scale
 from nodewise.explain.simulate import PlantedTruth, simulate
-from nodewise.study.study import Run, Study
+from nodewise.study.study import MpiCalls, MpiRecord, Rank, Run, Study
 from nodewise.study.table import parse_table
 from tests.conftest import golden_study
 
@@ -166,3 +166,18 @@ def test_amdahl_predicts_only_where_it_holds():
 
     assert falls(Law(s=0.03)).nodes == pytest.approx(1 / 0.03 + 1, rel=0.05)
     assert falls(Law(s=0.02, c=0.002)) is None
+
+
+def test_many_recorded_mpi_calls_are_a_cost():
+    def study(calls):
+        record = MpiRecord(classes={"wait": MpiCalls(seconds=1.0, calls=calls)})
+        rank = Rank(rank=0, stages={"compute": 5.0}, mpi=record)
+        runs = [Run(nodes=n, round=1, seconds=8 / n, ranks=(rank,)) for n in (1, 2)]
+        return Study(name="made", regime="strong", runs=tuple(runs))
+
+    few, many = (
+        [check for check in scale(study(calls)).checks if check.rule == "cost of recording"]
+        for calls in (500_000, 5_000_000)
+    )
+    assert not few
+    assert many[0].evidence == "recording the MPI calls takes up to 14 % of a run at K=2"

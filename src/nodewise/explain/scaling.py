@@ -35,6 +35,8 @@ from nodewise.study.study import OBSERVED, RECORD, Study
 THRESHOLD = 0.70  # of the efficiency; below it the curve has bent
 JOB_RECORDS = "job records, observed and not measured"
 _MEAN_OFF = 0.05  # of the median
+_RECORDED_CALL_SECONDS = 110e-9  # more than the bare MPI call, of the dearest (mpi_overhead.py)
+_MUCH_RECORDING = 0.02  # share of a run
 _SINGLE_RUN_NOISE = 0.05  # assumed: three quarters of published repeats spread by less than 4 %
 _SINGLE_RUN_FREEDOM = 10
 _MEDIAN_FACTOR = 1.2533  # the error of a median over that of a mean, normal noise
@@ -546,12 +548,31 @@ def _checks_of_runs(study: Study) -> Iterator[Check]:
         )
     yield from fidelity_checks(study)
     yield from device_checks(study)
+    yield from _recording_checks(study)
     if any(run.provenance.get(OBSERVED) for run in study.runs):
         yield warning(
             "comparable runs",
             f"{JOB_RECORDS}: {_confounders(study)}",
             "Measure the scales with the same input, nodes and settings.",
             makes="doubtful",
+        )
+
+
+def _recording_checks(study: Study) -> Iterator[Check]:
+    """Whether a rank makes so many MPI calls that recording them takes long."""
+    costs = [
+        (_RECORDED_CALL_SECONDS * calls / run.seconds, run.nodes)
+        for run in study.runs
+        if run.outcome == "ok"
+        for calls in (sum(one.calls for one in rank.mpi.classes.values())
+                      for rank in run.ranks if rank.mpi is not None)
+    ]  # fmt: skip
+    cost, nodes = max(costs, default=(0.0, 0))
+    if cost > _MUCH_RECORDING:
+        yield warning(
+            "cost of recording",
+            f"recording the MPI calls takes up to {format_percent(cost)} of a run at K={nodes}",
+            "Compare the times with those of record = false under [engine.mpi].",
         )
 
 
