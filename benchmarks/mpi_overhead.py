@@ -19,7 +19,6 @@ import re
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -233,6 +232,12 @@ def instructions_by_object(file: Path) -> dict[str, int]:
     return counts
 
 
+def _is_linked(path: str, mpi: Mpi) -> bool:
+    """Whether a program belongs to this MPI."""
+    library = libraries.library_of([path], Path())
+    return library is not None and libraries.vendor_of(library) == mpi.vendor
+
+
 def main() -> None:
     """Every MPI that is here."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -242,11 +247,10 @@ def main() -> None:
         if mpi.compiler is None or shutil.which("cc") is None:
             print(f"{mpi.title}: no compiler, left out")
             continue
-        own = Path(sys.executable).parent / "lmp"
-        path = "/usr/bin/lmp" if mpi.vendor == "Open MPI" else str(own)
+        path = str(Path(mpi.launcher).with_name("lmp"))  # LAMMPS is installed beside its MPI
         with tempfile.TemporaryDirectory() as folder:
             more = calls(mpi, Path(folder))
-            if Path(path).exists():
+            if Path(path).exists() and _is_linked(path, mpi):
                 loop(mpi, path, pairs, Path(folder))
                 share_of_calls(mpi, path, more, Path(folder))
                 if shutil.which("valgrind"):
