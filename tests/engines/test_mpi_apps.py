@@ -243,9 +243,10 @@ def output_of(folder, run):
     return (folder / "s.study" / "outputs" / f"{run.label}.log").read_text()
 
 
+@pytest.mark.parametrize("vendor", ["openmpi", "mpich"])
 @pytest.mark.parametrize("module", ["mpi", "mpi_f08"])
-def test_fortran_is_looked_into_too(tmp_path, module):
-    compiler = shutil.which("mpif90.openmpi") or pytest.skip("no Fortran (scripts/mpi_apps.sh)")
+def test_fortran_is_looked_into_too(tmp_path, module, vendor):
+    compiler = shutil.which(f"mpif90.{vendor}") or pytest.skip("no Fortran (scripts/mpi_apps.sh)")
     text = (SOURCES / "ring.f90").read_text()
     if module == "mpi_f08":  # handles have types of their own there
         text = text.replace("use mpi\n", "use mpi_f08\n")

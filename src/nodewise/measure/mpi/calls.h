@@ -360,7 +360,11 @@ PARTITIONED(MPI_Precv_init, false, )
     }
 READY(MPI_Pready, (int part, MPI_Request request), (part, request))
 READY(MPI_Pready_range, (int first, int last, MPI_Request request), (first, last, request))
+#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40100000 /* its header lacks the const */
+READY(MPI_Pready_list, (int length, int parts[], MPI_Request request), (length, parts, request))
+#else
 READY(MPI_Pready_list, (int length, const int parts[], MPI_Request request), (length, parts, request))
+#endif
 TIMED(MPI_Parrived, WAIT, NULL, 0, (MPI_Request request, int part, int *flag), (request, part, flag))
 #endif
 

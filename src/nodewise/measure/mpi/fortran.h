@@ -1,7 +1,8 @@
 /* The wrapped calls of Fortran, one row each. Every argument is an address and goes on as it is to
-   pmpi_NAME_ (mpif.h, use mpi) or pmpi_NAME_f08_ (use mpi_f08); where that calls the C function, the
-   wrapper of C sees that it is inside another call. Gathers and scatters are counted without their
-   bytes, as the arguments that are not significant are not known here. */
+   pmpi_NAME_ (mpif.h, use mpi), pmpi_NAME_f08_ (use mpi_f08) or pmpir_NAME_f08_ (the same in MPICH);
+   where that calls the C function, the wrapper of C sees that it is inside another call. Gathers and
+   scatters are counted without their bytes, as the arguments that are not significant are not known
+   here. */
 
 typedef void *A;
 
@@ -57,7 +58,9 @@ typedef void *A;
     EXPORT void mpi_##name##_f08_(A##n)                                            \
     {                                                                              \
         static void (*real)(A##n);                                                 \
-        if (real == NULL) real = (void (*)(A##n))need("pmpi_" #name "_f08_");      \
+        if (real == NULL)                                                          \
+            real = (void (*)(A##n))need_either(                                    \
+                "pmpi_" #name "_f08_", "pmpir_" #name "_f08_");                    \
         fortran_##name(real, V##n);                                                \
     }
 

@@ -84,6 +84,12 @@ static void *need(const char *name)
     return found;
 }
 
+static void *need_either(const char *name, const char *other)
+{
+    void *found = find(name);
+    return found ? found : need(other);
+}
+
 #define REAL(name)                                                            \
     ({                                                                        \
         static __typeof__(&name) found_##name;                                \
