@@ -160,12 +160,12 @@ def decide_command(
     decision = decide_fleet(name, found, question, price)
     if plot is not None:
         _plot(decision, plot)
-    if llmd is not None:
-        _benchmark_report(decision, found, llmd)
     emit(decision, as_json, fleet_report)
     _page(decision, page, [path for _, path in windows])
     if decision.chosen is None:
         sys.exit(GATE_NOT_MET)
+    if llmd is not None:
+        _benchmark_report(decision, found, llmd)
 
 
 @command.command("predict", short_help="Larger fleets, simulated, with the error.")

@@ -122,7 +122,9 @@ def command(
         _refuse_another_job(before, path, folder, words, engine, values)
         text = with_values(kept, values)
     if dry_run:
-        print_plans(parse_to_measure(text), path, folder, as_json)
+        spec = parse_to_measure(text)
+        refuse_one_scale(spec.scales)
+        print_plans(spec, path, folder, as_json)
         return
     _check(text, path.parent, folder)
     _write(path, text, kept)

@@ -107,6 +107,11 @@ def copies_checks(study: Study) -> Iterator[Check]:
             "record = false."
         )
         yield _invalid(_WORKERS, evidence, remedy, "workers")
+    alone = [run for run in runs if run.provenance.get("timed_from_launcher")]
+    if alone and len(alone) < len(runs):
+        evidence = "K=1 never calls MPI_Init: its time includes the start of the launcher"
+        remedy = "Run K=1 with MPI too (OpenFOAM: -parallel), or take the time from the log."
+        yield warning("clocks of the scales", evidence, remedy)
 
 
 def _ranks_of(run: Run) -> int:

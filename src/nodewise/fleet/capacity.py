@@ -187,7 +187,7 @@ def _verdict(group: Sequence[Judged], objective: Objective) -> tuple[Verdict, st
     for own in (on_time, ran):
         series = _joined([one.scores for one in own])
         tested = sum(one.served.seconds for one in own)
-        meets_stalls = len(own) > 1 and tested >= objective.stall_seconds
+        meets_stalls = len(own) > 1 and 0 < objective.stall_seconds <= tested
         if judge_series(series, objective.share, level, meets_stalls) == "met":
             longest = max(own, key=lambda one: one.served.seconds)
             if not longest.served.is_too_short:

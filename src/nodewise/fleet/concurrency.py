@@ -150,7 +150,7 @@ def queue_exponents(table: LatencyTable, what: Latency, asked: Floats) -> Floats
         return None
     if what == "tpot":
         return np.zeros(len(asked))
-    before = np.searchsorted(x, x[-1] - _APART, side="right") - 1
+    before = max(int(np.searchsorted(x, x[-1] - _APART, side="right")) - 1, 0)
     slope = (ttft[-1] - ttft[before]) / (load[-1] - load[before])
     ahead = ttft[-1] + slope * (asked - load[-1])
     return np.asarray(np.log(ahead / ttft[-1]) / (np.log(asked) - x[-1]))

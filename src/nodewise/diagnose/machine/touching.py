@@ -76,6 +76,7 @@ class Touch:
         Path(f"/proc/{process}/clear_refs").write_text("1")
         self._cleared = _cpu_of(process)
         self._process, self._began = process, now
+        self._asked += 1
         is_short = self._moment == min(_MOMENTS)
         until = now + (_MOST_AT_ONCE if is_short else _AT_ONCE)
         while self._process is not None and time.monotonic() < until:

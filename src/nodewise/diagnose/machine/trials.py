@@ -85,7 +85,11 @@ def _cpu_seconds(
     """Of the program and what it started and waited for; None if it failed or had no end."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     adopted = Adopted(folder)
-    program = start_program(command, folder, subprocess.DEVNULL)
+    try:
+        program = start_program(command, folder, subprocess.DEVNULL)
+    except RunError:
+        adopted.close()
+        raise
     adopted.started(program.pid)
     began = time.monotonic()
     try:

@@ -97,7 +97,11 @@ def _watch(command: tuple[str, ...], most_seconds: float, folder: Path) -> Obser
     tail = bytearray()
     began = time.monotonic()
     adopted = Adopted(folder)
-    program = start_program(command, folder, subprocess.PIPE)
+    try:
+        program = start_program(command, folder, subprocess.PIPE)
+    except RunError:
+        adopted.close()
+        raise
     assert program.stderr is not None
     adopted.started(program.pid)
     copying = threading.Thread(target=_copy, args=(program.stderr, tail), daemon=True)
@@ -171,7 +175,7 @@ class Adopted:
     """Processes that a watched program has put into the background, outside of its tree.
 
     The kernel gives them to us as children, as long as we ask for that. Others of our children do
-    not have the mark of the program.
+    not have the mark of the program; who has ended has no environment, but another session.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -193,7 +197,9 @@ class Adopted:
         for child in children:
             if child not in self._known:
                 with contextlib.suppress(OSError):
-                    self._known[child] = self._mark in Path(f"/proc/{child}/environ").read_bytes()
+                    mark = Path(f"/proc/{child}/environ").read_bytes()
+                    is_ours = not mark and os.getsid(child) == os.getsid(0)
+                    self._known[child] = not is_ours and (not mark or self._mark in mark)
         return [child for child in children if self._known.get(child) and not _is_reaped(child)]
 
     def close(self) -> None:

@@ -258,13 +258,17 @@ class _Health:
 
     def __init__(self, server: Server, context: ssl.SSLContext | None = None) -> None:
         self._named, self._context = server.health is not None, context
+        self._is_scaled = bool(server.scale)  # a gateway has no path while it starts replicas
+        self._exists = False  # the default path
         self.path = _HEALTH if server.health is None else server.health
         self._missing_since: float | None = None
 
     def problem(self, url: str) -> str:
         """Why a server is not ready; nothing if it is."""
         found = _problem(url, self.path, self._context)
-        if self._named or found not in (*_FINAL, _MISSING):
+        self._exists = self._exists or (not found and bool(self.path))
+        lasts = found in _FINAL or (found == _MISSING and not self._is_scaled)
+        if self._named or self._exists or not lasts:
             self._missing_since = None
             return found
         now = time.monotonic()

@@ -47,9 +47,11 @@ def expand(sources: Sequence[Source]) -> list[Source]:
             found += [(scale, file) for file in files]
     kept: dict[Path, Source] = {}  # a file counts once; where K is given for it, with that K
     for scale, file in found:
-        known = kept.setdefault(file.resolve(), (scale, file))
-        if known[0] is None and scale is not None:
+        known, _ = kept.setdefault(file.resolve(), (scale, file))
+        if known is None and scale is not None:
             kept[file.resolve()] = (scale, file)
+        elif scale not in (None, known):
+            raise DataError(f"{file} is given as K={known} and as K={scale}.", "Name it once.")
     return list(kept.values())
 
 
@@ -206,22 +208,34 @@ def _without_copies(runs: list[LogRun]) -> list[LogRun]:
 
 
 def _without_trackers(runs: list[LogRun]) -> list[LogRun]:
-    """What a tracker recorded below the folder of a log with the same K is the run of that log."""
-    logs: dict[Path, LogRun] = {}
+    """What a tracker recorded below the folder of a log is the run of that log, with the same K.
+
+    Where neither says its K, there must be only these two.
+    """
+    logs: dict[Path, list[LogRun]] = {}
     for run in runs:
         if run.format not in _TRACKERS and not run.problem and not run.is_record:
-            logs.setdefault(Path(run.path).parent, run)
+            logs.setdefault(Path(run.path).parent, []).append(run)
+    trackers = [run for run in runs if run.format in _TRACKERS and not run.problem]
     kept = []
     for run in runs:
-        log = next((logs[one] for one in Path(run.path).parents if one in logs), None)
-        if log and run.format in _TRACKERS and not run.problem and _may_be_same(run, log):
-            run = msgspec.structs.replace(run, problem=f"the run of {Path(log.path).name}")
+        near = next((logs[one] for one in Path(run.path).parents if one in logs), [])
+        are_two = len(near) == len(trackers) == 1
+        same = [log for log in near if _may_be_same(run, log) and (are_two or _k(run) == _k(log))]
+        if same and run in trackers and (are_two or _k(run)):
+            run = msgspec.structs.replace(run, problem=f"the run of {Path(same[0].path).name}")
         kept.append(run)
     return kept
 
 
+def _k(run: LogRun) -> int | None:
+    return run.scale or run.world_size or run.nodes
+
+
 def _may_be_same(one: LogRun, other: LogRun) -> bool:
     """Whether no fact of the two differs that a run has once."""
+    if None not in (_k(one), _k(other)) and _k(one) != _k(other):
+        return False
     facts = ((getattr(one, name), getattr(other, name))
              for name in ("scale", "world_size", "nodes", "global_batch"))  # fmt: skip
     return not any(a and b and a != b for a, b in facts)

@@ -91,7 +91,7 @@ class Mpi(LauncherEngine):
         if recorded and _ran_serially(job, finished):
             stages: dict[Stage, float] = {"compute": finished.seconds}
             alone = Rank(rank=0, stages=stages, seconds=finished.seconds)
-            facts["mpi_note"] = "one rank without MPI_Init, timed from the start of its launcher"
+            facts["timed_from_launcher"] = True  # one rank without MPI_Init
             return msgspec.structs.replace(finished, facts=facts, ranks=(alone,))
         return msgspec.structs.replace(finished, facts=facts, interposed=recorded)
 
