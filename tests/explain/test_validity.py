@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from nodewise.explain.scaling import scale
+from nodewise.explain.validity import program_check
 from nodewise.study.check import Validity, validity_of
 from nodewise.study.spec import EngineSpec, Spec, Workload
 from nodewise.study.study import Contention, Rank, Run, Study
@@ -159,3 +160,18 @@ def test_many_doubts_are_cut_to_two():
     many = study(rounds=1, extra=extra, contention=lambda k: Contention(run_delay=0.5))
     assert len(validity(many).reasons) == 3
     assert validity(many).clause.endswith("; and 1 more")
+
+
+def test_runs_of_a_program_that_changed_are_doubtful():
+    def measured(*sums):
+        runs = [
+            Run(nodes=nodes, round=number, seconds=8 / nodes, provenance={"program_job.py": found})
+            for number, found in enumerate(sums)
+            for nodes in (1, 2)
+        ]
+        return Study(name="job", regime="strong", runs=tuple(runs))
+
+    assert program_check(measured("a1", "a1", "a1")) is None
+    check = program_check(measured("a1", "a1", "b2"))
+    assert check is not None and check.makes == "doubtful"
+    assert check.evidence == "the program changed between runs: job.py"

@@ -257,7 +257,7 @@ def test_ctrl_c_keeps_what_is_finished_and_leaves_nothing(tmp_path):
     harness.send_signal(signal.SIGINT)
     _, said = harness.communicate(timeout=240)
     assert harness.returncode == 3
-    assert "every finished run is kept" in said
+    assert "all finished runs are kept" in said
     assert alive(tmp_path) == []
 
 

@@ -67,5 +67,5 @@ def test_what_is_written_is_read_again(tmp_path, nodewise):
 
 
 def test_without_a_chosen_fleet_there_is_nothing_to_report():
-    with pytest.raises(DataError, match="no load to report"):
+    with pytest.raises(DataError, match="nothing can be reported"):
         report(window(slow=1.0))

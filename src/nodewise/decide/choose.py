@@ -32,14 +32,18 @@ def cheapest_of(scales: Candidates, cost: Floats, eligible: Sequence[int]) -> in
 
 
 def fastest_of(scales: Candidates, cost: Floats, eligible: Sequence[int]) -> int | None:
-    """The position of the fewest nodes that cannot be distinguished from the fastest."""
+    """The position of the fewest nodes that cannot be distinguished from the fastest.
+
+    A scale that costs more than the fastest is never taken instead of it.
+    """
     if not len(eligible):
         return None
     at = np.asarray(eligible)
     speed = scales.speedup[at]
     if scales.margins is not None:
-        nodes = [scales.nodes[position] for position in eligible]
-        return int(at[fastest_among(nodes, speed, scales.margins[np.ix_(at, at)])])
+        at = at[cost[at] <= cost[at[np.argmax(speed)]] * (1 + TIE)]
+        nodes = [scales.nodes[position] for position in at]
+        return int(at[fastest_among(nodes, scales.speedup[at], scales.margins[np.ix_(at, at)])])
     ties = at[speed >= speed.max() * (1 - TIE)]
     return int(ties[np.argmin(cost[ties])])
 

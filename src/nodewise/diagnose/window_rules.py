@@ -129,7 +129,7 @@ def faulting(sample: Sample, account: Account, seen: Observation, roofs: Roofs) 
 
 
 def _may_have_huge_pages(seen: Observation) -> bool:
-    """Whether huge pages were seen in its memory, or nobody looked."""
+    """Whether huge pages were seen in its memory, or whether that is unknown."""
     asked = [one.touched_huge for one in seen.samples if one.touched_bytes is not None]
     return not asked or max(asked) > _SOME_HUGE
 

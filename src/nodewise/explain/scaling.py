@@ -35,7 +35,7 @@ from nodewise.study.study import OBSERVED, RECORD, Study
 THRESHOLD = 0.70  # of the efficiency; below it the curve has bent
 JOB_RECORDS = "job records, observed and not measured"
 _MEAN_OFF = 0.05  # of the median
-_RECORDED_CALL_SECONDS = 110e-9  # more than the bare MPI call, of the dearest (mpi_overhead.py)
+_RECORDED_CALL_SECONDS = 110e-9  # beyond the bare MPI call, at most (mpi_overhead.py)
 _MUCH_RECORDING = 0.02  # share of a run
 _SINGLE_RUN_NOISE = 0.05  # assumed: three quarters of published repeats spread by less than 4 %
 _SINGLE_RUN_FREEDOM = 10

@@ -13,7 +13,7 @@ from nodewise.explain.baseline import SUPERLINEAR, Detection, superlinear
 from nodewise.explain.fidelity import of_node
 from nodewise.study.check import Check, warning
 from nodewise.study.spec import Regime
-from nodewise.study.study import Fact, Run, Study
+from nodewise.study.study import PROGRAM, Fact, Run, Study
 from nodewise.study.workload import BATCH, SAME_WORK, UNEVEN_STEPS
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ def validity_checks(study: Study, times: "Timings") -> Iterator[Check]:
     yield from regime_checks(study)
     yield from failure_checks(study)
     yield from copies_checks(study)
+    program = program_check(study)
+    if program is not None:
+        yield program
     curve = (baseline_check(times), superlinear_check(times))
     yield from (check for check in curve if check is not None)
     load = load_check(study)
@@ -112,6 +115,25 @@ def copies_checks(study: Study) -> Iterator[Check]:
         evidence = "K=1 never calls MPI_Init: its time includes the start of the launcher"
         remedy = "Run K=1 with MPI too (OpenFOAM: -parallel), or take the time from the log."
         yield warning("clocks of the scales", evidence, remedy)
+
+
+def program_check(study: Study) -> Check | None:
+    """Whether the runs are of one program: they are averaged as if they were; None: they are."""
+    sums: dict[str, set[Fact]] = {}
+    for run in distributed_runs(study):
+        for name, found in run.provenance.items():
+            if name.startswith(PROGRAM):
+                sums.setdefault(name.removeprefix(PROGRAM), set()).add(found)
+    changed = [name for name, found in sums.items() if len(found) > 1]
+    if not changed:
+        return None
+    return Check(
+        rule="one program",
+        verdict="fail",
+        evidence=f"the program changed between runs: {', '.join(sorted(changed))}",
+        remedy="Measure all scales again, into a new folder with -o.",
+        makes="doubtful",
+    )
 
 
 def _ranks_of(run: Run) -> int:

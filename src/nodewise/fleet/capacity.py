@@ -215,8 +215,7 @@ def _estimate(
     """The rate at which the target is just kept, within the bounds that are certain.
 
     Maximum likelihood of log odds = level + slope * log rate, with a slope that is near 20 as long
-    as few rates are known. Without a rate that is broken there is only the highest one kept, and
-    without one that is kept there is no estimate.
+    as few rates are known. If no rate was broken, the highest one kept; None if none was kept.
     """
     known = [one for one in rates if one.requests and one.verdict != "void"]
     if high is None or not low or not known:

@@ -35,7 +35,7 @@ def benchmark_report(
     ]
     if not able:
         raise DataError(
-            "No fleet is chosen by windows of single requests, so there is no load to report.",
+            "No fleet was chosen from windows with single requests, so nothing can be reported.",
             "Measure with nodewise fleet sweep until a fleet is chosen, then write the report.",
         )
     return _report(decision.name, max(able, key=lambda one: one.seconds))

@@ -19,7 +19,7 @@ _FAMILIES = {"hf-state": "hf", "hf-console": "hf", "torchtitan-jsonl": "torchtit
              "nanotron-console": "nanotron"}  # fmt: skip
 _SIZES_FIRST = ("parameters", "num_layers", "hidden_size", "atoms")  # what people call a model
 _ASSUMED = "The logs do not give the work of a run: strong scaling is assumed"
-_GIVE_K = "Write K=PATH, or a pattern of the path: --k 'n(\\d+)'."
+_GIVE_K = "Write K=PATH, or import with a pattern of the path: nodewise import --k 'n(\\d+)' PATH."
 
 Count = Literal["scale", "world_size", "nodes"]
 Timed = Literal["step", "mean step", "run"]

@@ -138,7 +138,7 @@ def _plausible(run: LogRun) -> LogRun:
 
 
 def _without_quotes(run: LogRun, named: set[Path]) -> LogRun:
-    """Programs and documents in a folder are no logs, unless the user names them."""
+    """Programs and documents in a folder do not count as logs, unless the user names them."""
     path = Path(run.path)
     if run.problem or path.suffix not in _TEXTS or path in named:
         return run
@@ -165,7 +165,7 @@ def _with_scale(
 ) -> LogRun:
     """A run with K as the user gives it."""
     if given is None and scale is not None:
-        # what all paths have in common says nothing, unless all files have one K
+        # the common part of all paths does not give K, unless all files have one K
         found = _scales(scale, run.path.removeprefix(common)) or _scales(scale, run.path)
         if len(found) != 1:
             said = (

@@ -51,7 +51,7 @@ def sent_rate(asked: float | None, requests: int, seconds: float) -> tuple[float
     with.
 
     >>> sent_rate(20.0, 243, 10.0)
-    (24.3, ('The tool was asked for 20 requests/s and sent 24.3: the rate that was sent counts.',))
+    (24.3, ('The tool was set to 20 requests/s and sent 24.3: the rate that was sent counts.',))
     >>> sent_rate(20.0, 199, 10.0), sent_rate(None, 30, 10.0)
     ((20.0, ()), (3.0, ()))
     """

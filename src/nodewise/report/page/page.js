@@ -82,14 +82,15 @@ function decide(asked) {
     const least = Math.min(...eligible.map((at) => cost[at])) * (1 + tie);
     return eligible.filter((at) => cost[at] <= least).reduce(faster);
   };
-  // The fewest nodes that cannot be distinguished from the fastest.
+  // The fewest nodes that cannot be distinguished from the fastest, unless they cost more.
   const fastestOf = (some) => {
     const best = some.reduce(faster);
     if (live.margins === null) {
       const most = live.speedup[best] * (1 - tie);
       return some.filter((at) => live.speedup[at] >= most).reduce((one, other) => (paid[other] < paid[one] ? other : one));
     }
-    return some.find((at) => Math.log(live.speedup[best] / live.speedup[at]) <= margin(live.margins, at, best));
+    const alike = (at) => Math.log(live.speedup[best] / live.speedup[at]) <= margin(live.margins, at, best);
+    return some.find((at) => alike(at) && paid[at] <= paid[best] * (1 + tie));
   };
   const cheapest = cheapestBy(paid);
   const fastest = fastestOf(eligible);
