@@ -440,3 +440,17 @@ def test_the_clocks_of_openfoam_count_steps_if_every_step_has_one(tmp_path, cloc
     )
     run = _read(tmp_path / "log.interFoam", text + "End\n")
     assert (run.iterations, run.run_seconds, run.problem) == (steps, 200.0, "")
+
+
+def test_k_of_one_file_counts_beside_the_k_of_the_logs():
+    def run(name: str, ranks: int, scale: int | None = None) -> LogRun:
+        return LogRun(
+            path=name, format="lammps", world_size=ranks, scale=scale, run_seconds=8 / ranks
+        )
+
+    found = understand([run("a", 1), run("b", 2), run("c", 4, scale=4)])
+    assert [found.scale_of(one) for one in found.runs] == [1, 2, 4]
+    # 2 are nodes here: what the others' ranks are in nodes is not known
+    found = understand([run("a", 8), run("c", 16, scale=2)])
+    assert [bool(one.problem) for one in found.runs] == [True, False]
+    assert "K is given for other files" in found.runs[0].problem

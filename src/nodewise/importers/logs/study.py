@@ -66,8 +66,13 @@ def understand(runs: Sequence[LogRun]) -> Understood:
         logs = [run for run in used if not run.is_record]
         ranks = sum(run.world_size is not None for run in logs)
         count = "world_size" if ranks >= sum(run.nodes is not None for run in logs) else "nodes"
+    if count == "scale" and _counts_ranks(used):
+        runs = [msgspec.structs.replace(run, scale=run.scale or run.world_size) for run in runs]
+    lacks = "the log does not give K; write K=PATH or use --k"
+    if count == "scale":
+        lacks = "K is given for other files and not for this one; write K=PATH for it, or use --k"
     checked = tuple(
-        msgspec.structs.replace(run, problem="the log does not give K; write K=PATH or use --k")
+        msgspec.structs.replace(run, problem=lacks)
         if not run.problem and _count(run, count) is None
         else run
         for run in runs
@@ -76,6 +81,12 @@ def understand(runs: Sequence[LogRun]) -> Understood:
     return Understood(
         runs=checked, count=count, scale_unit=_scale_unit(good, count), compared=_compared(good)
     )
+
+
+def _counts_ranks(runs: Sequence[LogRun]) -> bool:
+    """Whether the K that is given for some files is the number of ranks in their logs."""
+    both = [run for run in runs if run.scale and run.world_size]
+    return bool(both) and all(run.scale == run.world_size for run in both)
 
 
 def _compared(runs: list[LogRun]) -> Timed | None:

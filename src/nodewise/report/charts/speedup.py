@@ -15,6 +15,7 @@ from nodewise.base.units import (
 )
 from nodewise.explain.compare import Comparison
 from nodewise.explain.laws import Growth, Law, LawFit
+from nodewise.explain.predict.curve import FEWEST_SCALES
 from nodewise.explain.scaling import Scaling, ScalingRow
 from nodewise.report.charts.look import (
     HEIGHT,
@@ -115,7 +116,7 @@ class _Plane(NamedTuple):
 
 def _plane(scaling: Scaling, study: Study | None, field: str, columns: Sequence[Row]) -> _Plane:
     failed = study.broken if study else {}
-    curve = _curve(scaling, field)
+    curve = _curve(scaling, field) if len(scaling.rows) >= FEWEST_SCALES else None
     measured = [row.nodes for row in scaling.rows]
     x = nodes_axis([*measured, *failed, *([measured[-1] * _BEYOND] if curve else [])])
     rows = [
@@ -158,7 +159,12 @@ def _strong(scaling: Scaling, study: Study | None) -> Figure:
     y = folds("speedup", _over(base, "speedup S"), low, high)
     caption = capitalised(scaling_headline(scaling))
     if curve is None:
-        caption += " No fitted law describes these points."
+        few = len(scaling.rows) < FEWEST_SCALES
+        caption += (
+            f" A law needs {FEWEST_SCALES} scales."
+            if few
+            else " No fitted law describes these points."
+        )
     elif curve.fit.ceiling is not None:
         ceiling = format_speedup(curve.fit.ceiling)
         caption += f" By {curve.name} no scale reaches more than {ceiling}."
