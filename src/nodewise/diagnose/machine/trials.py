@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nodewise.base.errors import RunError
-from nodewise.diagnose.machine.watching import Adopted, start_program
+from nodewise.diagnose.machine.watching import start_adopting
 from nodewise.measure.engines.base import SCRATCH_MARK, die_with_parent, end
 from nodewise.measure.scratch import scratch_folder
 from nodewise.study.observed import Trials
@@ -84,13 +84,7 @@ def _cpu_seconds(
 ) -> float | None:
     """Of the program and what it started and waited for; None if it failed or had no end."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    adopted = Adopted(folder)
-    try:
-        program = start_program(command, folder, subprocess.DEVNULL)
-    except RunError:
-        adopted.close()
-        raise
-    adopted.started(program.pid)
+    program, adopted = start_adopting(command, folder, subprocess.DEVNULL)
     began = time.monotonic()
     try:
         with contextlib.suppress(OSError):

@@ -93,17 +93,25 @@ def start_program(command: tuple[str, ...], folder: Path, errors: int) -> "subpr
         ) from None
 
 
-def _watch(command: tuple[str, ...], most_seconds: float, folder: Path) -> Observation:
-    tail = bytearray()
-    began = time.monotonic()
+def start_adopting(
+    command: tuple[str, ...], folder: Path, errors: int
+) -> "tuple[subprocess.Popen[bytes], Adopted]":
+    """Start a program; what it puts into the background is given to us, until that is closed."""
     adopted = Adopted(folder)
     try:
-        program = start_program(command, folder, subprocess.PIPE)
+        program = start_program(command, folder, errors)
     except RunError:
         adopted.close()
         raise
-    assert program.stderr is not None
     adopted.started(program.pid)
+    return program, adopted
+
+
+def _watch(command: tuple[str, ...], most_seconds: float, folder: Path) -> Observation:
+    tail = bytearray()
+    began = time.monotonic()
+    program, adopted = start_adopting(command, folder, subprocess.PIPE)
+    assert program.stderr is not None
     copying = threading.Thread(target=_copy, args=(program.stderr, tail), daemon=True)
     copying.start()
     looker = _Looker(program.pid, adopted)
