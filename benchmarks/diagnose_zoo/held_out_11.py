@@ -72,7 +72,7 @@ PROGRAMS = {
     # each moves bytes between processes and does little else
     "haproxy_relay": ("communication", "blocks of 64 kB through a relay", "{made}/stream {s} {port} take & NEXT=$(({port} + 1)) haproxy -f relay.cfg & sleep 0.5; {made}/stream {s} $(({port} + 1)) give; kill %2; wait %1"),
     "nuttcp_stream": ("communication", "blocks through a socket and nothing else", "nuttcp -1 -P{port} & sleep 0.4; nuttcp -t -P{port} -p $(({port} + 1)) -T{s} 127.0.0.1; wait"),
-    "memcached_small": ("communication", "questions and answers of some hundred bytes, four clients", "memcached -u nobody -p {port} -t 1 & sleep 0.4; for i in 1 2 3 4; do {python} memcached_small.py {port} & done; sleep {s}; kill %1; wait"),
+    "memcached_small": ("communication", "questions and answers of a few hundred bytes, four clients", "memcached -u nobody -p {port} -t 1 & sleep 0.4; for i in 1 2 3 4; do {python} memcached_small.py {port} & done; sleep {s}; kill %1; wait"),
     "dd_through_pipes": ("communication", "blocks of 64 kB through two pipes", "timeout {s} sh -c 'dd if=/dev/zero bs=64k status=none | dd bs=64k status=none | dd of=/dev/null bs=64k status=none'"),
     "mpich_all_to_all": ("communication", "4 MB from each rank to the other and nothing else", RANKS + "{made}/mpich_ranks exchange"),
     "java_socket_stream": ("communication", "blocks of 64 kB through a socket between two processes", "timeout {s} java -cp {made} Stream take {port} & sleep 0.8; timeout {s} java -cp {made} Stream give {port}; wait"),

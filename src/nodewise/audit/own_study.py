@@ -24,7 +24,7 @@ from nodewise.explain.validity import (
 )
 from nodewise.study.check import Check, Verdict
 from nodewise.study.spec import Spec
-from nodewise.study.study import PROGRAM, Run, Study
+from nodewise.study.study import PROGRAM, Run, Study, program_sums
 
 # These follow from K itself.
 _CHANGES_WITH_SCALE = {
@@ -299,13 +299,12 @@ def _same_place(study: Study) -> Answer:
             "where the runs were made is not recorded",
             "Measure with nodewise, or state machine and versions with the table.",
         )
-    changed, differing = [], []
+    # a command may name other files at another K
+    changed = [name for name, found in sorted(program_sums(runs).items()) if len(found) > 1]
+    differing = []
     for name in sorted(names):
         values = sorted({str(run.provenance.get(name, "nothing")) for run in runs})
-        if name.startswith(PROGRAM):  # a command may name other files at another K
-            if len({*values} - {"nothing"}) > 1:
-                changed.append(name.removeprefix(PROGRAM))
-        elif len(values) > 1:
+        if len(values) > 1 and not name.startswith(PROGRAM):
             differing.append(f"{name} ({', '.join(value[:40] for value in values[:3])})")
     if changed or differing:
         said = [f"the program changed: {', '.join(changed)}"] if changed else []

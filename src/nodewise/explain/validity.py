@@ -13,7 +13,7 @@ from nodewise.explain.baseline import SUPERLINEAR, Detection, superlinear
 from nodewise.explain.fidelity import of_node
 from nodewise.study.check import Check, warning
 from nodewise.study.spec import Regime
-from nodewise.study.study import PROGRAM, Fact, Run, Study
+from nodewise.study.study import Fact, Run, Study, program_sums
 from nodewise.study.workload import BATCH, SAME_WORK, UNEVEN_STEPS
 
 if TYPE_CHECKING:
@@ -119,11 +119,7 @@ def copies_checks(study: Study) -> Iterator[Check]:
 
 def program_check(study: Study) -> Check | None:
     """Whether the runs are of one program: they are averaged as if they were; None: they are."""
-    sums: dict[str, set[Fact]] = {}
-    for run in distributed_runs(study):
-        for name, found in run.provenance.items():
-            if name.startswith(PROGRAM):
-                sums.setdefault(name.removeprefix(PROGRAM), set()).add(found)
+    sums = program_sums(distributed_runs(study))
     changed = [name for name, found in sums.items() if len(found) > 1]
     if not changed:
         return None

@@ -13,7 +13,7 @@ import psutil
 
 from nodewise import __version__
 from nodewise.measure.watch import cores
-from nodewise.study.study import PROGRAM, Fact, Run
+from nodewise.study.study import PROGRAM, Fact, Run, program_sums
 
 _RELEVANT = ("OMP_", "MKL_", "OPENBLAS_", "NCCL_", "GLOO_", "UCX_", "MPI", "CUDA_VISIBLE", "TORCH_")
 _SETTINGS = {
@@ -71,13 +71,8 @@ def programs(directory: Path, command: tuple[str, ...], start: float) -> dict[st
 
 def changed_programs(directory: Path, runs: Iterable[Run]) -> list[str]:
     """The files that are not any more what a run was made with."""
-    recorded = {
-        (name.removeprefix(PROGRAM), value)
-        for run in runs
-        for name, value in run.provenance.items()
-        if name.startswith(PROGRAM)
-    }
-    return sorted({word for word, value in recorded if _checksum(directory, word) != value})
+    sums = program_sums(runs)
+    return sorted(word for word, found in sums.items() if found != {_checksum(directory, word)})
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, Fact]:

@@ -1,5 +1,6 @@
 """Measured facts: a `Study` and its `Run`s. Only these are stored; all else is recomputed."""
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -252,6 +253,16 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
     def rounds(self) -> int:
         """The number of rounds that every scale has."""
         return min(len(runs) for runs in self._by_scale.values())
+
+
+def program_sums(runs: Iterable[Run]) -> dict[str, set[Fact]]:
+    """The checksums that each file of the program had in these runs, by its name."""
+    found: dict[str, set[Fact]] = {}
+    for run in runs:
+        for name, value in run.provenance.items():
+            if name.startswith(PROGRAM):
+                found.setdefault(name.removeprefix(PROGRAM), set()).add(value)
+    return found
 
 
 def _mean_seconds(runs: list[Run]) -> float:
